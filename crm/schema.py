@@ -1,0 +1,239 @@
+"""The records every stage reads and writes. In: plain dicts from JSONL. Out: frozen, validated dataclasses.
+
+A record that breaks a rule raises ``RecordError``, which names the field, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+ROLES = ("system", "user", "assistant")
+SIDES = ("a", "b", "tie")
+MAX_CRITERIA = 64
+"""Criteria accepted per side; a longer list is a malformed row, not a user."""
+
+
+class RecordError(ValueError):
+    """A field of a record holds something it may not. ``field`` names it, ``why`` says what is wrong."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation: ``role`` is one of `ROLES`, ``content`` is any text, possibly empty."""
+
+    role: str
+    content: str
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise RecordError("role", f"{self.role!r} is not one of {', '.join(ROLES)}")
+        if not isinstance(self.content, str):
+            raise RecordError("content", f"expected text, got {type(self.content).__name__}")
+
+
+def messages(turns: Any, field: str) -> tuple[Message, ...]:
+    """Validate a list of ``{"role", "content"}`` mappings. Raises `RecordError` under the name ``field``."""
+    if not isinstance(turns, Sequence) or isinstance(turns, str) or not turns:
+        raise RecordError(field, f"expected a non-empty list of messages, got {_short(turns)}")
+    parsed = []
+    for index, turn in enumerate(turns):
+        if isinstance(turn, Message):
+            parsed.append(turn)
+            continue
+        if not isinstance(turn, Mapping) or not {"role", "content"} <= turn.keys():
+            raise RecordError(f"{field}[{index}]", f"expected role and content, got {_short(turn)}")
+        try:
+            parsed.append(Message(turn["role"], turn["content"]))
+        except RecordError as error:
+            raise RecordError(f"{field}[{index}].{error.field}", error.why) from None
+    return tuple(parsed)
+
+
+def texts(values: Any, field: str) -> tuple[str, ...]:
+    """Validate a list of non-blank strings (possibly empty, at most `MAX_CRITERIA` long), stripped."""
+    if values is None:
+        return ()
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise RecordError(field, f"expected a list of strings, got {_short(values)}")
+    if len(values) > MAX_CRITERIA:
+        raise RecordError(field, f"{len(values)} items, at most {MAX_CRITERIA} are allowed")
+    for index, value in enumerate(values):
+        if not isinstance(value, str) or not value.strip():
+            raise RecordError(f"{field}[{index}]", f"expected a non-blank string, got {_short(value)}")
+    return tuple(value.strip() for value in values)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+class _Record:
+    """What every record can do: become a plain dict for JSON, and be read back from one."""
+
+    _message_fields: ClassVar[tuple[str, ...]] = ()
+    _text_fields: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)  # type: ignore[call-overload,no-any-return]
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Any:
+        """Build from a mapping; unknown and missing fields raise `RecordError`."""
+        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+        for name in row:
+            if name not in known:
+                raise RecordError(name, f"unknown field, expected some of {', '.join(sorted(known))}")
+        try:
+            return cls(**row)
+        except TypeError as error:
+            raise RecordError("row", str(error).split("__init__() ")[-1]) from None
+
+    def _validate(self) -> None:
+        for name in self._message_fields:
+            object.__setattr__(self, name, messages(getattr(self, name), name))
+        for name in self._text_fields:
+            object.__setattr__(self, name, texts(getattr(self, name), name))
+
+
+def _check_side(value: str, field: str) -> None:
+    if value not in SIDES:
+        raise RecordError(field, f"{value!r} is not one of {', '.join(SIDES)}")
+
+
+@dataclass(frozen=True)
+class Preference(_Record):
+    """A raw vote: two responses to one prompt, the human ``winner``, and the criteria that speak for each side."""
+
+    id: str
+    prompt: tuple[Message, ...]
+    response_a: tuple[Message, ...]
+    response_b: tuple[Message, ...]
+    winner: str
+    criteria_a: tuple[str, ...] = ()
+    criteria_b: tuple[str, ...] = ()
+    topic: str | None = None
+    criteria_topics_a: tuple[str, ...] = ()
+    criteria_topics_b: tuple[str, ...] = ()
+    author_a: str | None = None
+    author_b: str | None = None
+    source: str = ""
+
+    _message_fields = ("prompt", "response_a", "response_b")
+    _text_fields = ("criteria_a", "criteria_b", "criteria_topics_a", "criteria_topics_b")
+
+    def __post_init__(self) -> None:
+        self._validate()
+        _check_side(self.winner, "winner")
+
+    @property
+    def query(self) -> str:
+        """The first user turn of the prompt (its first turn where no user speaks)."""
+        return next((turn.content for turn in self.prompt if turn.role == "user"), self.prompt[0].content)
+
+
+@dataclass(frozen=True)
+class Comparison(_Record):
+    """What a judge sees: criteria, prompt, two responses; ``label`` says whom a user with these criteria prefers.
+
+    ``cluster`` is the key of the prompt: rows that share it are not independent (see `prompt_key`).
+    """
+
+    id: str
+    preference_id: str
+    criteria: tuple[str, ...]
+    prompt: tuple[Message, ...]
+    response_a: tuple[Message, ...]
+    response_b: tuple[Message, ...]
+    label: str
+    direction: str = "original"
+    noise: str = "none"
+    cluster: str = ""
+
+    _message_fields = ("prompt", "response_a", "response_b")
+    _text_fields = ("criteria",)
+
+    def __post_init__(self) -> None:
+        self._validate()
+        _check_side(self.label, "label")
+        if not self.cluster:
+            object.__setattr__(self, "cluster", prompt_key(self.prompt))
+
+
+@dataclass(frozen=True)
+class Prediction(_Record):
+    """One reading of one comparison by one judge.
+
+    ``order`` is ``ab`` when response A stood first, ``ba`` when B did; ``preference_logit`` is always the log-odds
+    that response **A of the record** is preferred, whichever stood first. Label and cluster travel along so that
+    tables are made from prediction files alone.
+    """
+
+    comparison_id: str
+    order: str
+    preference_logit: float
+    label: str
+    cluster: str
+    suite: str
+    fingerprint: str
+    score_a: float | None = None
+    score_b: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_side(self.label, "label")
+        if self.order not in ("ab", "ba"):
+            raise RecordError("order", f"{self.order!r} is not ab or ba")
+
+
+@dataclass(frozen=True)
+class Match(_Record):
+    """One candidate LLM against the baseline on one query of a bank, both orders averaged.
+
+    ``preference_logit`` is the log-odds that the candidate's response is preferred; lengths are in words.
+    """
+
+    query_id: str
+    topic: str
+    candidate: str
+    baseline: str
+    preference_logit: float
+    length_candidate: int
+    length_baseline: int
+    score_candidate: float | None = None
+    score_baseline: float | None = None
+
+
+@dataclass(frozen=True)
+class Result(_Record):
+    """One number and everything needed to trust it. ``value``, ``low`` and ``high`` share the metric's unit."""
+
+    suite: str
+    metric: str
+    value: float
+    n: int
+    standard_error: float
+    low: float
+    high: float
+    seeds: tuple[int, ...] = ()
+    config: str = ""
+    commit: str = ""
+
+
+def prompt_key(prompt: Sequence[Message]) -> str:
+    """Key of a prompt, 16 hex digits: equal for texts that differ only in case and white space."""
+    text = "\n".join(f"{turn.role}:{' '.join(turn.content.casefold().split())}" for turn in prompt)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def to_json(record: _Record) -> str:
+    """One JSON line (no newline), readable UTF-8, keys in field order. Non-finite numbers raise ``ValueError``."""
+    return json.dumps(record.to_dict(), ensure_ascii=False, allow_nan=False)
