@@ -1,0 +1,81 @@
+"""Text, bytes or JSONL in; whole files and validated records out: a reader never meets half a file."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from pathlib import Path
+from typing import Any, TypeVar
+
+from crm.schema import Match, Prediction, RecordError
+
+AnyRecord = TypeVar("AnyRecord", Prediction, Match)
+_NUMBERS = ("preference_logit", "score_a", "score_b", "score_candidate", "score_baseline")
+_OPTIONAL = ("score_a", "score_b", "score_candidate", "score_baseline")
+_COUNTS = ("length_candidate", "length_baseline")
+
+
+def replace_file(path: Path | str, content: str | bytes) -> Path:
+    """Write ``content`` beside ``path`` and move it there in one step; parent folders are made. Text is UTF-8, LF."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+    # Opened by name, not with mkstemp, so that the usual mask applies and others can read the results.
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return path
+
+
+def read_records(path: Path | str, record: type[AnyRecord]) -> list[AnyRecord]:
+    """Read a JSONL file of `Prediction` or `Match`; blank lines are skipped.
+
+    A bad line raises ``ValueError`` as ``file:line: field: why``. One exception: a last line without its newline that
+    is not JSON was cut off by a kill; it is left out, and a warning names it and how many rows are kept.
+    """
+    path = Path(path)
+    lines = path.read_bytes().split(b"\n")
+    kept: list[AnyRecord] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if number == len(lines):
+                warnings.warn(
+                    f"{path}:{number}: unfinished last line left out, {len(kept)} rows kept; run again to complete it",
+                    stacklevel=2,
+                )
+                break
+            raise ValueError(f"{path}:{number}: row: not JSON ({error})") from None
+        try:
+            kept.append(_record(row, record))
+        except RecordError as error:
+            raise ValueError(f"{path}:{number}: {error}") from None
+    return kept
+
+
+def _record(row: Any, record: type[AnyRecord]) -> AnyRecord:
+    if not isinstance(row, dict):
+        raise RecordError("row", f"expected an object, got {type(row).__name__}")
+    for name, value in row.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if name in _NUMBERS:
+            if not number and not (value is None and name in _OPTIONAL):
+                raise RecordError(name, f"expected a finite number, got {value!r:.80}")
+        elif name in _COUNTS:
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise RecordError(name, f"expected a count of words, got {value!r:.80}")
+        elif not isinstance(value, str):
+            raise RecordError(name, f"expected text, got {value!r:.80}")
+    built: AnyRecord = record.from_dict(row)
+    return built

@@ -1,0 +1,234 @@
+"""Prediction files in; one `Result` per suite and metric out, kept as ``results.json`` and ``results.csv``.
+
+The two orders of a comparison are one sample: their logits are averaged. Comparisons labelled ``tie`` have no right
+answer; they are counted (``n_ties``) and left out of the metrics that need one.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+from crm.evaluation.files import read_records, replace_file
+from crm.evaluation.statistics import (
+    Floats,
+    Interval,
+    bootstrap_interval,
+    brier,
+    cluster_interval,
+    correctness,
+    expected_calibration_error,
+    log_loss,
+    mean_interval,
+)
+from crm.evaluation.tables import csv_text
+from crm.schema import Prediction, Result
+
+SCHEMA_VERSION = 1
+PACKAGES = ("numpy", "scipy", "pandas", "torch", "transformers", "lightning", "crm-leaderboard")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One comparison with its orders put together: mean ``logit``, 1 if the label is A else 0 (None for a tie)."""
+
+    comparison_id: str
+    cluster: str
+    label: int | None
+    logit: float
+    orders: dict[str, float]
+
+
+def read_predictions(path: Path | str) -> list[Prediction]:
+    """Read a prediction file; errors and a cut-off last line are treated as in `crm.evaluation.files.read_records`."""
+    return read_records(path, Prediction)
+
+
+def summarise(
+    predictions: Sequence[Prediction], seeds: Sequence[int] = (), config: str = "", commit: str = ""
+) -> list[Result]:
+    """All metrics of every suite, and ``accuracy_sum`` for every pair of suites X+ and X- (under the name X).
+
+    Per suite: accuracy (a predicted tie counts one half), log_loss (nats), brier, margin (mean logit in the label's
+    favour), expected_calibration_error; where both orders were read: flip_rate (the orders disagree in sign; a logit
+    of exactly 0 disagrees with any other) and p_first (mean probability given to the response that stood first);
+    and the counts n_ties and n_one_order. accuracy_sum is 1.0 for a judge that ignores the criteria.
+    Raises ``ValueError`` for no predictions, a reading that appears twice, two fingerprints in a suite, or
+    orders of one comparison that differ in label or cluster.
+    """
+    if not predictions:
+        raise ValueError("predictions: none given, expected one or more; evaluate a checkpoint first")
+    suites = {name: _samples(name, rows) for name, rows in _by_suite(predictions).items()}
+    rows: list[tuple[str, str, Interval]] = []
+    for suite, samples in suites.items():
+        rows += [(suite, metric, interval) for metric, interval in _metrics(samples).items()]
+    for suite, samples in suites.items():
+        mirror = suites.get(suite.replace("+", "-", 1))
+        if "+" in suite and mirror is not None:
+            interval = _accuracy_sum(_labelled(samples), _labelled(mirror))
+            rows += [(suite.replace("+", "", 1), "accuracy_sum", interval)] if interval else []
+    return [
+        Result(suite, metric, i.mean, i.n, i.standard_error, i.low, i.high, tuple(seeds), config, commit)
+        for suite, metric, i in rows
+    ]
+
+
+def _by_suite(predictions: Sequence[Prediction]) -> dict[str, list[Prediction]]:
+    suites: dict[str, list[Prediction]] = {}
+    for prediction in predictions:
+        suites.setdefault(prediction.suite, []).append(prediction)
+    return suites
+
+
+def _samples(suite: str, predictions: list[Prediction]) -> list[Sample]:
+    """Put the orders of each comparison together, sorted by id so that the order of the file does not matter."""
+    prints = sorted({prediction.fingerprint for prediction in predictions})
+    if len(prints) > 1:
+        raise ValueError(f"fingerprint: suite {suite} mixes {', '.join(prints)}; keep one checkpoint per file")
+    readings: dict[str, dict[str, Prediction]] = {}
+    for prediction in predictions:
+        orders = readings.setdefault(prediction.comparison_id, {})
+        if prediction.order in orders:
+            raise ValueError(
+                f"comparison_id: {prediction.comparison_id} in order {prediction.order} appears twice in suite {suite}"
+            )
+        orders[prediction.order] = prediction
+    return [_sample(identifier, readings[identifier]) for identifier in sorted(readings)]
+
+
+def _sample(identifier: str, readings: dict[str, Prediction]) -> Sample:
+    if len({(reading.label, reading.cluster) for reading in readings.values()}) > 1:
+        raise ValueError(f"comparison_id: the orders of {identifier} differ in label or cluster; the data changed")
+    first = next(iter(readings.values()))
+    label = None if first.label == "tie" else int(first.label == "a")
+    orders = {order: reading.preference_logit for order, reading in readings.items()}
+    return Sample(identifier, first.cluster, label, sum(orders.values()) / len(orders), orders)
+
+
+def _labelled(samples: list[Sample]) -> list[Sample]:
+    return [sample for sample in samples if sample.label is not None]
+
+
+def _columns(samples: list[Sample]) -> tuple[Floats, Floats, list[str]]:
+    """Logits (N,), labels (N,) and clusters (N,) of labelled samples."""
+    labels = np.array([sample.label for sample in samples], dtype=np.float64)
+    return np.array([sample.logit for sample in samples]), labels, [sample.cluster for sample in samples]
+
+
+def _metrics(samples: list[Sample]) -> dict[str, Interval]:
+    labelled = _labelled(samples)
+    metrics: dict[str, Interval] = {}
+    if labelled:
+        logits, labels, clusters = _columns(labelled)
+        metrics["accuracy"] = cluster_interval(correctness(logits, labels), clusters)
+        metrics["log_loss"] = _known(mean_interval(log_loss(logits, labels), clusters))
+        metrics["brier"] = _known(mean_interval(brier(logits, labels), clusters))
+        metrics["margin"] = _known(mean_interval(logits * (2 * labels - 1), clusters))
+        metrics["expected_calibration_error"] = _known(_calibration(logits, labels, clusters))
+    both = [sample for sample in samples if len(sample.orders) == 2]
+    if both:
+        keys = [sample.cluster for sample in both]
+        ab, ba = (np.array([sample.orders[order] for sample in both]) for order in ("ab", "ba"))
+        metrics["flip_rate"] = cluster_interval((np.sign(ab) != np.sign(ba)).astype(float), keys)
+        metrics["p_first"] = _known(mean_interval((special.expit(ab) + special.expit(-ba)) / 2, keys))
+    metrics["n_ties"] = _count(len(samples) - len(labelled), len(samples))
+    metrics["n_one_order"] = _count(len(samples) - len(both), len(samples))
+    return metrics
+
+
+def _accuracy_sum(plus: list[Sample], minus: list[Sample]) -> Interval | None:
+    """acc(+) + acc(-), in [0, 2]: twice the mean of the two suites' means, clustered over both."""
+    if not plus or not minus:
+        return None
+    logits, labels, clusters = _columns([*plus, *minus])
+    half = cluster_interval(correctness(logits, labels), clusters, strata="+" * len(plus) + "-" * len(minus))
+    return Interval(2 * half.mean, 2 * half.standard_error, 2 * half.low, 2 * half.high, half.n, half.clusters)
+
+
+def _calibration(logits: Floats, labels: Floats, clusters: list[str]) -> Interval:
+    """Calibration error with a normal interval from a bootstrap over clusters, clipped to [0, 1].
+
+    Percentiles would not do: resampling adds to the error, so they can miss the estimate.
+    """
+    groups: dict[str, list[int]] = {}
+    for index, cluster in enumerate(clusters):
+        groups.setdefault(cluster, []).append(index)
+    members = [np.array(group) for group in groups.values()]
+
+    def error(drawn: Any) -> float:
+        rows = np.concatenate([members[index] for index in drawn])
+        return expected_calibration_error(logits[rows], labels[rows])
+
+    drawn = bootstrap_interval(error, len(members), seed=0, resamples=200)
+    spread = 1.96 * drawn.standard_error
+    low, high = max(0.0, drawn.mean - spread), min(1.0, drawn.mean + spread)
+    return Interval(drawn.mean, drawn.standard_error, low, high, len(logits), len(members))
+
+
+def _known(interval: Interval) -> Interval:
+    """A single cluster says nothing about spread: error and limits become NaN, which a table shows as no interval."""
+    if interval.clusters > 1:
+        return interval
+    return Interval(interval.mean, float("nan"), float("nan"), float("nan"), interval.n, interval.clusters)
+
+
+def _count(value: int, n: int) -> Interval:
+    return Interval(float(value), 0.0, float(value), float(value), n, n)
+
+
+def environment() -> dict[str, str]:
+    """Versions of Python and of the packages that decide numbers; read from metadata, so that nothing is imported."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def results_frame(results: Sequence[Result]) -> pd.DataFrame:
+    """One row per result, columns as the fields of `Result`; seeds as text, separated by spaces."""
+    rows = [{**asdict(result), "seeds": " ".join(map(str, result.seeds))} for result in results]
+    return pd.DataFrame(rows, columns=list(Result.__dataclass_fields__))
+
+
+def write_results(folder: Path | str, results: Sequence[Result]) -> Path:
+    """Write ``results.json`` (schema version, environment, results) and ``results.csv``; returns the JSON's path."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "environment": environment(),
+        "results": [_json_row(result) for result in results],
+    }
+    text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
+    replace_file(Path(folder) / "results.csv", csv_text(results_frame(results)))
+    return replace_file(Path(folder) / "results.json", text + "\n")
+
+
+def read_results(path: Path | str) -> list[Result]:
+    """Read ``results.json``. Raises ``ValueError`` for another schema version or a field out of place."""
+    document = json.loads(Path(path).read_text(encoding="utf-8"))
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if version != SCHEMA_VERSION:
+        raise ValueError(f"{path}: schema_version: {version!r}, this version reads {SCHEMA_VERSION}; summarise again")
+    return [_result(row) for row in document["results"]]
+
+
+def _json_row(result: Result) -> dict[str, Any]:
+    """JSON has no NaN: an unknown error or limit is null."""
+    return {name: None if value != value else value for name, value in asdict(result).items()}
+
+
+def _result(row: dict[str, Any]) -> Result:
+    unknown = {name: float("nan") for name in ("standard_error", "low", "high") if row.get(name) is None}
+    result: Result = Result.from_dict({**row, **unknown, "seeds": tuple(row.get("seeds", ()))})
+    return result

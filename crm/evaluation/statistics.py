@@ -1,0 +1,188 @@
+"""Per-example numbers in; means with intervals, calibration, corrected p-values and rank correlation out.
+
+Intervals are clustered: rows that share a prompt are not independent. Letters: N rows, G clusters, M models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special, stats
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean, its standard error and confidence limits, all in the unit of the values; ``n`` rows in ``clusters``."""
+
+    mean: float
+    standard_error: float
+    low: float
+    high: float
+    n: int
+    clusters: int
+
+
+def cluster_interval(
+    values: Sequence[float] | Floats,
+    clusters: Sequence[Any],
+    confidence: float = 0.95,
+    strata: Sequence[Any] | None = None,
+) -> Interval:
+    """Interval of the mean of ``values`` (N,), each in [0, 1] (0, 0.5 and 1 for a judge's verdicts).
+
+    The standard error is the cluster-robust sandwich. The limits are Wilson's at the effective sample size
+    p (1 - p) / se^2, at most N, or G when nothing varies (all correct), so that the interval never has zero width
+    (after Korn and Graubard 1998, with Student's t at G - 1 degrees of freedom). With ``strata`` (N,), keys, the mean
+    is the plain mean of the strata's means, whatever their sizes.
+    Raises ``ValueError`` for no rows, a value outside [0, 1], or lengths that differ.
+    """
+    data = _column(values, "values")
+    if data.min() < 0 or data.max() > 1:
+        raise ValueError(f"values: a proportion lies in [0, 1], got {data.min():.4g} to {data.max():.4g}")
+    mean, error, groups = _sandwich(data, clusters, strata)
+    if error > 1e-12:
+        size = min(mean * (1 - mean) / error**2, len(data))
+        critical = float(stats.t.ppf((1 + confidence) / 2, groups - 1))
+    else:
+        size, critical = float(groups), float(stats.norm.ppf((1 + confidence) / 2))
+    low, high = _wilson(mean, size, critical)
+    return Interval(mean, error, min(low, mean), max(high, mean), len(data), groups)
+
+
+def mean_interval(
+    values: Sequence[float] | Floats, clusters: Sequence[Any] | None = None, confidence: float = 0.95
+) -> Interval:
+    """Student's t interval of the mean of real ``values`` (N,); without ``clusters`` every value is its own.
+
+    A single cluster says nothing about spread: its limits are infinite. Raises ``ValueError`` for no rows.
+    """
+    data = _column(values, "values")
+    mean, error, groups = _sandwich(data, range(len(data)) if clusters is None else clusters)
+    if groups == 1:
+        return Interval(mean, float("inf"), float("-inf"), float("inf"), len(data), 1)
+    half = float(stats.t.ppf((1 + confidence) / 2, groups - 1)) * error
+    return Interval(mean, error, mean - half, mean + half, len(data), groups)
+
+
+def bootstrap_interval(
+    statistic: Callable[[Indices], float], n: int, seed: int, resamples: int = 1000, confidence: float = 0.95
+) -> Interval:
+    """Percentile interval of ``statistic(indices)`` over ``n`` resampled units (queries, prompts).
+
+    ``statistic`` receives indices (n,) drawn with replacement; draws depend on ``seed`` alone. Undefined (NaN)
+    resamples are left out.
+    """
+    generator = np.random.default_rng(seed)
+    value = statistic(np.arange(n))
+    drawn = np.array([statistic(generator.integers(0, n, n)) for _ in range(resamples)])
+    drawn = drawn[~np.isnan(drawn)]
+    if len(drawn) < 2:
+        return Interval(value, float("nan"), float("nan"), float("nan"), n, n)
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(value, float(drawn.std(ddof=1)), float(low), float(high), n, n)
+
+
+def holm(p_values: Sequence[float] | Floats) -> Floats:
+    """Holm's step-down adjusted p-values, in the order given; they hold the family-wise error rate."""
+    raw = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(raw, kind="stable")
+    stepped = raw[order] * np.arange(len(raw), 0, -1)
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0)
+    return adjusted
+
+
+def correctness(logits: Sequence[float] | Floats, labels: Sequence[int] | Floats) -> Floats:
+    """1 where the sign of the logit (N,) agrees with the label (1: A preferred, 0: B), 0 where not, 0.5 at 0."""
+    return np.asarray((np.sign(_signed(logits, labels)) + 1) / 2, dtype=np.float64)
+
+
+def log_loss(logits: Sequence[float] | Floats, labels: Sequence[int] | Floats) -> Floats:
+    """Minus log probability of the label, in nats, per row (N,); stable for large logits."""
+    return np.asarray(np.logaddexp(0.0, -_signed(logits, labels)), dtype=np.float64)
+
+
+def brier(logits: Sequence[float] | Floats, labels: Sequence[int] | Floats) -> Floats:
+    """Squared difference of probability and label per row (N,), in [0, 1]."""
+    return np.asarray(special.expit(-_signed(logits, labels)) ** 2, dtype=np.float64)
+
+
+def expected_calibration_error(
+    logits: Sequence[float] | Floats, labels: Sequence[int] | Floats, bins: int = 10
+) -> float:
+    """Mean gap between confidence max(p, 1-p) and accuracy over ``bins`` equal bins of [0.5, 1], weighted by count.
+
+    In [0, 1]. Confidence makes it blind to which response is called A.
+    """
+    right = correctness(logits, labels)
+    confidence = special.expit(np.abs(np.asarray(logits, dtype=np.float64)))
+    index = np.minimum(((confidence - 0.5) * 2 * bins).astype(int), bins - 1)
+    gaps = np.bincount(index, weights=right - confidence, minlength=bins)
+    return float(np.abs(gaps).sum() / len(right))
+
+
+def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> float:
+    """Kendall's tau-b, in [-1, 1], between two ratings of the same M >= 2 models; NaN when a rating is constant.
+
+    Raises ``ValueError`` when the two do not rate the same models.
+    """
+    if first.keys() != second.keys() or len(first) < 2:
+        only = sorted(first.keys() ^ second.keys())
+        raise ValueError(f"models: both ratings need the same two or more models; in one only: {only}")
+    names = sorted(first)
+    return rank_correlation(np.array([first[name] for name in names]), np.array([second[name] for name in names]))
+
+
+def rank_correlation(first: Floats, second: Floats) -> float:
+    """Kendall's tau-b of two aligned columns (M,)."""
+    # The asymptotic method concerns the p-value only, which nobody reads here; the exact one is slow in a bootstrap.
+    return float(stats.kendalltau(first, second, method="asymptotic").statistic)
+
+
+def _sandwich(data: Floats, clusters: Sequence[Any], strata: Sequence[Any] | None = None) -> tuple[float, float, int]:
+    """Mean, cluster-robust standard error with the G / (G - 1) correction (0 for one cluster), and G.
+
+    A row adds its distance from its own stratum's mean: the difference between strata is no error.
+    """
+    if len(clusters) != len(data):
+        raise ValueError(f"clusters: {len(clusters)} keys for {len(data)} values, expected one each")
+    stratum, count = _index([0] * len(data) if strata is None else strata)
+    sizes = np.bincount(stratum)
+    means = np.bincount(stratum, weights=data) / sizes
+    index, groups = _index(clusters)
+    sums = np.bincount(index, weights=(data - means[stratum]) / sizes[stratum] / count)
+    variance = float(sums @ sums) * groups / (groups - 1) if groups > 1 else 0.0
+    return float(means.mean()), float(np.sqrt(variance)), groups
+
+
+def _index(keys: Sequence[Any]) -> tuple[Indices, int]:
+    """Number the keys by first appearance; the numbers (N,) and how many there are."""
+    seen: dict[Any, int] = {}
+    return np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64), len(seen)
+
+
+def _wilson(mean: float, size: float, critical: float) -> tuple[float, float]:
+    squared = critical**2 / size
+    centre = (mean + squared / 2) / (1 + squared)
+    half = np.sqrt(mean * (1 - mean) * squared + squared**2 / 4) / (1 + squared)
+    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+
+
+def _signed(logits: Sequence[float] | Floats, labels: Sequence[int] | Floats) -> Floats:
+    return np.asarray(logits, dtype=np.float64) * (2 * np.asarray(labels, dtype=np.float64) - 1)
+
+
+def _column(values: Sequence[float] | Floats, name: str) -> Floats:
+    data = np.asarray(values, dtype=np.float64)
+    if data.ndim != 1 or not len(data):
+        raise ValueError(f"{name}: expected one or more numbers in a column, got shape {data.shape}")
+    if not np.isfinite(data).all():
+        raise ValueError(f"{name}: expected finite numbers, got {data[~np.isfinite(data)][0]}")
+    return data
