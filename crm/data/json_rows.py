@@ -1,0 +1,75 @@
+"""One JSON row, hostile until proven valid. In: the bytes of a line. Out: plain values, or `RecordError`."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+from crm.schema import RecordError
+
+MAX_DEPTH = 32
+"""Objects and lists inside one another; our deepest real format needs 4."""
+
+
+def check_row(row: object) -> None:
+    """Refuse what no source accepts: a row that is not an object, deep nesting, NUL, lone surrogates, infinite numbers.
+
+    Walks with a stack of its own, so that no depth of input can exhaust Python's. Raises `RecordError`.
+    """
+    if not isinstance(row, dict):
+        raise RecordError("row", f"expected a JSON object, got {type(row).__name__}")
+    stack: list[tuple[str, object, int]] = [("row", name, 1) for name in row]
+    stack += [(name, value, 1) for name, value in row.items()]
+    while stack:
+        field, value, depth = stack.pop()
+        if isinstance(value, str):
+            _check_text(field, value)
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise RecordError(field, f"{value} is not a finite number")
+        elif isinstance(value, (dict, list)):
+            if depth > MAX_DEPTH:
+                raise RecordError(field, f"nested deeper than {MAX_DEPTH} levels")
+            inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+            stack.extend((field, item, depth + 1) for item in inner)
+
+
+def _check_text(field: str, text: str) -> None:
+    if "\0" in text:
+        raise RecordError(field, f"NUL character at position {text.index(chr(0))}")
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise RecordError(field, f"lone surrogate at position {error.start}: half a character") from None
+
+
+def decode(line: bytes) -> Any:
+    """The JSON value of one line; raises `RecordError` for anything else, whatever the bytes are."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RecordError("row", f"not UTF-8: byte 0x{line[error.start]:02x} at position {error.start}") from None
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise RecordError("row", f"not valid JSON: {error.msg} at position {error.pos}") from None
+    except RecursionError:
+        raise RecordError("row", f"nested deeper than {MAX_DEPTH} levels") from None
+    except RecordError:
+        raise
+    except ValueError:  # Python's own limit on the digits of an integer
+        raise RecordError("row", "a number has too many digits") from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise RecordError("row", f"{name} is not valid JSON; leave the field out or use null")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise RecordError(twice, "the key stands twice in one object")
+    return row

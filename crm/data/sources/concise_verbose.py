@@ -1,0 +1,173 @@
+"""Concise or verbose. In: the files of ``alpacaeval_concise_verbose``. Out: `Splits` of flip pairs.
+
+Six LLMs answered the same instructions three times: asked to be concise, left alone, asked to be verbose. Two of a
+model's answers to one instruction make a flip pair: "prefers concise" wordings speak for one side, "prefers detailed"
+wordings for the other. True by construction (nobody voted), so ``winner`` is a seeded coin and only names the original
+direction. The detailed side is nearly always the longer one: this source measures whether a model follows the
+criteria about length and detail, and a judge that counts words and reads the criteria does well on it. Both directions
+are always present, so a judge that only likes long answers scores one half. Pairs in which the side asked for more
+detail has fewer words, or the same text, are dropped and counted.
+
+Two of six models are held out, and instructions are split 80 train, 10 validation, 10 held out (in 100). Suite ``D``:
+held-out instructions, models seen in training; ``M``: held-out instructions and held-out models. The instructions are
+AlpacaEval's: whoever trains on this has seen the queries of a leaderboard bank made of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from crm.data.files import Rejection, read_array
+from crm.data.sources import Splits, sizes
+from crm.data.sources.sampling import balanced, first_words, fraction, hold_out, shuffled, turn, wordings
+from crm.schema import Preference, RecordError, prompt_key
+
+STYLES = ("concise", "plain", "verbose")
+"""From least to most detail."""
+MODELS = (
+    "Mixtral-8x7B-Instruct-v0.1",
+    "alpaca-7b",
+    "claude-2.1",
+    "gpt-3.5-turbo-1106",
+    "gpt4_0613",
+    "gpt4_1106_preview",
+)
+WORDINGS: dict[str, tuple[str, ...]] = {
+    "concise": (
+        "I am in a hurry, so say it in as few words as you can",
+        "Prefer the shorter answer that still responds to the question",
+        "No padding: get to the point and stop",
+        "I like brief replies without background",
+        "Skip the elaboration and just tell me the essential part",
+        "Whichever answer takes less time to read is better for me",
+        "Short and crisp beats long and complete",
+    ),
+    "detailed": (
+        "I have time to read, so explain everything thoroughly",
+        "Prefer the longer answer that goes into depth",
+        "Give me the full picture with background and particulars",
+        "I like elaborate replies that leave nothing out",
+        "Do not be brief: expand on each point",
+        "Whichever answer tells me more is better for me",
+        "Long and complete beats short and crisp",
+    ),
+}
+_Key = tuple[str, str]
+
+
+def load(
+    root: str | Path,
+    *,
+    seed: int = 0,
+    strict: bool = True,
+    max_response_words: int | None = 120,
+    max_train: int | None = None,
+    max_suite: int | None = None,
+) -> Splits:
+    """Read the eighteen files of ``<root>/alpacaeval_concise_verbose``.
+
+    ``max_response_words`` cuts long responses, after the check of which side is longer; a cut text ends in ``...``, and
+    a pair of two cut texts is dropped and counted, since what tells its sides apart is gone. ``None`` keeps all whole.
+    ``max_train`` and ``max_suite`` subsample in turns over kinds of pair, models and instructions. Raises
+    ``ValueError`` for a bad file.
+    """
+    answers, counts, rejected = _read(Path(root) / "alpacaeval_concise_verbose", strict)
+    new_models = set(shuffled(MODELS, seed, "models")[:2])
+    keys = {instruction: prompt_key(turn("user", instruction)) for _, instruction in answers}
+    held_out, validation_keys = hold_out(keys.values(), (0.1, 0.1), seed)
+    parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "M": []}
+    for (model, instruction), texts in answers.items():
+        held = keys[instruction] in held_out
+        rows = _pairs(model, instruction, texts, max_response_words, seed, counts)
+        if model in new_models and not held:
+            counts["dropped_held_out_model_on_training_instruction"] += len(rows)
+        else:
+            in_training = "validation" if keys[instruction] in validation_keys else "train"
+            parts[("M" if model in new_models else "D") if held else in_training] += rows
+    kept = {
+        name: balanced(rows, max_train if name == "train" else max_suite, seed, _kind, _model, lambda row: row.query)
+        for name, rows in parts.items()
+    }
+    counts["dropped_by_subsampling"] = sum(len(parts[name]) - len(kept[name]) for name in parts)
+    train, validation = kept.pop("train"), kept.pop("validation")
+    return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, rejected)
+
+
+def _read(folder: Path, strict: bool) -> tuple[dict[_Key, dict[str, str]], Counter[str], list[Rejection]]:
+    """Answers by (model, instruction), then by style."""
+    answers: dict[_Key, dict[str, str]] = {}
+    counts: Counter[str] = Counter(read=0, rejected=0)
+    rejected: list[Rejection] = []
+    for model in MODELS:
+        for style in STYLES:
+            plain = folder / f"{model}{'' if style == 'plain' else '_' + style}.json"
+            zipped = plain.with_name(plain.name + ".gz")
+            report = read_array(zipped if zipped.exists() else plain, _parse, strict=strict, key=lambda item: item[0])
+            counts.update(read=report.read, rejected=len(report.rejected))
+            rejected += report.rejected
+            for instruction, output in report.records:
+                answers.setdefault((model, instruction), {})[style] = output
+    return answers, counts, rejected
+
+
+def _parse(row: dict[str, Any], _line: int) -> tuple[str, str]:
+    for name in ("instruction", "output"):
+        if not isinstance(row.get(name), str):
+            raise RecordError(name, "missing or not a string")
+    if not row["instruction"].strip():
+        raise RecordError("instruction", "blank")
+    return row["instruction"], row["output"]
+
+
+def _pairs(
+    model: str, instruction: str, texts: dict[str, str], max_words: int | None, seed: int, counts: Counter[str]
+) -> list[Preference]:
+    """The flip pairs of one model's answers to one instruction; adds what was dropped and why to ``counts``."""
+    rows = []
+    for shorter, longer in combinations(STYLES, 2):
+        counts["pairs"] += 1
+        if shorter not in texts or longer not in texts:
+            counts["dropped_answer_missing"] += 1
+        elif len(texts[shorter].split()) >= len(texts[longer].split()):
+            counts["dropped_detailed_side_not_longer"] += 1
+        else:
+            cut = [first_words(texts[style], max_words) for style in (shorter, longer)]
+            if cut[0] != texts[shorter]:  # the longer side is cut too
+                counts["dropped_both_cut"] += 1
+                continue
+            name = f"concise_verbose-{model}-{prompt_key(turn('user', instruction))}-{shorter}-{longer}"
+            rows.append(_preference(name, model, instruction, cut, seed))
+    return rows
+
+
+def _preference(name: str, model: str, instruction: str, texts: list[str], seed: int) -> Preference:
+    """``texts`` is the concise side, then the detailed one; which of them stands as A is drawn."""
+    sides = list(zip(("concise", "detailed"), texts, strict=True))
+    if fraction(seed, name, "side") < 0.5:
+        sides.reverse()
+    (wish_a, text_a), (wish_b, text_b) = sides
+    return Preference(
+        id=name,
+        prompt=turn("user", instruction),
+        response_a=turn("assistant", text_a),
+        response_b=turn("assistant", text_b),
+        winner="a" if fraction(seed, name, "winner") < 0.5 else "b",
+        criteria_a=wordings(WORDINGS[wish_a], seed, name, wish_a),
+        criteria_b=wordings(WORDINGS[wish_b], seed, name, wish_b),
+        criteria_topics_a=(wish_a,),
+        criteria_topics_b=(wish_b,),
+        author_a=model,
+        author_b=model,
+        source="concise_verbose",
+    )
+
+
+def _kind(row: Preference) -> str:
+    return "-".join(row.id.rsplit("-", 2)[1:])
+
+
+def _model(row: Preference) -> str:
+    return str(row.author_a)

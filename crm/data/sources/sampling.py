@@ -1,0 +1,81 @@
+"""Seeded draws shared by the sources. In: a seed and the name of what is drawn. Out: the same draw on every machine.
+
+Nothing here depends on the order of rows or on how many draws were made before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
+from typing import TypeVar
+
+from crm.schema import Message, Preference
+
+T = TypeVar("T")
+
+
+def fraction(seed: int, *names: object) -> float:
+    """A number in [0, 1) that depends on the seed and the names only."""
+    text = "|".join([str(seed), *(str(name) for name in names)])
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:6], "big") / 2**48
+
+
+def shuffled(items: Iterable[T], seed: int, *names: object) -> list[T]:
+    """The items in an order drawn from the seed; their order on entry does not matter, their text does."""
+    return sorted(items, key=lambda item: (fraction(seed, *names, item), str(item)))
+
+
+def wordings(bank: Sequence[str], seed: int, *names: object) -> tuple[str, ...]:
+    """One or two distinct wordings of ``bank``, as a user would state one wish."""
+    count = 1 + (fraction(seed, *names, "how many") < 0.5)
+    return tuple(shuffled(bank, seed, *names)[:count])
+
+
+def hold_out(keys: Iterable[str], shares: Sequence[float], seed: int) -> list[set[str]]:
+    """Disjoint sets of keys with the given shares (each in [0, 1], sum at most 1); what is left trains."""
+    order = shuffled(set(keys), seed, "hold out")
+    parts, start = [], 0
+    for share in shares:
+        end = start + round(share * len(order))
+        parts.append(set(order[start:end]))
+        start = end
+    return parts
+
+
+def balanced(
+    rows: Sequence[Preference], limit: int | None, seed: int, *levels: Callable[[Preference], str]
+) -> list[Preference]:
+    """At most ``limit`` rows, taken in turns over the first level's groups, within a group over the next level's."""
+    if limit is not None and limit < 0:
+        raise ValueError(f"limit: {limit} rows cannot be drawn; give a number from 0 up, or none for all rows")
+    return _in_turns(rows, seed, levels, ())[:limit]
+
+
+def _in_turns(
+    rows: Sequence[Preference], seed: int, levels: Sequence[Callable[[Preference], str]], path: tuple[str, ...]
+) -> list[Preference]:
+    if not levels:
+        return sorted(rows, key=lambda row: (fraction(seed, "turn", row.id), row.id))
+    groups: dict[str, list[Preference]] = {}
+    for row in rows:
+        groups.setdefault(levels[0](row), []).append(row)
+    queues = [
+        _in_turns(groups[name], seed, levels[1:], (*path, name)) for name in shuffled(groups, seed, "group", *path)
+    ]
+    return [row for turn in zip_longest(*queues) for row in turn if row is not None]
+
+
+def first_words(text: str, limit: int | None) -> str:
+    """The text, or its first ``limit`` words (joined by spaces) and `` ...`` where it is longer."""
+    if limit is None:
+        return text
+    if limit < 1:
+        raise ValueError(f"limit: {limit} words leave no text; give at least 1, or none for the whole text")
+    words = text.split()
+    return text if len(words) <= limit else " ".join(words[:limit]) + " ..."
+
+
+def turn(role: str, content: str) -> tuple[Message, ...]:
+    """A conversation of one message."""
+    return (Message(role, content),)
