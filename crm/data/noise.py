@@ -60,7 +60,7 @@ class CriteriaPool:
         groups: dict[frozenset[str], list[str]] = {}
         for key in sorted(topics_of):
             groups.setdefault(frozenset(topics_of[key]), []).append(text_of[key])
-        self._groups = sorted(groups.items(), key=lambda item: sorted(item[0]))
+        self._groups = list(groups.items())  # in order of their smallest text
 
     @classmethod
     def from_preferences(cls, preferences: Iterable[Preference]) -> CriteriaPool:

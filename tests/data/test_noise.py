@@ -14,7 +14,9 @@ fast = settings(derandomize=True, deadline=None)
 TOPICS = [f"topic {i}" for i in range(6)]
 POOL = CriteriaPool([(f"pool {i}", (TOPICS[i % 6],)) for i in range(60)])
 
-own = st.lists(st.sampled_from([f"own {i}" for i in range(70)]), min_size=1, max_size=MAX_CRITERIA, unique=True)
+own = st.lists(
+    st.sampled_from([f"own {i}" for i in range(70)] + ["pool 0"]), min_size=1, max_size=MAX_CRITERIA, unique=True
+)
 losers = st.lists(st.sampled_from([f"loser {i}" for i in range(10)] + ["own 0", "OWN  1"]), max_size=8, unique=True)
 topics = st.lists(st.sampled_from(TOPICS), max_size=6, unique=True)
 draws = st.fixed_dictionaries({"seed": st.integers(), "epoch": st.integers(0, 5), "sample_id": st.text()})
@@ -59,7 +61,7 @@ def test_add_keeps_all_and_takes_half_as_many_of_foreign_topics(criteria, loser,
     gained = set(result.criteria) - set(criteria)
     assert set(criteria) <= set(result.criteria)
     assert all(TOPICS[int(text.split()[1]) % 6] not in loser_topics for text in gained)
-    available = 10 * (6 - len(loser_topics))
+    available = 10 * (6 - len(loser_topics)) - ("pool 0" in criteria and TOPICS[0] not in loser_topics)
     assert len(gained) == min(max(1, len(criteria) // 2), MAX_CRITERIA - len(criteria), available)
 
 
@@ -88,6 +90,24 @@ def test_remove_by_hand(n: int, left: int) -> None:
     result = noised([f"own {i}" for i in range(n)], "remove", [], [])
     assert len(result.criteria) == left
     assert result.applied == ("remove" if left < n else "none")
+
+
+def test_add_repeats_nothing_that_either_side_says() -> None:
+    pool = CriteriaPool([(text, ["t"]) for text in ("Own 0", "loser 0", "new")])
+    for i in range(20):
+        result = add_noise(
+            ["own 0"], kind="add", pool=pool, loser_criteria=["loser 0"], loser_topics=[], seed=i, epoch=0, sample_id=""
+        )
+        assert sorted(result.criteria) == ["new", "own 0"]
+
+
+@pytest.mark.parametrize(("n", "left"), [(43, 64), (60, 64), (63, 64), (64, 64)])
+def test_add_stops_at_the_most_a_record_may_hold(n: int, left: int) -> None:
+    assert len(noised([f"own {i}" for i in range(n)], "add", [], []).criteria) == left
+
+
+def test_an_id_may_hold_any_text() -> None:
+    assert noised(["own 0"], "add", [], [], sample_id="\ud800").applied == "add"
 
 
 def test_impossible_operations_say_none() -> None:
@@ -130,11 +150,11 @@ def test_pool_draw_is_uniform_over_the_texts_that_are_left() -> None:
 
 
 @fast
-@given(st.permutations([("t1", "x"), ("T1", "y"), ("t2", "x"), ("t3", "z"), ("t4", "y")]), st.integers())
+@given(st.permutations([("t1", "x"), ("T1", "y"), ("t2", "x"), ("t5", "x"), ("t3", "z"), ("t4", "y")]), st.integers())
 def test_pool_does_not_depend_on_the_order_of_its_entries(entries, seed) -> None:
-    straight = CriteriaPool([("t1", ["x"]), ("T1", ["y"]), ("t2", ["x"]), ("t3", ["z"]), ("t4", ["y"])])
+    straight = CriteriaPool([("t1", ["x"]), ("T1", ["y"]), ("t2", ["x"]), ("t5", ["x"]), ("t3", ["z"]), ("t4", ["y"])])
     shuffled = CriteriaPool([(text, [topic]) for text, topic in entries])
-    assert len(straight) == len(shuffled) == 4
+    assert len(straight) == len(shuffled) == 5
     draw = [p.draw(2, without_topics=["z"], without=[], rng=random.Random(seed)) for p in (straight, shuffled)]
     assert draw[0] == draw[1]
 
