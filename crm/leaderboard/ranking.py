@@ -1,0 +1,277 @@
+"""Matches of a bank in; a leaderboard out: win rates with intervals, tied groups, topics, fitted views, agreement."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special, stats
+
+from crm.evaluation.files import read_records
+from crm.evaluation.statistics import (
+    Floats,
+    Interval,
+    bootstrap_interval,
+    cluster_interval,
+    holm,
+    mean_interval,
+    rank_correlation,
+)
+from crm.leaderboard.ratings import bradley_terry, elo, length_controlled
+from crm.schema import Match
+
+VIEWS = ("win_rate", "topics", "bradley_terry", "length_controlled")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model of a leaderboard.
+
+    ``win_rate`` in [0, 1] against the baseline, with its interval (None for the baseline itself) over ``n`` queries;
+    ``rank`` 1 is best; ``rank_low`` is 1 + the number of models that are significantly better, and equal for a group;
+    ``tied_with`` are the models that are not significantly different; ``mean_words`` is the mean length.
+    """
+
+    model: str
+    win_rate: float
+    interval: Interval | None
+    n: int
+    mean_words: float
+    rank: int
+    rank_low: int
+    tied_with: tuple[str, ...]
+    topics: Mapping[str, Interval]
+
+
+class Leaderboard:
+    """Win rates of all candidates of ``matches`` against their one baseline.
+
+    ``rows`` are sorted best first; ``wins`` is the table (queries, models) of win probabilities, NaN where a model did
+    not answer, 0.5 for the baseline; ``missing`` counts those cells. Raises ``ValueError`` for no matches, two
+    baselines, the baseline as its own candidate, or a candidate that appears twice on a query.
+    """
+
+    def __init__(self, matches: Sequence[Match], significance: float = 0.05) -> None:
+        self.baseline = _check(matches)
+        self.matches = tuple(matches)
+        self.wins = _win_table(matches)
+        self.missing = int(self.wins.isna().to_numpy().sum())
+        self.topics = sorted({match.topic for match in matches})
+        self.rows = self._rows(significance)
+
+    def win_rates(self) -> dict[str, float]:
+        """Win rate of every model, the baseline (0.5) among them, best first."""
+        return {row.model: row.win_rate for row in self.rows}
+
+    def frame(self, view: str = "win_rate", sort: str = "rank", ascending: bool | None = None) -> pd.DataFrame:
+        """A table of one of `VIEWS`, numbers unformatted, sorted by the column ``sort``.
+
+        By default ranks and names rise and all other columns fall. ``topics`` has a column per topic (win rates);
+        ``bradley_terry`` and ``length_controlled`` have their own ranks. Raises ``ValueError`` for an unknown view or
+        column.
+        """
+        if view not in VIEWS:
+            raise ValueError(f"view: {view!r} is not one of {', '.join(VIEWS)}")
+        table: pd.DataFrame = getattr(self, f"_{view}")()
+        if sort not in table.columns:
+            raise ValueError(f"sort: {sort!r} is not a column of {view}, choose one of {', '.join(table.columns)}")
+        rising = sort in ("rank", "rank_low", "model") if ascending is None else ascending
+        return table.sort_values(sort, ascending=rising, kind="stable").reset_index(drop=True)
+
+    def _rows(self, significance: float) -> list[Row]:
+        rates = self.wins.mean()
+        names = sorted(rates.index, key=lambda name: (-rates[name], name))
+        worse = _significant(self.wins[names], significance)
+        words = _mean_words(self.matches)
+        by_topic = _topic_intervals(self.matches)
+        rows = []
+        for place, name in enumerate(names):
+            values = self.wins[name].dropna().to_numpy()
+            interval = None if name == self.baseline else win_rate_interval(values)
+            tied = tuple(other for other in names if other != name and not {(name, other), (other, name)} & worse)
+            low = 1 + sum((other, name) in worse for other in names)
+            topics = by_topic.get(name, {})
+            rows.append(Row(name, float(rates[name]), interval, len(values), words[name], place + 1, low, tied, topics))
+        return rows
+
+    def _win_rate(self) -> pd.DataFrame:
+        return pd.DataFrame(
+            {
+                "rank": row.rank,
+                "rank_low": row.rank_low,
+                "model": row.model,
+                "win_rate": row.win_rate,
+                "low": row.interval.low if row.interval else np.nan,
+                "high": row.interval.high if row.interval else np.nan,
+                "n": row.n,
+                "mean_words": row.mean_words,
+                "tied_with": ", ".join(row.tied_with),
+            }
+            for row in self.rows
+        )
+
+    def _topics(self) -> pd.DataFrame:
+        table = []
+        for row in self.rows:
+            own = {topic: row.topics[topic].mean if topic in row.topics else np.nan for topic in self.topics}
+            if row.model == self.baseline:
+                own = dict.fromkeys(self.topics, 0.5)
+            table.append({"rank": row.rank, "model": row.model, "overall": row.win_rate, **own})
+        return pd.DataFrame(table)
+
+    def _bradley_terry(self) -> pd.DataFrame:
+        strengths, pairs = bradley_terry(self.matches)
+        columns = {"elo": {name: elo(value) for name, value in strengths.items()}}
+        return self._fitted(columns).assign(pairs=pairs)
+
+    def _length_controlled(self) -> pd.DataFrame:
+        rates, beta = length_controlled(self.matches)
+        columns = {"length_controlled": {**rates, self.baseline: 0.5}}
+        return self._fitted(columns).assign(length_coefficient=beta)
+
+    def _fitted(self, columns: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+        """Ranked by the first of ``columns``, with the raw win rate and the length beside it."""
+        score = next(iter(columns.values()))
+        rows = sorted(self.rows, key=lambda row: (-score[row.model], row.model))
+        table: list[dict[str, Any]] = [
+            {
+                "rank": place,
+                "model": row.model,
+                **{name: values[row.model] for name, values in columns.items()},
+                "win_rate": row.win_rate,
+                "mean_words": row.mean_words,
+            }
+            for place, row in enumerate(rows, start=1)
+        ]
+        return pd.DataFrame(table)
+
+
+def read_matches(path: Path | str) -> list[Match]:
+    """Read a match file; errors and a cut-off last line are treated as in `crm.evaluation.files.read_records`."""
+    return read_records(path, Match)
+
+
+def win_rate_interval(values: Floats) -> Interval:
+    """95 % interval of the mean of win probabilities (N,), one per query: Student's t, kept within [0, 1].
+
+    Where all are equal (a judge without doubt on few queries) the limits are Wilson's, not a point.
+    """
+    if np.ptp(values) < 1e-12:
+        return cluster_interval(values, range(len(values)))
+    got = mean_interval(values)
+    return Interval(got.mean, got.standard_error, max(0.0, got.low), min(1.0, got.high), got.n, got.clusters)
+
+
+def compare(first: Leaderboard, second: Leaderboard, seed: int, resamples: int = 1000) -> Interval:
+    """Kendall's tau between two leaderboards of the same models, with a bootstrap interval over their shared queries.
+
+    The same queries are drawn for both. Raises ``ValueError`` for other models or no query in common.
+    """
+    names = sorted(first.wins.columns)
+    if names != sorted(second.wins.columns):
+        only = sorted(set(names) ^ set(second.wins.columns))
+        raise ValueError(f"models: both leaderboards need the same models; in one only: {', '.join(only)}")
+    shared = first.wins.index.intersection(second.wins.index).sort_values()
+    if shared.empty:
+        raise ValueError("queries: the leaderboards have none in common; rank both on one bank")
+    tables = [board.wins.loc[shared, names].to_numpy() for board in (first, second)]
+
+    def tau(drawn: Any) -> float:
+        one, two = (_column_means(table[drawn]) for table in tables)
+        return rank_correlation(one, two)
+
+    return bootstrap_interval(tau, len(shared), seed, resamples)
+
+
+def compare_with_truth(board: Leaderboard, truth: Mapping[str, float], seed: int, resamples: int = 1000) -> Interval:
+    """Kendall's tau between a leaderboard and true win rates, with a bootstrap interval over its queries.
+
+    ``truth`` names every candidate; the baseline takes part where it is named. Raises ``ValueError`` otherwise.
+    """
+    expected = set(board.wins.columns)
+    if set(truth) not in (expected, expected - {board.baseline}):
+        missing, unknown = sorted(expected - {board.baseline} - set(truth)), sorted(set(truth) - expected)
+        raise ValueError(f"truth: models without a true win rate: {missing}; unknown models: {unknown}")
+    names = sorted(truth)
+    table, known = board.wins.sort_index()[names].to_numpy(), np.array([truth[name] for name in names])
+    return bootstrap_interval(
+        lambda drawn: rank_correlation(_column_means(table[drawn]), known), len(table), seed, resamples
+    )
+
+
+def _check(matches: Sequence[Match]) -> str:
+    if not matches:
+        raise ValueError("matches: none given, expected one or more; score a bank first")
+    baselines = sorted({match.baseline for match in matches})
+    if len(baselines) > 1:
+        raise ValueError(f"baseline: {', '.join(baselines)}; all matches of a leaderboard need the same one")
+    seen: set[tuple[str, str]] = set()
+    for match in matches:
+        if match.candidate == match.baseline:
+            raise ValueError(f"candidate: {match.candidate} is the baseline itself, on query {match.query_id}")
+        if (match.candidate, match.query_id) in seen:
+            raise ValueError(f"candidate: {match.candidate} appears twice on query {match.query_id}")
+        seen.add((match.candidate, match.query_id))
+    return baselines[0]
+
+
+def _win_table(matches: Sequence[Match]) -> pd.DataFrame:
+    columns: dict[str, dict[str, float]] = {}
+    for match in matches:
+        columns.setdefault(match.candidate, {})[match.query_id] = float(special.expit(match.preference_logit))
+    return pd.DataFrame(columns).sort_index().sort_index(axis=1).assign(**{matches[0].baseline: 0.5})
+
+
+def _significant(wins: pd.DataFrame, significance: float) -> set[tuple[str, str]]:
+    """Ordered pairs (better, worse) by paired t-tests over shared queries, Holm-corrected over all pairs."""
+    pairs = list(itertools.combinations(wins.columns, 2))
+    differences = [(wins[one] - wins[two]).dropna().to_numpy() for one, two in pairs]
+    adjusted = holm([_paired_p(difference) for difference in differences])
+    found = set()
+    for (one, two), difference, p in zip(pairs, differences, adjusted, strict=True):
+        if p < significance:
+            found.add((one, two) if difference.mean() > 0 else (two, one))
+    return found
+
+
+def _paired_p(difference: Floats) -> float:
+    """Two-sided p-value of paired differences (N,), as ``scipy.stats.ttest_rel``; a constant difference of fewer than
+    two queries, or of nothing, is no evidence; a constant other difference is judged by a sign test.
+    """
+    if len(difference) < 2 or not np.any(difference):
+        return 1.0
+    if np.ptp(difference) < 1e-12:
+        return float(2.0 ** (1 - len(difference)))
+    return float(stats.ttest_1samp(difference, 0.0).pvalue)
+
+
+def _mean_words(matches: Sequence[Match]) -> dict[str, float]:
+    """Mean length in words per model; the baseline's over its distinct queries."""
+    lengths: dict[str, dict[str, int]] = {}
+    for match in matches:
+        lengths.setdefault(match.candidate, {})[match.query_id] = match.length_candidate
+        lengths.setdefault(match.baseline, {})[match.query_id] = match.length_baseline
+    return {name: float(np.mean(list(words.values()))) for name, words in lengths.items()}
+
+
+def _topic_intervals(matches: Sequence[Match]) -> dict[str, dict[str, Interval]]:
+    values: dict[str, dict[str, list[float]]] = {}
+    for match in matches:
+        topics = values.setdefault(match.candidate, {})
+        topics.setdefault(match.topic, []).append(float(special.expit(match.preference_logit)))
+    return {
+        name: {topic: win_rate_interval(np.array(rates)) for topic, rates in sorted(topics.items())}
+        for name, topics in values.items()
+    }
+
+
+def _column_means(table: Floats) -> Floats:
+    """Means (M,) over the rows that are present; NaN for a column without any."""
+    present = ~np.isnan(table)
+    count = present.sum(axis=0)
+    return np.where(count > 0, np.where(present, table, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)

@@ -1,0 +1,187 @@
+"""Leaderboards of small banks against sums by hand, SciPy's paired test, symmetries and simulated truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from crm.evaluation.files import replace_file
+from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth, read_matches
+from crm.schema import Match, to_json
+
+
+def match(query: str, candidate: str, logit: float, topic: str = "Arts", words: tuple[int, int] = (10, 20)) -> Match:
+    return Match(query, topic, candidate, "base", logit, *words)
+
+
+def bank(strengths: Mapping[str, float], queries: int = 60, noise: float = 1.0, seed: int = 0) -> list[Match]:
+    generator = np.random.default_rng(seed)
+    return [
+        match(f"q{query}", name, strength + noise * float(generator.normal()), topic="AB"[query % 2])
+        for query in range(queries)
+        for name, strength in strengths.items()
+    ]
+
+
+def test_win_rates_by_hand_with_the_baseline_as_a_row() -> None:
+    third = math.log(3)  # odds of 3: 0.75
+    matches = [match("q1", "x", third), match("q2", "x", 0.0), match("q1", "y", -third), match("q2", "y", -third)]
+    board = Leaderboard(matches)
+    assert list(board.win_rates()) == ["x", "base", "y"]
+    assert list(board.win_rates().values()) == pytest.approx([0.625, 0.5, 0.25])
+    x, base, y = board.rows
+    assert (x.n, x.mean_words, base.mean_words, base.interval) == (2, 10, 20, None)
+    # Two values 0.75 and 0.5: t with one degree of freedom, cut to [0, 1].
+    assert x.interval is not None
+    assert (x.interval.low, x.interval.high) == (0.0, 1.0)
+    assert x.interval.standard_error == pytest.approx(0.125)
+    # A constant 0.25 on two queries is still no point: Wilson at n = 2.
+    assert y.interval is not None
+    assert y.interval.high - y.interval.low > 0.5
+
+
+def test_groups_equal_scipys_paired_test_with_holm_by_hand() -> None:
+    matches = bank({"a": 1.2, "b": 1.0, "c": 0.9, "d": -0.5}, queries=40)
+    board = Leaderboard(matches)
+    columns = {name: board.wins[name].to_numpy() for name in board.wins}
+    pairs = [(one, two) for one in columns for two in columns if one < two]
+    raw = sorted((float(stats.ttest_rel(columns[one], columns[two]).pvalue), one, two) for one, two in pairs)
+    different = set()
+    for place, (p, one, two) in enumerate(raw):
+        if p * (len(raw) - place) >= 0.05:
+            break
+        different |= {(one, two), (two, one)}
+    assert 0 < len(different) < 2 * len(pairs)
+    for row in board.rows:
+        assert set(row.tied_with) == {
+            name for name in columns if name != row.model and (name, row.model) not in different
+        }
+        better = [n for n in columns if (n, row.model) in different and columns[n].mean() > row.win_rate]
+        assert row.rank_low == 1 + len(better)
+    assert [row.rank for row in board.rows] == [1, 2, 3, 4, 5]
+
+
+def test_equal_models_are_tied_and_share_their_rank() -> None:
+    one = bank({"a": 1.0}, noise=0.5)
+    board = Leaderboard([*one, *(replace(m, candidate="b") for m in one)])
+    a, b, base = board.rows
+    assert (a.rank_low, b.rank_low, base.rank_low) == (1, 1, 3)
+    assert (a.tied_with, b.tied_with, base.tied_with) == (("b",), ("a",), ())
+
+
+def test_equal_models_are_rarely_called_different() -> None:
+    wrong = sum(
+        any(row.rank_low > 1 for row in Leaderboard(bank(dict.fromkeys("abcd", 0.0), seed=seed)).rows)
+        for seed in range(100)
+    )
+    assert wrong <= 12
+
+
+def test_paired_differences_find_what_marginal_intervals_hide() -> None:
+    generator = np.random.default_rng(0)
+    shared = generator.normal(0, 3, 50)
+    matches = [match(f"q{i}", name, x + up) for i, x in enumerate(shared) for name, up in (("a", 0.0), ("b", 0.5))]
+    rows = {row.model: row for row in Leaderboard(matches).rows}
+    a, b = rows["a"], rows["b"]
+    assert a.interval is not None and b.interval is not None
+    assert a.interval.high > b.interval.low
+    assert "b" not in a.tied_with
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(st.lists(st.tuples(st.floats(-6, 6), st.floats(-6, 6)), min_size=3, max_size=12))
+def test_swapping_candidate_and_baseline_mirrors_everything(logits: list[tuple[float, float]]) -> None:
+    plain = [match(f"q{i}", name, x) for i, pair in enumerate(logits) for name, x in zip("ab", pair, strict=True)]
+    turned = [replace(m, preference_logit=-m.preference_logit) for m in plain]
+    first, second = Leaderboard(plain), Leaderboard(turned)
+    for row in first.rows:
+        other = next(r for r in second.rows if r.model == row.model)
+        assert other.win_rate == pytest.approx(1 - row.win_rate)
+        assert set(other.tied_with) == set(row.tied_with)
+        if row.interval is not None and other.interval is not None:
+            assert other.interval.low == pytest.approx(1 - row.interval.high)
+
+
+def test_row_order_does_not_matter_and_topics_add_up() -> None:
+    matches = bank({"a": 1.0, "b": 0.2}, queries=10)
+    board, shuffled = Leaderboard(matches), Leaderboard(matches[::-1])
+    assert board.frame().equals(shuffled.frame())
+    topics = board.frame("topics")
+    assert list(topics.columns) == ["rank", "model", "overall", "A", "B"]
+    assert ((topics["A"] + topics["B"]) / 2).to_numpy() == pytest.approx(topics["overall"].to_numpy())
+
+
+def test_missing_cells_are_counted_and_pairs_use_shared_queries() -> None:
+    matches = [m for m in bank({"a": 2.0, "b": 0.0}, queries=10) if (m.candidate, m.query_id) != ("a", "q3")]
+    board = Leaderboard(matches)
+    assert board.missing == 1
+    assert {row.model: row.n for row in board.rows} == {"a": 9, "b": 10, "base": 10}
+
+
+def test_frame_sorts_and_names_what_it_refuses() -> None:
+    board = Leaderboard(bank({"a": 2.0, "b": -2.0}))
+    assert list(board.frame()["model"]) == ["a", "base", "b"]
+    assert list(board.frame(sort="win_rate", ascending=True)["model"]) == ["b", "base", "a"]
+    assert list(board.frame(sort="model")["model"]) == ["a", "b", "base"]
+    with pytest.raises(ValueError, match="view: 'nope' is not one of win_rate"):
+        board.frame("nope")
+    with pytest.raises(ValueError, match="sort: 'nope' is not a column"):
+        board.frame(sort="nope")
+
+
+@pytest.mark.parametrize(
+    ("matches", "message"),
+    [
+        ([], "none given"),
+        ([match("q", "a", 1), replace(match("q", "b", 1), baseline="other")], "baseline: base, other"),
+        ([match("q", "base", 1)], "base is the baseline itself"),
+        ([match("q", "a", 1), match("q", "a", 2)], "a appears twice on query q"),
+    ],
+)
+def test_inconsistent_matches_are_refused(matches: list[Match], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Leaderboard(matches)
+
+
+def test_tau_between_opposite_equal_and_unrelated_leaderboards() -> None:
+    strengths = {name: float(i) / 2 for i, name in enumerate("abcdefg", start=-3)}
+    board = Leaderboard(bank(strengths, noise=0.3))
+    turned = Leaderboard([replace(m, preference_logit=-m.preference_logit) for m in board.matches])
+    assert compare(board, board, seed=1).mean == pytest.approx(1)
+    opposite = compare(board, turned, seed=1, resamples=200)
+    assert opposite.mean == pytest.approx(-1)
+    # By hand: two neighbours change places in a list of eight, 1 - 2 * 1 / 28.
+    swapped = {**strengths, "a": strengths["b"], "b": strengths["a"]}
+    got = compare(board, Leaderboard(bank(swapped, noise=0.3, seed=1)), seed=1, resamples=200)
+    assert got.mean == pytest.approx(1 - 4 / 28, abs=0.08)
+    assert got.low <= got.mean <= got.high
+    assert got == compare(Leaderboard(bank(swapped, noise=0.3, seed=1)), board, seed=1, resamples=200)
+
+
+def test_tau_against_true_win_rates() -> None:
+    strengths = {name: float(i) for i, name in enumerate("abcde", start=-2)}
+    board = Leaderboard(bank(strengths, queries=30, noise=2.0))
+    got = compare_with_truth(board, strengths, seed=3, resamples=200)
+    assert 0.7 < got.mean <= 1
+    assert compare_with_truth(board, {**strengths, "base": 0.01}, seed=3, resamples=200).mean > 0.7
+    with pytest.raises(ValueError, match=r"without a true win rate: \['a'\]; unknown models: \['z'\]"):
+        compare_with_truth(board, {**{k: v for k, v in strengths.items() if k != "a"}, "z": 1.0}, seed=3)
+    with pytest.raises(ValueError, match="in one only: e"):
+        compare(board, Leaderboard([m for m in board.matches if m.candidate != "e"]), seed=3)
+
+
+def test_matches_round_trip_and_bad_lines_are_named(tmp_path: Path) -> None:
+    matches = bank({"a": 1.0}, queries=3)
+    path = replace_file(tmp_path / "m.jsonl", "".join(to_json(m) + "\n" for m in matches))
+    assert read_matches(path) == matches
+    replace_file(path, to_json(matches[0]).replace('"length_candidate": 10', '"length_candidate": -1') + "\n")
+    with pytest.raises(ValueError, match=r"m\.jsonl:1: length_candidate: expected a count of words, got -1"):
+        read_matches(path)
