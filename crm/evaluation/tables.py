@@ -13,7 +13,7 @@ import pandas as pd
 from crm.evaluation.files import replace_file
 from crm.schema import Result
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")
 
 
 def number(value: float, low: float | None = None, high: float | None = None, digits: int = 3) -> str:
@@ -64,8 +64,8 @@ def markdown_text(frame: pd.DataFrame, caption: str = "") -> str:
 def csv_text(frame: pd.DataFrame, caption: str = "") -> str:
     """CSV with full-precision numbers; a caption is one ``#`` line before the header (``read_csv(skiprows=1)``).
 
-    Text that a spreadsheet would run as a formula (it begins with = + - @, tab or carriage return) gets a leading
-    apostrophe; numbers are untouched.
+    Text that a spreadsheet would run as a formula (it begins with = + - @, tab or line break) gets a leading
+    apostrophe, and line breaks in text become line feeds; numbers are untouched.
     """
     buffer = io.StringIO()
     line = " ".join(caption.split())
@@ -86,7 +86,10 @@ def write_table(folder: Path | str, name: str, frame: pd.DataFrame, caption: str
 
 
 def _csv_cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _markdown_cell(value: Any) -> str:
