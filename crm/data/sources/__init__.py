@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crm.data.files import Rejection
+from crm.data.files import ReadReport, Rejection
+from crm.data.splits import split_by_prompt
 from crm.schema import Preference, prompt_key
 
 
@@ -52,3 +53,14 @@ def sizes(
     """The last entries of every loader's ``counts``: records kept in each part."""
     named = {f"suite_{name}": len(rows) for name, rows in suites.items()}
     return {"train": len(train), "validation": len(validation), **named}
+
+
+def split_records(
+    report: ReadReport[Preference], counts: Mapping[str, int], *, seed: int, validation: float, test: float
+) -> Splits:
+    """`Splits` of a file that has no split of its own: by prompt, near-duplicates together, the test share as ``D``."""
+    split = split_by_prompt(report.records, seed=seed, validation=validation, test=test)
+    suites = {"D": split.test}
+    read = {"read": report.read, "rejected": len(report.rejected)}
+    kept = sizes(split.train, split.validation, suites)
+    return Splits(split.train, split.validation, suites, {**read, **counts, **kept}, report.rejected)

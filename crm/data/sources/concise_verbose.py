@@ -3,14 +3,13 @@
 Six LLMs answered the same instructions three times: asked to be concise, left alone, asked to be verbose. Two of a
 model's answers to one instruction make a flip pair: "prefers concise" wordings speak for one side, "prefers detailed"
 wordings for the other. True by construction (nobody voted), so ``winner`` is a seeded coin and only names the original
-direction. The detailed side is nearly always the longer one: this source measures whether a model follows the
-criteria about length and detail, and a judge that counts words and reads the criteria does well on it. Both directions
-are always present, so a judge that only likes long answers scores one half. Pairs in which the side asked for more
-detail has fewer words, or the same text, are dropped and counted.
+direction. The detailed side is always the longer one (pairs where it is not are dropped and counted): this source
+measures whether a model follows criteria about length and detail, and a judge that reads the criteria and counts words
+is right everywhere. Both directions are always present, so a judge that only likes long answers scores one half.
 
-Two of six models are held out, and instructions are split 80 train, 10 validation, 10 held out (in 100). Suite ``D``:
-held-out instructions, models seen in training; ``M``: held-out instructions and held-out models. The instructions are
-AlpacaEval's: whoever trains on this has seen the queries of a leaderboard bank made of them.
+Two of six models are held out. Instructions (near-duplicates together) are split 80 train, 10 validation, 10 held out
+(in 100). Suite ``D``: held-out instructions, models seen in training; ``M``: held-out instructions and models. The
+instructions are AlpacaEval's: whoever trains on this has seen the queries of a leaderboard bank made of them.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from typing import Any
 from crm.data.files import Rejection, read_array
 from crm.data.sources import Splits, sizes
 from crm.data.sources.sampling import balanced, first_words, fraction, hold_out, shuffled, turn, wordings
+from crm.data.splits import prompt_groups
 from crm.schema import Preference, RecordError, prompt_key
 
 STYLES = ("concise", "plain", "verbose")
@@ -76,7 +76,8 @@ def load(
     """
     answers, counts, rejected = _read(Path(root) / "alpacaeval_concise_verbose", strict)
     new_models = set(shuffled(MODELS, seed, "models")[:2])
-    keys = {instruction: prompt_key(turn("user", instruction)) for _, instruction in answers}
+    groups = prompt_groups([turn("user", instruction) for _, instruction in answers])
+    keys = {instruction: groups[prompt_key(turn("user", instruction))] for _, instruction in answers}
     held_out, validation_keys = hold_out(keys.values(), (0.1, 0.1), seed)
     parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "M": []}
     for (model, instruction), texts in answers.items():

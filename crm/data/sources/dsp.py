@@ -5,8 +5,8 @@ make a pair that flips with the reader: the wordings of one domain speak for one
 The preference is true by construction (nobody voted), so ``winner`` is a seeded coin and only names the original
 direction. The fifth, plain answer is not used: it is half as long as the others, which would give it away.
 
-Split by query, 80 train, 10 validation, 10 held out (in 100). Suite ``D``: held-out queries, wordings as in training;
-``C``: the same pairs with wordings that training never uses.
+Split by query (near-duplicates together), 80 train, 10 validation, 10 held out (in 100). Suite ``D``: held-out queries,
+wordings as in training; ``C``: the same pairs with wordings that training never uses.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from crm.data.files import read_array
 from crm.data.sources import Splits, sizes
 from crm.data.sources.sampling import balanced, first_words, fraction, hold_out, turn, wordings
+from crm.data.splits import prompt_groups
 from crm.schema import Preference, RecordError, prompt_key
 
 DOMAINS = ("academy", "business", "entertainment", "literature")
@@ -86,19 +87,21 @@ def load(
     """
     path = Path(root) / "dsp" / "domain_specific_preference.test.json.gz"
     report = read_array(path, _parse, strict=strict, key=lambda item: " ".join(item[0].casefold().split()))
-    held_out, validation_queries = hold_out((query for query, _ in report.records), (0.1, 0.1), seed)
+    groups = prompt_groups([turn("user", query) for query, _ in report.records])
+    held_out, validation_groups = hold_out(groups.values(), (0.1, 0.1), seed)
     parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "C": []}
     identical = 0
     for query, answers in report.records:
+        group = groups[prompt_key(turn("user", query))]
         for first, second in combinations(DOMAINS, 2):
             cut = {name: first_words(answers[name], max_response_words) for name in (first, second)}
             if cut[first] == cut[second]:
                 identical += 1
-            elif query in held_out:
+            elif group in held_out:
                 parts["D"].append(_preference(query, cut, WORDINGS, seed))
                 parts["C"].append(_preference(query, cut, UNSEEN_WORDINGS, seed))
             else:
-                part = "validation" if query in validation_queries else "train"
+                part = "validation" if group in validation_groups else "train"
                 parts[part].append(_preference(query, cut, WORDINGS, seed))
     kept = {
         name: balanced(rows, max_train if name == "train" else max_suite, seed, _domains, lambda row: row.query)

@@ -1,0 +1,76 @@
+"""Published training rows. In: JSONL of the fields in `FIELDS`, whole conversations on both sides. Out: `Splits`.
+
+Rows carry no id: theirs is a digest of their content, so an exact copy of a row is a duplicate id. A side may have no
+criteria (its direction is then not defined), but not both. Broad topics are lists of names, or the text of such a list,
+or one name. Split by prompt, near-duplicates together: by default 80 train, 10 validation, 10 suite ``D`` (in 100).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from crm.data.files import read_records
+from crm.data.sources import Splits, split_records
+from crm.data.sources.published import conversations, require, string_list, winner
+from crm.schema import Preference, RecordError
+
+FIELDS = (
+    "model_a",
+    "model_b",
+    "human_winner",
+    "a_criteria",
+    "b_criteria",
+    "a_broad_criteria_topic",
+    "b_broad_criteria_topic",
+)
+
+
+def load(path: str | Path, *, seed: int = 0, strict: bool = True, validation: float = 0.1, test: float = 0.1) -> Splits:
+    """Read one file; ``validation`` and ``test`` are shares of the prompts, [0, 1), below 1 together.
+
+    Raises ``ValueError`` as `read_records` and `crm.data.splits.split_by_prompt` do.
+    """
+    counts: Counter[str] = Counter()
+
+    def parse(row: dict[str, Any], line: int) -> Preference:
+        record = parse_row(row, line)
+        counts["criteria_given_as_text"] += any(isinstance(row[name], str) for name in ("a_criteria", "b_criteria"))
+        counts["rows_with_unknown_fields"] += not row.keys() <= set(FIELDS)
+        counts["ties"] += record.winner == "tie"
+        return record
+
+    report = read_records(path, parse, strict=strict)
+    return split_records(report, counts, seed=seed, validation=validation, test=test)
+
+
+def parse_row(row: dict[str, Any], _line: int) -> Preference:
+    """One row as a record with the id ``train-<digest>``. Raises `RecordError`."""
+    require(row, FIELDS)
+    side = winner(row["human_winner"], "human_winner")
+    criteria_a, criteria_b = (string_list(row[name], name) for name in ("a_criteria", "b_criteria"))
+    if not criteria_a and not criteria_b:
+        raise RecordError("a_criteria", "empty, and b_criteria too; a training row needs criteria on one side at least")
+    prompt, response_a, response_b = conversations(row)
+    content = json.dumps({name: row[name] for name in FIELDS}, sort_keys=True)
+    return Preference(
+        id=f"train-{hashlib.sha256(content.encode('utf-8')).hexdigest()[:16]}",
+        prompt=prompt,
+        response_a=response_a,
+        response_b=response_b,
+        winner=side,
+        criteria_a=criteria_a,
+        criteria_b=criteria_b,
+        criteria_topics_a=_topics(row["a_broad_criteria_topic"], "a_broad_criteria_topic"),
+        criteria_topics_b=_topics(row["b_broad_criteria_topic"], "b_broad_criteria_topic"),
+        source="train_rows",
+    )
+
+
+def _topics(value: object, field: str) -> tuple[str, ...]:
+    if isinstance(value, str) and not value.strip().startswith("["):
+        return string_list([value], field)
+    return string_list(value, field)
