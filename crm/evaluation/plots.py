@@ -114,7 +114,7 @@ def _win_rates_against_each_other(axes: Axes, left: pd.DataFrame, right: pd.Data
     )
     axes.axhline(0.5, color=GREY, linestyle="--", linewidth=0.8)
     axes.axvline(0.5, color=GREY, linestyle="--", linewidth=0.8)
-    axes.set(xlabel=f"win rate, {_short(names[0], 40)}", ylabel=f"win rate, {_short(names[1], 40)}")
+    axes.set(xlabel=f"win rate, {_short(names[0], 30)}", ylabel=f"win rate, {_short(names[1], 30)}")
     axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), title="Win rate against the baseline")
     axes.set_box_aspect(1)
     _tidy(axes)

@@ -55,6 +55,13 @@ def test_metrics_by_hand() -> None:
     assert got["p_first"] == pytest.approx(sum(first) / 8)
 
 
+def test_flip_rate_counts_the_comparisons_whose_orders_disagree() -> None:
+    rows = [*both("x", 1.0, 2.0), *both("y", 1.0, -1.0), *both("z", -2.0, -3.0), *both("half", 0.0, 1.0)]
+    assert values(rows[:6])["flip_rate"] == pytest.approx(1 / 3)
+    assert values(rows)["flip_rate"] == pytest.approx(2 / 4)
+    assert values([*rows[:6], rows[6]])["flip_rate"] == pytest.approx(1 / 3)  # one order only: left out, counted
+
+
 def test_two_orders_are_one_sample() -> None:
     single = [reading(str(i), "ab", float(i % 3 - 1)) for i in range(9)]
     doubled = single + [replace(row, order="ba") for row in single]

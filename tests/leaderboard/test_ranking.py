@@ -166,6 +166,14 @@ def test_tau_between_opposite_equal_and_unrelated_leaderboards() -> None:
     assert got == compare(Leaderboard(bank(swapped, noise=0.3, seed=1)), board, seed=1, resamples=200)
 
 
+def test_tau_aligns_models_when_the_baselines_differ() -> None:
+    strengths = {"a": 2.0, "z": -2.0}
+    board = Leaderboard(bank(strengths, noise=0.1))
+    # The same three models in the same order of merit, seen from "a": base and z both lose to it.
+    other = [replace(m, baseline="a") for m in bank({"base": -2.0, "z": -4.0}, noise=0.1)]
+    assert compare(board, Leaderboard(other), seed=1, resamples=50).mean == pytest.approx(1)
+
+
 def test_tau_against_true_win_rates() -> None:
     strengths = {name: float(i) for i, name in enumerate("abcde", start=-2)}
     board = Leaderboard(bank(strengths, queries=30, noise=2.0))
