@@ -5,13 +5,13 @@ Everything a model sees of truth is in the criteria: authors have styles but no 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crm.schema import Message, Preference, prompt_key
 from crm.simulation import taste, topics, votes
 from crm.simulation.authors import AUTHORS
+from crm.simulation.draws import generator
 from crm.simulation.responses import write
 from crm.simulation.topics import Query
 
@@ -55,14 +55,14 @@ def _query_streams(seed: int) -> dict[str, Iterator[Query]]:
     streams = {}
     for topic in topics.TOPIC:
         order = list(topics.queries(topic, "votes"))
-        random.Random(f"{seed}|{topic}|order").shuffle(order)  # noqa: S311
+        generator(seed, topic, "order").shuffle(order)
         streams[topic] = iter(order)
     return streams
 
 
 def _preference(seed: int, identifier: str, query: Query, split: _Split) -> Preference:
     """One vote on a query; authors are drawn again until their responses differ on the split's axes."""
-    rng = random.Random(f"{seed}|{identifier}|vote")  # noqa: S311
+    rng = generator(seed, identifier, "vote")
     vote = None
     while vote is None:
         author_a, author_b = rng.sample(AUTHORS, 2)
@@ -91,15 +91,22 @@ def _preference(seed: int, identifier: str, query: Query, split: _Split) -> Pref
 def _fill(seed: int, split: _Split, streams: dict[str, Iterator[Query]]) -> list[Preference]:
     preferences = []
     for index in range(split.size):
-        query = next(streams[split.topics[index % len(split.topics)]], None)
-        if query is None:
-            capacity = sum(len(topics.queries(topic, "votes")) for topic in split.topics)
-            raise ValueError(
-                f"{split.name}: no unused query is left after {index} preferences; the topics of this split hold"
-                f" {capacity} queries for all splits together, so ask for fewer preferences"
-            )
+        query = next(streams[split.topics[index % len(split.topics)]])
         preferences.append(_preference(seed, f"sim-{seed}-{split.name}-{index:05d}", query, split))
     return preferences
+
+
+def _check_capacity(splits: Sequence[_Split]) -> None:
+    for topic in topics.TOPIC:
+        # Ceiling division: splits deal their preferences out to their topics in turn.
+        needed = sum(-(-split.size // len(split.topics)) for split in splits if topic in split.topics)
+        held = len(topics.queries(topic, "votes"))
+        if needed > held:
+            names = ", ".join(f"{split.name}={split.size}" for split in splits if topic in split.topics)
+            raise ValueError(
+                f"{names}: together they need {needed} different queries on {topic!r}, which has {held};"
+                " ask for fewer preferences"
+            )
 
 
 def simulate(*, seed: int, train: int, validation: int, suite: int) -> Arena:
@@ -110,8 +117,10 @@ def simulate(*, seed: int, train: int, validation: int, suite: int) -> Arena:
     for name, size in (("train", train), ("validation", validation), ("suite", suite)):
         if size < 0:
             raise ValueError(f"{name}: {size} is negative; give a number of preferences, 0 or more")
+    splits = _splits(train, validation, suite)
+    _check_capacity(splits)
     streams = _query_streams(seed)
-    filled = {split.name: _fill(seed, split, streams) for split in _splits(train, validation, suite)}
+    filled = {split.name: _fill(seed, split, streams) for split in splits}
     keys = [prompt_key(preference.prompt) for preferences in filled.values() for preference in preferences]
     assert len(keys) == len(set(keys)), "a prompt was used twice"  # noqa: S101
     return Arena(filled.pop("train"), filled.pop("validation"), filled)
@@ -124,7 +133,7 @@ def lexicon_texts(seed: int, responses: int = 3000) -> Iterator[str]:
             for wording in taste.wordings(axis, sign, "train"):
                 yield wording
                 yield wording.lower()
-    rng = random.Random(f"{seed}|lexicon")  # noqa: S311
+    rng = generator(seed, "lexicon")
     for _ in range(responses):
         query = rng.choice(topics.queries(rng.choice(topics.TRAIN_TOPICS), "votes"))
         yield query.text

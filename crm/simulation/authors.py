@@ -6,10 +6,10 @@ differently and with clear gaps; the baseline stands in the middle of all axes.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 
-from crm.simulation.taste import AXES
+from crm.simulation.axes import AXES
+from crm.simulation.draws import generator
 
 BASELINE = "birch-base"
 _OTHERS = (
@@ -34,7 +34,7 @@ def _profiles() -> dict[str, dict[str, float]]:
     profiles.update({author: {} for author in _OTHERS})
     for axis in AXES:
         order = list(_OTHERS)
-        random.Random(f"profile|{axis.name}").shuffle(order)  # noqa: S311
+        generator("profile", axis.name).shuffle(order)
         for author, tendency in zip(order, steps, strict=True):
             profiles[author][axis.name] = tendency
     return profiles

@@ -1,6 +1,6 @@
 """Write one response. In: seed, author, query. Out: a short text and the true levels of taste that it expresses.
 
-A response says something about the query's matter, and expresses two to five axes of taste in the proportions of
+A response says something about the query's matter, and expresses three or four axes of taste in the proportions of
 its author's profile. Level +1 or -1 of an axis puts one marker sentence of that pole into the text; the detail axis
 also decides how much is said.
 """
@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from crm.simulation.authors import PROFILES
+from crm.simulation.axes import AXES
+from crm.simulation.draws import generator
 from crm.simulation.markers import CONTENT, MARKERS
-from crm.simulation.taste import AXES
 from crm.simulation.topics import TOPIC, Query, Topic
 
 DETAIL = AXES[0].name
@@ -23,8 +24,8 @@ SPREAD = 0.5
 """Standard deviation of the detail shown around an author's tendency."""
 THRESHOLD = 0.35
 """A response is detailed above this, concise below minus this."""
-MARKERS_SHOWN = {-1: (2, 3), 0: (3, 4), 1: (3, 3)}
-"""Fewest and most further axes that a response expresses, by its level of detail."""
+MARKERS_SHOWN = {-1: 2, 0: 3, 1: 3}
+"""How many further axes a response expresses, by its level of detail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def draw_levels(rng: random.Random, tendencies: Mapping[str, float]) -> dict[str
     levels = {axis.name: 0 for axis in AXES}
     shown = tendencies[DETAIL] + rng.gauss(0.0, SPREAD)
     levels[DETAIL] = int(shown > THRESHOLD) - int(shown < -THRESHOLD)
-    count = rng.randint(*MARKERS_SHOWN[levels[DETAIL]])
+    count = MARKERS_SHOWN[levels[DETAIL]]
     # Weighted draw without replacement: the largest keys log(u) / weight win (Efraimidis and Spirakis, 2006).
     keys = [(math.log(1.0 - rng.random()) / (0.08 + abs(tendencies[axis])), axis) for axis in _OTHER_AXES]
     for _, axis in sorted(keys, reverse=True)[:count]:
@@ -49,11 +50,11 @@ def draw_levels(rng: random.Random, tendencies: Mapping[str, float]) -> dict[str
     return levels
 
 
-def _fill(rng: random.Random, template: str, topic: Topic, query: Query) -> str:
-    """Fill the slots; every other sentence or so speaks of the query's own noun."""
+def _fill(rng: random.Random, template: str, topic: Topic, query: Query, own_noun: float) -> str:
+    """Fill the slots of a template; with probability ``own_noun`` it speaks of the query's own noun first."""
     nouns = rng.sample(topic.nouns, 3)
-    if query.noun not in nouns and rng.random() < 0.4:
-        nouns[0] = query.noun
+    if rng.random() < own_noun:
+        nouns = [query.noun, *(noun for noun in nouns if noun != query.noun)]
     return template.format(noun=nouns[0], other=nouns[1], third=nouns[2], subject=query.subject)
 
 
@@ -67,7 +68,7 @@ def _opening(rng: random.Random, level: int, topic: Topic) -> list[str]:
 
 def write(seed: int, author: str, query: Query) -> Response:
     """The response of an author to a query, a function of (seed, author, query text) alone."""
-    rng = random.Random(f"{seed}|{author}|{query.text}|response")  # noqa: S311
+    rng = generator(seed, author, query.text, "response")
     levels = draw_levels(rng, PROFILES[author])
     topic = TOPIC[query.topic]
     first, *parts = _opening(rng, levels[DETAIL], topic)
@@ -75,5 +76,5 @@ def write(seed: int, author: str, query: Query) -> Response:
     rng.shuffle(parts)
     # A list needs its own lines, so it closes the text; sorting keeps the random order of the rest.
     parts.sort(key=lambda part: "\n" in part)
-    text = " ".join(_fill(rng, part, topic, query) for part in (first, *parts))
-    return Response(text, levels)
+    sentences = [_fill(rng, first, topic, query, 1.0), *(_fill(rng, part, topic, query, 0.4) for part in parts)]
+    return Response(" ".join(sentences), levels)

@@ -7,20 +7,23 @@ noun, so that responses can speak to it.
 from __future__ import annotations
 
 import functools
-import random
 from dataclasses import dataclass
 
-HOW_TAILS = (
-    "",
-    " as a beginner",
-    " with a friend",
-    " on a small budget",
-    " in one week",
-    " for my class",
-    " after work",
+from crm.simulation.draws import generator
+
+HOW_TAILS: tuple[str, ...] = (
+    *("", " as a beginner", " with a friend", " on a small budget", " in one week", " for my class", " after work"),
+    *(" with little time", " for a large group", " on my own", " this summer", " with my family", " this time"),
 )
-HOW_TAILS += (" with little time", " for a large group", " on my own", " this summer", " with my family", " this time")
-WHY_TAILS = ("", " these days", " for beginners", " for children", " for experts", " for busy people", " now")
+WHY_TAILS: tuple[str, ...] = (
+    "",
+    " these days",
+    " for beginners",
+    " for children",
+    " for experts",
+    " for busy people",
+    " now",
+)
 """Endings of queries that ask for help, and of queries that ask for reasons."""
 SHARED_HOW = ("How do I improve the {noun} in {subject}{tail}?", "How can I change the {noun} in {subject}{tail}?")
 SHARED_WHY = ("What defines the {noun} in {subject}{tail}?", "Why does the {noun} matter in {subject}{tail}?")
@@ -236,6 +239,6 @@ def _all_queries(topic: Topic) -> list[Query]:
 def queries(topic: str, purpose: str) -> tuple[Query, ...]:
     """Every query of a topic for a purpose, ``votes`` or ``bank``, in a fixed random order; the two never meet."""
     everything = _all_queries(TOPIC[topic])
-    random.Random(f"queries|{topic}").shuffle(everything)  # noqa: S311
+    generator("queries", topic).shuffle(everything)
     cut = int(len(everything) * BANK_SHARE)
     return tuple(everything[:cut] if purpose == "bank" else everything[cut:])
