@@ -107,7 +107,7 @@ AXES: tuple[Axis, ...] = (
         "examples",
         "Examples",
         _pole(
-            "exemplified",
+            "illustrated",
             "concrete examples | answers with examples | concrete cases | illustrations and examples"
             " | sample cases as illustrations | examples and illustrations for each idea",
             "examples and sample cases | concrete illustrations and examples",
