@@ -21,7 +21,7 @@ AXES = list(taste.AXIS)
 
 @pytest.fixture(scope="module")
 def arena() -> Arena:
-    return simulate(seed=SEED, train=4000, validation=300, suite=1500)
+    return simulate(seed=SEED, train=3000, validation=300, suite=500)
 
 
 def splits(arena: Arena) -> dict[str, list[Preference]]:
