@@ -203,7 +203,7 @@ def _lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | RecordError]]:
         except _READ_ERRORS as error:
             yield number, RecordError("row", f"the file cannot be read on from here ({error}); fetch it again")
             return
-        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        line = line.removesuffix(b"\n")  # JSON reads over a "\r" before it
         yield number, line.removeprefix(_BOM) if number == 1 else line
 
 

@@ -232,3 +232,6 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         write_records(path, [preference("new"), preference("bad", "\ud800")])
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+    with path.open("rb") as reader:
+        write_records(path, [preference("new")])
+        assert reader.read() == before, "whoever reads during a write sees the whole old file"
