@@ -63,7 +63,10 @@ def test_summeval_pairs_by_hand(tmp_path: Path) -> None:
         assert loser in "UV"
         assert (row.author_a if row.winner == "b" else row.author_b) == loser
         assert len(row.criteria_a + row.criteria_b) == 1
-    for row in (row for row in splits.train if {row.author_a, row.author_b} == {"S", "U"}):
+    several = [row for seed in range(5) for row in summeval.load(tmp_path, seed=seed).train]
+    decided = [row for row in several if {row.author_a, row.author_b} == {"S", "U"}]
+    assert {row.author_a for row in decided} == {"S", "U"}
+    for row in decided:
         assert sorted(sides(row)["S"]) == ["coherence", "consistency"], "a gap of 0.5 is not more than 0.5"
     overall = splits.train[0]
     assert overall.prompt[0].content.endswith(
