@@ -1,0 +1,100 @@
+"""Data of one training run. In: train and validation preferences. Out: loaders, batches an epoch, counts of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import lightning as L
+
+from crm.data.comparisons import make_comparisons
+from crm.data.encoding import Encoder
+from crm.data.loader import EvaluationLoader, TrainLoader, draw_order, plan_epoch
+from crm.data.noise import CriteriaPool
+from crm.schema import Comparison, Preference
+
+VALIDATION_EPOCH = 0
+"""Validation is drawn once and clean, whatever the noise of training."""
+
+
+class PreferenceDataModule(L.LightningDataModule):
+    """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch, validation only once."""
+
+    def __init__(
+        self,
+        train: Sequence[Preference],
+        validation: Sequence[Preference],
+        encoder: Encoder,
+        *,
+        direction: str,
+        noise: str,
+        ties: str,
+        criteria_mode: str,
+        batch_size: int,
+        pad_id: int,
+        seed: int,
+    ) -> None:
+        super().__init__()
+        self.train, self.validation = train, validation
+        self.encoder = encoder
+        self.direction, self.noise, self.ties, self.criteria_mode = direction, noise, ties, criteria_mode
+        self.batch_size, self.pad_id, self.seed = batch_size, pad_id, seed
+        self.pool = CriteriaPool.from_preferences(train)
+
+    def epoch_comparisons(self, epoch: int) -> list[Comparison]:
+        """Training rows of an epoch, before encoding."""
+        return self._make(self.train, self.noise, epoch)[0]
+
+    def _make(
+        self, preferences: Sequence[Preference], noise: str, epoch: int
+    ) -> tuple[list[Comparison], dict[str, int]]:
+        return make_comparisons(
+            preferences,
+            direction=self.direction,
+            noise=noise,
+            pool=self.pool,
+            seed=self.seed,
+            epoch=epoch,
+            ties=self.ties,
+            criteria_mode=self.criteria_mode,
+        )
+
+    def train_dataloader(self) -> TrainLoader:
+        """The stateful loader of this rank; Lightning asks for it once a run."""
+        rank, world_size = self._ranks()
+        return TrainLoader(
+            self.epoch_comparisons,
+            self.encoder,
+            batch_size=self.batch_size,
+            pad_id=self.pad_id,
+            seed=self.seed,
+            rank=rank,
+            world_size=world_size,
+        )
+
+    def val_dataloader(self) -> EvaluationLoader:
+        """Clean validation rows, direction and order drawn once."""
+        rank, world_size = self._ranks()
+        rows, _ = self._make(self.validation, "none", VALIDATION_EPOCH)
+        drawn = [self.encoder.encode(row, draw_order(row.id, seed=self.seed, epoch=VALIDATION_EPOCH)) for row in rows]
+        encoded = [row for row in drawn if row is not None]
+        return EvaluationLoader(
+            encoded, batch_size=self.batch_size, pad_id=self.pad_id, rank=rank, world_size=world_size
+        )
+
+    def survey(self, world_size: int) -> tuple[int, dict[str, int]]:
+        """Batches an epoch on each rank, and rows of the first epoch: read, made, dropped and why, trained on."""
+        rows, made = self._make(self.train, self.noise, 0)
+        plan = plan_epoch(rows, self.encoder, self.batch_size * world_size, seed=self.seed, epoch=0)
+        _, validation = self._make(self.validation, "none", VALIDATION_EPOCH)
+        counts = {
+            "read": len(self.train),
+            **made,
+            "overlong": plan.overlong,
+            "trained_on": plan.comparisons,
+            "validation_read": len(self.validation),
+            "validation_made": validation["made"],
+        }
+        return len(plan.batches), counts
+
+    def _ranks(self) -> tuple[int, int]:
+        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)

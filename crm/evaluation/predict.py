@@ -1,0 +1,143 @@
+"""Read comparisons with a reward model. In: comparisons. Out: logits in both orders, appended to a prediction file.
+
+An interrupted run goes on where it stopped: every (comparison, order) stands in the file exactly once, under one
+fingerprint of checkpoint, template and data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.progress import track
+
+from crm.data.batches import collate
+from crm.data.encoding import EncodedComparison, Encoder, Order
+from crm.evaluation.files import read_records
+from crm.models.reward_model import RewardModel
+from crm.schema import Comparison, Prediction, to_json
+
+WINDOW = 16
+"""Batches sorted by length together: little padding, and predictions still reach the file in small portions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One comparison in one order. ``preference_logit`` and the scores are about the record's responses A and B."""
+
+    comparison: Comparison
+    order: Order
+    preference_logit: float
+    score_a: float | None
+    score_b: float | None
+
+
+class Judge:
+    """A reward model ready to read: model, encoder, device and precision in one place."""
+
+    def __init__(self, model: RewardModel, encoder: Encoder, *, batch_size: int, precision: str = "32-true") -> None:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.model = model.to(device).eval()
+        self.encoder = encoder
+        self.batch_size = batch_size
+        self._pad_id = int(encoder.tokenizer.pad_token_id)
+        self._autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
+
+    def read(self, comparisons: Sequence[tuple[Comparison, Order]]) -> Iterator[list[Reading]]:
+        """Readings in portions of a few batches; a comparison too long for the model gives none (count the difference).
+
+        A scalar head scores each response by itself, so one pass serves both orders: what is asked for in order
+        ``ba`` is read off the ``ab`` pass when both stand in one portion.
+        """
+        portion = self.batch_size * WINDOW
+        for start in range(0, len(comparisons), portion):
+            encoded = [self.encoder.encode(*pair) for pair in comparisons[start : start + portion]]
+            yield self._read_portion([row for row in encoded if row is not None])
+
+    def _read_portion(self, rows: list[EncodedComparison]) -> list[Reading]:
+        readings = []
+        rows = sorted(rows, key=lambda row: (max(row.lengths), row.comparison.id))
+        for at in range(0, len(rows), self.batch_size):
+            readings += self._read_batch(rows[at : at + self.batch_size])
+        return readings
+
+    @torch.inference_mode()
+    def _read_batch(self, rows: list[EncodedComparison]) -> list[Reading]:
+        batch = collate(rows, self._pad_id).to(self.model.device)
+        with self._autocast:
+            output = self.model(batch)
+        logits = (output.preference_logit * batch.sign).tolist()
+        scores = output.scores.tolist() if output.scores is not None else [(None, None)] * len(rows)
+        readings = []
+        for row, logit, (first, second) in zip(rows, logits, scores, strict=True):
+            a, b = (first, second) if row.order == "ab" else (second, first)
+            readings.append(Reading(row.comparison, row.order, logit, a, b))
+        return readings
+
+
+def fingerprint(model_digest: str, template_digest: str, comparisons: Sequence[Comparison]) -> str:
+    """16 hex digits of checkpoint, template and every byte of the comparisons, in any order of them."""
+    rows = sorted(hashlib.sha256(to_json(row).encode("utf-8", "surrogatepass")).hexdigest() for row in comparisons)
+    return hashlib.sha256("|".join([model_digest, template_digest, *rows]).encode()).hexdigest()[:16]
+
+
+def predict(
+    judge: Judge, comparisons: Sequence[Comparison], *, suite: str, print_of_run: str, path: Path, progress: bool
+) -> dict[str, int]:
+    """Append the missing predictions of a suite to ``path``; counts of read, already there, made, and too long.
+
+    A line that a kill cut off is removed first. Raises ``ValueError`` when the file belongs to another fingerprint.
+    """
+    done = _finished(path, print_of_run)
+    wanted: list[tuple[Comparison, Order]] = [(row, order) for row in comparisons for order in ("ab", "ba")]
+    missing = [pair for pair in wanted if (pair[0].id, pair[1]) not in done]
+    made = 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        portions = judge.read(missing)
+        total = -(-len(missing) // (judge.batch_size * WINDOW))
+        for readings in track(portions, f"{suite:>12}", total=total, disable=not progress, transient=True):
+            for reading in readings:
+                file.write(to_json(_prediction(reading, suite, print_of_run)) + "\n")
+            file.flush()
+            made += len(readings)
+    return {"readings": len(wanted), "already_there": len(done), "made": made, "too_long": len(missing) - made}
+
+
+def _prediction(reading: Reading, suite: str, print_of_run: str) -> Prediction:
+    return Prediction(
+        comparison_id=reading.comparison.id,
+        order=reading.order,
+        preference_logit=reading.preference_logit,
+        label=reading.comparison.label,
+        cluster=reading.comparison.cluster,
+        suite=suite,
+        fingerprint=print_of_run,
+        score_a=reading.score_a,
+        score_b=reading.score_b,
+    )
+
+
+def _finished(path: Path, print_of_run: str) -> set[tuple[str, str]]:
+    if not path.exists():
+        return set()
+    _drop_cut_line(path)
+    rows = read_records(path, Prediction)
+    others = {row.fingerprint for row in rows} - {print_of_run}
+    if others:
+        raise ValueError(
+            f"{path}: holds predictions of {', '.join(sorted(others))}, this run is {print_of_run}; move it away"
+        )
+    return {(row.comparison_id, row.order) for row in rows}
+
+
+def _drop_cut_line(path: Path) -> None:
+    """Cut the file after its last line break: what follows was being written when the run was killed."""
+    content = path.read_bytes()
+    end = content.rfind(b"\n") + 1
+    if end != len(content):
+        with path.open("r+b") as file:
+            file.truncate(end)

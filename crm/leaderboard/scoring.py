@@ -1,0 +1,93 @@
+"""Score a bank. In: a judge, a bank and a user's criteria. Out: one `Match` per query and candidate, kept in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from crm.data.encoding import Order
+from crm.evaluation.files import replace_file
+from crm.evaluation.predict import Judge, fingerprint, predict
+from crm.evaluation.results import read_predictions
+from crm.leaderboard.bank import Bank
+from crm.schema import Comparison, Match, Message, Prediction, to_json
+
+ORDERS: tuple[Order, ...] = ("ab", "ba")
+
+
+def bank_comparisons(bank: Bank, criteria: Sequence[str], baseline: str) -> list[Comparison]:
+    """Every candidate (response A) against the baseline (response B) on every query, query by query.
+
+    The label is ``tie``: a bank has no votes. Raises ``ValueError`` for a baseline that the bank lacks.
+    """
+    if baseline not in bank.responses:
+        raise ValueError(
+            f"bank.baseline={baseline!r}: not in bank {bank.name!r}; choose one of {', '.join(bank.authors)}"
+        )
+    return [
+        Comparison(
+            id=f"{query.id}|{author}",
+            preference_id=query.id,
+            criteria=tuple(criteria),
+            prompt=query.prompt,
+            response_a=(Message("assistant", bank.responses[author][query.id]),),
+            response_b=(Message("assistant", bank.responses[baseline][query.id]),),
+            label="tie",
+            direction="none",
+        )
+        for query in bank.queries
+        for author in bank.authors
+        if author != baseline
+    ]
+
+
+def score_bank(
+    judge: Judge,
+    model_digest: str,
+    bank: Bank,
+    criteria: Sequence[str],
+    *,
+    baseline: str,
+    folder: Path,
+    progress: bool,
+) -> tuple[list[Match], dict[str, int]]:
+    """Matches, both orders averaged, and counts. Scores are kept under ``folder``; what is there is not made again."""
+    comparisons = bank_comparisons(bank, criteria, baseline)
+    mark = fingerprint(model_digest, judge.encoder.digest, comparisons)
+    path = folder / mark / "bank.jsonl"
+    counts = predict(judge, comparisons, suite=bank.name, print_of_run=mark, path=path, progress=progress)
+    matches = to_matches(bank, baseline, read_predictions(path))
+    replace_file(folder / mark / "matches.jsonl", "".join(to_json(match) + "\n" for match in matches))
+    return matches, counts
+
+
+def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction]) -> list[Match]:
+    """Average the two orders of every comparison; a comparison that lacks one order is left out."""
+    readings: dict[str, list[Prediction]] = {}
+    for prediction in predictions:
+        readings.setdefault(prediction.comparison_id, []).append(prediction)
+    queries = {query.id: query for query in bank.queries}
+    matches = []
+    for comparison_id, pair in readings.items():
+        if len(pair) != len(ORDERS):
+            continue
+        query_id, _, candidate = comparison_id.rpartition("|")
+        matches.append(
+            Match(
+                query_id=query_id,
+                topic=queries[query_id].topic,
+                candidate=candidate,
+                baseline=baseline,
+                preference_logit=sum(reading.preference_logit for reading in pair) / len(pair),
+                length_candidate=len(bank.responses[candidate][query_id].split()),
+                length_baseline=len(bank.responses[baseline][query_id].split()),
+                score_candidate=_mean([reading.score_a for reading in pair]),
+                score_baseline=_mean([reading.score_b for reading in pair]),
+            )
+        )
+    return matches
+
+
+def _mean(scores: list[float | None]) -> float | None:
+    known = [score for score in scores if score is not None]
+    return sum(known) / len(known) if len(known) == len(scores) else None

@@ -1,0 +1,111 @@
+"""Training step, validation step and optimizer. In: padded batches. Out: a trained `RewardModel` and logged numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import lightning as L
+import torch
+from torch import Tensor
+from torchmetrics import MeanMetric
+
+from crm.data.batches import PaddedBatch
+from crm.metrics import PreferenceAccuracy
+from crm.models.losses import centring_penalty, preference_loss
+from crm.models.reward_model import RewardModel
+
+
+class NonFiniteLossError(ValueError):
+    """The loss became NaN or infinite; weights updated with it would be lost."""
+
+
+class LitRewardModel(L.LightningModule):
+    """A reward model in training.
+
+    ``total_steps`` counts optimizer steps of the whole run and is computed by the data module, never by the trainer:
+    asking Lightning for it makes a resumed run forget its position in the epoch.
+    """
+
+    def __init__(
+        self,
+        model: RewardModel,
+        *,
+        lr: float,
+        weight_decay: float,
+        betas: tuple[float, float],
+        warmup_fraction: float,
+        total_steps: int,
+        label_smoothing: float = 0.0,
+        centre_scores: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.lr, self.weight_decay, self.betas = lr, weight_decay, betas
+        self.warmup_steps = math.ceil(warmup_fraction * total_steps)
+        self.total_steps = total_steps
+        self.label_smoothing, self.centre_scores = label_smoothing, centre_scores
+        self.validation_loss = MeanMetric()
+        self.validation_accuracy = PreferenceAccuracy()
+        self.train_accuracy = PreferenceAccuracy()
+
+    def on_fit_start(self) -> None:
+        """Put the backbone in training mode: Hugging Face loads it in eval mode, where checkpointing is ignored."""
+        self.model.train()
+
+    def training_step(self, batch: PaddedBatch, batch_idx: int) -> Tensor:
+        """Mean loss of one micro-batch; raises `NonFiniteLossError` naming the step before any weight is touched."""
+        output = self.model(batch)
+        loss = preference_loss(output.preference_logit, batch.target, self.label_smoothing).mean()
+        objective = loss
+        if self.centre_scores and output.scores is not None:
+            objective = loss + self.centre_scores * centring_penalty(output.scores).mean()
+        if not torch.isfinite(objective):
+            raise NonFiniteLossError(
+                f"loss is {objective.item()} at optimizer step {self.global_step}, batch {batch_idx}: lower "
+                "optimizer.lr or use trainer.precision=32-true; the last checkpoint holds finite weights"
+            )
+        self.train_accuracy.update(output.preference_logit.detach(), batch.target)
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch))
+        self.log("train/accuracy", self.train_accuracy, on_step=False, on_epoch=True, batch_size=len(batch))
+        self.log("train/margin", output.preference_logit.detach().abs().mean(), batch_size=len(batch))
+        self.log("train/lr", self.lr_schedulers().get_last_lr()[0])  # type: ignore[union-attr]
+        return objective
+
+    def validation_step(self, batch: PaddedBatch, batch_idx: int) -> None:
+        """Accumulate loss and accuracy; both are averaged over rows, on all ranks, at the end."""
+        logit = self.model(batch).preference_logit
+        self.validation_loss.update(preference_loss(logit, batch.target))
+        self.validation_accuracy.update(logit, batch.target)
+        self.log("validation/loss", self.validation_loss, prog_bar=True, on_epoch=True, batch_size=len(batch))
+        self.log("validation/accuracy", self.validation_accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        """AdamW on what is trained, no decay on vectors; linear warm-up, then a cosine to zero, a step at a time."""
+        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        groups = [
+            {"params": [p for p in trained if p.ndim > 1], "weight_decay": self.weight_decay},
+            {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=self.lr, betas=self.betas)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._lr_factor)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _lr_factor(self, step: int) -> float:
+        return lr_factor(step, self.warmup_steps, self.total_steps)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep torch's random state, so that dropout after a resume is the dropout that would have been."""
+        checkpoint["torch_rng_state"] = torch.get_rng_state()
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Restore what `on_save_checkpoint` kept."""
+        torch.set_rng_state(checkpoint["torch_rng_state"])
+
+
+def lr_factor(step: int, warmup_steps: int, total_steps: int) -> float:
+    """Learning rate at optimizer step ``step`` as a share in [0, 1] of the peak: linear up, then a cosine to 0."""
+    if step < warmup_steps:
+        return (step + 1) / (warmup_steps + 1)
+    progress = (step - warmup_steps) / max(1, total_steps - warmup_steps)
+    return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))

@@ -1,0 +1,85 @@
+"""Backbones. In: a path and plain sizes. Out: a transformers backbone with float32 weights, and its tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel
+
+OFFLINE_HINT = "model=tiny needs no download, and model.path=<folder> takes a local Hugging Face folder"
+HUB_TIMEOUT = 5.0
+"""Seconds to wait for the hub to answer at all, before any data is read."""
+
+
+def check_reachable(path: str, revision: str | None = None) -> None:
+    """Raise ``ValueError``, one sentence within seconds, when a backbone can be had neither here nor from a hub."""
+    if Path(path).is_dir():
+        if not (Path(path) / "config.json").is_file():
+            raise ValueError(f"model.path={path}: no config.json in this folder; {OFFLINE_HINT}")
+        return
+    if path.startswith((".", "/", "~")) or path.count("/") != 1 or path.startswith("models/"):
+        hint = "run `make smollm2` to make it, or " if "smollm2" in path else ""
+        raise ValueError(f"model.path={path}: no such folder; {hint}{OFFLINE_HINT}")
+    try:
+        hf_hub_download(path, "config.json", revision=revision, etag_timeout=HUB_TIMEOUT)
+    except RepositoryNotFoundError:
+        raise ValueError(f"model.path={path}: the hub has no such model, or it is private; {OFFLINE_HINT}") from None
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError):
+        raise ValueError(f"model.path={path}: not cached here, and the hub cannot be reached; {OFFLINE_HINT}") from None
+
+
+def load_backbone(path: str, revision: str | None, max_length: int) -> tuple[PreTrainedModel, Any]:
+    """Load weights as float32, the master precision, whatever precision the files have, and the tokenizer.
+
+    Raises ``ValueError`` when the tokenizer has no pad token apart from its end-of-text token, or when ``max_length``
+    is more than the backbone's positions.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(path, revision=revision)
+    model = AutoModel.from_pretrained(path, revision=revision, dtype=torch.float32)
+    positions = getattr(model.config, "max_position_embeddings", max_length)
+    if max_length > positions:
+        raise ValueError(f"model.max_length={max_length}: {path} has {positions} positions; use at most that")
+    _settle_padding(model, tokenizer, path)
+    return model, tokenizer
+
+
+def _settle_padding(model: PreTrainedModel, tokenizer: Any, path: str) -> None:
+    if tokenizer.pad_token_id is None or tokenizer.pad_token_id == tokenizer.eos_token_id:
+        raise ValueError(
+            f"model.path={path}: its pad token is {tokenizer.pad_token!r} and its end of text {tokenizer.eos_token!r}; "
+            "pooling would read the wrong token. Set another unused token as pad_token in its tokenizer files"
+        )
+    tokenizer.padding_side = "right"
+    model.config.pad_token_id = tokenizer.pad_token_id
+    model.config.use_cache = False
+
+
+def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
+    """Stop training the embedding and the lowest ``layers`` transformer layers. 0 changes nothing."""
+    if layers == 0:
+        return
+    if layers > len(model.layers):
+        raise ValueError(f"model.freeze_layers={layers}: the backbone has {len(model.layers)} layers")
+    for module in (model.get_input_embeddings(), *model.layers[:layers]):
+        module.requires_grad_(False)
+
+
+def add_lora(model: PreTrainedModel, rank: int, alpha: float, dropout: float) -> Any:
+    """Wrap the backbone's linear layers in LoRA adapters of ``rank`` (peft); only they are trained."""
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError:
+        raise ValueError(f"model.lora_rank={rank} needs peft: pip install 'crm-leaderboard[lora]'") from None
+    config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules="all-linear")
+    return get_peft_model(model, config)
+
+
+def merge_lora(model: Any) -> PreTrainedModel:
+    """The plain backbone, adapters merged into its weights; a backbone without adapters comes back as it is."""
+    merged = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
+    assert isinstance(merged, PreTrainedModel)
+    return merged

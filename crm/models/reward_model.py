@@ -1,0 +1,37 @@
+"""The customizable reward model. In: a padded batch. Out: preference logits and scores, one forward pass."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from crm.data.batches import PaddedBatch
+from crm.data.encoding import HeadName
+from crm.models.heads import HeadOutput, read_head
+
+
+class RewardModel(nn.Module):
+    """A transformer backbone and the ``score`` layer of one head.
+
+    The backbone is any causal decoder of transformers without its language-model head; H is its hidden size.
+    """
+
+    def __init__(self, backbone: PreTrainedModel, score: nn.Linear, head: HeadName) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.score = score
+        self.head = head
+
+    def forward(self, batch: PaddedBatch) -> HeadOutput:
+        """Logits (B,) for the response **shown first**; multiply by ``batch.sign`` for the record's response A."""
+        hidden = self.backbone(
+            input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False
+        ).last_hidden_state
+        states = hidden[batch.rows, batch.positions]
+        return read_head(self.head, self.score, states.to(self.score.weight.dtype))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.score.weight.device
