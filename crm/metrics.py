@@ -11,7 +11,7 @@ class PreferenceAccuracy(Metric):
     """Share of decided comparisons on which the judge agrees, in [0, 1]; a logit of exactly 0 counts one half.
 
     Rows whose target is 1/2 are ties of the voter: they say nothing about agreement and are left out. NaN where no
-    row was decided.
+    row was decided, or where a logit was NaN.
     """
 
     full_state_update = False
@@ -29,7 +29,8 @@ class PreferenceAccuracy(Metric):
         """``preference_logit`` (B,) and ``target`` (B,) in {0, 1/2, 1}, about the same response."""
         decided = target != 0.5
         agreement = torch.sign(preference_logit) * torch.sign(target - 0.5)
-        self.correct += ((agreement + 1.0) / 2.0)[decided].double().sum()
+        points = ((agreement + 1.0) / 2.0).masked_fill(preference_logit.isnan(), torch.nan)  # sign(NaN) is 0, a tie
+        self.correct += points[decided].double().sum()
         self.total += decided.sum()
 
     def compute(self) -> Tensor:

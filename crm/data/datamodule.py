@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import lightning as L
 
 from crm.data.comparisons import make_comparisons
-from crm.data.encoding import Encoder
+from crm.data.encoding import EncodedComparison, Encoder
 from crm.data.loader import EvaluationLoader, TrainLoader, draw_order, plan_epoch
 from crm.data.noise import CriteriaPool
 from crm.schema import Comparison, Preference
@@ -75,24 +75,29 @@ class PreferenceDataModule(L.LightningDataModule):
         """Clean validation rows, direction and order drawn once."""
         rank, world_size = self._ranks()
         rows, _ = self._make(self.validation, "none", VALIDATION_EPOCH)
-        drawn = [self.encoder.encode(row, draw_order(row.id, seed=self.seed, epoch=VALIDATION_EPOCH)) for row in rows]
-        encoded = [row for row in drawn if row is not None]
         return EvaluationLoader(
-            encoded, batch_size=self.batch_size, pad_id=self.pad_id, rank=rank, world_size=world_size
+            self._encoded(rows), batch_size=self.batch_size, pad_id=self.pad_id, rank=rank, world_size=world_size
         )
+
+    def _encoded(self, validation: Sequence[Comparison]) -> list[EncodedComparison]:
+        orders = (draw_order(row.id, seed=self.seed, epoch=VALIDATION_EPOCH) for row in validation)
+        drawn = [self.encoder.encode(row, order) for row, order in zip(validation, orders, strict=True)]
+        return [row for row in drawn if row is not None]
 
     def survey(self, world_size: int) -> tuple[int, dict[str, int]]:
         """Batches an epoch on each rank, and rows of the first epoch: read, made, dropped and why, trained on."""
         rows, made = self._make(self.train, self.noise, 0)
         plan = plan_epoch(rows, self.encoder, self.batch_size * world_size, seed=self.seed, epoch=0)
-        _, validation = self._make(self.validation, "none", VALIDATION_EPOCH)
+        rows, validation = self._make(self.validation, "none", VALIDATION_EPOCH)
         counts = {
             "read": len(self.train),
             **made,
             "overlong": plan.overlong,
-            "trained_on": plan.comparisons,
+            "left_over": plan.left_over(world_size),
+            "trained_on": plan.comparisons - plan.left_over(world_size),
             "validation_read": len(self.validation),
             "validation_made": validation["made"],
+            "validation_overlong": len(rows) - len(self._encoded(rows)),
         }
         return len(plan.batches), counts
 

@@ -20,19 +20,25 @@ HEADS: tuple[HeadName, ...] = ("scalar", "pairwise", "pairwise_span")
 Order = Literal["ab", "ba"]
 TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
 
-POINTWISE_INSTRUCTION = "Judge the response by what this user cares about:"
-PAIRWISE_INSTRUCTION = "Judge two responses by what this user cares about; which one stands first means nothing:"
+POINTWISE_INSTRUCTION = "This user cares about:"
+PAIRWISE_INSTRUCTION = "Two responses, in no particular order. This user cares about:"
 
-CHAT_TEMPLATE = (
-    "{%- if messages[0].role != 'system' -%}"
-    f"{{{{- '{TURN_START}system\\n{POINTWISE_INSTRUCTION}\\n- {GENERIC_CRITERION}{TURN_END}\\n' -}}}}"
-    "{%- endif -%}"
-    "{%- for message in messages -%}"
-    f"{{{{- '{TURN_START}' + message.role + '\\n' + message.content + '{TURN_END}' -}}}}"
-    "{%- if not loop.last -%}{{- '\\n' -}}{%- endif -%}"
-    "{%- endfor -%}"
-)
-"""Jinja source of the template. Roles beyond the usual three: ``response_a``, ``response_b`` for a joint reading."""
+
+def chat_template(head: HeadName) -> str:
+    """Jinja source of the template stored with a checkpoint; without a system turn it inserts `GENERIC_CRITERION`.
+
+    Roles beyond the usual three: ``response_a`` and ``response_b`` of the joint heads.
+    """
+    instruction = POINTWISE_INSTRUCTION if head == "scalar" else PAIRWISE_INSTRUCTION
+    return (
+        "{%- if messages[0].role != 'system' -%}"
+        f"{{{{- '{TURN_START}system\\n{instruction}\\n- {GENERIC_CRITERION}{TURN_END}\\n' -}}}}"
+        "{%- endif -%}"
+        "{%- for message in messages -%}"
+        f"{{{{- '{TURN_START}' + message.role + '\\n' + message.content + '{TURN_END}' -}}}}"
+        "{%- if not loop.last -%}{{- '\\n' -}}{%- endif -%}"
+        "{%- endfor -%}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +99,13 @@ def _spoken(response: Sequence[Message], speaker: str) -> list[dict[str, str]]:
 
 
 def per_character(comparison: Comparison) -> Comparison:
-    """The same comparison with its criteria rendered one bullet per character of ``str(list)``.
+    """The same comparison with its criteria rendered one bullet per character of ``str(list)``, blanks included.
 
     Evaluation only: it reproduces what a pointwise evaluator does that iterates over a string of criteria.
     """
-    characters = [character for character in str(list(comparison.criteria)) if character.strip()]
-    object.__setattr__(clone := replace(comparison, criteria=()), "criteria", tuple(characters))
+    clone = replace(comparison, criteria=())
+    # Set past the record's own checks: no user may write blank criteria, nor this many.
+    object.__setattr__(clone, "criteria", tuple(str(list(comparison.criteria))))
     return clone
 
 
@@ -165,7 +172,7 @@ class Encoder:
     @property
     def digest(self) -> str:
         """Digest of template, instructions and head: predictions made under different ones never mix."""
-        parts = (CHAT_TEMPLATE, POINTWISE_INSTRUCTION, PAIRWISE_INSTRUCTION, GENERIC_CRITERION, self.head)
+        parts = (chat_template(self.head), POINTWISE_INSTRUCTION, PAIRWISE_INSTRUCTION, GENERIC_CRITERION, self.head)
         return hashlib.sha256("\x00".join((*parts, str(self.max_length))).encode()).hexdigest()[:16]
 
 

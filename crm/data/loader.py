@@ -31,6 +31,10 @@ class EpochPlan:
         """Rows in the epoch, on all ranks together."""
         return sum(map(len, self.batches))
 
+    def left_over(self, world_size: int) -> int:
+        """Rows of uneven batches that no rank reads (see `TrainLoader`); 0 on one rank."""
+        return sum(len(batch) - max(1, len(batch) - len(batch) % world_size) for batch in self.batches)
+
 
 def plan_epoch(
     comparisons: Sequence[Comparison], encoder: Encoder, batch_size: int, *, seed: int, epoch: int
@@ -59,7 +63,7 @@ class TrainLoader:
 
     ``batch_size`` is per rank: a global batch of ``batch_size * world_size`` rows is dealt out in turn, so that the
     ranks together read what one process with the global batch would. A last batch that does not deal out evenly is
-    trimmed to a multiple of the ranks.
+    trimmed to a multiple of the ranks; of one smaller than that, all ranks read the first row.
     """
 
     def __init__(

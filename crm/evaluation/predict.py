@@ -7,6 +7,7 @@ fingerprint of checkpoint, template and data.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,13 @@ class Judge:
         self.encoder = encoder
         self.batch_size = batch_size
         self._pad_id = int(encoder.tokenizer.pad_token_id)
+        self._precision = precision
         self._autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
+
+    @property
+    def digest(self) -> str:
+        """Digest of template and precision: readings in bfloat16 never mix with readings in float32."""
+        return f"{self.encoder.digest}-{self._precision}"
 
     def read(self, comparisons: Sequence[tuple[Comparison, Order]]) -> Iterator[list[Reading]]:
         """Readings in portions of a few batches; a comparison too long for the model gives none (count the difference).
@@ -89,8 +96,12 @@ def predict(
 ) -> dict[str, int]:
     """Append the missing predictions of a suite to ``path``; counts of read, already there, made, and too long.
 
-    A line that a kill cut off is removed first. Raises ``ValueError`` when the file belongs to another fingerprint.
+    A line that a kill cut off is removed first. Raises ``ValueError`` when the file belongs to another fingerprint,
+    or when two comparisons share an id.
     """
+    if len({row.id for row in comparisons}) < len(comparisons):
+        twice = next(name for name, count in Counter(row.id for row in comparisons).items() if count > 1)
+        raise ValueError(f"suite {suite}: the comparison id {twice!r} occurs twice; every row needs an id of its own")
     done = _finished(path, print_of_run)
     wanted: list[tuple[Comparison, Order]] = [(row, order) for row in comparisons for order in ("ab", "ba")]
     missing = [pair for pair in wanted if (pair[0].id, pair[1]) not in done]

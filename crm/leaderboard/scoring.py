@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def bank_comparisons(bank: Bank, criteria: Sequence[str], baseline: str) -> list
         )
     return [
         Comparison(
-            id=f"{query.id}|{author}",
+            id=_comparison_id(query.id, author),
             preference_id=query.id,
             criteria=tuple(criteria),
             prompt=query.prompt,
@@ -53,7 +54,7 @@ def score_bank(
 ) -> tuple[list[Match], dict[str, int]]:
     """Matches, both orders averaged, and counts. Scores are kept under ``folder``; what is there is not made again."""
     comparisons = bank_comparisons(bank, criteria, baseline)
-    mark = fingerprint(model_digest, judge.encoder.digest, comparisons)
+    mark = fingerprint(model_digest, judge.digest, comparisons)
     path = folder / mark / "bank.jsonl"
     counts = predict(judge, comparisons, suite=bank.name, print_of_run=mark, path=path, progress=progress)
     matches = to_matches(bank, baseline, read_predictions(path))
@@ -66,16 +67,17 @@ def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction]) -> 
     readings: dict[str, list[Prediction]] = {}
     for prediction in predictions:
         readings.setdefault(prediction.comparison_id, []).append(prediction)
-    queries = {query.id: query for query in bank.queries}
+    asked = {_comparison_id(query.id, author): (query.id, author) for query in bank.queries for author in bank.authors}
+    topics = {query.id: query.topic for query in bank.queries}
     matches = []
     for comparison_id, pair in readings.items():
         if len(pair) != len(ORDERS):
             continue
-        query_id, _, candidate = comparison_id.rpartition("|")
+        query_id, candidate = asked[comparison_id]
         matches.append(
             Match(
                 query_id=query_id,
-                topic=queries[query_id].topic,
+                topic=topics[query_id],
                 candidate=candidate,
                 baseline=baseline,
                 preference_logit=sum(reading.preference_logit for reading in pair) / len(pair),
@@ -86,6 +88,11 @@ def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction]) -> 
             )
         )
     return matches
+
+
+def _comparison_id(query_id: str, author: str) -> str:
+    """Unlike texts joined by a separator, a JSON list is the same for one query and author only."""
+    return json.dumps([query_id, author], ensure_ascii=False)
 
 
 def _mean(scores: list[float | None]) -> float | None:

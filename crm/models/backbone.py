@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+from torch import nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 
 OFFLINE_HINT = "model=tiny needs no download, and model.path=<folder> takes a local Hugging Face folder"
@@ -24,22 +25,37 @@ def check_reachable(path: str, revision: str | None = None) -> None:
     if path.startswith((".", "/", "~")) or path.count("/") != 1 or path.startswith("models/"):
         hint = "run `make smollm2` to make it, or " if "smollm2" in path else ""
         raise ValueError(f"model.path={path}: no such folder; {hint}{OFFLINE_HINT}")
+    if isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str):
+        return
     try:
-        hf_hub_download(path, "config.json", revision=revision, etag_timeout=HUB_TIMEOUT)
+        # One request without retries: a download retries for half a minute before it gives up.
+        get_hf_file_metadata(hf_hub_url(path, "config.json", revision=revision), timeout=HUB_TIMEOUT)
+    except RevisionNotFoundError:
+        raise ValueError(f"model.revision={revision}: {path} has no such revision; see its page on the hub") from None
     except RepositoryNotFoundError:
         raise ValueError(f"model.path={path}: the hub has no such model, or it is private; {OFFLINE_HINT}") from None
-    except (LocalEntryNotFoundError, HfHubHTTPError, OSError):
+    except Exception:  # which class it is depends on the HTTP library under this version of the hub's client
         raise ValueError(f"model.path={path}: not cached here, and the hub cannot be reached; {OFFLINE_HINT}") from None
 
 
 def load_backbone(path: str, revision: str | None, max_length: int) -> tuple[PreTrainedModel, Any]:
     """Load weights as float32, the master precision, whatever precision the files have, and the tokenizer.
 
-    Raises ``ValueError`` when the tokenizer has no pad token apart from its end-of-text token, or when ``max_length``
-    is more than the backbone's positions.
+    Raises ``ValueError`` for files that are missing, for weights that do not fill the architecture, when the tokenizer
+    has no pad token apart from its end-of-text token, or when ``max_length`` is more than the backbone's positions.
     """
-    tokenizer = AutoTokenizer.from_pretrained(path, revision=revision)
-    model = AutoModel.from_pretrained(path, revision=revision, dtype=torch.float32)
+    safe: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, **safe)
+        model, info = AutoModel.from_pretrained(
+            path, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **safe
+        )
+    except OSError as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"model.path={path}: cannot be loaded ({reason}); {OFFLINE_HINT}") from None
+    unfit = sorted(str(name) for key in ("missing_keys", "mismatched_keys") for name in info[key])
+    if unfit:
+        raise ValueError(f"model.path={path}: its files have no fitting weights for {', '.join(unfit[:3])}; use others")
     positions = getattr(model.config, "max_position_embeddings", max_length)
     if max_length > positions:
         raise ValueError(f"model.max_length={max_length}: {path} has {positions} positions; use at most that")
@@ -62,13 +78,15 @@ def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
     """Stop training the embedding and the lowest ``layers`` transformer layers. 0 changes nothing."""
     if layers == 0:
         return
-    if layers > len(model.layers):
-        raise ValueError(f"model.freeze_layers={layers}: the backbone has {len(model.layers)} layers")
-    for module in (model.get_input_embeddings(), *model.layers[:layers]):
+    blocks = model.layers
+    assert isinstance(blocks, nn.ModuleList)
+    if layers > len(blocks):
+        raise ValueError(f"model.freeze_layers={layers}: the backbone has {len(blocks)} layers")
+    for module in (model.get_input_embeddings(), *blocks[:layers]):
         module.requires_grad_(False)
 
 
-def add_lora(model: PreTrainedModel, rank: int, alpha: float, dropout: float) -> Any:
+def add_lora(model: PreTrainedModel, rank: int, alpha: int, dropout: float) -> Any:
     """Wrap the backbone's linear layers in LoRA adapters of ``rank`` (peft); only they are trained."""
     try:
         from peft import LoraConfig, get_peft_model

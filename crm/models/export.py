@@ -20,7 +20,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from crm.data.encoding import CHAT_TEMPLATE, HEADS, HeadName
+from crm.data.encoding import HEADS, HeadName, chat_template
 from crm.models.reward_model import RewardModel
 
 MANIFEST = "crm.json"
@@ -38,15 +38,18 @@ def export_model(model: RewardModel, tokenizer: Any, folder: Path, facts: dict[s
     ``facts`` (plain JSON values: head settings, training configuration, commit) go into ``crm.json`` beside the
     sha256 of every file.
     """
+    return _write(to_hugging_face(model), tokenizer, model.head, folder, facts)
+
+
+def _write(exported: PreTrainedModel, tokenizer: Any, head: HeadName, folder: Path, facts: dict[str, Any]) -> str:
     folder.mkdir(parents=True, exist_ok=True)
-    exported = to_hugging_face(model)
     exported.save_pretrained(folder)
-    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.chat_template = chat_template(head)
     tokenizer.save_pretrained(folder)
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != MANIFEST)
     digests = {path.name: sha256(path) for path in files}
-    digest = hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:16]
-    manifest = {"format": FORMAT, "head": model.head, "digest": digest, "files": digests, **facts}
+    digest = _digest(digests)
+    manifest = {**facts, "format": FORMAT, "head": head, "digest": digest, "files": digests}
     temporary = folder / f".{MANIFEST}.tmp"
     temporary.write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
     temporary.replace(folder / MANIFEST)
@@ -62,10 +65,12 @@ def to_hugging_face(model: RewardModel) -> PreTrainedModel:
     config.dtype = "float32"
     auto = AutoModelForTokenClassification if model.head == "pairwise_span" else AutoModelForSequenceClassification
     with torch.device("meta"):
-        exported = auto.from_config(config)
+        exported = auto.from_config(config)  # type: ignore[no-untyped-call]
     exported.set_submodule(exported.base_model_prefix, model.backbone)
     exported.score = _with_zero_bias(model.score) if exported.score.bias is not None else model.score
-    return exported.eval()
+    assert isinstance(exported, PreTrainedModel)
+    exported.train(False)
+    return exported
 
 
 def _with_zero_bias(score: nn.Linear) -> nn.Linear:
@@ -79,15 +84,18 @@ def _with_zero_bias(score: nn.Linear) -> nn.Linear:
 def export_as_single_label(model: RewardModel, tokenizer: Any, folder: Path, facts: dict[str, Any]) -> str:
     """The pairwise head as one label, score = W[0] - W[1]: sigmoid(logit) is P(first preferred), nothing is lost.
 
-    For tools that know one-label models only (a sigmoid over one logit equals the softmax over two).
+    For tools that know one-label models only (a sigmoid over one logit equals the softmax over two). No problem type
+    is set, so that servers apply that sigmoid. `load_checkpoint` refuses the folder: our own stages read the original.
     """
     if model.head != "pairwise":
         raise ValueError(f"head={model.head}: only the pairwise head has two logits to subtract")
     difference = nn.Linear(model.score.in_features, 1, bias=False, device=model.device)
     with torch.no_grad():
         difference.weight.copy_((model.score.weight[0] - model.score.weight[1]).unsqueeze(0))
-    single = RewardModel(model.backbone, difference, "scalar")
-    return export_model(single, tokenizer, folder, {**facts, "single_label_of": "pairwise"})
+    exported = to_hugging_face(RewardModel(model.backbone, difference, "scalar"))
+    exported.config.id2label, exported.config.label2id = {0: "model_a"}, {"model_a": 0}
+    exported.config.problem_type = None
+    return _write(exported, tokenizer, "pairwise", folder, {**facts, "single_label": True})
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -95,10 +103,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise ValueError(f"checkpoint={folder}: no {MANIFEST} there; give the `model` folder of a training run")
-    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if manifest.get("format") != FORMAT or manifest.get("head") not in HEADS:
-        raise ValueError(f"checkpoint={folder}: {MANIFEST} has format {manifest.get('format')}, expected {FORMAT}")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"checkpoint={folder}: {MANIFEST} is damaged ({error}); copy it again") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        found = manifest.get("format") if isinstance(manifest, dict) else manifest
+        raise ValueError(f"checkpoint={folder}: {MANIFEST} has format {found!r:.40}, expected {FORMAT}")
+    files = manifest.get("files")
+    if not isinstance(files, dict) or manifest.get("digest") != _digest(files) or manifest.get("head") not in HEADS:
+        raise ValueError(f"checkpoint={folder}: {MANIFEST} contradicts itself: head, files or digest were changed")
     return manifest
+
+
+def _digest(files: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
@@ -108,12 +127,16 @@ def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
     fit the architecture: a head is never initialised at random in silence.
     """
     manifest = read_manifest(folder)
+    if manifest.get("single_label"):
+        raise ValueError(f"checkpoint={folder}: a one-label copy for other tools; give the `model` folder beside it")
     for name, expected in manifest["files"].items():
         if not (folder / name).is_file() or sha256(folder / name) != expected:
             raise ValueError(f"checkpoint={folder}: {name} is missing or damaged (its sha256 differs); copy it again")
     head: HeadName = manifest["head"]
     auto = AutoModelForTokenClassification if head == "pairwise_span" else AutoModelForSequenceClassification
-    loaded, info = auto.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    loaded, info = auto.from_pretrained(
+        folder, dtype=torch.float32, output_loading_info=True, use_safetensors=True, trust_remote_code=False
+    )
     unfit = {key: names for key, names in info.items() if names and key in ("missing_keys", "mismatched_keys")}
     if unfit:
         raise ValueError(f"checkpoint={folder}: weights do not fit the architecture: {unfit}")

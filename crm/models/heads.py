@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from crm.data.encoding import HEADS, HeadName
 
@@ -41,8 +42,12 @@ def build_score(head: HeadName, hidden_size: int, seed: int) -> nn.Linear:
 
 
 def read_head(head: HeadName, score: nn.Linear, states: Tensor) -> HeadOutput:
-    """Apply a head to ``states`` (B, 2, H). Logits and differences are taken in float32 to avoid false ties."""
-    logits = score(states).float()
+    """Apply a head to ``states`` (B, 2, H), in float32 whatever the precision around it.
+
+    Two logits rounded to bfloat16 are equal far more often than two responses are.
+    """
+    with torch.autocast(states.device.type, enabled=False):
+        logits = linear(states.float(), score.weight.float())
     if head == "scalar":
         scores = logits[..., 0]
     elif head == "pairwise_span":

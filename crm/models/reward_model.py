@@ -28,8 +28,7 @@ class RewardModel(nn.Module):
         hidden = self.backbone(
             input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False
         ).last_hidden_state
-        states = hidden[batch.rows, batch.positions]
-        return read_head(self.head, self.score, states.to(self.score.weight.dtype))
+        return read_head(self.head, self.score, hidden[batch.rows, batch.positions])
 
     @property
     def device(self) -> torch.device:
