@@ -68,7 +68,7 @@ def make_model(tokenizer: Any) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def comparisons() -> list[Comparison]:
-    """Plain; multi-turn with a system message; several scripts, U+2028, an empty response; control tokens; follow-ups."""
+    """Plain; many turns and a system message; three scripts, U+2028, an empty response; control tokens; follow-ups."""
     every = " ".join(CONTROLS)
     rows: list[tuple[list[str], tuple[Message, ...], tuple[Message, ...], tuple[Message, ...], str]] = [
         (

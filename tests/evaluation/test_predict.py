@@ -1,0 +1,152 @@
+"""Prediction files: both orders of every comparison once, however often a run was killed, about the record's A."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from crm.data.batches import collate
+from crm.data.encoding import HEADS
+from crm.evaluation.predict import Judge, fingerprint, predict
+from crm.evaluation.results import read_predictions
+from crm.schema import Message, Prediction
+
+
+@pytest.fixture(scope="module")
+def make_judge(make_model, make_encoder):
+    def make(head: str = "pairwise_span", batch_size: int = 2, max_length: int = 2048, **settings: Any) -> Judge:
+        return Judge(make_model(head), make_encoder(head, max_length), batch_size=batch_size, **settings)
+
+    return make
+
+
+def run(judge: Judge, rows: list[Any], path: Path, mark: str = "mark") -> dict[str, int]:
+    return predict(judge, rows, suite="D+", print_of_run=mark, path=path, progress=False)
+
+
+def by_key(predictions: list[Prediction]) -> dict[tuple[str, str], Prediction]:
+    keyed = {(row.comparison_id, row.order): row for row in predictions}
+    assert len(keyed) == len(predictions), "every comparison and order stands there once"
+    return keyed
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_logits_are_about_the_records_response_a(make_judge, make_model, make_encoder, many, tmp_path, head) -> None:
+    counts = run(make_judge(head), many, tmp_path / "p.jsonl")
+    assert counts == {"readings": 48, "already_there": 0, "made": 48, "too_long": 0}
+    read = by_key(read_predictions(tmp_path / "p.jsonl"))
+    assert read.keys() == {(row.id, order) for row in many for order in ("ab", "ba")}
+    model = make_model(head)
+    for row in many:
+        for order, sign in (("ab", 1), ("ba", -1)):
+            found = read[row.id, order]
+            with torch.no_grad():
+                alone = model(collate([make_encoder(head).encode(row, order)], pad_id=0))
+            assert found.preference_logit == pytest.approx(sign * alone.preference_logit.item(), abs=1e-6)
+            assert (found.label, found.cluster, found.suite, found.fingerprint) == (
+                row.label,
+                row.cluster,
+                "D+",
+                "mark",
+            )
+            if head == "pairwise":
+                assert found.score_a is None and found.score_b is None
+            else:
+                assert found.score_a - found.score_b == pytest.approx(found.preference_logit, abs=1e-6)
+                assert (found.score_a, found.score_b) == pytest.approx(
+                    tuple(alone.scores[0].tolist()[::sign]), abs=1e-6
+                )
+
+
+@pytest.mark.parametrize("batch_size", [2, 8])
+def test_both_orders_of_the_scalar_head_are_one_number(make_judge, many, tmp_path, batch_size) -> None:
+    run(make_judge("scalar", batch_size), many, tmp_path / "p.jsonl")
+    read = by_key(read_predictions(tmp_path / "p.jsonl"))
+    for row in many:
+        ab, ba = read[row.id, "ab"], read[row.id, "ba"]
+        assert (ab.preference_logit, ab.score_a, ab.score_b) == (ba.preference_logit, ba.score_a, ba.score_b)
+
+
+def test_a_killed_run_goes_on_as_if_it_had_not_been(make_judge, many, tmp_path) -> None:
+    """Cut at 50 places, often in the middle of a line, a number or a character."""
+    rows = [replace(row, id=f"東京 {row.id}") for row in many]
+    judge, whole, path = make_judge(), tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    run(judge, rows, whole)
+    expected, content = by_key(read_predictions(whole)), whole.read_bytes()
+    rng = random.Random(0)
+    for cut in [0, len(content) - 1, len(content), *(rng.randrange(len(content)) for _ in range(50))]:
+        path.write_bytes(content[:cut])
+        counts = run(judge, rows, path)
+        assert counts["already_there"] == content[:cut].count(b"\n")
+        assert counts["already_there"] + counts["made"] == 48 == counts["readings"]
+        assert path.read_bytes().endswith(b"\n")
+        found = by_key(read_predictions(path))
+        assert found.keys() == expected.keys()
+        for key, row in found.items():
+            assert row.preference_logit == pytest.approx(expected[key].preference_logit, abs=1e-6)
+            assert replace(row, preference_logit=0.0, score_a=None, score_b=None) == replace(
+                expected[key], preference_logit=0.0, score_a=None, score_b=None
+            )
+
+
+def test_the_same_run_gives_the_same_bytes_and_a_whole_file_is_left_alone(make_judge, many, tmp_path) -> None:
+    contents = []
+    for name in ("first", "second"):
+        run(make_judge(), many, tmp_path / name)
+        contents.append((tmp_path / name).read_bytes())
+    assert contents[0] == contents[1]
+    assert run(make_judge(), many, tmp_path / "first")["made"] == 0
+    assert (tmp_path / "first").read_bytes() == contents[0]
+
+
+def test_a_file_of_another_run_is_refused_and_untouched(make_judge, many, tmp_path) -> None:
+    path = tmp_path / "p.jsonl"
+    run(make_judge(), many[:2], path, mark="other")
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match="holds predictions of other, this run is mark; move it away"):
+        run(make_judge(), many[:2], path)
+    assert path.read_bytes() == content
+
+
+def test_comparisons_that_share_an_id_are_refused(make_judge, many, tmp_path) -> None:
+    with pytest.raises(ValueError, match=r"suite D\+: the comparison id 'c0' occurs twice"):
+        run(make_judge(), [many[0], many[1], many[0]], tmp_path / "p.jsonl")
+
+
+def test_what_is_too_long_is_counted_each_time(make_judge, many, tmp_path) -> None:
+    giant = replace(many[0], id="giant", prompt=(Message("user", "long " * 300),))
+    for made, there in ((6, 0), (0, 6)):
+        counts = run(make_judge(max_length=400), [*many[:3], giant], tmp_path / "p.jsonl")
+        assert counts == {"readings": 8, "already_there": there, "made": made, "too_long": 2}
+
+
+def test_the_fingerprint_names_model_template_and_every_character(make_judge, many) -> None:
+    same = fingerprint("m", "t", many)
+    assert same == fingerprint("m", "t", many[::-1])
+    changed = replace(many[3], response_b=(Message("assistant", many[3].response_b[0].content + " "),))
+    others = [
+        fingerprint("n", "t", many),
+        fingerprint("m", "u", many),
+        fingerprint("m", "t", many[1:]),
+        fingerprint("m", "t", [*many[:3], changed, *many[4:]]),
+    ]
+    assert len({same, *others}) == 5
+    digests = {make_judge().digest, make_judge(precision="bf16-mixed").digest, make_judge("scalar").digest}
+    assert len(digests) == 3, "precisions and heads do not mix"
+
+
+def test_bfloat16_stays_near_and_makes_no_ties(make_judge, many) -> None:
+    pairs = [(row, "ab") for row in many]
+    exact, mixed = (
+        {reading.comparison.id: reading.preference_logit for portion in judge.read(pairs) for reading in portion}
+        for judge in (make_judge("scalar"), make_judge("scalar", precision="bf16-mixed"))
+    )
+    differences = [abs(exact[name] - mixed[name]) for name in exact]
+    assert 0 < max(differences) < 0.1
+    responses_differ = [row for row in many if row.response_a != row.response_b]
+    assert all(mixed[row.id] != 0.0 for row in responses_differ)

@@ -1,0 +1,122 @@
+"""Scoring a bank: matches against scores worked out one response at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from crm.data.batches import collate
+from crm.data.encoding import HEADS
+from crm.evaluation.files import read_records
+from crm.evaluation.predict import Judge
+from crm.leaderboard.bank import Bank, BankQuery
+from crm.leaderboard.scoring import bank_comparisons, score_bank, to_matches
+from crm.schema import Comparison, Match, Message, Prediction
+
+CRITERIA = ("Likes it short", "東京")
+
+
+@pytest.fixture(scope="module")
+def bank() -> Bank:
+    """Ids that a separator would confuse: query ``q`` by author ``x|y``, and query ``q|x`` by author ``y``."""
+    queries = [
+        BankQuery(name, (Message("user", f"Tell me {name}"),), f"topic {i % 2}")
+        for i, name in enumerate(("q", "q|x", "r"))
+    ]
+    answers = {"base": "plain words here", "x|y": "two words", "y": "", "z": "a far longer answer to the question"}
+    responses = {
+        author: {query.id: f"{text} {query.topic}".strip() for query in queries} for author, text in answers.items()
+    }
+    return Bank("tiny", "base", tuple(queries), responses)
+
+
+@pytest.fixture()
+def score(make_model, make_encoder, bank, tmp_path):
+    def run(
+        head: str = "scalar", baseline: str = "base", folder: Path = tmp_path, **settings: Any
+    ) -> tuple[list[Match], dict[str, int]]:
+        judge = Judge(make_model(head), make_encoder(head, settings.pop("max_length", 2048)), batch_size=4, **settings)
+        return score_bank(judge, "digest", bank, CRITERIA, baseline=baseline, folder=folder, progress=False)
+
+    return run
+
+
+def test_matches_are_differences_of_scores_by_hand(score, make_model, make_encoder, bank) -> None:
+    matches, counts = score("scalar")
+    assert counts == {"readings": 18, "already_there": 0, "made": 18, "too_long": 0}
+    found = {(match.query_id, match.candidate): match for match in matches}
+    assert found.keys() == {(query.id, author) for query in bank.queries for author in ("x|y", "y", "z")}
+    model, encoder = make_model("scalar"), make_encoder("scalar")
+
+    def alone(prompt: Any, text: str) -> float:
+        twice = ((Message("assistant", text),),) * 2
+        with torch.no_grad():
+            scores = model(collate([encoder.encode(Comparison("c", "p", CRITERIA, prompt, *twice, "tie"))], 0)).scores
+        return float(scores[0, 0])
+
+    for query in bank.queries:
+        base = alone(query.prompt, bank.responses["base"][query.id])
+        for author in ("x|y", "y", "z"):
+            match = found[query.id, author]
+            candidate = alone(query.prompt, bank.responses[author][query.id])
+            assert match.preference_logit == pytest.approx(candidate - base, abs=1e-5)
+            assert (match.score_candidate, match.score_baseline) == pytest.approx((candidate, base), abs=1e-5)
+            assert (match.topic, match.baseline) == (query.topic, "base")
+            assert match.length_candidate == len(bank.responses[author][query.id].split())
+            assert match.length_baseline == 5
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_exchanging_baseline_and_candidate_negates_the_logit(score, head) -> None:
+    """Averaged over both orders this holds for every head."""
+    ours = {m.query_id: m for m in score(head)[0] if m.candidate == "z"}
+    theirs = {m.query_id: m for m in score(head, baseline="z")[0] if m.candidate == "base"}
+    assert len(ours) == len(theirs) == 3
+    for name, match in ours.items():
+        assert abs(match.preference_logit) > 1e-4
+        assert theirs[name].preference_logit == pytest.approx(-match.preference_logit, abs=1e-6)
+        assert (match.score_candidate is None) == (head == "pairwise")
+
+
+def test_scores_are_kept_and_not_made_again(score, tmp_path) -> None:
+    first, _ = score("pairwise")
+    again, counts = score("pairwise")
+    assert again == first and counts["made"] == 0 and counts["already_there"] == 18
+    (folder,) = tmp_path.iterdir()
+    assert read_records(folder / "matches.jsonl", Match) == first
+    score("pairwise", precision="bf16-mixed")
+    assert len(list(tmp_path.iterdir())) == 2, "another precision, another folder"
+
+
+def test_every_candidate_meets_the_baseline_once_a_query(bank) -> None:
+    rows = bank_comparisons(bank, CRITERIA, "base")
+    assert len({row.id for row in rows}) == len(rows) == 9
+    assert {row.criteria for row in rows} == {CRITERIA} and {row.label for row in rows} == {"tie"}
+    with pytest.raises(ValueError, match=r"bank.baseline='nobody': not in bank 'tiny'; choose one of base, x\|y, y, z"):
+        bank_comparisons(bank, CRITERIA, "nobody")
+
+
+def test_orders_are_averaged_and_one_order_alone_is_left_out(bank) -> None:
+    rows = bank_comparisons(bank, CRITERIA, "base")
+
+    def prediction(row: Comparison, order: str, logit: float, scores: tuple[Any, Any] = (None, None)) -> Prediction:
+        return Prediction(row.id, order, logit, "tie", row.cluster, "tiny", "f", *scores)
+
+    read = [
+        prediction(rows[0], "ab", 2.0, (3.0, 1.0)),
+        prediction(rows[0], "ba", -1.0, (2.0, 3.0)),
+        prediction(rows[1], "ab", 4.0),
+    ]
+    (match,) = to_matches(bank, "base", read)
+    assert (match.preference_logit, match.score_candidate, match.score_baseline) == (0.5, 2.5, 2.0)
+    assert (match.query_id, match.candidate) == ("q", "x|y")
+
+
+def test_a_response_too_long_for_the_model_is_counted(score, make_encoder, bank) -> None:
+    lengths = [max(make_encoder("scalar").encode(row).lengths) for row in bank_comparisons(bank, CRITERIA, "base")]
+    matches, counts = score(max_length=max(lengths) - 1)
+    too_long = lengths.count(max(lengths))
+    assert counts["too_long"] == 2 * too_long > 0 and len(matches) == 9 - too_long
