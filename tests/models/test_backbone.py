@@ -1,4 +1,4 @@
-"""Backbones: what is out of reach is said in a sentence, what would be pooled wrongly is refused, what trains is known."""
+"""Backbones: what is out of reach is said at once, what would be pooled wrongly is refused, what trains is known."""
 
 from __future__ import annotations
 
