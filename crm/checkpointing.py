@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import lightning as L
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
+from lightning.pytorch.callbacks import Checkpoint
 
 from crm.models.export import sha256
 
@@ -27,12 +30,20 @@ class SafeCheckpointIO(TorchCheckpointIO):
     ) -> None:
         """Write ``path`` so that at every moment it or its previous version is whole."""
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.tmp")
-        with temporary.open("wb") as file:
-            torch.save(checkpoint, file)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                torch.save(checkpoint, file)
+                file.flush()
+                os.fsync(file.fileno())
+        except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError of its zip writer
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise ValueError(
+                f"checkpoint {target}: could not be written ({' '.join(str(error).split())[:120]}); the one before is "
+                "whole. Make room or choose another hydra.run.dir, then resume=true"
+            ) from error
         digest = sha256(temporary)
         if target.exists():
             target.replace(previous(target))
@@ -70,8 +81,15 @@ def digest_of(path: Path) -> Path:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether the file is there and has the digest it was written with."""
-    return path.is_file() and digest_of(path).is_file() and digest_of(path).read_text().strip() == sha256(path)
+    """Whether the file is there and has the digest it was written with.
+
+    A kill may fall between moving a file to its previous name and moving its digest along: either digest will do.
+    """
+    if not path.is_file():
+        return False
+    owner = path.with_name(path.name.removesuffix(".previous"))
+    known = {file.read_text().strip() for file in (digest_of(path), digest_of(owner)) if file.is_file()}
+    return bool(known) and sha256(path) in known
 
 
 def _flush_folder(folder: Path) -> None:
@@ -82,3 +100,51 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+class LastCheckpoint(Checkpoint):
+    """Saves ``last.ckpt`` every ``every`` optimizer steps, in a place from which a run goes on as if never stopped.
+
+    Where a validation follows the step, it is saved after that validation: saved before, a resumed run would skip the
+    validation, and with it a best checkpoint or a step towards early stopping.
+    """
+
+    def __init__(self, path: Path, every: int) -> None:
+        super().__init__()
+        self.path, self.every = path, every
+        self._due, self._saved_at = False, 0
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        """Save, or leave it to `on_validation_end`."""
+        step = trainer.global_step
+        if step % self.every or step == self._saved_at:
+            return
+        self._saved_at, self._due = step, True
+        if not validation_follows(trainer):
+            self._save(trainer)
+
+    def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
+        """Save what was due; early stopping and the best checkpoint have had their turn."""
+        if self._due:
+            self._save(trainer)
+
+    def _save(self, trainer: L.Trainer) -> None:
+        self._due = False
+        trainer.save_checkpoint(self.path)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Kept in the checkpoint, so that the step it was saved at is not saved twice."""
+        return {"saved_at": self._saved_at}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore `state_dict`."""
+        self._saved_at = state_dict["saved_at"]
+
+
+def validation_follows(trainer: L.Trainer) -> bool:
+    """Whether Lightning validates after the training batch that has just ended."""
+    loop = trainer.fit_loop
+    if trainer.check_val_every_n_epoch is None:
+        assert trainer.val_check_batch is not None
+        return bool((loop.total_batch_idx + 1) % trainer.val_check_batch == 0)
+    return bool(loop.epoch_loop.batch_progress.is_last_batch)

@@ -6,7 +6,8 @@ in `checked`. Below the entry layer no function sees these classes: they take pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,248 +17,26 @@ from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from crm.data.comparisons import CRITERIA_MODES
-from crm.data.direction import DIRECTIONS, TIES
-from crm.data.encoding import HEADS
-from crm.data.noise import NOISES
-
-DATA_SOURCES = (
-    "simulation",
-    "records",
-    "eval_rows",
-    "train_rows",
-    "summeval",
-    "dsp",
-    "concise_verbose",
+from crm.config_groups import (
+    LOSSES,
+    PRECISIONS,
+    BankConfig,
+    DataConfig,
+    DirectionConfig,
+    HeadConfig,
+    LoggerConfig,
+    LossConfig,
+    ModelConfig,
+    NoiseConfig,
+    OptimizerConfig,
+    SuiteConfig,
+    TrainerConfig,
+    one_of,
+    require,
 )
-LOSSES = {"cls": "pairwise", "ranking": "scalar"}
-"""The losses of the paper and the head each selects when ``head=auto``."""
-PRECISIONS = ("32-true", "bf16-mixed", "bf16-true")
-LOGGERS = ("csv", "wandb", "tensorboard")
+from crm.data.comparisons import CRITERIA_MODES
 
-
-def _require(condition: bool, field_name: str, value: Any, allowed: str) -> None:
-    if not condition:
-        raise ValueError(f"{field_name}={value!r}: expected {allowed}")
-
-
-def _one_of(field_name: str, value: str, allowed: Sequence[str]) -> None:
-    _require(value in allowed, field_name, value, f"one of {', '.join(allowed)}")
-
-
-@dataclass
-class ModelConfig:
-    """Backbone. Without ``path`` a small Qwen3 is built from the sizes and trained from scratch."""
-
-    name: str = MISSING
-    path: str | None = None
-    """Hub id or local folder of a pretrained backbone."""
-    revision: str | None = None
-    """Commit or tag on the hub."""
-    max_length: int = 2048
-    """Tokens a sequence; longer rows are dropped and counted."""
-    vocab_size: int = 2048
-    hidden_size: int = 128
-    layers: int = 3
-    heads: int = 4
-    freeze_layers: int = 0
-    """Lowest transformer layers (and the embedding) that are not trained."""
-    gradient_checkpointing: bool = False
-    lora_rank: int = 0
-    """0 trains all weights; above 0 trains LoRA adapters of this rank and the head."""
-    lora_alpha: float = 16.0
-    lora_dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        _require(self.max_length >= 16, "model.max_length", self.max_length, "at least 16 tokens")
-        _require(self.hidden_size % self.heads == 0, "model.hidden_size", self.hidden_size, "a multiple of model.heads")
-        _require(self.freeze_layers >= 0, "model.freeze_layers", self.freeze_layers, "0 or more layers")
-        _require(self.lora_rank >= 0, "model.lora_rank", self.lora_rank, "0 (off) or a positive rank")
-        _require(0 <= self.lora_dropout < 1, "model.lora_dropout", self.lora_dropout, "a rate in [0, 1)")
-        _require(
-            self.path is not None or not self.lora_rank,
-            "model.lora_rank",
-            self.lora_rank,
-            "0 for a model without model.path: adapters need pretrained weights to adapt",
-        )
-
-
-@dataclass
-class HeadConfig:
-    """``auto`` takes the head of the loss: pairwise for cls, scalar for ranking."""
-
-    name: str = "auto"
-
-    def __post_init__(self) -> None:
-        _one_of("head.name", self.name, ("auto", *HEADS))
-
-
-@dataclass
-class LossConfig:
-    """Both losses are -log sigmoid of the preference logit; they differ in the head they select."""
-
-    name: str = "cls"
-    label_smoothing: float = 0.0
-    """Share of the target moved to 1/2, in [0, 1)."""
-    ties: str = "drop"
-    """``drop`` leaves ties out and counts them; ``soft`` trains on them with target 1/2."""
-    centre_scores: float = 0.0
-    """Weight of (score_a + score_b)^2; needs a head with scores."""
-
-    def __post_init__(self) -> None:
-        _one_of("loss.name", self.name, tuple(LOSSES))
-        _one_of("loss.ties", self.ties, TIES)
-        _require(0 <= self.label_smoothing < 1, "loss.label_smoothing", self.label_smoothing, "a share in [0, 1)")
-        _require(self.centre_scores >= 0, "loss.centre_scores", self.centre_scores, "a weight of 0 or more")
-
-
-@dataclass
-class NoiseConfig:
-    """Perturbation of the criteria in training, drawn anew per sample and epoch."""
-
-    kind: str = "none"
-
-    def __post_init__(self) -> None:
-        _one_of("noise.kind", self.kind, NOISES)
-
-
-@dataclass
-class DirectionConfig:
-    """Whose criteria condition a training comparison."""
-
-    kind: str = "random"
-
-    def __post_init__(self) -> None:
-        _one_of("direction.kind", self.kind, DIRECTIONS)
-
-
-@dataclass
-class DataConfig:
-    """Where preferences come from. Sizes are preferences; 0 means all there are."""
-
-    name: str = MISSING
-    source: str = "simulation"
-    root: str = "${oc.env:CRM_DATA_ROOT,../shared/data}"
-    """Folder of the public sets."""
-    path: str | None = None
-    """JSONL file of one's own (sources records, eval_rows, train_rows)."""
-    train: int = 0
-    validation: int = 0
-    suite: int = 0
-    max_words: int = 0
-    """Words kept of a document or a response where the source says so; 0 keeps all."""
-    validation_fraction: float = 0.1
-    """Share of prompts, for sources without a split of their own."""
-    test_fraction: float = 0.1
-    strict: bool = True
-    """Stop at the first malformed row; false keeps the valid ones and counts the others."""
-    seed: int = 1
-    """Seed of simulation, split and subsampling; apart from the seed of training."""
-
-    def __post_init__(self) -> None:
-        _one_of("data.source", self.source, DATA_SOURCES)
-        for name in ("train", "validation", "suite", "max_words"):
-            _require(getattr(self, name) >= 0, f"data.{name}", getattr(self, name), "0 or more")
-        for name in ("validation_fraction", "test_fraction"):
-            _require(0 <= getattr(self, name) < 0.5, f"data.{name}", getattr(self, name), "a share in [0, 0.5)")
-        needs_path = self.source in ("records", "eval_rows", "train_rows")
-        _require(not needs_path or bool(self.path), "data.path", self.path, f"a JSONL file for data={self.source}")
-
-
-@dataclass
-class OptimizerConfig:
-    """AdamW with a linear warm-up and a cosine to zero."""
-
-    name: str = "adamw"
-    lr: float = 1e-5
-    weight_decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    warmup_fraction: float = 0.03
-    """Share of all optimizer steps."""
-    clip: float = 1.0
-    """Gradient norm at which gradients are clipped; 0 is off."""
-
-    def __post_init__(self) -> None:
-        _one_of("optimizer.name", self.name, ("adamw",))
-        _require(self.lr > 0, "optimizer.lr", self.lr, "a positive rate")
-        _require(0 <= self.warmup_fraction < 1, "optimizer.warmup_fraction", self.warmup_fraction, "a share in [0, 1)")
-        _require(self.clip >= 0, "optimizer.clip", self.clip, "0 (off) or a positive norm")
-
-
-@dataclass
-class TrainerConfig:
-    """Devices, precision and the length of a run."""
-
-    name: str = MISSING
-    accelerator: str = "cpu"
-    devices: int = 1
-    """Processes on this machine, one a device."""
-    nodes: int = 1
-    strategy: str = "auto"
-    precision: str = "32-true"
-    """Of arithmetic; weights and optimizer stay float32 in every ``-mixed`` precision."""
-    threads: int = 0
-    """CPU threads a process; 0 leaves torch's default."""
-    epochs: int = 3
-    max_steps: int = 0
-    """Optimizer steps; 0 means as many as ``epochs`` makes."""
-    batch_size: int = 1
-    """Comparisons a device and forward pass."""
-    accumulate: int = 32
-    """Forward passes an optimizer step."""
-    validate_every: int = 50
-    """Optimizer steps; 0 validates at the end of each epoch."""
-    patience: int = 3
-    """Validations without a better loss before training stops; 0 never stops early."""
-    save_every: int = 50
-    """Optimizer steps between checkpoints to resume from; 0 saves none."""
-    progress: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("devices", "nodes", "epochs", "batch_size", "accumulate"):
-            _require(getattr(self, name) >= 1, f"trainer.{name}", getattr(self, name), "1 or more")
-        for name in ("threads", "max_steps", "validate_every", "patience", "save_every"):
-            _require(getattr(self, name) >= 0, f"trainer.{name}", getattr(self, name), "0 or more")
-        _one_of("trainer.strategy", self.strategy, ("auto", "ddp", "fsdp"))
-        _one_of("trainer.precision", self.precision, PRECISIONS)
-
-
-@dataclass
-class LoggerConfig:
-    """CSV is always written; W&B and TensorBoard come on top."""
-
-    kind: str = "csv"
-    project: str = "crm"
-    name: str | None = None
-
-    def __post_init__(self) -> None:
-        _one_of("logger.kind", self.kind, LOGGERS)
-
-
-@dataclass
-class SuiteConfig:
-    """Which suites to evaluate: the named ones, or every base of the data times the noises."""
-
-    names: list[str] = field(default_factory=list)
-    noises: list[str] = field(default_factory=lambda: ["none"])
-
-    def __post_init__(self) -> None:
-        for noise in self.noises:
-            _one_of("suite.noises", noise, NOISES)
-
-
-@dataclass
-class BankConfig:
-    """Responses of many LLMs to the same queries."""
-
-    name: str = MISSING
-    path: str | None = None
-    """Folder of a saved bank; null simulates one."""
-    baseline: str | None = None
-    """LLM that the others are compared with; null takes the bank's own."""
-    queries_per_topic: int = 20
-    seed: int = 1
+__all__ = ["BankConfig", "DataConfig", "EvaluateConfig", "LeaderboardConfig", "TrainConfig", "compose"]
 
 
 @dataclass
@@ -281,9 +60,15 @@ class TrainConfig:
     """Go on from the last checkpoint in ``run_dir``."""
 
     def __post_init__(self) -> None:
-        _one_of("criteria", self.criteria, CRITERIA_MODES)
+        one_of("criteria", self.criteria, CRITERIA_MODES)
         if self.head.name == "auto":
             self.head.name = LOSSES[self.loss.name]
+        require(
+            self.criteria == "own" or self.noise.kind == "none",
+            "noise.kind",
+            self.noise.kind,
+            "none with criteria=none: the one generic criterion is never perturbed",
+        )
         if self.loss.centre_scores and self.head.name == "pairwise":
             raise ValueError(
                 f"loss.centre_scores={self.loss.centre_scores} with head=pairwise: that head has no scores to centre; "
@@ -312,10 +97,11 @@ class EvaluateConfig:
     run_dir: str = "${hydra:runtime.output_dir}"
 
     def __post_init__(self) -> None:
-        _one_of("criteria", self.criteria, CRITERIA_MODES)
-        _one_of("criteria_rendering", self.criteria_rendering, ("list", "per_character"))
-        _one_of("precision", self.precision, PRECISIONS[:2])
-        _require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
+        one_of("criteria", self.criteria, CRITERIA_MODES)
+        one_of("criteria_rendering", self.criteria_rendering, ("list", "per_character"))
+        one_of("precision", self.precision, PRECISIONS[:2])
+        require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
+        require(self.threads >= 0, "threads", self.threads, "0 (torch's default) or more")
 
 
 @dataclass
@@ -339,10 +125,11 @@ class LeaderboardConfig:
     run_dir: str = "${hydra:runtime.output_dir}"
 
     def __post_init__(self) -> None:
-        _one_of("precision", self.precision, PRECISIONS[:2])
-        _require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
+        one_of("precision", self.precision, PRECISIONS[:2])
+        require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
+        require(self.threads >= 0, "threads", self.threads, "0 (torch's default) or more")
         for criterion in self.criteria:
-            _require(bool(criterion.strip()), "criteria", criterion, "text")
+            require(bool(criterion.strip()), "criteria", criterion, "text")
 
 
 Config = TypeVar("Config", TrainConfig, EvaluateConfig, LeaderboardConfig)
@@ -370,7 +157,40 @@ def compose(name: str, overrides: Sequence[str], run_dir: Path) -> Any:
 
 
 def checked(composed: DictConfig, schema: type[Config]) -> Config:
-    """Resolve interpolations and run every check. Raises ``ValueError`` naming field, value and what is allowed."""
+    """Resolve interpolations and run every check. Raises ``ValueError`` naming field, value and what is allowed.
+
+    Hydra adds whatever is written with a leading ``+``, so that a typo there is found only here.
+    """
+    known = setting_names(schema)
+    for name in setting_names(composed):
+        require_known(name, known)
     config = OmegaConf.to_object(composed)
     assert isinstance(config, schema), f"{type(config)} composed where {schema} was expected"
     return config
+
+
+def setting_names(settings: Any) -> list[str]:
+    """Dotted names of all settings of a schema or of a composed configuration."""
+
+    def walk(node: DictConfig, prefix: str) -> list[str]:
+        names = []
+        for key in map(str, node):
+            names.append(f"{prefix}{key}")
+            child = node._get_node(key)
+            if isinstance(child, DictConfig):
+                names += walk(child, f"{prefix}{key}.")
+        return names
+
+    return walk(settings if isinstance(settings, DictConfig) else OmegaConf.structured(settings), "")
+
+
+def require_known(name: str, known: Sequence[str]) -> None:
+    """Raise ``ValueError`` with the nearest valid name, unless ``name`` is a setting."""
+    if name not in known:
+        raise ValueError(f"{name}: no such setting{nearest(name, known)}")
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """``; did you mean X?``, or nothing where no name is near."""
+    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else ""

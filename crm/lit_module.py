@@ -7,6 +7,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor
 from torchmetrics import MeanMetric
 
@@ -48,6 +49,7 @@ class LitRewardModel(L.LightningModule):
         self.validation_loss = MeanMetric()
         self.validation_accuracy = PreferenceAccuracy()
         self.train_accuracy = PreferenceAccuracy()
+        self.train_accuracy.persistent(True)  # kept in checkpoints: a resumed epoch counts its first part too
 
     def on_fit_start(self) -> None:
         """Put the backbone in training mode: Hugging Face loads it in eval mode, where checkpointing is ignored."""
@@ -80,7 +82,7 @@ class LitRewardModel(L.LightningModule):
         self.log("validation/loss", self.validation_loss, prog_bar=True, on_epoch=True, batch_size=len(batch))
         self.log("validation/accuracy", self.validation_accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
 
-    def configure_optimizers(self) -> dict[str, Any]:
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """AdamW on what is trained, no decay on vectors; linear warm-up, then a cosine to zero, a step at a time."""
         trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         groups = [
@@ -97,10 +99,14 @@ class LitRewardModel(L.LightningModule):
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep torch's random state, so that dropout after a resume is the dropout that would have been."""
         checkpoint["torch_rng_state"] = torch.get_rng_state()
+        if torch.cuda.is_available():
+            checkpoint["cuda_rng_state"] = torch.cuda.get_rng_state()
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore what `on_save_checkpoint` kept."""
         torch.set_rng_state(checkpoint["torch_rng_state"])
+        if "cuda_rng_state" in checkpoint and torch.cuda.is_available():
+            torch.cuda.set_rng_state(checkpoint["cuda_rng_state"])
 
 
 def lr_factor(step: int, warmup_steps: int, total_steps: int) -> float:

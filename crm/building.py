@@ -1,0 +1,141 @@
+"""The parts of a training run. In: a checked `TrainConfig`. Out: model, data module, Lightning module and trainer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import lightning as L
+from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+
+from crm.checkpointing import LastCheckpoint, SafeCheckpointIO
+from crm.config import TrainConfig
+from crm.console import in_terminal, progress_bar
+from crm.data.datamodule import PreferenceDataModule
+from crm.data.encoding import Encoder, HeadName
+from crm.data.loading import load_splits, tokenizer_texts
+from crm.data.sources import Splits
+from crm.lit_module import LitRewardModel
+from crm.models.backbone import add_lora, freeze_lower_layers, load_backbone
+from crm.models.heads import build_score
+from crm.models.reward_model import RewardModel
+from crm.models.tiny import build_tiny_backbone, train_tokenizer
+
+BEST, LAST = "best.ckpt", "last.ckpt"
+
+
+def build_splits(config: TrainConfig) -> Splits:
+    """The preferences of the data group."""
+    settings = asdict(config.data)
+    settings.pop("name")
+    return load_splits(**settings)
+
+
+def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
+    """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``."""
+    settings, head = config.model, cast(HeadName, config.head.name)
+    if settings.path is None:
+        tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
+        backbone: Any = build_tiny_backbone(
+            len(tokenizer),
+            settings.hidden_size,
+            settings.layers,
+            settings.heads,
+            settings.max_length,
+            tokenizer.pad_token_id,
+            config.seed,
+        )
+    else:
+        backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length)
+    freeze_lower_layers(backbone, settings.freeze_layers)
+    hidden_size = backbone.config.hidden_size
+    if settings.gradient_checkpointing:
+        backbone.gradient_checkpointing_enable({"use_reentrant": False})
+    if settings.lora_rank:
+        backbone = add_lora(backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout)
+    return RewardModel(backbone, build_score(head, hidden_size, config.seed), head), tokenizer
+
+
+def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: int) -> PreferenceDataModule:
+    """Train and validation rows behind loaders."""
+    return PreferenceDataModule(
+        splits.train,
+        splits.validation,
+        encoder,
+        direction=config.direction.kind,
+        noise=config.noise.kind,
+        ties=config.loss.ties,
+        criteria_mode=config.criteria,
+        batch_size=config.trainer.batch_size,
+        pad_id=pad_id,
+        seed=config.seed,
+    )
+
+
+def total_steps(config: TrainConfig, batches: int) -> int:
+    """Optimizer steps of the whole run, from the batches an epoch has on each rank."""
+    steps = config.trainer.epochs * math.ceil(batches / config.trainer.accumulate)
+    return min(steps, config.trainer.max_steps) if config.trainer.max_steps else steps
+
+
+def build_lit_module(config: TrainConfig, model: RewardModel, steps: int) -> LitRewardModel:
+    """The model with its loss, optimizer and schedule of ``steps`` optimizer steps."""
+    return LitRewardModel(
+        model,
+        lr=config.optimizer.lr,
+        weight_decay=config.optimizer.weight_decay,
+        betas=(config.optimizer.beta1, config.optimizer.beta2),
+        warmup_fraction=config.optimizer.warmup_fraction,
+        total_steps=steps,
+        label_smoothing=config.loss.label_smoothing,
+        centre_scores=config.loss.centre_scores,
+    )
+
+
+def build_trainer(config: TrainConfig, run_dir: Path, loggers: list[Any], callbacks: Sequence[Callback]) -> L.Trainer:
+    """Lightning's trainer; it draws no data and computes no schedule, both are ours."""
+    settings = config.trainer
+    every = settings.validate_every * settings.accumulate
+    return L.Trainer(
+        accelerator=settings.accelerator,
+        devices=settings.devices,
+        num_nodes=settings.nodes,
+        strategy=settings.strategy,
+        precision=cast(Any, settings.precision),
+        max_epochs=settings.epochs,
+        max_steps=settings.max_steps or -1,
+        accumulate_grad_batches=settings.accumulate,
+        gradient_clip_val=config.optimizer.clip or None,
+        val_check_interval=every or None,
+        check_val_every_n_epoch=None if every else 1,
+        num_sanity_val_steps=0,
+        log_every_n_steps=1,
+        callbacks=[*_callbacks(config, run_dir), *callbacks],
+        logger=loggers,
+        plugins=[SafeCheckpointIO()],
+        enable_progress_bar=settings.progress and in_terminal(),
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        default_root_dir=run_dir,
+    )
+
+
+def _callbacks(config: TrainConfig, run_dir: Path) -> list[Callback]:
+    folder = run_dir / "checkpoints"
+    callbacks: list[Callback] = [
+        ModelCheckpoint(
+            folder,
+            filename=Path(BEST).stem,
+            monitor="validation/loss",
+            save_weights_only=True,
+            enable_version_counter=False,
+        )
+    ]
+    if config.trainer.save_every:
+        callbacks.append(LastCheckpoint(folder / LAST, config.trainer.save_every))
+    if config.trainer.patience:
+        callbacks.append(EarlyStopping("validation/loss", patience=config.trainer.patience))
+    return [*callbacks, *progress_bar(config.trainer.progress)]

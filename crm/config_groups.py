@@ -1,0 +1,279 @@
+"""One dataclass per group of ``conf/``, with units. In: the values Hydra composed. Out: values in range, or an error.
+
+Ranges and combinations within a group fail in ``__post_init__`` with field, value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from omegaconf import MISSING
+
+from crm.data.direction import DIRECTIONS, TIES
+from crm.data.encoding import HEADS
+from crm.data.noise import NOISES
+
+DATA_SOURCES = (
+    "simulation",
+    "records",
+    "eval_rows",
+    "train_rows",
+    "summeval",
+    "dsp",
+    "concise_verbose",
+)
+LOSSES = {"cls": "pairwise", "ranking": "scalar"}
+"""The losses of the paper and the head each selects when ``head=auto``."""
+PRECISIONS = ("32-true", "bf16-mixed", "bf16-true")
+LOGGERS = ("csv", "wandb", "tensorboard")
+
+
+def require(condition: bool, field_name: str, value: Any, allowed: str) -> None:
+    """Raise ``ValueError`` naming the field, its value and what is allowed, unless ``condition`` holds."""
+    if not condition:
+        raise ValueError(f"{field_name}={value!r}: expected {allowed}")
+
+
+def one_of(field_name: str, value: str, allowed: Sequence[str]) -> None:
+    """`require` for a choice."""
+    require(value in allowed, field_name, value, f"one of {', '.join(allowed)}")
+
+
+@dataclass
+class ModelConfig:
+    """Backbone. Without ``path`` a small Qwen3 is built from the sizes and trained from scratch."""
+
+    name: str = MISSING
+    path: str | None = None
+    """Hub id or local folder of a pretrained backbone."""
+    revision: str | None = None
+    """Commit or tag on the hub."""
+    max_length: int = 2048
+    """Tokens a sequence; longer rows are dropped and counted."""
+    vocab_size: int = 2048
+    hidden_size: int = 128
+    layers: int = 3
+    heads: int = 4
+    freeze_layers: int = 0
+    """Lowest transformer layers (and the embedding) that are not trained."""
+    gradient_checkpointing: bool = False
+    lora_rank: int = 0
+    """0 trains all weights; above 0 trains LoRA adapters of this rank and the head."""
+    lora_alpha: int = 16
+    lora_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(self.heads >= 1, "model.heads", self.heads, "1 or more")
+        require(self.layers >= 1, "model.layers", self.layers, "1 or more")
+        require(self.vocab_size >= 300, "model.vocab_size", self.vocab_size, "at least 300: 256 bytes and the controls")
+        require(self.max_length >= 16, "model.max_length", self.max_length, "at least 16 tokens")
+        require(
+            self.hidden_size % self.heads == 0 < self.hidden_size,
+            "model.hidden_size",
+            self.hidden_size,
+            "a multiple of model.heads",
+        )
+        require(self.freeze_layers >= 0, "model.freeze_layers", self.freeze_layers, "0 or more layers")
+        require(self.lora_alpha >= 1, "model.lora_alpha", self.lora_alpha, "1 or more")
+        require(self.lora_rank >= 0, "model.lora_rank", self.lora_rank, "0 (off) or a positive rank")
+        require(0 <= self.lora_dropout < 1, "model.lora_dropout", self.lora_dropout, "a rate in [0, 1)")
+        require(
+            self.path is not None or not self.lora_rank,
+            "model.lora_rank",
+            self.lora_rank,
+            "0 for a model without model.path: adapters need pretrained weights to adapt",
+        )
+
+
+@dataclass
+class HeadConfig:
+    """``auto`` takes the head of the loss: pairwise for cls, scalar for ranking."""
+
+    name: str = "auto"
+
+    def __post_init__(self) -> None:
+        one_of("head.name", self.name, ("auto", *HEADS))
+
+
+@dataclass
+class LossConfig:
+    """Both losses are -log sigmoid of the preference logit; they differ in the head they select."""
+
+    name: str = "cls"
+    label_smoothing: float = 0.0
+    """Share of the target moved to 1/2, in [0, 1)."""
+    ties: str = "drop"
+    """``drop`` leaves ties out and counts them; ``soft`` trains on them with target 1/2."""
+    centre_scores: float = 0.0
+    """Weight of (score_a + score_b)^2; needs a head with scores."""
+
+    def __post_init__(self) -> None:
+        one_of("loss.name", self.name, tuple(LOSSES))
+        one_of("loss.ties", self.ties, TIES)
+        require(0 <= self.label_smoothing < 1, "loss.label_smoothing", self.label_smoothing, "a share in [0, 1)")
+        require(0 <= self.centre_scores < math.inf, "loss.centre_scores", self.centre_scores, "a weight of 0 or more")
+
+
+@dataclass
+class NoiseConfig:
+    """Perturbation of the criteria in training, drawn anew per sample and epoch."""
+
+    kind: str = "none"
+
+    def __post_init__(self) -> None:
+        one_of("noise.kind", self.kind, NOISES)
+
+
+@dataclass
+class DirectionConfig:
+    """Whose criteria condition a training comparison."""
+
+    kind: str = "random"
+
+    def __post_init__(self) -> None:
+        one_of("direction.kind", self.kind, DIRECTIONS)
+
+
+@dataclass
+class DataConfig:
+    """Where preferences come from. Sizes are preferences; 0 means all there are."""
+
+    name: str = MISSING
+    source: str = "simulation"
+    root: str = "${oc.env:CRM_DATA_ROOT,../shared/data}"
+    """Folder of the public sets."""
+    path: str | None = None
+    """JSONL file of one's own (sources records, eval_rows, train_rows)."""
+    train: int = 0
+    validation: int = 0
+    suite: int = 0
+    max_words: int = 0
+    """Words kept of a document or a response where the source says so; 0 keeps all."""
+    validation_fraction: float = 0.1
+    """Share of prompts, for sources without a split of their own."""
+    test_fraction: float = 0.1
+    strict: bool = True
+    """Stop at the first malformed row; false keeps the valid ones and counts the others."""
+    seed: int = 1
+    """Seed of simulation, split and subsampling; apart from the seed of training."""
+
+    def __post_init__(self) -> None:
+        one_of("data.source", self.source, DATA_SOURCES)
+        for name in ("train", "validation", "suite", "max_words"):
+            require(getattr(self, name) >= 0, f"data.{name}", getattr(self, name), "0 or more")
+        for name in ("validation_fraction", "test_fraction"):
+            require(0 <= getattr(self, name) < 0.5, f"data.{name}", getattr(self, name), "a share in [0, 0.5)")
+        needs_path = self.source in ("records", "eval_rows", "train_rows")
+        require(not needs_path or bool(self.path), "data.path", self.path, f"a JSONL file for data={self.source}")
+
+
+@dataclass
+class OptimizerConfig:
+    """AdamW with a linear warm-up and a cosine to zero."""
+
+    name: str = "adamw"
+    lr: float = 1e-5
+    weight_decay: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    warmup_fraction: float = 0.03
+    """Share of all optimizer steps."""
+    clip: float = 1.0
+    """Gradient norm at which gradients are clipped; 0 is off."""
+
+    def __post_init__(self) -> None:
+        one_of("optimizer.name", self.name, ("adamw",))
+        require(0 < self.lr < math.inf, "optimizer.lr", self.lr, "a positive rate")
+        require(0 <= self.weight_decay < math.inf, "optimizer.weight_decay", self.weight_decay, "0 or more")
+        for name in ("beta1", "beta2"):
+            require(0 <= getattr(self, name) < 1, f"optimizer.{name}", getattr(self, name), "a rate in [0, 1)")
+        require(0 <= self.warmup_fraction < 1, "optimizer.warmup_fraction", self.warmup_fraction, "a share in [0, 1)")
+        require(0 <= self.clip < math.inf, "optimizer.clip", self.clip, "0 (off) or a positive norm")
+
+
+@dataclass
+class TrainerConfig:
+    """Devices, precision and the length of a run."""
+
+    name: str = MISSING
+    accelerator: str = "cpu"
+    devices: int = 1
+    """Processes on this machine, one a device."""
+    nodes: int = 1
+    strategy: str = "auto"
+    precision: str = "32-true"
+    """Of arithmetic; weights and optimizer stay float32 in every ``-mixed`` precision."""
+    threads: int = 0
+    """CPU threads a process; 0 leaves torch's default. Resumed runs repeat bit by bit with 1."""
+    epochs: int = 3
+    max_steps: int = 0
+    """Optimizer steps; 0 means as many as ``epochs`` makes."""
+    batch_size: int = 1
+    """Comparisons a device and forward pass."""
+    accumulate: int = 32
+    """Forward passes an optimizer step."""
+    validate_every: int = 50
+    """Optimizer steps; 0 validates at the end of each epoch."""
+    patience: int = 3
+    """Validations without a better loss before training stops; 0 never stops early."""
+    save_every: int = 50
+    """Optimizer steps between checkpoints to resume from; 0 saves none."""
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("devices", "nodes", "epochs", "batch_size", "accumulate"):
+            require(getattr(self, name) >= 1, f"trainer.{name}", getattr(self, name), "1 or more")
+        for name in ("threads", "max_steps", "validate_every", "patience", "save_every"):
+            require(getattr(self, name) >= 0, f"trainer.{name}", getattr(self, name), "0 or more")
+        one_of("trainer.strategy", self.strategy, ("auto", "ddp", "fsdp"))
+        one_of("trainer.accelerator", self.accelerator, ("cpu", "gpu", "mps", "auto"))
+        require(
+            self.strategy != "fsdp" or self.accelerator != "cpu",
+            "trainer.strategy",
+            self.strategy,
+            "auto or ddp with trainer.accelerator=cpu; sharding needs GPUs",
+        )
+        one_of("trainer.precision", self.precision, PRECISIONS)
+
+
+@dataclass
+class LoggerConfig:
+    """CSV is always written; W&B and TensorBoard come on top."""
+
+    kind: str = "csv"
+    project: str = "crm"
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        one_of("logger.kind", self.kind, LOGGERS)
+
+
+@dataclass
+class SuiteConfig:
+    """Which suites to evaluate: the named ones, or every base of the data times the noises."""
+
+    names: list[str] = field(default_factory=list)
+    noises: list[str] = field(default_factory=lambda: ["none"])
+
+    def __post_init__(self) -> None:
+        for noise in self.noises:
+            one_of("suite.noises", noise, NOISES)
+
+
+@dataclass
+class BankConfig:
+    """Responses of many LLMs to the same queries."""
+
+    name: str = MISSING
+    path: str | None = None
+    """Folder of a saved bank; null simulates one."""
+    baseline: str | None = None
+    """LLM that the others are compared with; null takes the bank's own."""
+    queries_per_topic: int = 20
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        require(self.queries_per_topic >= 1, "bank.queries_per_topic", self.queries_per_topic, "1 or more")

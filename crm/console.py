@@ -1,0 +1,78 @@
+"""What a run shows. In: Lightning's state, counts of rows. Out: few lines, readable in a terminal and in a log file."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.callbacks import Callback, TQDMProgressBar
+
+log = logging.getLogger(__name__)
+NOISE = ("💡 Tip", "GPU available", "TPU available", "HPU available")
+"""Beginnings of Lightning's messages that are no news: advertisements, absent devices (2026-11, Lightning 2.6.6)."""
+
+
+def quieten() -> None:
+    """Silence, one by one, messages that are no news to a user. Calling it again changes nothing."""
+    logger = logging.getLogger("lightning.pytorch.utilities.rank_zero")
+    if _is_news not in logger.filters:
+        logger.addFilter(_is_news)
+    # Lightning prints through handlers of its own beside Hydra's, so that every message would come twice.
+    for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).propagate = True
+    # 2026-11: Lightning 2.6.6 calls a function that torch 2.13 deprecates; gone with a later Lightning.
+    warnings.filterwarnings("ignore", message=r".*treespec, LeafSpec.*is deprecated")
+    # 2026-11: our loaders hold finished tensors; worker processes would only copy them.
+    warnings.filterwarnings("ignore", message=r"The '\w+_dataloader' does not have many workers")
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(NOISE)
+
+
+def progress_bar(wanted: bool) -> list[Callback]:
+    """A bar in a terminal; a line per validation everywhere, so that a log file tells how the run went."""
+    if not wanted:
+        return []
+    bar: list[Callback] = [TQDMProgressBar(refresh_rate=5)] if in_terminal() else []
+    return [*bar, ValidationLines()]
+
+
+def in_terminal() -> bool:
+    """Whether a bar that redraws itself would be seen as one; in a log file it is thousands of lines."""
+    return sys.stderr.isatty()
+
+
+class ValidationLines(Callback):
+    """Logs loss and accuracy after every validation of the fit."""
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: Any) -> None:
+        """One line; nothing outside of the fit or on other ranks."""
+        if trainer.state.fn != "fit" or not trainer.is_global_zero:
+            return
+        numbers = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        log.info(
+            "step %d of %d: train loss %.3f, validation loss %.3f, accuracy %.3f",
+            trainer.global_step,
+            pl_module.total_steps,
+            numbers.get("train/loss", float("nan")),
+            numbers.get("validation/loss", float("nan")),
+            numbers.get("validation/accuracy", float("nan")),
+        )
+
+
+def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int], batches: int, steps: int) -> None:
+    """What became of every row, once, in three lines: the source, an epoch of training, the length of the run."""
+    log.info("source: %s", _listed(splits))
+    dropped = {key: epoch[key] for key in ("ties_dropped", "without_criteria", "overlong") if epoch.get(key)}
+    log.info("an epoch: %d comparisons to train on%s", epoch["trained_on"], f" ({_listed(dropped)})" if dropped else "")
+    log.info("the run: %d batches an epoch and process, %d optimizer steps at most", batches, steps)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
