@@ -80,7 +80,7 @@ class PreferenceDataModule(L.LightningDataModule):
         )
 
     def _encoded(self, validation: Sequence[Comparison]) -> list[EncodedComparison]:
-        orders = (draw_order(row.id, seed=self.seed, epoch=VALIDATION_EPOCH) for row in validation)
+        orders = (draw_order(row.preference_id, seed=self.seed, epoch=VALIDATION_EPOCH) for row in validation)
         drawn = [self.encoder.encode(row, order) for row, order in zip(validation, orders, strict=True)]
         return [row for row in drawn if row is not None]
 

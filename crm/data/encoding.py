@@ -122,6 +122,8 @@ class Encoder:
         self._start, self._end = (_control_id(tokenizer, token) for token in (TURN_START, TURN_END))
         self._newline = tuple(tokenizer.encode("\n", add_special_tokens=False))
         self._body = lru_cache(maxsize=100_000)(self._tokenize)
+        # One object a token id: texts kept for a run take 14 bytes a token instead of 46.
+        self._ids: dict[int, int] = {}
 
     def encode(self, comparison: Comparison, order: Order = "ab") -> EncodedComparison | None:
         """Segments of one reading, or None where a sequence is longer than ``max_length`` (the caller counts it)."""
@@ -167,7 +169,8 @@ class Encoder:
         return (*newline, self._start, *self._body(f"{role}\n{content}"), self._end)
 
     def _tokenize(self, text: str) -> tuple[int, ...]:
-        return tuple(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+        ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+        return tuple(self._ids.setdefault(token, token) for token in ids)
 
     @property
     def digest(self) -> str:

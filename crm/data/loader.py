@@ -39,14 +39,22 @@ class EpochPlan:
 def plan_epoch(
     comparisons: Sequence[Comparison], encoder: Encoder, batch_size: int, *, seed: int, epoch: int
 ) -> EpochPlan:
-    """Draw each row's order, drop and count overlong rows, group near-equal lengths, shuffle the batches."""
-    encoded = [encoder.encode(row, draw_order(row.id, seed=seed, epoch=epoch)) for row in comparisons]
-    fitting = [row for row in encoded if row is not None]
+    """Draw each row's order, drop and count overlong rows, group near-equal lengths, shuffle the batches.
+
+    Comparisons of one preference (direction ``both``) share their order and stay side by side.
+    """
+    encoded = [encoder.encode(row, draw_order(row.preference_id, seed=seed, epoch=epoch)) for row in comparisons]
+    groups: dict[str, list[EncodedComparison]] = {}
+    for row in encoded:
+        if row is not None:
+            groups.setdefault(row.comparison.preference_id, []).append(row)
+    length = {key: max(max(row.lengths) for row in rows) for key, rows in groups.items()}
     rng = generator(seed, epoch, "epoch", "batches")
-    rng.shuffle(fitting)
+    fitting = [row for key in rng.sample(list(groups), len(groups)) for row in groups[key]]
     batches: list[list[EncodedComparison]] = []
     for start in range(0, len(fitting), batch_size * WINDOW):
-        window = sorted(fitting[start : start + batch_size * WINDOW], key=lambda row: max(row.lengths))
+        window = fitting[start : start + batch_size * WINDOW]
+        window.sort(key=lambda row: length[row.comparison.preference_id])
         cut = [window[at : at + batch_size] for at in range(0, len(window), batch_size)]
         rng.shuffle(cut)
         batches += cut

@@ -25,6 +25,8 @@ from crm.models.reward_model import RewardModel
 
 MANIFEST = "crm.json"
 FORMAT = 1
+LOADED = (".json", ".safetensors", ".bin", ".jinja", ".model", ".txt", ".py")
+"""Files that transformers may load unasked, an adapter for one; notes of a user beside the model do no harm."""
 LABELS: dict[HeadName, dict[int, str]] = {
     "scalar": {0: "reward"},
     "pairwise": {0: "model_a", 1: "model_b"},
@@ -123,8 +125,8 @@ def _digest(files: dict[str, str]) -> str:
 def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
     """Model (float32, eval mode), tokenizer and manifest; every file is checked against its digest first.
 
-    Raises ``ValueError`` for a file that is missing or differs by as little as one bit, and for weights that do not
-    fit the architecture: a head is never initialised at random in silence.
+    Raises ``ValueError`` for a file that is missing, differs by as little as one bit or was added, and for weights that
+    do not fit the architecture: a head is never initialised at random in silence.
     """
     manifest = read_manifest(folder)
     if manifest.get("single_label"):
@@ -132,6 +134,9 @@ def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
     for name, expected in manifest["files"].items():
         if not (folder / name).is_file() or sha256(folder / name) != expected:
             raise ValueError(f"checkpoint={folder}: {name} is missing or damaged (its sha256 differs); copy it again")
+    for path in folder.iterdir():
+        if path.suffix in LOADED and path.name not in (MANIFEST, *manifest["files"]):
+            raise ValueError(f"checkpoint={folder}: {path.name} is not in {MANIFEST} and might be loaded; move it away")
     head: HeadName = manifest["head"]
     auto = AutoModelForTokenClassification if head == "pairwise_span" else AutoModelForSequenceClassification
     loaded, info = auto.from_pretrained(

@@ -237,3 +237,12 @@ def test_weights_of_another_head_are_refused_not_drawn_at_random(
     (damaged / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(ValueError, match=r"do not fit the architecture.*score.weight"):
         load_checkpoint(damaged)
+
+
+@pytest.mark.parametrize("name", ["adapter_config.json", "model-00001-of-00002.safetensors", "additional.py"])
+def test_an_added_file_that_might_be_loaded_is_refused(damaged: Path, name: str) -> None:
+    (damaged / "README.md").write_text("Notes do no harm.")
+    load_checkpoint(damaged)
+    (damaged / name).write_text("{}")
+    with pytest.raises(ValueError, match=f"{name} is not in crm.json and might be loaded; move it away"):
+        load_checkpoint(damaged)
