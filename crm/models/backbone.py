@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+from huggingface_hub import get_hf_file_metadata, hf_hub_url, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 from torch import nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 
 OFFLINE_HINT = "model=tiny needs no download, and model.path=<folder> takes a local Hugging Face folder"
+FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+"""What is fetched of a hub repository: no pickles, no code."""
 HUB_TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
 
@@ -25,8 +27,11 @@ def check_reachable(path: str, revision: str | None = None) -> None:
     if path.startswith((".", "/", "~")) or path.count("/") != 1 or path.startswith("models/"):
         hint = "run `make smollm2` to make it, or " if "smollm2" in path else ""
         raise ValueError(f"model.path={path}: no such folder; {hint}{OFFLINE_HINT}")
-    if isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str):
-        return
+    if not isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str):
+        _ask_hub(path, revision)
+
+
+def _ask_hub(path: str, revision: str | None) -> None:
     try:
         # One request without retries: a download retries for half a minute before it gives up.
         get_hf_file_metadata(hf_hub_url(path, "config.json", revision=revision), timeout=HUB_TIMEOUT)
@@ -44,15 +49,7 @@ def load_backbone(path: str, revision: str | None, max_length: int) -> tuple[Pre
     Raises ``ValueError`` for files that are missing, for weights that do not fill the architecture, when the tokenizer
     has no pad token apart from its end-of-text token, or when ``max_length`` is more than the backbone's positions.
     """
-    safe: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(path, **safe)
-        model, info = AutoModel.from_pretrained(
-            path, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **safe
-        )
-    except OSError as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"model.path={path}: cannot be loaded ({reason}); {OFFLINE_HINT}") from None
+    tokenizer, model, info = _read(path, path) if Path(path).is_dir() else _read_hub(path, revision)
     unfit = sorted(str(name) for key in ("missing_keys", "mismatched_keys") for name in info[key])
     if unfit:
         raise ValueError(f"model.path={path}: its files have no fitting weights for {', '.join(unfit[:3])}; use others")
@@ -61,6 +58,28 @@ def load_backbone(path: str, revision: str | None, max_length: int) -> tuple[Pre
         raise ValueError(f"model.max_length={max_length}: {path} has {positions} positions; use at most that")
     _settle_padding(model, tokenizer, path)
     return model, tokenizer
+
+
+def _read_hub(path: str, revision: str | None) -> tuple[Any, Any, dict[str, Any]]:
+    """Loaded from a folder of the cache, never by name: transformers asks the hub even for a model that is cached."""
+    try:
+        return _read(snapshot_download(path, revision=revision, allow_patterns=FILES, local_files_only=True), path)
+    except (OSError, ValueError):
+        _ask_hub(path, revision)
+        return _read(snapshot_download(path, revision=revision, allow_patterns=FILES), path)
+
+
+def _read(folder: str, path: str) -> tuple[Any, Any, dict[str, Any]]:
+    """Tokenizer, model, and which weights did not fit."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        model, info = AutoModel.from_pretrained(
+            folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, trust_remote_code=False
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"model.path={path}: cannot be loaded ({reason}); {OFFLINE_HINT}") from None
+    return tokenizer, model, info
 
 
 def _settle_padding(model: PreTrainedModel, tokenizer: Any, path: str) -> None:

@@ -33,6 +33,14 @@ def folder(make_model, tokenizer, tmp_path_factory) -> Path:
     return folder
 
 
+def block_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blocked(*args: Any, **kwargs: Any) -> Any:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", blocked)
+    monkeypatch.setattr(socket.socket, "connect", blocked)
+
+
 @pytest.fixture()
 def editable(folder: Path, tmp_path: Path) -> Path:
     for path in folder.iterdir():
@@ -61,17 +69,35 @@ def test_a_folder_without_a_config_is_named(tmp_path: Path, folder: Path) -> Non
 
 @pytest.mark.parametrize("offline", [True, False], ids=["HF_HUB_OFFLINE=1", "no network"])
 def test_an_unreachable_hub_is_one_sentence_at_once(offline: bool, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def blocked(*args: Any, **kwargs: Any) -> Any:
-        raise socket.gaierror(-2, "Name or service not known")
-
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", offline)
-    monkeypatch.setattr(socket, "getaddrinfo", blocked)
-    monkeypatch.setattr(socket.socket, "connect", blocked)
+    block_network(monkeypatch)
+    for look in (check_reachable, lambda path: load_backbone(path, None, 64)):
+        started = time.perf_counter()
+        with pytest.raises(ValueError, match=r"^model.path=someone/something: not cached here.*model=tiny") as caught:
+            look("someone/something")
+        assert time.perf_counter() - started < 5
+        assert "\n" not in str(caught.value)
+
+
+def test_a_cached_model_needs_no_network_and_half_of_one_is_named(folder: Path, tmp_path, monkeypatch) -> None:
+    commit = "0123456789abcdef" * 2 + "01234567"
+    snapshot = tmp_path / "models--someone--cached" / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    (tmp_path / "models--someone--cached" / "refs").mkdir()
+    (tmp_path / "models--someone--cached" / "refs" / "main").write_text(commit)
+    for path in folder.iterdir():
+        (snapshot / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    block_network(monkeypatch)
     started = time.perf_counter()
-    with pytest.raises(ValueError, match=r"^model.path=someone/something: not cached here.*model=tiny") as caught:
-        check_reachable("someone/something")
+    check_reachable("someone/cached")
+    model, _ = load_backbone("someone/cached", None, 64)
+    assert torch.equal(model.embed_tokens.weight, load_backbone(str(folder), None, 64)[0].embed_tokens.weight)
+    (snapshot / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"^model.path=someone/cached: not cached here, and the hub cannot be reached"):
+        load_backbone("someone/cached", None, 64)
     assert time.perf_counter() - started < 5
-    assert "\n" not in str(caught.value)
 
 
 def test_weights_come_as_float32_and_padding_is_settled(folder: Path, make_model, tokenizer) -> None:
