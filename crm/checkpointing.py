@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,10 @@ class SafeCheckpointIO(TorchCheckpointIO):
             if is_whole(candidate):
                 if candidate != target:
                     log.warning("%s is damaged; going on from %s", target, candidate)
-                return torch.load(candidate, map_location=map_location or "cpu", weights_only=True)
+                try:
+                    return torch.load(candidate, map_location=map_location or "cpu", weights_only=True)
+                except pickle.UnpicklingError:
+                    raise ValueError(f"checkpoint {candidate}: holds more than weights and numbers; refused") from None
         raise ValueError(f"checkpoint {target}: missing or damaged, and so is its previous version; start a new run")
 
     def remove_checkpoint(self, path: str | os.PathLike[str]) -> None:

@@ -12,21 +12,25 @@ import lightning as L
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
 log = logging.getLogger(__name__)
-NOISE = ("💡 Tip", "GPU available", "TPU available", "HPU available")
-"""Beginnings of Lightning's messages that are no news: advertisements, absent devices (2026-11, Lightning 2.6.6)."""
+NOISE = ("💡 Tip", "GPU available", "TPU available", "HPU available", "`weights_only` was not")
+"""Beginnings of Lightning's messages that are no news: advertisements, absent devices, a default that our own
+checkpoint reader overrules (2026-11, Lightning 2.6.6)."""
 
 
 def quieten() -> None:
     """Silence, one by one, messages that are no news to a user. Calling it again changes nothing."""
-    logger = logging.getLogger("lightning.pytorch.utilities.rank_zero")
-    if _is_news not in logger.filters:
-        logger.addFilter(_is_news)
+    for name in ("utilities.rank_zero", "trainer.connectors.checkpoint_connector"):
+        logger = logging.getLogger(f"lightning.pytorch.{name}")
+        if _is_news not in logger.filters:
+            logger.addFilter(_is_news)
     # Lightning prints through handlers of its own beside Hydra's, so that every message would come twice.
     for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True
     # 2026-11: Lightning 2.6.6 calls a function that torch 2.13 deprecates; gone with a later Lightning.
     warnings.filterwarnings("ignore", message=r".*treespec, LeafSpec.*is deprecated")
+    # 2026-11: in a resumed run the folder of its own checkpoints is not empty, as it should be.
+    warnings.filterwarnings("ignore", message=r"Checkpoint directory .* exists and is not empty")
     # 2026-11: our loaders hold finished tensors; worker processes would only copy them.
     warnings.filterwarnings("ignore", message=r"The '\w+_dataloader' does not have many workers")
 

@@ -68,9 +68,10 @@ class LitRewardModel(L.LightningModule):
                 "optimizer.lr or use trainer.precision=32-true; the last checkpoint holds finite weights"
             )
         self.train_accuracy.update(output.preference_logit.detach(), batch.target)
-        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch))
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch), sync_dist=True)
         self.log("train/accuracy", self.train_accuracy, on_step=False, on_epoch=True, batch_size=len(batch))
-        self.log("train/margin", output.preference_logit.detach().abs().mean(), batch_size=len(batch))
+        margin = output.preference_logit.detach().abs().mean()
+        self.log("train/margin", margin, batch_size=len(batch), sync_dist=True)
         self.log("train/lr", self.lr_schedulers().get_last_lr()[0])  # type: ignore[union-attr]
         return objective
 

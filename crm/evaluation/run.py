@@ -22,18 +22,23 @@ from crm.evaluation.plots import suite_accuracy
 from crm.evaluation.predict import Judge, fingerprint, predict
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.evaluation.tables import caption, number, suite_table, write_table
-from crm.models.export import load_checkpoint
+from crm.models.export import load_checkpoint, read_manifest
 from crm.schema import Comparison, Prediction, Result
 from crm.tracking import commit
 
 log = logging.getLogger(__name__)
 
 
-def run_evaluation(config: EvaluateConfig) -> list[Result]:
+def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     """Predict every wanted suite, both orders, and summarise from the files alone."""
     if config.threads:
         torch.set_num_threads(config.threads)
     folder = Path(config.checkpoint)
+    read_manifest(folder)
+    splits = load_source(config.data)
+    names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
+    for name in names:
+        parse_suite(name, list(splits.suites))
     model, tokenizer, manifest = load_checkpoint(folder)
     judge = Judge(
         model,
@@ -41,8 +46,6 @@ def run_evaluation(config: EvaluateConfig) -> list[Result]:
         batch_size=config.batch_size,
         precision=config.precision,
     )
-    splits = load_source(config.data)
-    names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
     predictions_dir = Path(config.predictions) if config.predictions else folder.parent / "predictions"
     predictions: list[Prediction] = []
     for name in names:
@@ -58,7 +61,7 @@ def run_evaluation(config: EvaluateConfig) -> list[Result]:
     if not predictions:
         raise ValueError(f"suite: {', '.join(names)}: no comparison to evaluate; choose suites that this data fills")
     results = summarise(predictions, [int(manifest["seed"])], f"{manifest['head']} on {config.data.name}", commit())
-    write_reports(Path(config.run_dir), manifest["head"], results)
+    write_reports(Path(config.run_dir), manifest["head"], results, show)
     return results
 
 
@@ -86,13 +89,14 @@ def suite_comparisons(name: str, splits: Splits, config: EvaluateConfig) -> list
     return [per_character(row) for row in comparisons] if config.criteria_rendering == "per_character" else comparisons
 
 
-def write_reports(run_dir: Path, head: str, results: list[Result]) -> None:
+def write_reports(run_dir: Path, head: str, results: list[Result], show: bool) -> None:
     """``results.json``, ``results.csv``, ``suites.md``/``.csv``, ``suites.png``, and the table in the terminal."""
     write_results(run_dir, results)
     table = suite_table({head: results})
     write_table(run_dir, "suites", table, caption(results[0].n, results[0].seeds, results[0].config, results[0].commit))
     suite_accuracy(run_dir / "suites.png", {head: results})
-    print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({run_dir})")
+    if show:
+        print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({run_dir})")
 
 
 def print_table(frame: pd.DataFrame, title: str) -> None:

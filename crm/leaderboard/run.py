@@ -18,18 +18,23 @@ from crm.evaluation.tables import caption, write_table
 from crm.leaderboard.bank import Bank, load_bank
 from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import score_bank
-from crm.models.export import load_checkpoint
+from crm.models.export import load_checkpoint, read_manifest
 from crm.simulation.bank import simulate_bank
 from crm.tracking import commit
 
 log = logging.getLogger(__name__)
+COLUMNS = ("rank", "rank_low", "model", "win_rate", "low", "high", "n", "mean_words", "tied_with")
+"""Of the main table; checked before anything is scored."""
 
 
-def run_leaderboard(config: LeaderboardConfig) -> Leaderboard:
+def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard:
     """Score the chosen topics under the criteria and write every view of the ranking."""
     if config.threads:
         torch.set_num_threads(config.threads)
     folder = Path(config.checkpoint)
+    if config.sort not in COLUMNS:
+        raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(COLUMNS)}")
+    read_manifest(folder)
     bank = open_bank(config.bank).select(config.topics or None)
     model, tokenizer, manifest = load_checkpoint(folder)
     judge = Judge(
@@ -52,7 +57,7 @@ def run_leaderboard(config: LeaderboardConfig) -> Leaderboard:
     if not matches:
         raise ValueError(f"bank={bank.name}: every response is longer than the model's {manifest['max_length']} tokens")
     board = Leaderboard(matches)
-    write_leaderboard(Path(config.run_dir), board, criteria, config.sort)
+    write_leaderboard(Path(config.run_dir), board, criteria, config.sort, show)
     return board
 
 
@@ -63,11 +68,10 @@ def open_bank(config: BankConfig) -> Bank:
     return simulate_bank(seed=config.seed, queries_per_topic=config.queries_per_topic).bank
 
 
-def write_leaderboard(run_dir: Path, board: Leaderboard, criteria: tuple[str, ...], sort: str) -> None:
+def write_leaderboard(run_dir: Path, board: Leaderboard, criteria: tuple[str, ...], sort: str, show: bool) -> None:
     """``leaderboard.md/.csv`` and one table a view, ``leaderboard.png``, ``criteria.json``; prints the ranking."""
     queries = len({match.query_id for match in board.matches})
     line = caption(queries, (), " | ".join(criteria), commit())
-    # The sort column is one of the main view; it is checked before anything is written.
     frame = board.frame("win_rate", sort=sort)
     write_table(run_dir, "leaderboard", frame, line)
     for view in VIEWS:
@@ -75,4 +79,5 @@ def write_leaderboard(run_dir: Path, board: Leaderboard, criteria: tuple[str, ..
     one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(criteria), board.baseline)
     facts = {"criteria": criteria, "queries": queries, "topics": board.topics, "baseline": board.baseline}
     (run_dir / "criteria.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False), encoding="utf-8")
-    print_table(frame, f"{' · '.join(criteria)} — win rate against {board.baseline}, {queries} queries ({run_dir})")
+    if show:
+        print_table(frame, f"{' · '.join(criteria)} — win rate against {board.baseline}, {queries} queries ({run_dir})")

@@ -1,0 +1,105 @@
+"""A mistake on the command line gives one sentence with the nearest valid name, and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from crm.config import SCHEMAS, checked, config_dir, register
+from crm.mistakes import explain
+from crm.sweeps import passed_on, single_run
+
+ROOT = Path(__file__).resolve().parents[1]
+TINY = [
+    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400"),
+    *("data.train=24", "data.validation=8", "data.suite=4", "debug=fast"),
+]
+
+SAID = [
+    ("train", "modle=tiny", "modle: no such setting; did you mean model?"),
+    ("train", "trainer.batchsize=2", "trainer.batchsize: no such setting; did you mean trainer.batch_size?"),
+    ("train", "model=tinny", "did you mean tiny?"),
+    ("train", "logger=wandbb", "logger=wandbb: no such option, there are csv, tensorboard, wandb; did you mean wandb?"),
+    ("train", "experiment=demo_scaler", "did you mean demo_scalar?"),
+    ("train", "debug=fats", "did you mean fast?"),
+    ("train", "trainer.epochs=abc", "trainer.epochs: Value 'abc' of type 'str' could not be converted to Integer"),
+    ("train", "trainer.progress=maybe", "trainer.progress: Value 'maybe' is not a valid bool"),
+    ("train", "seed", "seed: cannot be read as a setting"),
+    ("train", "data.train=[1,2", "data.train=[1,2: cannot be read as a setting"),
+    ("train", "model.path=${nope}", "model.path: Interpolation key 'nope' not found"),
+    ("evaluate", "suite=standrd", "did you mean standard?"),
+    ("evaluate", "batch_size=2", "checkpoint: not given"),
+    ("leaderboard", "criteria=concise", "criteria: Invalid value assigned: str is not a ListConfig"),
+    ("leaderboard", "bank=foldr", "did you mean folder?"),
+]
+
+
+@pytest.mark.parametrize(("entry", "override", "said"), SAID, ids=[row[1] for row in SAID])
+def test_explain_gives_one_sentence(entry: str, override: str, said: str) -> None:
+    register()
+    with (
+        pytest.raises((HydraException, OmegaConfBaseException, ValueError)) as raised,
+        initialize_config_dir(str(config_dir()), version_base="1.3"),
+    ):
+        checked(compose(entry, overrides=[override, "run_dir=x"]), SCHEMAS[entry])
+    sentence = explain(raised.value, SCHEMAS[entry])
+    assert said in sentence
+    assert "\n" not in sentence
+
+
+def command_line(tmp_path: Path, script: str, *overrides: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, str(ROOT / script), *overrides],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "overrides", "said"),
+    [
+        ("train.py", ["model=tinny"], "crm-train: model=tinny: no such option"),
+        ("train.py", ["loss.centre_scores=0.1"], "crm-train: loss.centre_scores=0.1 with head=pairwise"),
+        ("evaluate.py", ["checkpont=x"], "crm-evaluate: checkpont: no such setting; did you mean checkpoint?"),
+    ],
+)
+def test_a_mistake_ends_with_one_sentence_and_exit_code_2(
+    tmp_path: Path, script: str, overrides: list[str], said: str
+) -> None:
+    ended = command_line(tmp_path, script, *overrides)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.startswith(said)
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_failing_job_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    ended = command_line(
+        tmp_path, "train.py", "-m", *TINY, "loss.centre_scores=0.1,0", "loss=cls", "hydra.sweep.dir=sweep"
+    )
+    assert ended.returncode == 2
+    assert "loss.centre_scores=0.1 with head=pairwise" in ended.stderr
+    assert "1 jobs of this sweep failed: 0" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert (tmp_path / "sweep/1/model/crm.json").is_file()
+    assert not (tmp_path / "sweep/0/model").exists()
+
+
+def test_a_job_of_a_sweep_becomes_a_single_run() -> None:
+    assert [passed_on(word) for word in ("hydra.mode=MULTIRUN", "hydra.sweep.dir=x", "hydra.run.dir=y")] == [False] * 3
+    assert passed_on("hydra.job.chdir=false")
+    assert passed_on("+hydra.job.env_set.A=b")
+    line = single_run(["model=tiny"], "/a/it's here", "train")
+    assert line == ["model=tiny", "hydra.run.dir='/a/it\\'s here'", "hydra.output_subdir=null", "hydra.job.name=train"]

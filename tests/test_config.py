@@ -1,0 +1,127 @@
+"""Every file of conf/ composes, the paper's recipe has the paper's numbers, and impossible settings are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.config import SCHEMAS, compose, config_dir, nearest, setting_names
+
+CONF = config_dir()
+GROUPS = {
+    "train": (
+        *("model", "head", "loss", "noise", "direction", "data"),
+        *("optimizer", "trainer", "logger", "experiment", "debug"),
+    ),
+    "evaluate": ("suite", "data"),
+    "leaderboard": ("bank",),
+}
+NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": []}
+OPTIONS = [
+    (entry, group, file.stem)
+    for entry, groups in GROUPS.items()
+    for group in groups
+    for file in sorted((CONF / group).glob("*.yaml"))
+]
+
+
+def settings(entry: str, *overrides: str) -> Any:
+    return compose(entry, [*NEEDED[entry], *overrides], Path("run"))
+
+
+def test_every_group_is_tried() -> None:
+    assert {path.name for path in CONF.iterdir() if path.is_dir()} == {group for _, group, _ in OPTIONS}
+    assert len(OPTIONS) > 50
+
+
+@pytest.mark.parametrize(("entry", "group", "option"), OPTIONS)
+def test_every_option_composes(entry: str, group: str, option: str) -> None:
+    own = {"records": "data.path=x.jsonl", "eval_rows": "data.path=x.jsonl", "train_rows": "data.path=x.jsonl"}
+    extra = [own[option]] if group == "data" and option in own else []
+    extra += ["bank.path=folder"] if (group, option) == ("bank", "folder") else []
+    config = settings(entry, f"{group}={option}", *extra)
+    chosen = getattr(config, group, None)
+    if hasattr(chosen, "name") and group not in ("optimizer", "logger"):
+        assert chosen.name == option if (group, option) != ("head", "auto") else chosen.name in ("pairwise", "scalar")
+    if hasattr(chosen, "kind"):
+        assert chosen.kind == option
+
+
+PAPER = sorted(file.stem for file in (CONF / "experiment").glob("paper_*.yaml"))
+
+
+@pytest.mark.parametrize("experiment", PAPER)
+def test_paper_experiments_have_the_papers_numbers(experiment: str) -> None:
+    config = settings("train", f"experiment={experiment}")
+    size, loss = experiment.removeprefix("paper_").rsplit("_", 1)
+    assert config.model.path == f"Qwen/Qwen3-{size.replace('_', '.').upper()}"
+    assert (config.loss.name, config.head.name) == (loss, {"cls": "pairwise", "ranking": "scalar"}[loss])
+    trainer, optimizer = config.trainer, config.optimizer
+    assert (trainer.epochs, trainer.batch_size, trainer.accumulate) == (3, 1, 32)
+    assert (trainer.validate_every, trainer.patience, trainer.max_steps) == (50, 3, 0)
+    assert trainer.precision == "bf16-mixed"
+    assert (optimizer.lr, optimizer.warmup_fraction, optimizer.weight_decay) == (1e-5, 0.03, 0.0)
+    assert (config.model.max_length, config.model.gradient_checkpointing, config.seed) == (2048, True, 42)
+    assert config.loss.ties == "drop"
+
+
+def test_all_sizes_and_losses_of_the_paper_are_there() -> None:
+    wanted = {f"paper_{size}_{loss}" for size in ("0_6b", "1_7b", "4b", "8b") for loss in ("cls", "ranking")}
+    assert set(PAPER) == wanted
+
+
+def test_the_devices_of_ddp_share_the_papers_accumulation() -> None:
+    config = settings("train", "experiment=paper_4b_cls", "trainer=ddp", "trainer.accumulate=8")
+    assert config.trainer.devices * config.trainer.accumulate * config.trainer.batch_size == 32
+
+
+def test_without_criteria_is_the_blind_control() -> None:
+    config = settings("train", "experiment=without_criteria")
+    assert (config.criteria, config.direction.kind, config.noise.kind) == ("none", "original", "none")
+
+
+REFUSED = [
+    ("train", ["trainer.epochs=0"], "trainer.epochs=0"),
+    ("train", ["optimizer.lr=-1"], "optimizer.lr=-1"),
+    ("train", ["optimizer.lr=nan"], "optimizer.lr=nan"),
+    ("train", ["optimizer.beta2=1"], "optimizer.beta2"),
+    ("train", ["model.heads=0"], "model.heads=0"),
+    ("train", ["model.hidden_size=10", "model.heads=3"], "model.hidden_size=10"),
+    ("train", ["model.lora_rank=4"], "model.lora_rank=4"),
+    ("train", ["loss.centre_scores=0.1"], "head=pairwise"),
+    ("train", ["criteria=none", "noise=replace"], "noise.kind='replace'"),
+    ("train", ["trainer.strategy=fsdp"], "trainer.strategy='fsdp'"),
+    ("train", ["trainer.precision=16"], "trainer.precision"),
+    ("train", ["data=records"], "data.path"),
+    ("train", ["data.validation_fraction=0.7"], "data.validation_fraction"),
+    ("train", ["+trainer.epoch=3"], "trainer.epoch: no such setting; did you mean trainer.epochs?"),
+    ("train", ["+sed=3"], "sed: no such setting; did you mean seed?"),
+    ("evaluate", ["batch_size=0"], "batch_size=0"),
+    ("evaluate", ["suite.noises=[swap]"], "suite.noises='swap'"),
+    ("leaderboard", ["criteria=['  ']"], "criteria"),
+    ("leaderboard", ["bank.queries_per_topic=0"], "bank.queries_per_topic=0"),
+]
+
+
+@pytest.mark.parametrize(("entry", "overrides", "said"), REFUSED, ids=lambda value: str(value)[:40])
+def test_impossible_settings_are_refused_by_name(entry: str, overrides: list[str], said: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|no such setting|with head=") as refused:
+        settings(entry, *overrides)
+    assert said in str(refused.value)
+
+
+def test_centred_scores_are_fine_where_there_are_scores() -> None:
+    assert settings("train", "loss.centre_scores=0.1", "head=pairwise_span").loss.centre_scores == 0.1
+
+
+def test_criteria_may_hold_commas_and_quotes() -> None:
+    config = settings("leaderboard", """criteria=["be brief, please","say \\"why\\"",'it\\'s kind']""")
+    assert config.criteria == ["be brief, please", 'say "why"', "it's kind"]
+
+
+def test_nearest_names_only_what_is_near() -> None:
+    names = setting_names(SCHEMAS["train"])
+    assert nearest("trainer.batchsize", names) == "; did you mean trainer.batch_size?"
+    assert nearest("zzzzzz", names) == ""

@@ -1,0 +1,140 @@
+"""evaluate.py and leaderboard.py as a user meets them: a trained tiny model, real suites, and every likely mistake."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from crm.config import compose
+from crm.evaluation.run import run_evaluation
+from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.run import COLUMNS, open_bank, run_leaderboard
+from crm.schema import Result
+from crm.training import run_training
+
+DATA = ("data.train=24", "data.validation=8", "data.suite=6")
+TINY = (
+    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "trainer.batch_size=8"),
+    *("trainer.progress=false", "trainer.max_steps=1", "loss=ranking"),
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_training(compose("train", [*TINY, *DATA], tmp_path_factory.mktemp("run"))).checkpoint
+
+
+def evaluate(model: Path, run_dir: Path, *overrides: str) -> list[Result]:
+    given = [f"checkpoint='{model}'", f"predictions='{run_dir / 'predictions'}'", "progress=false", *DATA, *overrides]
+    return run_evaluation(compose("evaluate", given, run_dir))
+
+
+def rank(model: Path, run_dir: Path, *overrides: str) -> Leaderboard:
+    given = [f"checkpoint='{model}'", f"predictions='{run_dir / 'predictions'}'", "progress=false"]
+    return run_leaderboard(compose("leaderboard", [*given, "bank.queries_per_topic=1", *overrides], run_dir))
+
+
+def test_the_standard_suites(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = evaluate(model, tmp_path, "suite=standard")
+    accuracy = {row.suite: row for row in results if row.metric == "accuracy"}
+    assert set(accuracy) >= {"D+", "D-", "T+", "T-", "C+", "C-"}
+    assert all(0 <= row.value <= 1 and row.seeds == (42,) for row in accuracy.values())
+    for name in ("results.json", "results.csv", "suites.md", "suites.csv", "suites.png"):
+        assert (tmp_path / name).is_file(), name
+    assert "D+" in capsys.readouterr().out
+
+
+def test_predictions_are_reused_and_counted(
+    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = "suite.names=[D+,D-_replace]"
+    first = evaluate(model, tmp_path, wanted)
+    assert {row.suite for row in first} >= {"D+", "D-_replace"}
+    monkeypatch.setattr("crm.models.reward_model.RewardModel.forward", lambda *_: pytest.fail("asked the model again"))
+    with caplog.at_level(logging.INFO):
+        assert evaluate(model, tmp_path, wanted) == first
+    assert "made 0" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("suite.names=[D]", "D+"),
+        ("suite.names=[D+,D-_replaec]", "did you mean 'D-_replace'"),
+        ("suite.names=[E+]", "not a suite of this data"),
+    ],
+)
+def test_a_wrong_suite_is_told_before_the_model_is_loaded(
+    override: str, said: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crm.evaluation.run.load_checkpoint", lambda *_: pytest.fail("loaded the model first"))
+    with pytest.raises(ValueError, match="suite") as refused:
+        evaluate(model, tmp_path, override)
+    assert said in str(refused.value)
+
+
+def test_a_wrong_folder_is_told_before_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crm.evaluation.run.load_source", lambda *_: pytest.fail("read the data first"))
+    monkeypatch.setattr("crm.leaderboard.run.open_bank", lambda *_: pytest.fail("made the bank first"))
+    for command in (evaluate, rank):
+        with pytest.raises(ValueError, match=r"checkpoint=.*no crm\.json there; give the `model` folder"):
+            command(tmp_path / "nothing", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "chat_template.jinja"])
+def test_a_damaged_model_is_told(name: str, model: Path, tmp_path: Path) -> None:
+    damaged = shutil.copytree(model, tmp_path / "model")
+    content = bytearray((damaged / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (damaged / name).write_bytes(content)
+    for command in (evaluate, rank):
+        with pytest.raises(ValueError, match=f"{name} is missing or damaged"):
+            command(damaged, tmp_path / "out")
+
+
+def test_a_leaderboard_for_a_user(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topic = open_bank(compose("leaderboard", ["checkpoint=x"], tmp_path).bank).topics[0]
+    words = """criteria=["be brief, please","say \\"why\\""]"""
+    board = rank(model, tmp_path, words, f"topics=['{topic}']", "sort=model")
+    facts = json.loads((tmp_path / "criteria.json").read_text())
+    assert facts["criteria"] == ["be brief, please", 'say "why"']
+    assert facts["topics"] == board.topics == [topic]
+    table = pd.read_csv(tmp_path / "leaderboard.csv", skiprows=1)
+    assert tuple(table.columns) == COLUMNS == tuple(board.frame().columns)
+    assert table["model"].tolist() == sorted(table["model"])
+    assert "be brief, please" in capsys.readouterr().out
+
+
+def test_no_criteria_mean_the_general_user_and_scores_are_reused(
+    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = rank(model, tmp_path)
+    assert json.loads((tmp_path / "criteria.json").read_text())["criteria"] == [
+        "Prefers the response that most people would find better."
+    ]
+    monkeypatch.setattr("crm.models.reward_model.RewardModel.forward", lambda *_: pytest.fail("asked the model again"))
+    with caplog.at_level(logging.INFO):
+        assert rank(model, tmp_path).win_rates() == first.win_rates()
+    assert "made 0" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("sort=winrate", "sort='winrate': no such column; choose one of rank"),
+        ("topics=[Humour]", "Humo"),
+        ("bank.baseline=gpt-5", "bank.baseline='gpt-5'"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_scored(
+    override: str, said: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crm.models.reward_model.RewardModel.forward", lambda *_: pytest.fail("scored first"))
+    with pytest.raises(ValueError, match=r"\w") as refused:
+        rank(model, tmp_path, override)
+    assert said in str(refused.value)

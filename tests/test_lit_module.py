@@ -1,0 +1,147 @@
+"""Schedule by hand, decay groups, gradient checkpointing that really runs, accumulation, and the finite-loss guard."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import pandas as pd
+import pytest
+import torch
+from lightning.pytorch.callbacks import Callback
+
+from crm.checkpointing import SafeCheckpointIO
+from crm.config import compose
+from crm.lit_module import LitRewardModel, NonFiniteLossError, lr_factor
+from crm.training import run_training
+
+TINY = [
+    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "loss=ranking"),
+    *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "trainer.epochs=1"),
+    *("trainer.precision=32-true", "trainer.progress=false", "trainer.validate_every=0", "trainer.save_every=2"),
+]
+
+
+def train(run_dir: Path, *overrides: str, callbacks: list[Callback] | None = None) -> Any:
+    return run_training(compose("train", [*TINY, *overrides], run_dir), callbacks or [])
+
+
+def test_the_schedule_warms_up_and_falls_as_a_cosine() -> None:
+    factors = [lr_factor(step, 3, 11) for step in range(13)]
+    assert factors[:3] == [0.25, 0.5, 0.75]
+    assert factors[3] == 1.0
+    assert factors[7] == pytest.approx(0.5)  # half of the eight steps that are left
+    assert factors[5] == pytest.approx((1 + math.sqrt(0.5)) / 2)  # a quarter: cos(pi / 4)
+    assert factors[11] == factors[12] == pytest.approx(0.0)
+    assert all(0 < factor <= 1 for factor in factors[:11]), "a step with rate 0 would be lost"
+
+
+def module(model: Any, **changes: Any) -> LitRewardModel:
+    settings = {"lr": 1e-2, "weight_decay": 0.1, "betas": (0.9, 0.98), "warmup_fraction": 0.25, "total_steps": 10}
+    return LitRewardModel(model, **{**settings, **changes})
+
+
+def test_only_matrices_decay_and_only_what_is_trained_is_optimised(make_model: Callable[..., Any]) -> None:
+    model = make_model("scalar")
+    model.backbone.embed_tokens.requires_grad_(False)
+    optimizer: Any = module(model).configure_optimizers()["optimizer"]
+    decayed, plain = optimizer.param_groups
+    assert (decayed["weight_decay"], plain["weight_decay"]) == (0.1, 0.0)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    undecayed = {names[id(parameter)] for parameter in plain["params"]}
+    assert undecayed == {name for name in names.values() if "norm" in name}
+    grouped = undecayed | {names[id(parameter)] for parameter in decayed["params"]}
+    assert set(names.values()) - grouped == {"backbone.embed_tokens.weight"}
+
+
+def test_the_learning_rate_follows_the_schedule_in_a_run(tmp_path: Path) -> None:
+    train(tmp_path, "trainer.batch_size=4", "optimizer.lr=0.01", "optimizer.warmup_fraction=0.25")
+    rates = pd.read_csv(tmp_path / "metrics.csv")["train/lr"].dropna().tolist()
+    assert rates == pytest.approx([0.01 * lr_factor(step, 2, 8) for step in range(8)])
+
+
+class Watch(Callback):
+    """Counts calls of the function that recomputes a layer, and whether the backbone was in training mode."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.modes: set[bool] = set()
+        self.recomputed = 0
+        checkpoint = torch.utils.checkpoint.checkpoint
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            self.recomputed += 1
+            return checkpoint(*arguments, **named)
+
+        # transformers binds the function where checkpointing is switched on, so this stands before the model is built.
+        monkeypatch.setattr(torch.utils.checkpoint, "checkpoint", counted)
+        monkeypatch.setattr("transformers.modeling_utils.checkpoint", counted, raising=False)
+
+    def on_before_zero_grad(self, trainer: L.Trainer, pl_module: Any, optimizer: Any) -> None:
+        self.modes.add(pl_module.model.backbone.training)
+
+
+@pytest.mark.parametrize("switched_on", [True, False])
+def test_gradient_checkpointing_really_runs(switched_on: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Watch(monkeypatch)
+    word = str(switched_on).lower()
+    train(tmp_path, "trainer.batch_size=16", f"model.gradient_checkpointing={word}", callbacks=[watch])
+    assert watch.modes == {True}, "in eval mode transformers skips checkpointing and dropout in silence"
+    layers, steps = 2, 2
+    assert watch.recomputed == (layers * steps if switched_on else 0)
+
+
+def test_four_batches_of_4_are_one_of_16(tmp_path: Path) -> None:
+    """Same rows, same steps: the batches of 4 are cut from those of 16, so the losses of the steps agree."""
+    import crm.data.loader
+
+    real = crm.data.loader.plan_epoch
+
+    def cut_into_fours(*arguments: Any, **named: Any) -> Any:
+        plan = real(arguments[0], arguments[1], 16, **named)
+        fours = [batch[at : at + 4] for batch in plan.batches for at in range(0, len(batch), 4)]
+        return type(plan)(fours, plan.overlong)
+
+    whole = train(tmp_path / "whole", "trainer.batch_size=16", "trainer.epochs=2")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("crm.data.loader.plan_epoch", cut_into_fours)
+        patch.setattr("crm.data.datamodule.plan_epoch", cut_into_fours)
+        parts = train(tmp_path / "parts", "trainer.batch_size=4", "trainer.accumulate=4", "trainer.epochs=2")
+    assert (whole.steps, parts.steps) == (4, 4)
+    assert parts.validation_loss == pytest.approx(whole.validation_loss, abs=1e-4)
+    steps = pd.read_csv(tmp_path / "whole/metrics.csv").dropna(subset=["validation/loss"])["validation/loss"]
+    others = pd.read_csv(tmp_path / "parts/metrics.csv").dropna(subset=["validation/loss"])["validation/loss"]
+    assert others.tolist() == pytest.approx(steps.tolist(), abs=1e-4)
+
+
+class Poison(Callback):
+    """Makes a weight NaN before an optimizer step's batch."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_train_batch_start(self, trainer: L.Trainer, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        if trainer.global_step == self.step:
+            with torch.no_grad():
+                pl_module.model.score.weight[0, 0] = float("nan")
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_with_the_step_named(tmp_path: Path) -> None:
+    with pytest.raises(NonFiniteLossError, match="loss is nan at optimizer step 5"):
+        train(tmp_path, "trainer.batch_size=4", callbacks=[Poison(5)])
+    kept = SafeCheckpointIO().load_checkpoint(tmp_path / "checkpoints/last.ckpt")
+    assert kept["global_step"] == 4
+    assert all(torch.isfinite(weights).all() for weights in kept["state_dict"].values())
+    assert issubclass(NonFiniteLossError, ValueError), "the command line turns it into one sentence and exit code 2"
+
+
+def test_random_state_travels_with_the_checkpoint(make_model: Callable[..., Any]) -> None:
+    lit, kept = module(make_model("scalar")), {}
+    torch.manual_seed(3)
+    lit.on_save_checkpoint(kept)
+    expected = torch.rand(4)
+    torch.manual_seed(99)
+    lit.on_load_checkpoint(kept)
+    assert torch.equal(torch.rand(4), expected)

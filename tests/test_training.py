@@ -1,0 +1,112 @@
+"""A run leaves what it promises, whatever the head, and refuses in words what it cannot do."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+
+from crm.config import compose
+from crm.data.comparisons import make_comparisons
+from crm.data.encoding import Encoder
+from crm.data.loader import draw_order
+from crm.evaluation.predict import Judge
+from crm.models.export import load_checkpoint
+from crm.simulation.arena import simulate
+from crm.training import TrainingOutcome, run_training
+from crm.worst_pairs import COLUMNS
+
+TINY = [
+    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "trainer.batch_size=8"),
+    *("data.train=24", "data.validation=24", "data.suite=4", "trainer.progress=false", "trainer.max_steps=1"),
+]
+
+
+def train(run_dir: Path, *overrides: str) -> TrainingOutcome:
+    return run_training(compose("train", [*TINY, *overrides], run_dir))
+
+
+def test_two_heads_and_the_blind_control_take_a_step(tmp_path: Path) -> None:
+    heads = {"demo_scalar": "scalar", "demo_pairwise_span": "pairwise_span", "without_criteria": "pairwise"}
+    for experiment, head in heads.items():
+        outcome = train(tmp_path / experiment, f"experiment={experiment}")
+        assert outcome.steps == 1
+        assert load_checkpoint(outcome.checkpoint)[2]["head"] == head
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome]:
+    folder = tmp_path_factory.mktemp("run") / "a run"
+    return folder, train(folder, "loss=ranking", "trainer.max_steps=3", "trainer.validate_every=1")
+
+
+def test_the_folder_holds_config_curves_summary_and_model(run: tuple[Path, TrainingOutcome]) -> None:
+    folder, outcome = run
+    summary = json.loads((folder / "summary.json").read_text())
+    assert yaml.safe_load((folder / "config.yaml").read_text()) == summary["config"]
+    assert summary["config"]["head"] == {"name": "scalar"}
+    _, _, manifest = load_checkpoint(outcome.checkpoint)
+    assert manifest["digest"] == outcome.digest == summary["digest"]
+    assert (summary["steps"], summary["counts"]["read"]) == (3, 24)
+
+
+def test_the_numbers_are_those_of_the_best_step(run: tuple[Path, TrainingOutcome]) -> None:
+    folder, outcome = run
+    losses = pd.read_csv(folder / "metrics.csv")["validation/loss"].dropna().tolist()
+    assert len(losses) == 3, "a validation a step, and no row for the weights measured at the end"
+    assert outcome.validation_loss == pytest.approx(min(losses))
+
+
+def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, TrainingOutcome]) -> None:
+    folder, outcome = run
+    table = pd.read_csv(folder / "worst_pairs.csv")
+    assert tuple(table.columns) == COLUMNS
+    model, tokenizer, manifest = load_checkpoint(outcome.checkpoint)
+    arena = simulate(seed=1, train=24, validation=24, suite=4)
+    rows, _ = make_comparisons(arena.validation, direction="random", noise="none", pool=None, seed=42, epoch=0)
+    judge = Judge(model, Encoder(tokenizer, model.head, manifest["max_length"]), batch_size=3)
+    expected: dict[str, tuple[float, float, Any]] = {}
+    for reading in (reading for portion in judge.read([(row, "ab") for row in rows]) for reading in portion):
+        p_a = 1 / (1 + math.exp(-reading.preference_logit))
+        right = p_a if reading.comparison.label == "a" else 1 - p_a
+        first = draw_order(reading.comparison.id, seed=42, epoch=0) == "ab"
+        shown = reading.comparison.response_a if first else reading.comparison.response_b
+        expected[reading.comparison.id] = (-math.log(right), p_a if first else 1 - p_a, shown[0].content)
+    worst = sorted(expected, key=lambda name: -expected[name][0])[:20]
+    assert len(table) == min(20, len(rows))
+    assert table["comparison_id"].tolist() == worst
+    for row in table.to_dict("records"):
+        loss, p_first, text = expected[str(row["comparison_id"])]
+        # Training reads in bfloat16 arithmetic, this test in float32.
+        assert row["loss"] == pytest.approx(loss, abs=0.02)
+        assert row["p_first"] == pytest.approx(p_first, abs=0.02)
+        assert text.startswith(str(row["first"]).removesuffix(" …"))
+        assert row["label"] == ("second" if row["p_first"] > 0.5 else "first") or row["loss"] < 0.7
+
+
+def test_a_backbone_out_of_reach_is_told_before_any_data_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crm.training.build_splits", lambda *_: pytest.fail("read the data first"))
+    with pytest.raises(ValueError, match=r"model\.path=.*model=tiny"):
+        train(tmp_path, "model=qwen3_4b", "model.path=./not-there")
+
+
+def test_nothing_to_validate_on_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import crm.training
+
+    plain = crm.training.build_data
+
+    def without_validation(*arguments: Any) -> Any:
+        data = plain(*arguments)
+        data.validation = []
+        return data
+
+    monkeypatch.setattr("crm.training.build_data", without_validation)
+    with pytest.raises(ValueError, match=r"no comparison to validate on; raise data\.validation"):
+        train(tmp_path)
