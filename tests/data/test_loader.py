@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crm.data.comparisons import make_comparisons
 from crm.data.loader import EvaluationLoader, TrainLoader, draw_order, plan_epoch
 from crm.schema import Message
 
@@ -132,3 +133,17 @@ def test_evaluation_reads_each_row_on_one_rank(make_encoder, many, names) -> Non
     read = Counter(name for loader in ranks for batch in loader for name in names(batch))
     assert read == Counter(f"q{i}" for i in range(23))
     assert all(same(a, b) for a, b in zip(ranks[0], ranks[0], strict=True)), "the same batches each time"
+
+
+@fast
+@given(seed=st.integers(0, 99), batch_size=st.sampled_from([2, 4, 6]))
+def test_both_directions_of_a_preference_share_order_and_batch(make_encoder, preferences, seed, batch_size) -> None:
+    """What does not depend on the criteria then cancels within the batch, whatever the lengths."""
+    settings_ = {"direction": "both", "noise": "none", "pool": None, "seed": seed, "epoch": 0}
+    rows, _ = make_comparisons(preferences, **settings_)
+    plan = plan_epoch(rows, make_encoder("scalar"), batch_size, seed=seed, epoch=0)
+    assert plan.comparisons == len(rows) == 18
+    for batch in plan.batches:
+        read = Counter((row.comparison.preference_id, row.order) for row in batch)
+        assert set(read.values()) == {2}
+        assert sum(row.target for row in batch) == len(batch) / 2
