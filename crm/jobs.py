@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing.managers import SyncManager
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,12 @@ from crm.models.export import MANIFEST
 from crm.schema import Result
 from crm.training import run_training
 
-Message = tuple[str, str, float]
+CHILD_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    # glibc keeps freed memory instead of giving it back after every step: a quarter of the page faults.
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
+}
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,10 @@ class Job:
     overrides: tuple[str, ...]
     evaluations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     leaderboards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    warm_up: tuple[str, ...] = ()
+    """Further overrides of a training that goes before, whose backbone the job starts from; none where empty."""
+    queries_per_topic: int = 20
+    """Queries of the simulated bank that the leaderboards are made on."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +72,15 @@ class JobResult:
 def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
     """Run all jobs, ``workers`` at a time, under one progress display. The first error of a job ends the call."""
     context = multiprocessing.get_context("spawn")
+    for name, value in CHILD_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     with context.Manager() as manager, ProcessPoolExecutor(workers, context) as pool, _display() as display:
         channel = manager.Queue()
         bars = {job.name: display.add_task(job.name, total=1.0, stage="waiting") for job in jobs}
         futures = {job.name: pool.submit(run_job, job, channel) for job in jobs}
         while not all(future.done() for future in futures.values()):
             _forward(channel, display, bars)
-            _stop_at_error(futures)
+            _stop_at_error(futures, manager)
         _forward(channel, display, bars)
         return {name: future.result() for name, future in futures.items()}
 
@@ -92,16 +104,19 @@ def _forward(channel: Any, display: Progress, bars: Mapping[str, Any]) -> None:
     display.update(bars[name], completed=share, stage=stage)
 
 
-def _stop_at_error(futures: Mapping[str, Future[JobResult]]) -> None:
+def _stop_at_error(futures: Mapping[str, Future[JobResult]], manager: SyncManager) -> None:
     for future in futures.values():
         if future.done() and future.exception() is not None:
             for other in futures.values():
                 other.cancel()
+            # Jobs at work fail at their next report; the pool would otherwise wait for all of them to the end.
+            manager.shutdown()
             future.result()
 
 
 def run_job(job: Job, channel: Any) -> JobResult:
     """Train, evaluate, rank, in this process. Lightning's own output goes to ``job.log`` in the folder."""
+    channel.put((job.name, "starting", 0.0))
     _quiet(job.folder)
     seconds: dict[str, float] = {}
     started = time.perf_counter()
@@ -112,27 +127,36 @@ def run_job(job: Job, channel: Any) -> JobResult:
     started = time.perf_counter()
     for name, overrides in job.evaluations.items():
         channel.put((job.name, f"evaluating {name}", 0.9))
-        results[name] = run_evaluation(compose("evaluate", [*common, *overrides], job.folder / name), quiet=True)
+        results[name] = run_evaluation(compose("evaluate", [*common, *overrides], job.folder / name), show=False)
     seconds["evaluate"] = time.perf_counter() - started
     started = time.perf_counter()
     boards: dict[str, Leaderboard] = {}
     for name, criteria in job.leaderboards.items():
         channel.put((job.name, f"ranking {name}", 0.95))
-        wanted = f"criteria={json.dumps(list(criteria))}"
-        boards[name] = run_leaderboard(compose("leaderboard", [*common, wanted], job.folder / name), quiet=True)
+        wanted = [f"criteria={json.dumps(list(criteria))}", f"bank.queries_per_topic={job.queries_per_topic}"]
+        boards[name] = run_leaderboard(compose("leaderboard", [*common, *wanted], job.folder / name), show=False)
     seconds["leaderboard"] = time.perf_counter() - started
     channel.put((job.name, "done", 1.0))
     return JobResult(results, boards, seconds)
 
 
 def _train(job: Job, channel: Any) -> Path:
-    """The model folder; trained unless it is there with the very same configuration."""
-    config = compose("train", ["trainer.progress=false", "trainer.threads=1", *job.overrides], job.folder)
+    """The model folder; trained, after its warm-up where it has one, unless it is there already."""
+    overrides = job.overrides
+    if job.warm_up:
+        start = _trained((*overrides, *job.warm_up), job.folder / "warm_up", _Report(job.name, channel, 0.0, 0.45))
+        return _trained((*overrides, f"model.path='{start}'"), job.folder, _Report(job.name, channel, 0.45, 0.9))
+    return _trained(overrides, job.folder, _Report(job.name, channel, 0.0, 0.9))
+
+
+def _trained(overrides: Sequence[str], folder: Path, report: Callback) -> Path:
+    """The model in ``folder``, trained unless it is there with the very same configuration."""
+    config = compose("train", ["trainer.progress=false", "trainer.threads=1", *overrides], folder)
     wanted = OmegaConf.to_container(OmegaConf.structured(config))
-    manifest = job.folder / "model" / MANIFEST
+    manifest = folder / "model" / MANIFEST
     if manifest.is_file() and json.loads(manifest.read_text(encoding="utf-8")).get("config") == wanted:
-        return job.folder / "model"
-    return run_training(config, [_Report(job.name, channel)]).checkpoint
+        return folder / "model"
+    return run_training(config, [report]).checkpoint
 
 
 def _quiet(folder: Path) -> None:
@@ -150,11 +174,12 @@ def _quiet(folder: Path) -> None:
 class _Report(Callback):
     """Tell the parent how far training is."""
 
-    def __init__(self, name: str, channel: Any) -> None:
-        self.name, self.channel = name, channel
+    def __init__(self, name: str, channel: Any, start: float, end: float) -> None:
+        self.name, self.channel, self.start, self.end = name, channel, start, end
 
     def on_train_batch_end(self, trainer: L.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if trainer.global_step % 20 == 0:
             accuracy = trainer.callback_metrics.get("validation/accuracy")
             stage = "training" if accuracy is None else f"training, validation accuracy {float(accuracy):.3f}"
-            self.channel.put((self.name, stage, 0.9 * trainer.global_step / module.total_steps))
+            share = self.start + (self.end - self.start) * trainer.global_step / module.total_steps
+            self.channel.put((self.name, stage, share))

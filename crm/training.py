@@ -202,4 +202,4 @@ def _validation_rows(config: TrainConfig, data: PreferenceDataModule) -> list[tu
         ties=config.loss.ties,
         criteria_mode=config.criteria,
     )
-    return [(row, draw_order(row.id, seed=config.seed, epoch=VALIDATION_EPOCH)) for row in rows]
+    return [(row, draw_order(row.preference_id, seed=config.seed, epoch=VALIDATION_EPOCH)) for row in rows]

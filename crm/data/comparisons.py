@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import product
 
 from crm.data.direction import choose_side, nominal_winner, other_side, side_criteria, side_topics
 from crm.data.noise import CriteriaPool, Noised, add_noise
@@ -82,14 +83,16 @@ def make_comparisons(
     """All comparisons in the order of ``preferences``, and how many rows went where.
 
     Counts: ``made``, ``ties_dropped``, ``without_criteria`` (these three add up to the rows read), and of those made
-    ``direction_<used>`` and ``noise_<applied>``.
+    ``direction_<used>`` and ``noise_<applied>``. Direction ``both`` reads every preference twice, as ``original`` and
+    then as ``reverse``: in a batch that holds the two, all that does not depend on the criteria cancels.
     """
     made: list[Comparison] = []
     counts: Counter[str] = Counter(made=0, ties_dropped=0, without_criteria=0)
-    for preference in preferences:
+    directions = ("original", "reverse") if direction == "both" else (direction,)
+    for preference, single in product(preferences, directions):
         comparison = make_comparison(
             preference,
-            direction=direction,
+            direction=single,
             noise=noise,
             pool=pool,
             seed=seed,

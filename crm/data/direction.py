@@ -13,7 +13,8 @@ from crm.schema import Preference
 
 Side = Literal["a", "b"]
 
-DIRECTIONS = ("original", "reverse", "random")
+DIRECTIONS = ("original", "reverse", "random", "both")
+"""``both`` makes two comparisons of a preference, one a side (see `crm.data.comparisons`); the others make one."""
 TIES = ("drop", "soft")
 
 
@@ -24,7 +25,7 @@ def choose_side(preference: Preference, direction: str, *, seed: int, epoch: int
     change the direction that was asked for. With ``ties="soft"`` a tie takes part: see `nominal_winner`.
     Raises ``ValueError`` for an unknown direction or policy.
     """
-    _check("direction", direction, DIRECTIONS)
+    _check("direction", direction, DIRECTIONS[:3])
     _check("ties", ties, TIES)
     winner = nominal_winner(preference, seed=seed, epoch=epoch, ties=ties)
     if winner is None:

@@ -176,7 +176,7 @@ class _Reader(Generic[R]):
         self._first_line[key] = number
 
     def report(self) -> ReadReport[R]:
-        assert len(self._records) + len(self._rejected) == self._read  # noqa: S101 - our own invariant
+        assert len(self._records) + len(self._rejected) == self._read
         return ReadReport(self._records, self._read, self._rejected)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from crm.data.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.data.sources import Splits, concise_verbose, dsp, eval_rows, records, sizes, summeval, train_rows
@@ -28,12 +29,12 @@ def load_splits(
     """Read a source. Sizes of 0 mean all; raises ``ValueError`` for missing or malformed files."""
     if source == "simulation":
         return _simulated(train or 10_000, validation or 500, suite or 600, seed)
-    limits = {"max_train": train or None, "max_suite": suite or None}
+    limits: dict[str, Any] = {"max_train": train or None, "max_suite": suite or None}
     if source == "eval_rows":
         return eval_rows.load(_file(path), seed=seed, strict=strict, max_suite=suite or None)
-    if source in ("records", "train_rows"):
-        reader = records if source == "records" else train_rows
-        return reader.load(_file(path), seed=seed, strict=strict, validation=validation_fraction, test=test_fraction)
+    load = {"records": records.load, "train_rows": train_rows.load}.get(source)
+    if load is not None:
+        return load(_file(path), seed=seed, strict=strict, validation=validation_fraction, test=test_fraction)
     words = max_words or None
     if source == "summeval":
         splits = summeval.load(root, seed=seed, strict=strict, max_document_words=words, **limits)

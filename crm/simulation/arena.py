@@ -122,7 +122,7 @@ def simulate(*, seed: int, train: int, validation: int, suite: int) -> Arena:
     streams = _query_streams(seed)
     filled = {split.name: _fill(seed, split, streams) for split in splits}
     keys = [prompt_key(preference.prompt) for preferences in filled.values() for preference in preferences]
-    assert len(keys) == len(set(keys)), "a prompt was used twice"  # noqa: S101
+    assert len(keys) == len(set(keys)), "a prompt was used twice"
     return Arena(filled.pop("train"), filled.pop("validation"), filled)
 
 

@@ -232,54 +232,6 @@ AXES: tuple[Axis, ...] = (
         ),
     ),
     Axis(
-        "optimism",
-        "Optimism",
-        _pole(
-            "optimistic",
-            "optimistic answers | hope and optimism | a hopeful outlook | a bright and hopeful view"
-            " | cheerful optimism | cheerful and bright views",
-            "a bright and optimistic outlook | cheerful and hopeful answers",
-        ),
-        _pole(
-            "pessimistic",
-            "pessimistic answers | a bleak outlook | doubts and low expectations | gloomy and pessimistic views"
-            " | a gloomy and bleak view | pessimism and doubts",
-            "bleak and pessimistic views | gloomy doubts and pessimism",
-        ),
-    ),
-    Axis(
-        "opinion",
-        "Opinion",
-        _pole(
-            "opinionated",
-            "strong opinions | opinionated answers | an honest opinion | strong convictions"
-            " | answers that take a stand | a stand with conviction",
-            "strong and honest opinions | opinionated answers with conviction",
-        ),
-        _pole(
-            "neutral",
-            "neutral answers | balanced views | both sides of the debate | a neutral and balanced overview"
-            " | impartial answers | impartial views of both sides",
-            "a balanced and impartial overview | neutral views of both sides",
-        ),
-    ),
-    Axis(
-        "technical",
-        "Technical language",
-        _pole(
-            "technical",
-            "technical terms | technical jargon | expert terminology | jargon for experts"
-            " | technical terminology | expert terms and technical language",
-            "technical terminology for experts | expert jargon and terms",
-        ),
-        _pole(
-            "simple",
-            "simple words | easy language | simple and easy explanations | everyday words"
-            " | everyday language for beginners | easy answers for beginners",
-            "simple and everyday language | easy words for beginners",
-        ),
-    ),
-    Axis(
         "stories",
         "Personal stories",
         _pole(

@@ -24,7 +24,7 @@ SPREAD = 0.5
 """Standard deviation of the detail shown around an author's tendency."""
 THRESHOLD = 0.35
 """A response is detailed above this, concise below minus this."""
-MARKERS_SHOWN = {-1: 2, 0: 3, 1: 3}
+MARKERS_SHOWN = {-1: 2, 0: 2, 1: 1}
 """How many further axes a response expresses, by its level of detail."""
 
 

@@ -11,15 +11,20 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from crm.simulation.responses import DETAIL
 from crm.simulation.taste import AXIS, draw_wording
 
 TASTE_COUNTS = (1, 2, 3, 4)
-TASTE_WEIGHTS = (0.4, 0.3, 0.2, 0.1)
+TASTE_WEIGHTS = (0.5, 0.3, 0.15, 0.05)
 """How many tastes a user holds, and how often; single tastes lead, since leaderboards are asked for one criterion."""
-RATIONALITY = 3.5
+RATIONALITY = 4.0
 """Bradley-Terry slope: a vote contradicts a utility difference d with probability 1 / (1 + exp(RATIONALITY |d|))."""
 TIE_SHARE = 0.04
 """Share of records whose users are indifferent."""
+TELLING_SHARE, FAVOURING_SHARE = 0.9, 0.95
+"""Share of tastes drawn among the axes on which the two responses differ, and of those, share that favours the side."""
+DETAIL_WEIGHT = 0.35
+"""Weight of the detail axis against any other: responses differ on it so often that it would be half of all tastes."""
 LOWER_CASE_SHARE = 0.25
 """Share of users who write their criteria without capital letters."""
 
@@ -44,22 +49,30 @@ def utility(tastes: Tastes, levels: Levels) -> int:
 def _draw_tastes(rng: random.Random, gaps: Levels, wanted: int) -> dict[str, int] | None:
     """Tastes under which the utility difference A - B has the sign ``wanted`` (0: indifferent); None if unlucky.
 
-    ``gaps`` maps every axis allowed to level in A minus level in B. Half of the axes are drawn among those that differ,
-    so that most criteria matter to the vote.
+    ``gaps`` maps every axis allowed to level in A minus level in B. Criteria are written for a side with both responses
+    in view (arXiv 2508.09463), so most of them name something that tells the two apart, in that side's favour; the
+    rest are about something else, or speak for the other side and are outweighed.
     """
     count = min(rng.choices(TASTE_COUNTS, TASTE_WEIGHTS)[0], len(gaps))
     differing = [axis for axis, gap in gaps.items() if gap]
     for _ in range(20):
         tastes: dict[str, int] = {}
         while len(tastes) < count:
-            pool = differing if differing and rng.random() < 0.5 else list(gaps)
-            tastes.setdefault(rng.choice(pool), rng.choice((-1, 1)))
+            axis = _draw_axis(rng, differing if differing and rng.random() < TELLING_SHARE else list(gaps))
+            favours = wanted if rng.random() < FAVOURING_SHARE else -wanted
+            tastes.setdefault(axis, _sign(gaps[axis] * favours) or rng.choice((-1, 1)))
         difference = sum(sign * gaps[axis] for axis, sign in tastes.items())
-        if wanted * difference < 0:
-            return {axis: -sign for axis, sign in tastes.items()}
-        if (wanted == 0) == (difference == 0):
+        if _sign(difference) == wanted:
             return tastes
     return None
+
+
+def _draw_axis(rng: random.Random, axes: Sequence[str]) -> str:
+    return rng.choices(axes, [DETAIL_WEIGHT if axis == DETAIL else 1.0 for axis in axes])[0]
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
 
 
 def _contradicts(rng: random.Random, tastes: Tastes, gaps: Levels) -> bool:

@@ -20,14 +20,14 @@ def words(text: str) -> set[str]:
 
 
 def test_there_are_enough_axes_poles_and_wordings() -> None:
-    assert len(TRAIN_AXES) >= 16
+    assert len(AXES) >= 16
     assert len(HELD_OUT_AXES) >= 2
     assert len({axis.topic for axis in AXES}) == len(AXES)
     for axis, sign in POLES:
         pole = AXIS[axis].pole(sign)
         assert len(pole.train) >= 6
         assert len(pole.held_out) == 2
-        assert len(MARKERS[axis, sign]) == len(set(MARKERS[axis, sign])) >= 6
+        assert len(MARKERS[axis, sign]) == len(set(MARKERS[axis, sign])) >= 4
 
 
 @pytest.mark.parametrize(("axis", "sign"), POLES)
