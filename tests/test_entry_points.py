@@ -64,7 +64,7 @@ def test_predictions_are_reused_and_counted(
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("suite.names=[D]", "D+"),
+        ("suite.names=[D]", "did you mean 'D-'?"),
         ("suite.names=[D+,D-_replaec]", "did you mean 'D-_replace'"),
         ("suite.names=[E+]", "not a suite of this data"),
     ],

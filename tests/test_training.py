@@ -42,7 +42,9 @@ def test_two_heads_and_the_blind_control_take_a_step(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome]:
     folder = tmp_path_factory.mktemp("run") / "a run"
-    return folder, train(folder, "loss=ranking", "trainer.max_steps=3", "trainer.validate_every=1")
+    return folder, train(
+        folder, "loss=ranking", "trainer.max_steps=3", "trainer.validate_every=1", "trainer.precision=32-true"
+    )
 
 
 def test_the_folder_holds_config_curves_summary_and_model(run: tuple[Path, TrainingOutcome]) -> None:
@@ -74,7 +76,7 @@ def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, Tra
     for reading in (reading for portion in judge.read([(row, "ab") for row in rows]) for reading in portion):
         p_a = 1 / (1 + math.exp(-reading.preference_logit))
         right = p_a if reading.comparison.label == "a" else 1 - p_a
-        first = draw_order(reading.comparison.id, seed=42, epoch=0) == "ab"
+        first = draw_order(reading.comparison.preference_id, seed=42, epoch=0) == "ab"
         shown = reading.comparison.response_a if first else reading.comparison.response_b
         expected[reading.comparison.id] = (-math.log(right), p_a if first else 1 - p_a, shown[0].content)
     worst = sorted(expected, key=lambda name: -expected[name][0])[:20]
@@ -82,9 +84,8 @@ def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, Tra
     assert table["comparison_id"].tolist() == worst
     for row in table.to_dict("records"):
         loss, p_first, text = expected[str(row["comparison_id"])]
-        # Training reads in bfloat16 arithmetic, this test in float32.
-        assert row["loss"] == pytest.approx(loss, abs=0.02)
-        assert row["p_first"] == pytest.approx(p_first, abs=0.02)
+        assert row["loss"] == pytest.approx(loss, abs=1e-5)
+        assert row["p_first"] == pytest.approx(p_first, abs=1e-5)
         assert text.startswith(str(row["first"]).removesuffix(" …"))
         assert row["label"] == ("second" if row["p_first"] > 0.5 else "first") or row["loss"] < 0.7
 
