@@ -53,7 +53,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
         if not comparisons:
             log.warning("suite %s is empty: none of its preferences has criteria on that side; left out", name)
             continue
-        mark = fingerprint(manifest["digest"], judge.encoder.digest, comparisons)
+        mark = fingerprint(manifest["digest"], judge.digest, comparisons)
         path = predictions_dir / mark / f"{name}.jsonl"
         counts = predict(judge, comparisons, suite=name, print_of_run=mark, path=path, progress=config.progress)
         log.info("suite %s: %s -> %s", name, ", ".join(f"{key} {value}" for key, value in counts.items()), path)

@@ -40,7 +40,8 @@ POOL = CriteriaPool.from_preferences([vote(i, "a") for i in range(100, 130)])
 def test_rows_add_up_and_do_not_depend_on_their_order(preferences, direction, noise, ties, rng: random.Random) -> None:
     settings_ = {"direction": direction, "noise": noise, "pool": POOL, "seed": 3, "epoch": 1, "ties": ties}
     made, counts = make_comparisons(preferences, **settings_)
-    assert counts["made"] + counts["ties_dropped"] + counts["without_criteria"] == len(preferences)
+    readings = 2 if direction == "both" else 1
+    assert counts["made"] + counts["ties_dropped"] + counts["without_criteria"] == len(preferences) * readings
     for prefix in ("direction_", "noise_"):
         assert sum(n for name, n in counts.items() if name.startswith(prefix)) == counts["made"] == len(made)
     shuffled = rng.sample(preferences, len(preferences))
@@ -105,3 +106,17 @@ def test_unknown_criteria_mode_is_named() -> None:
         make_comparison(
             vote(0, "a"), direction="original", noise="none", pool=None, seed=0, epoch=0, criteria_mode="blind"
         )
+
+
+@fast
+@given(votes, st.sampled_from(["none", "remove", "replace"]))
+def test_both_is_original_and_reverse_side_by_side(preferences, noise) -> None:
+    def rows(direction: str):
+        settings_ = {"noise": noise, "pool": POOL, "seed": 3, "epoch": 1}
+        return make_comparisons(preferences, direction=direction, **settings_)[0]
+
+    both = rows("both")
+    assert [c for c in both if c.direction == "original"] == rows("original")
+    assert [c for c in both if c.direction == "reverse"] == rows("reverse")
+    order = [p.id for p in preferences]
+    assert [order.index(c.preference_id) for c in both] == sorted(order.index(c.preference_id) for c in both)
