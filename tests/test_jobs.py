@@ -1,0 +1,58 @@
+"""Jobs in processes of their own: results come back, an error ends the call at once, what is made is not made again."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from crm.evaluation.results import read_results
+from crm.jobs import Job, run_jobs
+
+TINY = (
+    "data.train=64",
+    "data.validation=16",
+    "data.suite=8",
+    "trainer.validate_every=0",
+    "trainer.save_every=0",
+    "trainer.batch_size=16",
+    "model.hidden_size=16",
+    "model.layers=1",
+    "model.vocab_size=400",
+    "loss=ranking",
+)
+
+
+def test_a_failing_job_ends_the_call_and_the_job_beside_it(tmp_path: Path) -> None:
+    # Ten thousand epochs would take hours: the call comes back only if the other job is stopped.
+    endless = Job("endless", tmp_path / "endless", (*TINY, "trainer.epochs=10000"))
+    failing = Job("failing", tmp_path / "failing", (*TINY, "data.validation=-1"))
+    with pytest.raises(ValueError, match=r"data\.validation=-1: expected 0 or more"):
+        run_jobs([endless, failing], workers=2)
+    assert not (tmp_path / "endless" / "model").exists()
+
+
+def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path) -> None:
+    job = Job(
+        "one",
+        tmp_path / "one",
+        (*TINY, "trainer.epochs=1"),
+        evaluations={"clean": ("suite=standard", "data.train=64", "data.validation=16", "data.suite=8")},
+        leaderboards={"brief": ("Prefers concise answers",)},
+        queries_per_topic=1,
+    )
+    first = run_jobs([job], workers=1)["one"]
+    assert first.results["clean"] == read_results(tmp_path / "one" / "clean" / "results.json")
+    assert len(first.leaderboards["brief"].wins) == 12
+    facts = json.loads((tmp_path / "one" / "brief" / "criteria.json").read_text(encoding="utf-8"))
+    assert facts["criteria"] == ["Prefers concise answers"]
+    weights = tmp_path / "one" / "model" / "model.safetensors"
+    written = weights.stat().st_mtime_ns
+    time.sleep(0.01)
+    again = run_jobs([job], workers=1)["one"]
+    assert weights.stat().st_mtime_ns == written
+    assert again.results == first.results
+    assert again.leaderboards["brief"].win_rates() == first.leaderboards["brief"].win_rates()
+    assert again.seconds["train"] < first.seconds["train"]
