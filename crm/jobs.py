@@ -93,7 +93,7 @@ def _display() -> Progress:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    return Progress(*columns)
+    return Progress(*columns, refresh_per_second=2)
 
 
 def _forward(channel: Any, display: Progress, bars: Mapping[str, Any]) -> None:

@@ -61,9 +61,9 @@ def plan_epoch(
     return EpochPlan(batches, len(encoded) - len(fitting))
 
 
-def draw_order(comparison_id: str, *, seed: int, epoch: int) -> Order:
+def draw_order(sample_id: str, *, seed: int, epoch: int) -> Order:
     """Which response stands first in training: a coin a sample and epoch, so that no position is worth learning."""
-    return "ab" if generator(seed, epoch, comparison_id, "order").random() < 0.5 else "ba"
+    return "ab" if generator(seed, epoch, sample_id, "order").random() < 0.5 else "ba"
 
 
 class TrainLoader:
@@ -93,6 +93,7 @@ class TrainLoader:
         self._rank, self._world_size = rank, world_size
         self._epoch, self._next_batch = 0, 0
         self._plans: dict[int, EpochPlan] = {}
+        self._length: int | None = None
 
     def plan(self, epoch: int) -> EpochPlan:
         """The plan of an epoch; only the latest is kept."""
@@ -102,11 +103,16 @@ class TrainLoader:
         return self._plans[epoch]
 
     def __len__(self) -> int:
-        return len(self.plan(self._epoch).batches)
+        """Batches of the first epoch, and at most of any other: noise can make more rows fit in one than in another,
+        and the trainer counts on equal epochs.
+        """
+        if self._length is None:
+            self._length = len(self.plan(0).batches)
+        return self._length
 
     def __iter__(self) -> Iterator[PaddedBatch]:
-        epoch = self._epoch
-        batches = self.plan(epoch).batches
+        epoch, most = self._epoch, len(self)
+        batches = self.plan(epoch).batches[:most]
         for index in range(self._next_batch, len(batches)):
             # The position moves before the batch is handed out: a checkpoint taken after this batch points past it,
             # and after the last one at the next epoch.

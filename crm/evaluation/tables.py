@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def caption(n: int | None = None, seeds: Sequence[int] = (), config: str = "", c
     return "; ".join(part for part in parts if part)
 
 
-def suite_table(results: dict[str, Sequence[Result]], metric: str = "accuracy") -> pd.DataFrame:
+def suite_table(results: Mapping[str, Sequence[Result]], metric: str = "accuracy") -> pd.DataFrame:
     """Suites by rows, one column per key of ``results`` (a head, a configuration), cells ``value [low, high]``.
 
     A suite that one of them lacks shows a dash. The column ``n`` gives the largest number of samples of the row.

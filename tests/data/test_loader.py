@@ -147,3 +147,12 @@ def test_both_directions_of_a_preference_share_order_and_batch(make_encoder, pre
         read = Counter((row.comparison.preference_id, row.order) for row in batch)
         assert set(read.values()) == {2}
         assert sum(row.target for row in batch) == len(batch) / 2
+
+
+def test_epochs_are_never_longer_than_the_first(make_encoder, many) -> None:
+    """Rows that only fit in a later epoch must not leave a remainder that passes for an epoch of its own."""
+    sizes = {0: 9, 1: 14, 2: 5}
+    encoder = make_encoder("pairwise_span")
+    loader = TrainLoader(lambda epoch: many[: sizes[epoch]], encoder, batch_size=2, pad_id=0, seed=0)
+    assert [sum(1 for _ in loader) for _ in range(3)] == [5, 5, 3]
+    assert loader.state_dict()["epoch"] == 3
