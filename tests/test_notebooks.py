@@ -1,0 +1,33 @@
+"""Every notebook runs from top to bottom, in a kernel of its own, and is committed without outputs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_committed_without_outputs(path: Path) -> None:
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert cells
+    assert not any(cell.outputs or cell.execution_count for cell in cells), "clear its outputs before committing"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    notebook: Any = nbformat.read(path, as_version=4)
+    NotebookClient(
+        notebook, timeout=400, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+    ).execute()
+    nbformat.write(notebook, tmp_path / path.name)
+    assert any(output.get("data", {}).get("image/png") for cell in notebook.cells for output in cell.get("outputs", []))
