@@ -20,6 +20,7 @@ from crm.data.loading import load_splits, tokenizer_texts
 from crm.data.sources import Splits
 from crm.lit_module import LitRewardModel
 from crm.models.backbone import add_lora, freeze_lower_layers, load_backbone
+from crm.models.export import MANIFEST, load_checkpoint
 from crm.models.heads import build_score
 from crm.models.reward_model import RewardModel
 from crm.models.tiny import build_tiny_backbone, train_tokenizer
@@ -35,8 +36,12 @@ def build_splits(config: TrainConfig) -> Splits:
 
 
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
-    """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``."""
+    """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``.
+
+    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, where it fits, head.
+    """
     settings, head = config.model, cast(HeadName, config.head.name)
+    score = None
     if settings.path is None:
         tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
         backbone: Any = build_tiny_backbone(
@@ -48,6 +53,9 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
             tokenizer.pad_token_id,
             config.seed,
         )
+    elif (Path(settings.path) / MANIFEST).is_file():
+        start, tokenizer, _ = load_checkpoint(Path(settings.path))
+        backbone, score = start.backbone, start.score
     else:
         backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length)
     freeze_lower_layers(backbone, settings.freeze_layers)
@@ -56,7 +64,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
         backbone.gradient_checkpointing_enable({"use_reentrant": False})
     if settings.lora_rank:
         backbone = add_lora(backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout)
-    return RewardModel(backbone, build_score(head, hidden_size, config.seed), head), tokenizer
+    return RewardModel(backbone, build_score(head, hidden_size, config.seed, score), head), tokenizer
 
 
 def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: int) -> PreferenceDataModule:

@@ -24,11 +24,12 @@ class HeadOutput(NamedTuple):
     """(B, 2) float32, a score a response; None for the pairwise head, which has none"""
 
 
-def build_score(head: HeadName, hidden_size: int, seed: int) -> nn.Linear:
+def build_score(head: HeadName, hidden_size: int, seed: int, start: nn.Linear | None = None) -> nn.Linear:
     """The linear layer of a head, initialised from ``seed`` alone.
 
     ``pairwise_span`` starts with two equal rows, so that at first it reads both spans with one yardstick, as the
-    scalar head does; training then lets them part.
+    scalar head does; training then lets them part. ``start``, a trained layer of the scalar head or of the same head,
+    replaces the random weights; its one row serves both spans.
     """
     if head not in HEADS:
         raise ValueError(f"head.name={head!r}: expected one of {', '.join(HEADS)}")
@@ -38,6 +39,8 @@ def build_score(head: HeadName, hidden_size: int, seed: int) -> nn.Linear:
         score.weight.normal_(0.0, hidden_size**-0.5, generator=generator)
         if head == "pairwise_span":
             score.weight[1] = score.weight[0]
+        if start is not None and start.out_features in (1, score.out_features) and head != "pairwise":
+            score.weight.copy_(start.weight.expand_as(score.weight))
     return score
 
 
