@@ -82,7 +82,7 @@ def demo_job(head: str, out: Path, seed: int, overrides: Sequence[str], queries_
         overrides=(f"experiment=demo_{head}", f"seed={seed}", *overrides),
         # A joint reading learns slowly from random weights; a backbone that has learned to read responses one by one
         # gets it off the ground.
-        warm_up=("head=scalar", "loss=ranking", "optimizer.lr=4e-3", "trainer.max_steps=3000")
+        warm_up=("head=scalar", "loss=ranking", "optimizer.lr=4e-3", "trainer.max_steps=2500")
         if head == "pairwise_span"
         else (),
         evaluations={"suites": ("suite=all", *(word for word in overrides if word.startswith("data.")))},
