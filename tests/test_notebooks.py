@@ -27,7 +27,7 @@ def test_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     notebook: Any = nbformat.read(path, as_version=4)
     NotebookClient(
-        notebook, timeout=400, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
+        notebook, timeout=550, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
     ).execute()
     nbformat.write(notebook, tmp_path / path.name)
     assert any(output.get("data", {}).get("image/png") for cell in notebook.cells for output in cell.get("outputs", []))
