@@ -28,8 +28,8 @@ def build_score(head: HeadName, hidden_size: int, seed: int, start: nn.Linear | 
     """The linear layer of a head, initialised from ``seed`` alone.
 
     ``pairwise_span`` starts with two equal rows, so that at first it reads both spans with one yardstick, as the
-    scalar head does; training then lets them part. ``start``, a trained layer of the scalar head or of the same head,
-    replaces the random weights; its one row serves both spans.
+    scalar head does; training then lets them part. ``start`` is the layer of a trained head to go on from: its one row
+    serves both spans, an equal shape is taken over; the pairwise head, which reads another state, starts anew.
     """
     if head not in HEADS:
         raise ValueError(f"head.name={head!r}: expected one of {', '.join(HEADS)}")

@@ -1,8 +1,8 @@
 """How a pole of taste shows in a response. In: (axis, sign). Out: sentence templates with topic slots.
 
-Most markers use a word or two that criteria of their pole use as well. People who know a language need no such help; a
 Most markers use a word or two that criteria of their pole use as well. People who know a language need no such help;
 a model trained from scratch on a few thousand votes has no other way to learn that "likes jokes" and a pun go together.
+
 Slots: ``{noun}``, ``{other}`` and ``{third}`` are different nouns of the topic, ``{subject}`` is that of the query.
 """
 

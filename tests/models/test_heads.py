@@ -117,3 +117,12 @@ def test_every_weight_is_reached_by_the_gradient(make_model, make_encoder, compa
     model(batch).preference_logit.square().sum().backward()
     still = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
     assert still == []
+
+
+def test_a_head_goes_on_from_a_trained_one_where_it_reads_the_same() -> None:
+    scalar = build_score("scalar", 8, seed=3)
+    span = build_score("pairwise_span", 8, seed=4, start=scalar)
+    assert torch.equal(span.weight, scalar.weight.expand(2, -1))
+    assert torch.equal(build_score("scalar", 8, seed=4, start=scalar).weight, scalar.weight)
+    assert torch.equal(build_score("pairwise", 8, 4, start=scalar).weight, build_score("pairwise", 8, 4).weight)
+    assert torch.equal(build_score("scalar", 8, 4, start=span).weight, build_score("scalar", 8, 4).weight)

@@ -10,7 +10,7 @@ import pytest
 
 from crm.simulation.axes import AXES
 from crm.simulation.markers import MARKERS
-from crm.simulation.taste import AXIS, HELD_OUT_AXES, TRAIN_AXES, draw_wording, nearest_wording, pole_of, wordings
+from crm.simulation.taste import AXIS, HELD_OUT_AXES, draw_wording, nearest_wording, pole_of, wordings
 
 POLES = [(axis.name, sign) for axis in AXES for sign in (1, -1)]
 
