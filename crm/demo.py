@@ -127,7 +127,7 @@ def summarise_demo(
         },
         "seconds": {head: {key: round(value, 1) for key, value in finished[head].seconds.items()} for head in finished},
         "commit": commit(),
-        "config": {job.name: list(job.overrides) for job in jobs},
+        "config": {job.name: [*job.overrides, *(f"warm_up:{word}" for word in job.warm_up)] for job in jobs},
     }
 
 
@@ -161,7 +161,7 @@ def write_report(out: Path, table: pd.DataFrame, boards: Mapping[str, Leaderboar
             "Accuracy on the simulated arena. + conditions on the winner's criteria, - on the loser's: a judge that "
             "ignores criteria gets both right together half of the time. D: as in training. T: unseen topics. "
             "C: unseen wordings. C_axes: tastes never seen in training; a model trained from scratch has no way to "
-            "know them, so chance is what to expect there. Votes are noisy: a perfect judge gets about 97.6 %. "
+            "know them, so chance is what to expect there. Votes are noisy: a perfect judge gets about 98.5 %. "
             "_add, _remove and _replace perturb the criteria.",
             {"Accuracy with 95 % intervals, clustered by prompt": table},
             {"Accuracy of every suite": out / "suite_accuracy.png"},

@@ -25,6 +25,10 @@ class RecordError(ValueError):
         self.field = field
         self.why = why
 
+    def __reduce__(self) -> tuple[type[RecordError], tuple[str, str]]:
+        """An error raised in a worker process reaches its parent whole."""
+        return type(self), (self.field, self.why)
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

@@ -80,4 +80,7 @@ def write_leaderboard(run_dir: Path, board: Leaderboard, criteria: tuple[str, ..
     facts = {"criteria": criteria, "queries": queries, "topics": board.topics, "baseline": board.baseline}
     (run_dir / "criteria.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False), encoding="utf-8")
     if show:
-        print_table(frame, f"{' · '.join(criteria)} — win rate against {board.baseline}, {queries} queries ({run_dir})")
+        print_table(
+            frame.drop(columns="tied_with", errors="ignore"),
+            f"{' · '.join(criteria)} — win rate against {board.baseline}, {queries} queries ({run_dir})",
+        )
