@@ -1,0 +1,77 @@
+"""Records: what they refuse and how they say so, JSON there and back, the key of a prompt."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crm.schema import MAX_CRITERIA, Comparison, Message, Prediction, Preference, RecordError, prompt_key, to_json
+
+USER = {"role": "user", "content": "Why?"}
+SAID = {"role": "assistant", "content": "Because."}
+ROW = {"id": "1", "prompt": [USER], "response_a": [SAID], "response_b": [SAID], "winner": "a", "criteria_a": ["short"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"winner": "A"}, "winner"),
+        ({"winner": None}, "winner"),
+        ({"prompt": []}, "prompt"),
+        ({"prompt": "Why?"}, "prompt"),
+        ({"prompt": [{"role": "robot", "content": "x"}]}, "prompt[0].role"),
+        ({"response_a": [{"role": "assistant", "content": 3}]}, "response_a[0].content"),
+        ({"response_b": [{"role": "assistant"}]}, "response_b[0]"),
+        ({"criteria_a": "short"}, "criteria_a"),
+        ({"criteria_a": ["short", " "]}, "criteria_a[1]"),
+        ({"criteria_b": [["nested"]]}, "criteria_b[0]"),
+        ({"criteria_a": ["c"] * (MAX_CRITERIA + 1)}, "criteria_a"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_bad_field_is_named(change: dict, field: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        Preference.from_dict({**ROW, **change})
+    assert caught.value.field == field
+    assert str(caught.value) == f"{field}: {caught.value.why}"
+
+
+def test_a_missing_field_is_named() -> None:
+    row = {name: value for name, value in ROW.items() if name != "response_b"}
+    with pytest.raises(RecordError, match="response_b"):
+        Preference.from_dict(row)
+
+
+def test_an_error_crosses_a_process_whole() -> None:
+    kind, arguments = RecordError("winner", "unknown").__reduce__()
+    error = kind(*arguments)
+    assert (error.field, error.why, str(error)) == ("winner", "unknown", "winner: unknown")
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.text(), st.lists(st.text().filter(str.strip), max_size=4))
+def test_json_there_and_back(content: str, criteria: list[str]) -> None:
+    row = {**ROW, "prompt": [{"role": "user", "content": content}], "criteria_b": criteria}
+    record = Preference.from_dict(row)
+    line = to_json(record)
+    assert "\n" not in line
+    assert Preference.from_dict(json.loads(line)) == record
+
+
+def test_numbers_that_json_lacks_are_refused() -> None:
+    record = Prediction("c", "ab", float("nan"), "a", "k", "D+", "f")
+    with pytest.raises(ValueError, match="JSON"):
+        to_json(record)
+
+
+def test_prompts_that_differ_in_case_and_space_share_a_key() -> None:
+    def key(text: str) -> str:
+        return prompt_key((Message("user", text),))
+
+    assert key("Why  is the\nsky blue?") == key("why is the sky BLUE? ")
+    assert key("why") != key("who")
+    comparison = Comparison("c", "p", ("x",), (Message("user", "why"),), (Message("assistant", ""),) * 1, [SAID], "a")
+    assert comparison.cluster == key("Why")
