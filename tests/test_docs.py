@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,10 @@ def comparison(first: str, second: str) -> Comparison:
 def run_snippet(code: str, folder: Path, capsys: Any) -> float:
     code, replaced = re.subn(r'folder = "[^"]+"', f"folder = {str(folder)!r}", code)
     assert replaced == 1
-    exec(compile(code, "README.md", "exec"), {})  # noqa: S102 - our own documentation
+    script = folder / "snippet.py"
+    script.write_text(code, encoding="utf-8")
+    runpy.run_path(str(script))
+    script.unlink()
     return float(capsys.readouterr().out)
 
 

@@ -72,7 +72,7 @@ def test_predictions_are_reused_and_counted(
 def test_a_wrong_suite_is_told_before_the_model_is_loaded(
     override: str, said: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crm.evaluation.run.load_checkpoint", lambda *_: pytest.fail("loaded the model first"))
+    monkeypatch.setattr("crm.evaluation.run.open_judge", lambda *_, **__: pytest.fail("loaded the model first"))
     with pytest.raises(ValueError, match="suite") as refused:
         evaluate(model, tmp_path, override)
     assert said in str(refused.value)

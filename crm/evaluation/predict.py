@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.progress import track
@@ -18,6 +19,7 @@ from rich.progress import track
 from crm.data.batches import collate
 from crm.data.encoding import EncodedComparison, Encoder, Order
 from crm.evaluation.files import read_records
+from crm.models.export import load_checkpoint
 from crm.models.reward_model import RewardModel
 from crm.schema import Comparison, Prediction, to_json
 
@@ -83,6 +85,13 @@ class Judge:
             a, b = (first, second) if row.order == "ab" else (second, first)
             readings.append(Reading(row.comparison, row.order, logit, a, b))
         return readings
+
+
+def open_judge(folder: Path, *, batch_size: int, precision: str) -> tuple[Judge, dict[str, Any]]:
+    """A checkpoint folder as a judge, and its manifest. Raises ``ValueError`` as `load_checkpoint` does."""
+    model, tokenizer, manifest = load_checkpoint(folder)
+    encoder = Encoder(tokenizer, model.head, int(manifest["max_length"]))
+    return Judge(model, encoder, batch_size=batch_size, precision=precision), manifest
 
 
 def fingerprint(model_digest: str, template_digest: str, comparisons: Sequence[Comparison]) -> str:

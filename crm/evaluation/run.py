@@ -13,16 +13,16 @@ from rich.table import Table
 
 from crm.config import DataConfig, EvaluateConfig
 from crm.data.comparisons import make_comparisons
-from crm.data.encoding import Encoder, per_character
+from crm.data.encoding import per_character
 from crm.data.loading import load_splits
 from crm.data.noise import CriteriaPool
 from crm.data.sources import Splits
 from crm.data.suites import parse_suite, suite_names
 from crm.evaluation.plots import suite_accuracy
-from crm.evaluation.predict import Judge, fingerprint, predict
+from crm.evaluation.predict import fingerprint, open_judge, predict
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.evaluation.tables import caption, number, suite_table, write_table
-from crm.models.export import load_checkpoint, read_manifest
+from crm.models.export import read_manifest
 from crm.schema import Comparison, Prediction, Result
 from crm.tracking import commit
 
@@ -39,13 +39,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
     for name in names:
         parse_suite(name, list(splits.suites))
-    model, tokenizer, manifest = load_checkpoint(folder)
-    judge = Judge(
-        model,
-        Encoder(tokenizer, model.head, int(manifest["max_length"])),
-        batch_size=config.batch_size,
-        precision=config.precision,
-    )
+    judge, manifest = open_judge(folder, batch_size=config.batch_size, precision=config.precision)
     predictions_dir = Path(config.predictions) if config.predictions else folder.parent / "predictions"
     predictions: list[Prediction] = []
     for name in names:

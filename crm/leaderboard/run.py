@@ -10,15 +10,14 @@ import torch
 
 from crm.config import BankConfig, LeaderboardConfig
 from crm.data.comparisons import GENERIC_CRITERION
-from crm.data.encoding import Encoder
 from crm.evaluation.plots import one_leaderboard
-from crm.evaluation.predict import Judge
+from crm.evaluation.predict import open_judge
 from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, write_table
 from crm.leaderboard.bank import Bank, load_bank
 from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import score_bank
-from crm.models.export import load_checkpoint, read_manifest
+from crm.models.export import read_manifest
 from crm.simulation.bank import simulate_bank
 from crm.tracking import commit
 
@@ -36,13 +35,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
         raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(COLUMNS)}")
     read_manifest(folder)
     bank = open_bank(config.bank).select(config.topics or None)
-    model, tokenizer, manifest = load_checkpoint(folder)
-    judge = Judge(
-        model,
-        Encoder(tokenizer, model.head, int(manifest["max_length"])),
-        batch_size=config.batch_size,
-        precision=config.precision,
-    )
+    judge, manifest = open_judge(folder, batch_size=config.batch_size, precision=config.precision)
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
     matches, counts = score_bank(
         judge,
