@@ -1,7 +1,7 @@
 """Several runs side by side. In: jobs, each a training with its evaluation and leaderboards. Out: their results.
 
-A job has one process with one thread: two small trainings on two cores are several times faster so than one training
-with two threads. What a job finds already made in its folder, under the same configuration, it does not make again.
+A job has one process with one thread: threads of one small training wait for each other, the more so on a
+busy machine. What a job finds already made in its folder, under the same configuration, it does not make again.
 """
 
 from __future__ import annotations
