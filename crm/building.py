@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +15,7 @@ from crm.config import TrainConfig
 from crm.console import in_terminal, progress_bar
 from crm.data.datamodule import PreferenceDataModule
 from crm.data.encoding import Encoder, HeadName
-from crm.data.loading import load_splits, tokenizer_texts
+from crm.data.loading import tokenizer_texts
 from crm.data.sources import Splits
 from crm.lit_module import LitRewardModel
 from crm.models.backbone import add_lora, freeze_lower_layers, load_backbone
@@ -26,13 +25,6 @@ from crm.models.reward_model import RewardModel
 from crm.models.tiny import build_tiny_backbone, train_tokenizer
 
 BEST, LAST = "best.ckpt", "last.ckpt"
-
-
-def build_splits(config: TrainConfig) -> Splits:
-    """The preferences of the data group."""
-    settings = asdict(config.data)
-    settings.pop("name")
-    return load_splits(**settings)
 
 
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
@@ -98,6 +90,7 @@ def build_lit_module(config: TrainConfig, model: RewardModel, steps: int) -> Lit
         betas=(config.optimizer.beta1, config.optimizer.beta2),
         warmup_fraction=config.optimizer.warmup_fraction,
         total_steps=steps,
+        matrix_lr=config.optimizer.matrix_lr if config.optimizer.name == "muon" else None,
         label_smoothing=config.loss.label_smoothing,
         centre_scores=config.loss.centre_scores,
     )

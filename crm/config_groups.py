@@ -142,11 +142,10 @@ class DataConfig:
     """Where preferences come from. Sizes are preferences; 0 means all there are."""
 
     name: str = MISSING
-    source: str = "simulation"
     root: str = "${oc.env:CRM_DATA_ROOT,../shared/data}"
     """Folder of the public sets."""
     path: str | None = None
-    """JSONL file of one's own (sources records, eval_rows, train_rows)."""
+    """JSONL file of one's own (data=records, eval_rows, train_rows)."""
     train: int = 0
     validation: int = 0
     suite: int = 0
@@ -161,21 +160,23 @@ class DataConfig:
     """Seed of simulation, split and subsampling; apart from the seed of training."""
 
     def __post_init__(self) -> None:
-        one_of("data.source", self.source, DATA_SOURCES)
+        one_of("data.name", self.name, DATA_SOURCES)
         for name in ("train", "validation", "suite", "max_words"):
             require(getattr(self, name) >= 0, f"data.{name}", getattr(self, name), "0 or more")
         for name in ("validation_fraction", "test_fraction"):
             require(0 <= getattr(self, name) < 0.5, f"data.{name}", getattr(self, name), "a share in [0, 0.5)")
-        needs_path = self.source in ("records", "eval_rows", "train_rows")
-        require(not needs_path or bool(self.path), "data.path", self.path, f"a JSONL file for data={self.source}")
+        needs_path = self.name in ("records", "eval_rows", "train_rows")
+        require(not needs_path or bool(self.path), "data.path", self.path, f"a JSONL file for data={self.name}")
 
 
 @dataclass
 class OptimizerConfig:
-    """AdamW with a linear warm-up and a cosine to zero."""
+    """AdamW, or Muon for the matrices of the layers and AdamW for the rest; linear warm-up, cosine to zero."""
 
     name: str = "adamw"
     lr: float = 1e-5
+    matrix_lr: float = 5e-3
+    """Peak rate of Muon."""
     weight_decay: float = 0.0
     beta1: float = 0.9
     beta2: float = 0.999
@@ -185,8 +186,9 @@ class OptimizerConfig:
     """Gradient norm at which gradients are clipped; 0 is off."""
 
     def __post_init__(self) -> None:
-        one_of("optimizer.name", self.name, ("adamw",))
-        require(0 < self.lr < math.inf, "optimizer.lr", self.lr, "a positive rate")
+        one_of("optimizer.name", self.name, ("adamw", "muon"))
+        for name in ("lr", "matrix_lr"):
+            require(0 < getattr(self, name) < math.inf, f"optimizer.{name}", getattr(self, name), "a positive rate")
         require(0 <= self.weight_decay < math.inf, "optimizer.weight_decay", self.weight_decay, "0 or more")
         for name in ("beta1", "beta2"):
             require(0 <= getattr(self, name) < 1, f"optimizer.{name}", getattr(self, name), "a rate in [0, 1)")

@@ -15,6 +15,7 @@ from crm.data.batches import PaddedBatch
 from crm.metrics import PreferenceAccuracy
 from crm.models.losses import centring_penalty, preference_loss
 from crm.models.reward_model import RewardModel
+from crm.optimizers import build_optimizer
 
 
 class NonFiniteLossError(ValueError):
@@ -37,12 +38,13 @@ class LitRewardModel(L.LightningModule):
         betas: tuple[float, float],
         warmup_fraction: float,
         total_steps: int,
+        matrix_lr: float | None = None,
         label_smoothing: float = 0.0,
         centre_scores: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
-        self.lr, self.weight_decay, self.betas = lr, weight_decay, betas
+        self.lr, self.weight_decay, self.betas, self.matrix_lr = lr, weight_decay, betas, matrix_lr
         self.warmup_steps = math.ceil(warmup_fraction * total_steps)
         self.total_steps = total_steps
         self.label_smoothing, self.centre_scores = label_smoothing, centre_scores
@@ -84,13 +86,10 @@ class LitRewardModel(L.LightningModule):
         self.log("validation/accuracy", self.validation_accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
-        """AdamW on what is trained, no decay on vectors; linear warm-up, then a cosine to zero, a step at a time."""
-        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        groups = [
-            {"params": [p for p in trained if p.ndim > 1], "weight_decay": self.weight_decay},
-            {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
-        ]
-        optimizer = torch.optim.AdamW([group for group in groups if group["params"]], lr=self.lr, betas=self.betas)
+        """What `build_optimizer` makes of what is trained; linear warm-up, then a cosine to zero, a step at a time."""
+        optimizer = build_optimizer(
+            self.model, lr=self.lr, weight_decay=self.weight_decay, betas=self.betas, matrix_lr=self.matrix_lr
+        )
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._lr_factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

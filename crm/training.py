@@ -24,7 +24,6 @@ from crm.building import (
     build_data,
     build_lit_module,
     build_model,
-    build_splits,
     build_trainer,
     total_steps,
 )
@@ -35,6 +34,7 @@ from crm.data.comparisons import make_comparisons
 from crm.data.datamodule import VALIDATION_EPOCH, PreferenceDataModule
 from crm.data.encoding import Encoder, Order
 from crm.data.loader import draw_order
+from crm.data.loading import load_splits
 from crm.evaluation.files import replace_file
 from crm.evaluation.predict import Judge
 from crm.evaluation.tables import write_table
@@ -74,7 +74,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     L.seed_everything(config.seed, verbose=False)
     if config.trainer.threads:
         torch.set_num_threads(config.trainer.threads)
-    splits = build_splits(config)
+    splits = load_splits(**asdict(config.data))
     model, tokenizer = build_model(config)
     encoder = Encoder(tokenizer, model.head, config.model.max_length)
     data = build_data(config, splits, encoder, tokenizer.pad_token_id)

@@ -49,12 +49,17 @@ def make_model(tokenizer: Any) -> Callable[..., Any]:
     def make(head: str, architecture: str = "qwen3", seed: int = 0) -> RewardModel:
         if architecture == "qwen3":
             backbone: Any = build_tiny_backbone(len(tokenizer), 16, 2, 2, 2048, tokenizer.pad_token_id, seed)
+            generator = torch.Generator().manual_seed(seed)
+            for layer in backbone.layers:  # they start at zero, where layers would have no say
+                for module in (layer.self_attn.o_proj, layer.mlp.down_proj):
+                    torch.nn.init.normal_(module.weight, std=0.1, generator=generator)
         else:
             config = LlamaConfig(
                 vocab_size=len(tokenizer),
                 hidden_size=16,
                 num_hidden_layers=2,
                 num_attention_heads=2,
+                num_key_value_heads=1,
                 intermediate_size=48,
                 pad_token_id=tokenizer.pad_token_id,
                 initializer_range=0.25,

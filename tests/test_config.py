@@ -77,6 +77,14 @@ def test_the_devices_of_ddp_share_the_papers_accumulation() -> None:
     assert config.trainer.devices * config.trainer.accumulate * config.trainer.batch_size == 32
 
 
+@pytest.mark.parametrize("model", sorted(file.stem for file in (CONF / "model").glob("*.yaml")))
+def test_a_pretrained_model_is_not_trained_at_the_rates_of_one_from_scratch(model: str) -> None:
+    chosen = settings("train", f"model={model}").optimizer
+    assert (chosen.name, chosen.lr) == (("muon", 2e-3) if model == "tiny" else ("adamw", 1e-5))
+    other = "paper" if model == "tiny" else "from_scratch"
+    assert settings("train", f"optimizer={other}", f"model={model}").optimizer.name != chosen.name
+
+
 def test_without_criteria_is_the_blind_control() -> None:
     config = settings("train", "experiment=without_criteria")
     assert (config.criteria, config.direction.kind, config.noise.kind) == ("none", "original", "none")
@@ -87,6 +95,8 @@ REFUSED = [
     ("train", ["optimizer.lr=-1"], "optimizer.lr=-1"),
     ("train", ["optimizer.lr=nan"], "optimizer.lr=nan"),
     ("train", ["optimizer.beta2=1"], "optimizer.beta2"),
+    ("train", ["optimizer.matrix_lr=0"], "optimizer.matrix_lr=0"),
+    ("train", ["optimizer.name=sgd"], "optimizer.name='sgd'"),
     ("train", ["model.heads=0"], "model.heads=0"),
     ("train", ["model.hidden_size=10", "model.heads=3"], "model.hidden_size=10"),
     ("train", ["model.lora_rank=4"], "model.lora_rank=4"),

@@ -93,7 +93,7 @@ def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, Tra
 def test_a_backbone_out_of_reach_is_told_before_any_data_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crm.training.build_splits", lambda *_: pytest.fail("read the data first"))
+    monkeypatch.setattr("crm.training.load_splits", lambda **_: pytest.fail("read the data first"))
     with pytest.raises(ValueError, match=r"model\.path=.*model=tiny"):
         train(tmp_path, "model=qwen3_4b", "model.path=./not-there")
 

@@ -13,7 +13,7 @@ from crm.simulation.arena import lexicon_texts, simulate
 
 
 def load_splits(
-    source: str,
+    name: str,
     *,
     root: str,
     path: str | None,
@@ -27,23 +27,23 @@ def load_splits(
     seed: int,
 ) -> Splits:
     """Read a source. Sizes of 0 mean all; raises ``ValueError`` for missing or malformed files."""
-    if source == "simulation":
+    if name == "simulation":
         return _simulated(train or 10_000, validation or 500, suite or 600, seed)
     limits: dict[str, Any] = {"max_train": train or None, "max_suite": suite or None}
-    if source == "eval_rows":
+    if name == "eval_rows":
         return eval_rows.load(_file(path), seed=seed, strict=strict, max_suite=suite or None)
-    load = {"records": records.load, "train_rows": train_rows.load}.get(source)
+    load = {"records": records.load, "train_rows": train_rows.load}.get(name)
     if load is not None:
         return load(_file(path), seed=seed, strict=strict, validation=validation_fraction, test=test_fraction)
     words = max_words or None
-    if source == "summeval":
+    if name == "summeval":
         splits = summeval.load(root, seed=seed, strict=strict, max_document_words=words, **limits)
-    elif source == "dsp":
+    elif name == "dsp":
         splits = dsp.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
-    elif source == "concise_verbose":
+    elif name == "concise_verbose":
         splits = concise_verbose.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
     else:
-        raise ValueError(f"data.source={source!r}: no such source")
+        raise ValueError(f"data.name={name!r}: no such source")
     return _with_fewer_for_validation(splits, validation, seed)
 
 

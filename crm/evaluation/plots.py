@@ -28,13 +28,15 @@ def learning_curves(path: Path | str, metrics: Mapping[str, pd.DataFrame]) -> Pa
     """Loss and validation accuracy over optimizer steps, one colour per head.
 
     Frames have the columns step, train/loss, validation/loss and validation/accuracy, empty where not logged in that
-    row, as a CSV logger leaves them. Columns that are absent are left out.
+    row, as a CSV logger leaves them. Columns that are absent are left out. The training loss of single batches is
+    drawn as a running mean over a fiftieth of the run, so that its course can be seen.
     """
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     loss, accuracy = figure.subplots(1, 2)
     for index, (head, frame) in enumerate(metrics.items()):
         colour = COLOURS[index % len(COLOURS)]
-        _curve(loss, frame, "train/loss", label=f"{head}, train", color=colour, alpha=0.45, linewidth=1)
+        smooth = _smoothed(frame, "train/loss")
+        _curve(loss, smooth, "train/loss", label=f"{head}, train", color=colour, alpha=0.45, linewidth=1)
         style = {"color": colour, "marker": MARKERS[index % len(MARKERS)], "markersize": 3.5}
         _curve(loss, frame, "validation/loss", label=f"{head}, validation", **style)
         _curve(accuracy, frame, "validation/accuracy", label=head, **style)
@@ -46,6 +48,14 @@ def learning_curves(path: Path | str, metrics: Mapping[str, pd.DataFrame]) -> Pa
         _tidy(axes)
         axes.legend(framealpha=0.9, edgecolor="none", fontsize=8, loc="upper right" if axes is loss else "lower right")
     return _save(figure, path)
+
+
+def _smoothed(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    if column not in frame:
+        return frame
+    logged = frame.dropna(subset=[column])
+    window = max(1, len(logged) // 50)
+    return logged.assign(**{column: logged[column].rolling(window, min_periods=1, center=True).mean()})
 
 
 def suite_accuracy(path: Path | str, results: Mapping[str, Sequence[Result]], metric: str = "accuracy") -> Path:

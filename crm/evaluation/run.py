@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from crm.config import DataConfig, EvaluateConfig
+from crm.config import EvaluateConfig
 from crm.data.comparisons import make_comparisons
 from crm.data.encoding import per_character
 from crm.data.loading import load_splits
@@ -35,7 +35,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
         torch.set_num_threads(config.threads)
     folder = Path(config.checkpoint)
     read_manifest(folder)
-    splits = load_source(config.data)
+    splits = load_splits(**asdict(config.data))
     names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
     for name in names:
         parse_suite(name, list(splits.suites))
@@ -57,13 +57,6 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     results = summarise(predictions, [int(manifest["seed"])], f"{manifest['head']} on {config.data.name}", commit())
     write_reports(Path(config.run_dir), manifest["head"], results, show)
     return results
-
-
-def load_source(data: DataConfig) -> Splits:
-    """The splits of a data group."""
-    settings = asdict(data)
-    settings.pop("name")
-    return load_splits(**settings)
 
 
 def suite_comparisons(name: str, splits: Splits, config: EvaluateConfig) -> list[Comparison]:

@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 from crm.data.batches import PaddedBatch
 from crm.data.encoding import HeadName
 from crm.models.heads import HeadOutput, read_head
+from crm.models.last_layer import prune_last_layer
 
 
 class RewardModel(nn.Module):
@@ -22,13 +23,19 @@ class RewardModel(nn.Module):
         self.backbone = backbone
         self.score = score
         self.head = head
+        self.prunes = prune_last_layer(backbone)
 
     def forward(self, batch: PaddedBatch) -> HeadOutput:
         """Logits (B,) for the response **shown first**; multiply by ``batch.sign`` for the record's response A."""
-        hidden = self.backbone(
-            input_ids=batch.input_ids, attention_mask=batch.attention_mask, use_cache=False
-        ).last_hidden_state
-        return read_head(self.head, self.score, hidden[batch.rows, batch.positions])
+        inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "use_cache": False}
+        if not self.prunes:
+            hidden = self.backbone(**inputs).last_hidden_state
+            return read_head(self.head, self.score, hidden[batch.rows, batch.positions])
+        reads = torch.zeros(len(batch.input_ids), 2, dtype=torch.int64, device=batch.rows.device)
+        slots = torch.arange(2, device=reads.device).expand_as(batch.rows)
+        reads[batch.rows, slots] = batch.positions
+        hidden = self.backbone(**inputs, read_positions=reads).last_hidden_state
+        return read_head(self.head, self.score, hidden[batch.rows, slots])
 
     @property
     def device(self) -> torch.device:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen3Config, Qwen3Model
 
 from crm.data.encoding import TURN_END, TURN_START
@@ -38,7 +39,10 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenize
 def build_tiny_backbone(
     vocab_size: int, hidden_size: int, layers: int, heads: int, max_length: int, pad_id: int, seed: int
 ) -> PreTrainedModel:
-    """A randomly initialised Qwen3, the paper's architecture at the size of a test, drawn from ``seed`` alone."""
+    """A randomly initialised Qwen3, the paper's architecture at the size of a test, drawn from ``seed`` alone.
+
+    Every layer starts as the identity: what it adds to the residual stream is zero until training moves it.
+    """
     config = Qwen3Config(
         vocab_size=vocab_size,
         hidden_size=hidden_size,
@@ -56,4 +60,8 @@ def build_tiny_backbone(
     config._attn_implementation = "eager"
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Qwen3Model(config)
+        model = Qwen3Model(config)
+    for name, parameter in model.named_parameters():
+        if name.endswith(("o_proj.weight", "down_proj.weight")):
+            nn.init.zeros_(parameter)
+    return model

@@ -112,6 +112,13 @@ def test_learning_curves_skip_rows_that_were_not_logged(tmp_path: Path, figures:
     check_text(figures[0])
 
 
+def test_a_long_training_loss_is_drawn_as_a_running_mean(tmp_path: Path, figures: list[Figure]) -> None:
+    zigzag = pd.DataFrame({"step": range(200), "train/loss": [0.0, 4.0] * 100})
+    plots.learning_curves(tmp_path / "c.png", {"scalar": zigzag, "other": pd.DataFrame({"step": [1]})})
+    drawn = figures[0].axes[0].lines[0].get_ydata()
+    assert len(drawn) == 200 and set(drawn[4:-4]) == {2.0}, "means of four neighbours"
+
+
 def test_two_leaderboards_join_each_model_to_itself(tmp_path: Path, figures: list[Figure]) -> None:
     left, right = frame(0), frame(1)
     names = ("prefers detailed answers", "prefers concise answers, and says so in many words")

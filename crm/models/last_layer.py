@@ -1,0 +1,84 @@
+"""The last layer, computed only where a head reads. In: a decoder backbone. Out: the same numbers for less work.
+
+A head reads one or two positions of a sequence. Below the last layer every position matters to those; in the last
+layer the others matter only as keys and values, so their queries, attention output and MLP need not be computed. The
+result is exact. It saves most of the last layer: much of a model of two layers, little of one of 28. Gradient
+checkpointing leaves a pruned layer out: it keeps little more than its keys and values.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout, softmax
+from transformers import PreTrainedModel
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, rotate_half
+from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
+
+KNOWN_LAYERS = (Qwen3DecoderLayer, LlamaDecoderLayer)
+"""Decoder layers whose parts `_forward_at` knows; any other is computed in full."""
+
+
+def prune_last_layer(backbone: PreTrainedModel) -> bool:
+    """Let the last layer take ``read_positions`` (S, R); False, and nothing changed, for an architecture not known.
+
+    Afterwards ``backbone(..., read_positions=p).last_hidden_state`` is (S, R, H), the states at those positions, and
+    without that argument the backbone answers as before. Sequences must be padded on the right.
+    """
+    layer = backbone.layers[-1]  # type: ignore[index]
+    if not isinstance(layer, KNOWN_LAYERS) or getattr(layer.self_attn, "sliding_window", None):
+        return False
+    layer.forward = partial(_forward, layer)  # type: ignore[method-assign]
+    return True
+
+
+def _forward(layer: Any, hidden_states: Tensor, read_positions: Tensor | None = None, **others: Any) -> Any:
+    if read_positions is None:
+        return type(layer).forward(layer, hidden_states, **others)
+    return _forward_at(layer, hidden_states, read_positions, others["position_embeddings"])
+
+
+def _forward_at(layer: Any, states: Tensor, positions: Tensor, rotations: tuple[Tensor, Tensor]) -> Any:
+    """(S, R, H): the layer's output at ``positions`` (S, R) of ``states`` (S, T, H)."""
+    rows = torch.arange(len(states), device=states.device)[:, None]
+    residual = states[rows, positions]
+    normed = layer.input_layernorm(states)
+    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations)
+    residual = residual + layer.self_attn.o_proj(attended)
+    return residual + layer.mlp(layer.post_attention_layernorm(residual))
+
+
+def _attend(
+    attention: Any, states: Tensor, readers: Tensor, positions: Tensor, rotations: tuple[Tensor, Tensor]
+) -> Tensor:
+    """(S, R, heads * head_dim): what ``readers`` (S, R, H) gather from the positions up to their own."""
+    cos, sin = (table[0] for table in rotations)  # one table for all sequences: every one starts at position 0
+    keys = _rotated(_heads(attention, attention.k_proj(states), "k_norm"), cos, sin)
+    queries = _heads(attention, attention.q_proj(readers), "q_norm")
+    queries = _rotated(queries, cos[positions][:, None], sin[positions][:, None])
+    values = _heads(attention, attention.v_proj(states))
+    # Several query heads share a key head: they are read as if they were further positions of it. Written out, since
+    # the fused kernel's backward takes ten times as long for one or two queries in bfloat16 on CPU (measured).
+    sequences, heads, reads, size = queries.shape
+    groups = attention.num_key_value_groups
+    logits = queries.reshape(sequences, -1, groups * reads, size) @ keys.transpose(-1, -2)
+    visible = torch.arange(states.shape[1], device=states.device) <= positions[:, None, :, None]
+    logits = (logits.float() * attention.scaling).masked_fill(~visible.repeat(1, 1, groups, 1), float("-inf"))
+    weights = dropout(softmax(logits, dim=-1), attention.attention_dropout, attention.training)
+    gathered = (weights.to(values.dtype) @ values).reshape(sequences, heads, reads, size)
+    return gathered.transpose(1, 2).flatten(2)
+
+
+def _heads(attention: Any, projected: Tensor, norm: str = "no norm") -> Tensor:
+    """(S, T, heads * head_dim) to (S, heads, T, head_dim), each head normalised where the architecture has ``norm``."""
+    split = projected.view(*projected.shape[:2], -1, attention.head_dim)
+    if hasattr(attention, norm):
+        split = getattr(attention, norm)(split)
+    return split.transpose(1, 2)
+
+
+def _rotated(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    return heads * cos + rotate_half(heads) * sin  # type: ignore[no-untyped-call]

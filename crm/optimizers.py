@@ -1,0 +1,59 @@
+"""Optimizers. In: a module and its rates. Out: AdamW, or Muon for the matrices of the layers and AdamW for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import AdamW, Muon, Optimizer
+
+
+def build_optimizer(
+    module: nn.Module, *, lr: float, weight_decay: float, betas: tuple[float, float], matrix_lr: float | None
+) -> Optimizer:
+    """The optimizer of what is trained in ``module``; vectors do not decay.
+
+    Without ``matrix_lr`` it is AdamW; with it, the matrices of the transformer layers are updated by Muon at that
+    rate. Raises ``ValueError`` where there are none (all frozen, or flattened by sharding).
+    """
+    trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+    matrices = {name: p for name, p in trained.items() if ".layers." in name and p.ndim == 2}
+    others = trained if matrix_lr is None else {name: p for name, p in trained.items() if name not in matrices}
+    groups = [
+        {"params": [p for p in others.values() if p.ndim > 1], "weight_decay": weight_decay},
+        {"params": [p for p in others.values() if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    adamw = AdamW([group for group in groups if group["params"]], lr=lr, betas=betas)
+    if matrix_lr is None:
+        return adamw
+    if not matrices:
+        raise ValueError("optimizer.name=muon: no matrix of a transformer layer is trained; use optimizer.name=adamw")
+    return Together(adamw, Muon(matrices.values(), lr=matrix_lr, weight_decay=weight_decay))
+
+
+class Together(Optimizer):
+    """Several optimizers, each for its own parameters, as the one optimizer that schedules and checkpoints expect.
+
+    Groups and state are those of the parts, one after another; ``state_dict`` has torch's usual form.
+    """
+
+    def __init__(self, *parts: Optimizer) -> None:
+        self.parts = parts
+        super().__init__([group for part in parts for group in part.param_groups], {})
+
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        """One step of every part."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        start = 0
+        for part in self.parts:
+            # Linked anew at each step: loading a checkpoint puts other objects in place of groups and state.
+            end = start + len(part.param_groups)
+            part.param_groups, part.state = self.param_groups[start:end], self.state
+            part.step()
+            start = end
+        return loss
