@@ -141,7 +141,7 @@ class DirectionConfig:
 class DataConfig:
     """Where preferences come from. Sizes are preferences; 0 means all there are."""
 
-    name: str = MISSING
+    name: str = "simulation"
     root: str = "${oc.env:CRM_DATA_ROOT,../shared/data}"
     """Folder of the public sets."""
     path: str | None = None

@@ -81,4 +81,5 @@ def _heads(attention: Any, projected: Tensor, norm: str = "no norm") -> Tensor:
 
 
 def _rotated(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    return heads * cos + rotate_half(heads) * sin  # type: ignore[no-untyped-call]
+    turned: Tensor = rotate_half(heads)  # type: ignore[no-untyped-call]
+    return heads * cos + turned * sin
