@@ -23,7 +23,7 @@ from crm.evaluation.plots import learning_curves, one_leaderboard, suite_accurac
 from crm.evaluation.report import Section, render_report
 from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, suite_table, write_table
-from crm.jobs import Job, JobResult, run_jobs
+from crm.jobs import SCALAR_WARM_UP, Job, JobResult, run_jobs
 from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
 from crm.schema import Result
 from crm.simulation.bank import simulate_bank, true_win_rates
@@ -80,9 +80,7 @@ def demo_job(head: str, out: Path, seed: int, overrides: Sequence[str], queries_
         name=head,
         folder=out / head,
         overrides=(f"experiment=demo_{head}", f"seed={seed}", *overrides),
-        # From random weights a joint reading needs three times the steps; a backbone that has learned to read responses
-        # one by one gets it off the ground.
-        warm_up=("head=scalar", "loss=ranking", "trainer.max_steps=1200") if head == "pairwise_span" else (),
+        warm_up=SCALAR_WARM_UP if head == "pairwise_span" else (),
         evaluations={"suites": ("suite=all", *(word for word in overrides if word.startswith("data.")))},
         leaderboards=USERS,
         queries_per_topic=queries_per_topic,
@@ -156,8 +154,8 @@ def write_report(out: Path, table: pd.DataFrame, boards: Mapping[str, Leaderboar
     sections = [
         Section(
             "Does it listen to the criteria?",
-            "Accuracy on the simulated arena. + conditions on the winner's criteria, - on the loser's: a judge that "
-            "ignores criteria gets both right together half of the time. D: as in training. T: unseen topics. "
+            "Accuracy on the simulated arena. + conditions on the winner's criteria, - on the loser's: the two "
+            "accuracies of a judge that ignores criteria add up to 1. D: as in training. T: unseen topics. "
             "C: unseen wordings. C_axes: tastes never seen in training; a model trained from scratch has no way to "
             "know them, so chance is what to expect there. Votes are noisy: a perfect judge gets about 98.5 %. "
             "_add, _remove and _replace perturb the criteria.",

@@ -42,6 +42,11 @@ CHILD_ENVIRONMENT = {
 }
 
 
+SCALAR_WARM_UP = ("head=scalar", "loss=ranking", "trainer.max_steps=1000")
+"""Warm-up of a joint head without pretrained weights: a backbone that has learned to read responses one by one learns
+to read two in one prompt several times sooner than one from scratch."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One training (``overrides`` of ``train.py``) in ``folder``, then suites and leaderboards with its model.
@@ -145,17 +150,18 @@ def _train(job: Job, channel: Any) -> Path:
     overrides = job.overrides
     if job.warm_up:
         start = _trained((*overrides, *job.warm_up), job.folder / "warm_up", _Report(job.name, channel, 0.0, 0.45))
-        return _trained((*overrides, f"model.path='{start}'"), job.folder, _Report(job.name, channel, 0.45, 0.9))
+        return _trained((*overrides, f"model.path='{start}'"), job.folder, _Report(job.name, channel, 0.45, 0.9), start)
     return _trained(overrides, job.folder, _Report(job.name, channel, 0.0, 0.9))
 
 
-def _trained(overrides: Sequence[str], folder: Path, report: Callback) -> Path:
-    """The model in ``folder``, trained unless it is there with the very same configuration."""
+def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Path | None = None) -> Path:
+    """The model in ``folder``, trained unless it is there with the same configuration and made after its ``start``."""
     config = compose("train", ["trainer.progress=false", "trainer.threads=1", *overrides], folder)
     wanted = OmegaConf.to_container(OmegaConf.structured(config))
     manifest = folder / "model" / MANIFEST
     if manifest.is_file() and json.loads(manifest.read_text(encoding="utf-8")).get("config") == wanted:
-        return folder / "model"
+        if start is None or manifest.stat().st_mtime_ns > (start / MANIFEST).stat().st_mtime_ns:
+            return folder / "model"
     return run_training(config, [report]).checkpoint
 
 

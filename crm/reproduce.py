@@ -21,7 +21,7 @@ import pandas as pd
 from crm.config import compose
 from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, number, suite_table, write_table
-from crm.jobs import Job, JobResult, run_jobs
+from crm.jobs import SCALAR_WARM_UP, Job, JobResult, run_jobs
 from crm.schema import Result
 from crm.tracking import commit
 
@@ -43,6 +43,8 @@ class Scale:
     common: Words
     centre: Words
     sizes: Mapping[str, Words]
+    warm_up: Words = ()
+    """Of the heads that read both responses in one prompt."""
     evaluate: Words = ("suite=all",)
 
     def tables(self) -> dict[str, dict[str, Words]]:
@@ -59,6 +61,7 @@ SCALES = {
     "demo": Scale(
         common=("experiment=ablation_demo",),
         centre=HEADS["scalar, ranking"],
+        warm_up=SCALAR_WARM_UP,
         sizes={"hidden 64": ("model.hidden_size=64",), "hidden 128": ()},
     ),
     "paper": Scale(
@@ -84,8 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scale = _scale(chosen[-1])
         jobs, rows = plan(scale, extra, options.out / chosen[-1], options.seed)
         if options.dry_run:
-            for job in jobs:
-                print(f"{job.folder}: python train.py {' '.join(job.overrides)}")
+            for line in (line for job in jobs for line in commands(job)):
+                print(line)
             return 0
         write_tables(options.out / chosen[-1], rows, run_jobs(jobs, options.workers), options.seed)
     except ValueError as error:
@@ -110,9 +113,20 @@ def plan(scale: Scale, extra: Words, out: Path, seed: int) -> tuple[list[Job], d
             overrides = (*scale.common, *words, f"seed={seed}", *extra)
             digest = config_digest(overrides)
             evaluations = {"suites": (*scale.evaluate, *data, *(word for word in words if word == "criteria=none"))}
-            job = Job(f"{table}: {row}", out / "runs" / digest, overrides, evaluations)
+            warm_up = scale.warm_up if "head=pairwise" in " ".join(words) else ()
+            job = Job(f"{table}: {row}", out / "runs" / digest, overrides, evaluations, warm_up=warm_up)
             rows.setdefault(table, {})[row] = jobs.setdefault(digest, job).name
     return list(jobs.values()), rows
+
+
+def commands(job: Job) -> list[str]:
+    """What a run does, as a user would type it, each with the folder that it fills."""
+    words, lines = job.overrides, []
+    if job.warm_up:
+        start = job.folder / "warm_up"
+        lines.append(f"{start}: python train.py {' '.join((*words, *job.warm_up))}")
+        words = (*words, f"model.path={start / 'model'}")
+    return [*lines, f"{job.folder}: python train.py {' '.join(words)}"]
 
 
 def config_digest(overrides: Sequence[str]) -> str:

@@ -44,6 +44,11 @@ def test_a_dry_run_lists_each_run_once_and_trains_nothing(capsys: Any, tmp_path:
     folders = [line.partition(": ")[0] for line in lines]
     commands = [line.partition(": ")[2] for line in lines]
     rows = sum(len(variants) for variants in reproduce.SCALES["demo"].tables().values())
+    warm_ups = [line for line in lines if "/warm_up: " in line]
+    assert len(warm_ups) == 2 and all("head=scalar" in line and "trainer.max_steps=1000" in line for line in warm_ups)
+    for line in warm_ups:
+        start = line.partition(": ")[0]
+        assert f"{Path(start).parent}: " in "".join(lines) and f"model.path={start}/model" in "".join(lines)
     assert len(set(folders)) == len(set(commands)) == len(lines) < rows
     assert all(command.startswith("python train.py ") and "seed=42" in command for command in commands)
     assert not list(tmp_path.iterdir())
