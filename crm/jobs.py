@@ -159,9 +159,9 @@ def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Pa
     config = compose("train", ["trainer.progress=false", "trainer.threads=1", *overrides], folder)
     wanted = OmegaConf.to_container(OmegaConf.structured(config))
     manifest = folder / "model" / MANIFEST
-    if manifest.is_file() and json.loads(manifest.read_text(encoding="utf-8")).get("config") == wanted:
-        if start is None or manifest.stat().st_mtime_ns > (start / MANIFEST).stat().st_mtime_ns:
-            return folder / "model"
+    made = manifest.is_file() and json.loads(manifest.read_text(encoding="utf-8")).get("config")
+    if made == wanted and (start is None or manifest.stat().st_mtime_ns > (start / MANIFEST).stat().st_mtime_ns):
+        return folder / "model"
     return run_training(config, [report]).checkpoint
 
 
