@@ -77,16 +77,11 @@ class TrainConfig:
 
 
 @dataclass
-class EvaluateConfig:
-    """``evaluate.py``."""
+class JudgingConfig:
+    """What `evaluate.py` and `leaderboard.py` share: a checkpoint and how it is run."""
 
     checkpoint: str = MISSING
     """Folder written by training."""
-    suite: SuiteConfig = field(default_factory=SuiteConfig)
-    data: DataConfig = field(default_factory=DataConfig)
-    criteria: str = "own"
-    criteria_rendering: str = "list"
-    """``per_character`` renders one bullet a character, a defect of an earlier evaluator, to measure its effect."""
     predictions: str | None = None
     """Folder of prediction files, kept between runs; null means ``predictions`` beside the checkpoint."""
     batch_size: int = 64
@@ -97,37 +92,40 @@ class EvaluateConfig:
     run_dir: str = "${hydra:runtime.output_dir}"
 
     def __post_init__(self) -> None:
-        one_of("criteria", self.criteria, CRITERIA_MODES)
-        one_of("criteria_rendering", self.criteria_rendering, ("list", "per_character"))
         one_of("precision", self.precision, PRECISIONS[:2])
         require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
         require(self.threads >= 0, "threads", self.threads, "0 (torch's default) or more")
 
 
 @dataclass
-class LeaderboardConfig:
+class EvaluateConfig(JudgingConfig):
+    """``evaluate.py``."""
+
+    suite: SuiteConfig = field(default_factory=SuiteConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    criteria: str = "own"
+    criteria_rendering: str = "list"
+    """``per_character`` renders one bullet a character, a defect of an earlier evaluator, to measure its effect."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("criteria", self.criteria, CRITERIA_MODES)
+        one_of("criteria_rendering", self.criteria_rendering, ("list", "per_character"))
+
+
+@dataclass
+class LeaderboardConfig(JudgingConfig):
     """``leaderboard.py``."""
 
-    checkpoint: str = MISSING
     bank: BankConfig = field(default_factory=BankConfig)
     topics: list[str] = field(default_factory=list)
     """Topics to rank on; empty means all."""
     criteria: list[str] = field(default_factory=list)
     """What the user cares about; empty means what most people would like."""
     sort: str = "win_rate"
-    predictions: str | None = None
-    """Folder of score files, kept between runs; null means ``predictions`` beside the checkpoint."""
-    batch_size: int = 64
-    precision: str = "32-true"
-    threads: int = 0
-    seed: int = 42
-    progress: bool = True
-    run_dir: str = "${hydra:runtime.output_dir}"
 
     def __post_init__(self) -> None:
-        one_of("precision", self.precision, PRECISIONS[:2])
-        require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
-        require(self.threads >= 0, "threads", self.threads, "0 (torch's default) or more")
+        super().__post_init__()
         for criterion in self.criteria:
             require(bool(criterion.strip()), "criteria", criterion, "text")
 

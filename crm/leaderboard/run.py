@@ -62,12 +62,12 @@ def open_bank(config: BankConfig) -> Bank:
 
 
 def write_leaderboard(run_dir: Path, board: Leaderboard, criteria: tuple[str, ...], sort: str, show: bool) -> None:
-    """``leaderboard.md/.csv`` and one table a view, ``leaderboard.png``, ``criteria.json``; prints the ranking."""
+    """``leaderboard.md/.csv``, a table a further view, ``leaderboard.png``, ``criteria.json``; prints the ranking."""
     queries = len({match.query_id for match in board.matches})
     line = caption(queries, (), " | ".join(criteria), commit())
     frame = board.frame("win_rate", sort=sort)
     write_table(run_dir, "leaderboard", frame, line)
-    for view in VIEWS:
+    for view in VIEWS[1:]:  # the first is the leaderboard itself
         write_table(run_dir, view, board.frame(view), line)
     one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(criteria), board.baseline)
     facts = {"criteria": criteria, "queries": queries, "topics": board.topics, "baseline": board.baseline}

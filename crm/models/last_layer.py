@@ -61,7 +61,7 @@ def _attend(
     queries = _rotated(queries, cos[positions][:, None], sin[positions][:, None])
     values = _heads(attention, attention.v_proj(states))
     # Several query heads share a key head: they are read as if they were further positions of it. Written out, since
-    # the fused kernel's backward takes ten times as long for one or two queries in bfloat16 on CPU (measured).
+    # for one or two queries the fused kernel's backward was the most costly part of a small step in bfloat16 on CPU.
     sequences, heads, reads, size = queries.shape
     groups = attention.num_key_value_groups
     logits = queries.reshape(sequences, -1, groups * reads, size) @ keys.transpose(-1, -2)
