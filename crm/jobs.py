@@ -11,6 +11,7 @@ import logging
 import multiprocessing
 import os
 import queue
+import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -79,7 +80,9 @@ def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
     context = multiprocessing.get_context("spawn")
     for name, value in CHILD_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    with context.Manager() as manager, ProcessPoolExecutor(workers, context) as pool, _display() as display:
+    manager = SyncManager(ctx=context)
+    manager.start(_end_with_parent)
+    with manager, ProcessPoolExecutor(workers, context, _end_with_parent) as pool, _display() as display:
         channel = manager.Queue()
         bars = {job.name: display.add_task(job.name, total=1.0, stage="waiting") for job in jobs}
         futures = {job.name: pool.submit(run_job, job, channel) for job in jobs}
@@ -88,6 +91,18 @@ def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
             _stop_at_error(futures, manager)
         _forward(channel, display, bars)
         return {name: future.result() for name, future in futures.items()}
+
+
+def _end_with_parent() -> None:
+    """Let this process end when the one that started it does, even if that was killed and could tell nobody."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def _display() -> Progress:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -72,3 +76,42 @@ def test_a_new_warm_up_is_followed_by_a_new_training(tmp_path: Path) -> None:
     warm_up, model = made(2)
     assert warm_up > first[0] and model > warm_up
     assert json.loads((tmp_path / "one" / "model" / "crm.json").read_text(encoding="utf-8"))["head"] == "pairwise_span"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="needs /proc to list processes")
+def test_a_job_ends_when_the_command_that_started_it_is_killed(tmp_path: Path) -> None:
+    overrides = (*TINY, "trainer.epochs=10000")
+    script = tmp_path / "command.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "from crm.jobs import Job, run_jobs\n"
+        "if __name__ == '__main__':\n"
+        f"    run_jobs([Job('endless', Path({str(tmp_path / 'endless')!r}), {overrides!r})], workers=1)\n",
+        encoding="utf-8",
+    )
+    metrics, quiet = tmp_path / "endless" / "metrics.csv", {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, str(script)], start_new_session=True, **quiet) as command:
+        wait_until(lambda: metrics.is_file() and metrics.stat().st_size > 500)
+        assert len(group(command.pid)) >= 3, "the command, the job and their channel"
+        command.kill()
+    wait_until(lambda: not group(command.pid))
+
+
+def group(leader: int) -> list[str]:
+    """The live processes of a process group, from the kernel's own list."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # What follows the name in brackets: state, parent, group.
+            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == leader and state not in "ZX":
+                found.append(stat.parent.name)
+    return found
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
+    """Poll; fails after ``seconds``."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.2)
