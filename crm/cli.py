@@ -59,6 +59,18 @@ def leaderboard() -> None:
     _run("leaderboard", task)
 
 
+def prepare() -> None:
+    """``crm-prepare``: see ``conf/prepare.yaml``. ``--dry-run`` is another way to write ``dry_run=true``."""
+    sys.argv = ["dry_run=true" if word == "--dry-run" else word for word in sys.argv]
+
+    def task(config: settings.PrepareConfig) -> None:
+        from crm.prepare.run import run_prepare
+
+        run_prepare(config)
+
+    _run("prepare", task)
+
+
 def _run(name: str, task: Callable[[Any], None]) -> None:
     settings.register()
     schema = settings.SCHEMAS[name]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,9 +34,10 @@ from crm.config_groups import (
     one_of,
     require,
 )
+from crm.config_prepare import PrepareConfig
 from crm.data.comparisons import CRITERIA_MODES
 
-__all__ = ["BankConfig", "DataConfig", "EvaluateConfig", "LeaderboardConfig", "TrainConfig", "compose"]
+__all__ = ["BankConfig", "DataConfig", "EvaluateConfig", "LeaderboardConfig", "PrepareConfig", "TrainConfig", "compose"]
 
 
 @dataclass
@@ -130,8 +131,13 @@ class LeaderboardConfig(JudgingConfig):
             require(bool(criterion.strip()), "criteria", criterion, "text")
 
 
-Config = TypeVar("Config", TrainConfig, EvaluateConfig, LeaderboardConfig)
-SCHEMAS: dict[str, type] = {"train": TrainConfig, "evaluate": EvaluateConfig, "leaderboard": LeaderboardConfig}
+Config = TypeVar("Config", TrainConfig, EvaluateConfig, LeaderboardConfig, PrepareConfig)
+SCHEMAS: dict[str, type] = {
+    "train": TrainConfig,
+    "evaluate": EvaluateConfig,
+    "leaderboard": LeaderboardConfig,
+    "prepare": PrepareConfig,
+}
 
 
 def register() -> None:
@@ -146,11 +152,15 @@ def config_dir() -> Path:
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
 
 
-def compose(name: str, overrides: Sequence[str], run_dir: Path) -> Any:
-    """The checked configuration of an entry point (a key of `SCHEMAS`), as its command line would give it."""
+def compose(name: str, overrides: Sequence[str], run_dir: Path | None = None) -> Any:
+    """The checked configuration of an entry point (a key of `SCHEMAS`), as its command line would give it.
+
+    ``run_dir`` is for the entry points that write into a run folder, all but ``prepare``.
+    """
     register()
+    place = [f"run_dir='{run_dir}'"] if run_dir else []
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
-        composed = hydra_compose(name, overrides=[*overrides, f"run_dir='{run_dir}'"])
+        composed = hydra_compose(name, overrides=[*overrides, *place])
     return checked(composed, SCHEMAS[name])
 
 
@@ -175,7 +185,7 @@ def setting_names(settings: Any) -> list[str]:
         for key in map(str, node):
             names.append(f"{prefix}{key}")
             child = node._get_node(key)
-            if isinstance(child, DictConfig):
+            if isinstance(child, DictConfig) and is_dataclass(OmegaConf.get_type(child)):  # not a mapping of a user's
                 names += walk(child, f"{prefix}{key}.")
         return names
 

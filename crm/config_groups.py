@@ -15,16 +15,10 @@ from omegaconf import MISSING
 from crm.data.direction import DIRECTIONS, TIES
 from crm.data.encoding import HEADS
 from crm.data.noise import NOISES
+from crm.data.sources.catalogue import OWN, SOURCES
+from crm.schema import SIDES
 
-DATA_SOURCES = (
-    "simulation",
-    "records",
-    "eval_rows",
-    "train_rows",
-    "summeval",
-    "dsp",
-    "concise_verbose",
-)
+DATA_SOURCES = ("simulation", "dataset", *SOURCES)
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
 """The losses of the paper and the head each selects when ``head=auto``."""
 PRECISIONS = ("32-true", "bf16-mixed", "bf16-true")
@@ -40,6 +34,16 @@ def require(condition: bool, field_name: str, value: Any, allowed: str) -> None:
 def one_of(field_name: str, value: str, allowed: Sequence[str]) -> None:
     """`require` for a choice."""
     require(value in allowed, field_name, value, f"one of {', '.join(allowed)}")
+
+
+def mapping(field_name: str, value: Any) -> dict[str, str] | None:
+    """A mapping of texts, or null. Raises ``ValueError`` for anything else.
+
+    Such a setting is typed Any and stays null by default: Hydra takes a whole mapping in the place of null, and adds no
+    keys to one that is there.
+    """
+    require(value is None or isinstance(value, dict), field_name, value, "a mapping such as {a: b}")
+    return None if value is None else {str(key): str(item) for key, item in value.items()}
 
 
 @dataclass
@@ -145,7 +149,11 @@ class DataConfig:
     root: str = "${oc.env:CRM_DATA_ROOT,../shared/data}"
     """Folder of the public sets."""
     path: str | None = None
-    """JSONL file of one's own (data=records, eval_rows, train_rows)."""
+    """File or folder of one's own, or of a prepared dataset (data=dataset)."""
+    columns: Any = None
+    """For data=table: our fields and the columns they are in, such as {prompt: question}."""
+    winners: Any = None
+    """For data=table: what the winner's column holds, and which of a, b, tie it means, such as {first: a}."""
     train: int = 0
     validation: int = 0
     suite: int = 0
@@ -165,8 +173,14 @@ class DataConfig:
             require(getattr(self, name) >= 0, f"data.{name}", getattr(self, name), "0 or more")
         for name in ("validation_fraction", "test_fraction"):
             require(0 <= getattr(self, name) < 0.5, f"data.{name}", getattr(self, name), "a share in [0, 0.5)")
-        needs_path = self.name in ("records", "eval_rows", "train_rows")
-        require(not needs_path or bool(self.path), "data.path", self.path, f"a JSONL file for data={self.name}")
+        needs_path = self.name == "dataset" or self.name in OWN
+        require(not needs_path or bool(self.path), "data.path", self.path, f"a file or folder for data={self.name}")
+        self.columns, self.winners = (mapping(f"data.{name}", getattr(self, name)) for name in ("columns", "winners"))
+        if self.name != "table":
+            for name in ("columns", "winners"):
+                require(not getattr(self, name), f"data.{name}", getattr(self, name), "nothing, but for data=table")
+        for side in (self.winners or {}).values():
+            one_of("data.winners", side, SIDES)
 
 
 @dataclass

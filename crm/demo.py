@@ -25,9 +25,9 @@ from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, suite_table, write_table
 from crm.jobs import SCALAR_WARM_UP, Job, JobResult, run_jobs
 from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
+from crm.provenance import commit
 from crm.schema import Result
 from crm.simulation.bank import simulate_bank, true_win_rates
-from crm.tracking import commit
 
 HEADS = ("scalar", "pairwise_span")
 USERS = {"detailed": ("Prefers detailed answers",), "concise": ("Prefers concise answers",), "general": ()}

@@ -22,8 +22,8 @@ from crm.config import compose
 from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, number, suite_table, write_table
 from crm.jobs import SCALAR_WARM_UP, Job, JobResult, run_jobs
+from crm.provenance import commit
 from crm.schema import Result
-from crm.tracking import commit
 
 Words = tuple[str, ...]
 HEADS: Mapping[str, Words] = {

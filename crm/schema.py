@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 ROLES = ("system", "user", "assistant")
 SIDES = ("a", "b", "tie")
+LABELS = ("human", "llm", "construction")
+"""Who says which response wins: people, a language model, or the way the pair was made."""
 MAX_CRITERIA = 64
 """Criteria accepted per side; a longer list is a malformed row, not a user."""
 
@@ -116,7 +118,11 @@ def _check_side(value: str, field: str) -> None:
 
 @dataclass(frozen=True)
 class Preference(_Record):
-    """A raw vote: two responses to one prompt, the human ``winner``, and the criteria that speak for each side."""
+    """A raw vote: two responses to one prompt, the human ``winner``, and the criteria that speak for each side.
+
+    ``reason`` is why the voter chose, in their own words. ``source`` is ``<dataset>/<who labelled it>``, the latter one
+    of `LABELS`, for a public set; any text for one's own.
+    """
 
     id: str
     prompt: tuple[Message, ...]
@@ -131,6 +137,7 @@ class Preference(_Record):
     author_a: str | None = None
     author_b: str | None = None
     source: str = ""
+    reason: str | None = None
 
     _message_fields = ("prompt", "response_a", "response_b")
     _text_fields = ("criteria_a", "criteria_b", "criteria_topics_a", "criteria_topics_b")

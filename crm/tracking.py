@@ -11,7 +11,6 @@ import io
 import logging
 import netrc
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -162,22 +161,3 @@ def log_artifact(loggers: list[Logger], name: str, files: list[Path]) -> None:
             for file in files:
                 artifact.add_file(str(file))
             logger.experiment.log_artifact(artifact)
-
-
-def commit() -> str:
-    """Commit of the code at work, with ``+changes`` where the tree differs; ``unknown`` outside a checkout."""
-    here = Path(__file__).resolve().parent
-
-    def git(*words: str) -> str:
-        return subprocess.run(  # noqa: S603 - fixed words, no shell
-            ["git", "-C", str(here), *words],  # noqa: S607
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-
-    try:
-        changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("rev-parse", "--short=12", "HEAD") + ("+changes" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"

@@ -42,8 +42,9 @@ from crm.lit_module import LitRewardModel
 from crm.models.backbone import check_reachable, merge_lora
 from crm.models.export import export_as_single_label, export_model
 from crm.models.reward_model import RewardModel
+from crm.provenance import commit
 from crm.schema import Comparison
-from crm.tracking import build_loggers, commit, finished, log_artifact, log_summary
+from crm.tracking import build_loggers, finished, log_artifact, log_summary
 from crm.worst_pairs import worst_pairs
 
 log = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from crm.config import SCHEMAS, compose, config_dir, nearest, setting_names
+from crm.data.sources.catalogue import OWN
 
 CONF = config_dir()
 GROUPS = {
@@ -17,8 +18,9 @@ GROUPS = {
     ),
     "evaluate": ("suite", "data"),
     "leaderboard": ("bank",),
+    "prepare": ("data", "judge", "topics"),
 }
-NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": []}
+NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": [], "prepare": []}
 OPTIONS = [
     (entry, group, file.stem)
     for entry, groups in GROUPS.items()
@@ -28,7 +30,7 @@ OPTIONS = [
 
 
 def settings(entry: str, *overrides: str) -> Any:
-    return compose(entry, [*NEEDED[entry], *overrides], Path("run"))
+    return compose(entry, [*NEEDED[entry], *overrides], None if entry == "prepare" else Path("run"))
 
 
 def test_every_group_is_tried() -> None:
@@ -38,8 +40,12 @@ def test_every_group_is_tried() -> None:
 
 @pytest.mark.parametrize(("entry", "group", "option"), OPTIONS)
 def test_every_option_composes(entry: str, group: str, option: str) -> None:
-    own = {"records": "data.path=x.jsonl", "eval_rows": "data.path=x.jsonl", "train_rows": "data.path=x.jsonl"}
-    extra = [own[option]] if group == "data" and option in own else []
+    extra = ["data.path=somewhere"] if group == "data" and (option in OWN or option == "dataset") else []
+    extra += ["judge.base_url=http://x/v1", "judge.model=y"] if option == "openai" else []
+    if (entry, option) == ("prepare", "dataset"):
+        with pytest.raises(ValueError, match=r"data\.name='dataset'"):
+            settings(entry, "data=dataset", *extra)
+        return
     extra += ["bank.path=folder"] if (group, option) == ("bank", "folder") else []
     config = settings(entry, f"{group}={option}", *extra)
     chosen = getattr(config, group, None)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from crm.data.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
-from crm.data.sources import Splits, concise_verbose, dsp, eval_rows, records, sizes, summeval, train_rows
+from crm.data.reading import Reading
+from crm.data.sources import Splits, concise_verbose, dataset, dsp, sizes, split_records, summeval, table
+from crm.data.sources.catalogue import SOURCES, location
 from crm.data.sources.sampling import balanced
+from crm.schema import Preference
 from crm.simulation.arena import lexicon_texts, simulate
 
 
@@ -25,16 +28,13 @@ def load_splits(
     test_fraction: float,
     strict: bool,
     seed: int,
+    columns: Mapping[str, str] | None = None,
+    winners: Mapping[str, str] | None = None,
 ) -> Splits:
     """Read a source. Sizes of 0 mean all; raises ``ValueError`` for missing or malformed files."""
     if name == "simulation":
         return _simulated(train or 10_000, validation or 500, suite or 600, seed)
     limits: dict[str, Any] = {"max_train": train or None, "max_suite": suite or None}
-    if name == "eval_rows":
-        return eval_rows.load(_file(path), seed=seed, strict=strict, max_suite=suite or None)
-    load = {"records": records.load, "train_rows": train_rows.load}.get(name)
-    if load is not None:
-        return load(_file(path), seed=seed, strict=strict, validation=validation_fraction, test=test_fraction)
     words = max_words or None
     if name == "summeval":
         splits = summeval.load(root, seed=seed, strict=strict, max_document_words=words, **limits)
@@ -42,15 +42,48 @@ def load_splits(
         splits = dsp.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
     elif name == "concise_verbose":
         splits = concise_verbose.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
+    elif name == "dataset":
+        splits = _smaller(dataset.load(Path(str(path))), train, suite, seed)
     else:
-        raise ValueError(f"data.name={name!r}: no such source")
+        reading = Reading(strict=strict)
+        rows = read_source(name, reading, root=root, path=path, columns=columns, winners=winners)
+        splits = _smaller(
+            _split(name, list(rows), reading, seed, validation_fraction, test_fraction), train, suite, seed
+        )
     return _with_fewer_for_validation(splits, validation, seed)
 
 
-def _file(path: str | None) -> Path:
-    if path is None:
-        raise ValueError("data.path=null: this source reads a JSONL file; give data.path=<file>")
-    return Path(path)
+def read_source(
+    name: str,
+    reading: Reading,
+    *,
+    root: str,
+    path: str | None,
+    columns: Mapping[str, str] | None,
+    winners: Mapping[str, str] | None,
+) -> Iterator[Preference]:
+    """The records of a source of the catalogue as they stream by, counted into ``reading``."""
+    place = location(name, root=root, path=path)
+    if name == "table":
+        return table.read(place, reading, columns=columns or {}, winners=winners or {})
+    return SOURCES[name].read(place, reading)
+
+
+def _split(name: str, rows: list[Preference], reading: Reading, seed: int, validation: float, test: float) -> Splits:
+    """A source without a split of its own; one to evaluate on is suite ``D`` as a whole."""
+    if not SOURCES[name].evaluation_only:
+        return split_records(rows, reading, seed=seed, validation=validation, test=test)
+    return Splits([], [], {"D": rows}, {**reading.all_counts(), **sizes([], [], {"D": rows})}, reading.rejections)
+
+
+def _smaller(splits: Splits, train: int, suite: int, seed: int) -> Splits:
+    """At most ``train`` rows to train on and ``suite`` in each suite; 0 keeps all, in their order."""
+    fewer = balanced(splits.train, train, seed) if train else splits.train
+    suites = {name: balanced(rows, suite, seed) if suite else rows for name, rows in splits.suites.items()}
+    before = len(splits.train) + sum(map(len, splits.suites.values()))
+    dropped = before - len(fewer) - sum(map(len, suites.values()))
+    counts = {**splits.counts, "dropped_by_subsampling": dropped, **sizes(fewer, splits.validation, suites)}
+    return Splits(fewer, splits.validation, suites, counts, splits.rejected)
 
 
 def _simulated(train: int, validation: int, suite: int, seed: int) -> Splits:

@@ -12,19 +12,14 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import zlib
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from datasketch import MinHash, MinHashLSH
-
+from crm.data.near_duplicates import NearDuplicates, plain_text
 from crm.schema import Message, Preference, prompt_key
 
-NEAR_DUPLICATE = 0.8
-"""Jaccard similarity of character 5-grams from which two prompts count as one (estimated from 128 permutations)."""
-
-_SHINGLE = 5
-_PERMUTATIONS = 128
+PARTS = ("train", "validation", "test", "unseen_topics", "left_out")
 
 
 @dataclass(frozen=True)
@@ -55,32 +50,51 @@ def split_by_prompt(
     Raises ``ValueError`` for impossible fractions, for a topic that no row has, and where a split that was asked for
     stays empty because there are too few prompts.
     """
-    _check_fractions(validation, test)
     _check_topics(preferences, held_out_topics)
     group_of = prompt_groups([preference.prompt for preference in preferences])
     keys = [group_of[prompt_key(preference.prompt)] for preference in preferences]
-    held_out = {key for key, row in zip(keys, preferences, strict=True) if row.topic in held_out_topics}
-    rows: dict[str, list[Preference]] = {name: [] for name in ("train", "validation", "test", "unseen_topics")}
-    left_out = 0
-    for key, preference in zip(keys, preferences, strict=True):
-        if key not in held_out:
-            rows[_assign(key, seed, validation, test)].append(preference)
-        elif preference.topic in held_out_topics:
-            rows["unseen_topics"].append(preference)
-        else:
-            left_out += 1
-    _check_filled(rows, {"train": 1.0, "validation": validation, "test": test}, len(set(keys) - held_out))
+    topics = [preference.topic for preference in preferences]
+    parts = assign(keys, topics, seed=seed, validation=validation, test=test, held_out_topics=held_out_topics)
+    rows: dict[str, list[Preference]] = {name: [] for name in PARTS}
+    for part, preference in zip(parts, preferences, strict=True):
+        rows[part].append(preference)
+    left_out = len(rows.pop("left_out"))
+    open_keys = {key for key, part in zip(keys, parts, strict=True) if part not in ("unseen_topics", "left_out")}
+    _check_filled(rows, {"train": 1.0, "validation": validation, "test": test}, len(open_keys))
     check_disjoint(rows)
-    sizes = dict.fromkeys(group_of.values(), 0)
-    for key in group_of.values():
-        sizes[key] += 1
     counts = {name: len(split) for name, split in rows.items()} | {
         "left_out": left_out,
         "prompts": len(group_of),
-        "groups": len(sizes),
-        "largest_group": max(sizes.values(), default=0),
+        "groups": len(set(group_of.values())),
+        "largest_group": max(Counter(group_of.values()).values(), default=0),
     }
     return Splits(**rows, counts=counts)
+
+
+def assign(
+    keys: Sequence[str],
+    topics: Sequence[str | None],
+    *,
+    seed: int,
+    validation: float,
+    test: float,
+    held_out_topics: Collection[str] = (),
+) -> list[str]:
+    """The part of every row, one of `PARTS`, from its group's key (`prompt_groups`) and its topic.
+
+    A group with a row of a held-out topic is held out whole: its rows of other topics are ``left_out``. All other
+    groups go by a hash of seed and key, so that a group stays where it is whatever else is added. Raises ``ValueError``
+    for impossible fractions.
+    """
+    _check_fractions(validation, test)
+    held_out = {key for key, topic in zip(keys, topics, strict=True) if topic in held_out_topics}
+    parts = []
+    for key, topic in zip(keys, topics, strict=True):
+        if key not in held_out:
+            parts.append(_assign(key, seed, validation, test))
+        else:
+            parts.append("unseen_topics" if topic in held_out_topics else "left_out")
+    return parts
 
 
 def prompt_groups(prompts: Sequence[Sequence[Message]]) -> dict[str, str]:
@@ -89,20 +103,13 @@ def prompt_groups(prompts: Sequence[Sequence[Message]]) -> dict[str, str]:
     System turns are ignored, so that a long shared instruction does not make every prompt a near-duplicate of every
     other. The group's key is the smallest SHA-256 of its members' texts.
     """
-    text_of = {prompt_key(prompt): _plain_text(prompt) for prompt in prompts}
+    text_of = {prompt_key(prompt): plain_text(prompt) for prompt in prompts}
     parent = {text: text for text in text_of.values()}
-    sketches: dict[str, MinHash] = {}
-    index = MinHashLSH(threshold=NEAR_DUPLICATE, num_perm=_PERMUTATIONS)
-    blank = MinHash(num_perm=_PERMUTATIONS, hashfunc=_as_is)
+    index = NearDuplicates()
     for text in parent:
-        sketch = blank.copy()
-        sketch.update_batch(_shingles(text))
-        for other in index.query(sketch):
-            root, other_root = _root(parent, text), _root(parent, other)
-            if root != other_root and sketch.jaccard(sketches[other]) >= NEAR_DUPLICATE:
-                parent[other_root] = root
-        sketches[text] = sketch
-        index.insert(text, sketch, check_duplication=False)
+        for other, _ in index.like(text):
+            parent[_root(parent, other)] = _root(parent, text)
+        index.add(text)
     smallest: dict[str, str] = {}
     for text in parent:
         root = _root(parent, text)
@@ -118,24 +125,6 @@ def check_disjoint(splits: dict[str, list[Preference]]) -> None:
             first = home.setdefault(prompt_key(row.prompt), name)
             if first != name:
                 raise ValueError(f"prompt of {row.id!r} is in {first} and in {name}; split with split_by_prompt")
-
-
-def _plain_text(prompt: Sequence[Message]) -> str:
-    """Letters and digits of the turns, in lower case, single spaces; the bare text where it has none of them."""
-    spoken = [turn.content for turn in prompt if turn.role != "system"] or [turn.content for turn in prompt]
-    text = " ".join(spoken).casefold()
-    words = "".join(char if char.isalnum() else " " for char in text).split()
-    return " ".join(words or text.split())
-
-
-def _shingles(text: str) -> list[int]:
-    data = text.encode("utf-32-le", "surrogatepass")  # four bytes a character, so that no character is cut
-    ends = range(4 * _SHINGLE, max(len(data), 4 * _SHINGLE) + 1, 4)
-    return list({zlib.crc32(data[end - 4 * _SHINGLE : end]) for end in ends})
-
-
-def _as_is(value: int) -> int:
-    return value
 
 
 def _root(parent: dict[str, str], text: str) -> str:

@@ -45,9 +45,9 @@ def learning_curves(path: Path | str, metrics: Mapping[str, pd.DataFrame]) -> Pa
     _chance_line(accuracy)
     accuracy.set_ylim(min(0.45, accuracy.get_ylim()[0]), 1.02)
     for axes in (loss, accuracy):
-        _tidy(axes)
+        tidy_axes(axes)
         axes.legend(framealpha=0.9, edgecolor="none", fontsize=8, loc="upper right" if axes is loss else "lower right")
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def _smoothed(frame: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -81,9 +81,9 @@ def suite_accuracy(path: Path | str, results: Mapping[str, Sequence[Result]], me
     axes.set_title(f"{metric.replace('_', ' ').capitalize()} by suite, 95 % intervals clustered by prompt", fontsize=11)
     _chance_line(axes)
     axes.set_ylim(min(0.45, axes.get_ylim()[0]), 1.02)
-    _tidy(axes)
+    tidy_axes(axes)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def two_leaderboards(
@@ -102,16 +102,16 @@ def two_leaderboards(
         ends = [int(rank[model]) for rank in ranks]
         colour = COLOURS[0] if ends[1] < ends[0] else COLOURS[1] if ends[1] > ends[0] else GREY
         slope.plot([0, 1], ends, color=colour, marker="o", markersize=5, linewidth=1.6)
-        slope.text(-0.05, ends[0], f"{_short(model)}  {ends[0]}", ha="right", va="center", fontsize=8)
-        slope.text(1.05, ends[1], f"{ends[1]}  {_short(model)}", ha="left", va="center", fontsize=8)
+        slope.text(-0.05, ends[0], f"{short_name(model)}  {ends[0]}", ha="right", va="center", fontsize=8)
+        slope.text(1.05, ends[1], f"{ends[1]}  {short_name(model)}", ha="left", va="center", fontsize=8)
     heads = [(-0.05, "right", names[0]), (1.05, "left", names[1])]
     for place, side, name in heads:
-        slope.text(place, 0.25, _short(name, 34), ha=side, va="bottom", fontsize=9, fontweight="bold")
+        slope.text(place, 0.25, short_name(name, 34), ha=side, va="bottom", fontsize=9, fontweight="bold")
     slope.set(xlim=(-1.15, 2.15), ylim=(len(models) + 0.6, -0.3), xticks=[], yticks=[])
     slope.set_xlabel("rank, 1 is best; blue rises, orange falls from left to right", fontsize=9)
     slope.spines[:].set_visible(False)
     _win_rates_against_each_other(scatter, left, right, names)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def _win_rates_against_each_other(axes: Axes, left: pd.DataFrame, right: pd.DataFrame, names: tuple[str, str]) -> None:
@@ -124,10 +124,10 @@ def _win_rates_against_each_other(axes: Axes, left: pd.DataFrame, right: pd.Data
     )
     axes.axhline(0.5, color=GREY, linestyle="--", linewidth=0.8)
     axes.axvline(0.5, color=GREY, linestyle="--", linewidth=0.8)
-    axes.set(xlabel=f"win rate, {_short(names[0], 30)}", ylabel=f"win rate, {_short(names[1], 30)}")
+    axes.set(xlabel=f"win rate, {short_name(names[0], 30)}", ylabel=f"win rate, {short_name(names[1], 30)}")
     axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), title="Win rate against the baseline")
     axes.set_box_aspect(1)
-    _tidy(axes)
+    tidy_axes(axes)
 
 
 def one_leaderboard(path: Path | str, frame: pd.DataFrame, title: str = "", baseline: str = "") -> Path:
@@ -144,17 +144,17 @@ def one_leaderboard(path: Path | str, frame: pd.DataFrame, title: str = "", base
             axes.axhspan(first - 0.5, last + 0.5, color=LIGHT, zorder=0, linewidth=0)
     axes.axvline(0.5, color=GREY, linestyle="--", linewidth=1)
     axes.errorbar(frame["win_rate"], places, xerr=spread, fmt="o", color=COLOURS[0], markersize=5, capsize=2)
-    labels = [f"{_short(model)}  {rank}" for model, rank in zip(frame["model"], frame["rank_low"], strict=True)]
+    labels = [f"{short_name(model)}  {rank}" for model, rank in zip(frame["model"], frame["rank_low"], strict=True)]
     axes.set_yticks(places, labels, fontsize=9)
-    against = f" against {_short(baseline)}" if baseline else " against the baseline"
+    against = f" against {short_name(baseline)}" if baseline else " against the baseline"
     axes.set(
         xlim=(-0.02, 1.02),
         ylim=(len(frame) - 0.5, -0.5),
         xlabel=f"win rate{against} (one band: as many models significantly better)",
     )
     axes.set_title(_literal(title), fontsize=11, wrap=True)
-    _tidy(axes, grid="x")
-    return _save(figure, path)
+    tidy_axes(axes, grid="x")
+    return save_figure(figure, path)
 
 
 def _runs(keys: Sequence[int]) -> list[tuple[int, int, bool]]:
@@ -174,13 +174,15 @@ def _chance_line(axes: Axes) -> None:
     axes.axhline(0.5, color=GREY, linestyle="--", linewidth=1, label="chance (0.5)")
 
 
-def _tidy(axes: Axes, grid: str = "y") -> None:
+def tidy_axes(axes: Axes, grid: str = "y") -> None:
+    """The look of every chart: two spines, a light grid behind the marks."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis=grid, color="#DDDDDD", linewidth=0.6)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
 
 
-def _short(text: str, length: int = _NAME_LENGTH) -> str:
+def short_name(text: str, length: int = _NAME_LENGTH) -> str:
+    """A name from data, cut and fit to be drawn."""
     return _literal(text if len(text) <= length else text[: length - 1] + "…")
 
 
@@ -189,9 +191,10 @@ def _literal(text: str) -> str:
     return " ".join(text.split()).replace("$", r"\$")
 
 
-def _save(figure: Figure, path: Path | str) -> Path:
+def save_figure(figure: Figure, path: Path | str) -> Path:
+    """Draw to a PNG file, written whole; equal figures are equal files."""
     FigureCanvasAgg(figure)
     buffer = io.BytesIO()
-    # Without the software's version in it, equal figures are equal files.
+    # Without the software's version in it.
     figure.savefig(buffer, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
     return replace_file(path, buffer.getvalue())

@@ -23,8 +23,8 @@ from crm.evaluation.predict import fingerprint, open_judge, predict
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.evaluation.tables import caption, number, suite_table, write_table
 from crm.models.export import read_manifest
+from crm.provenance import commit
 from crm.schema import Comparison, Prediction, Result
-from crm.tracking import commit
 
 log = logging.getLogger(__name__)
 

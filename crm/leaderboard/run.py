@@ -18,8 +18,8 @@ from crm.leaderboard.bank import Bank, load_bank
 from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.models.export import read_manifest
+from crm.provenance import commit
 from crm.simulation.bank import simulate_bank
-from crm.tracking import commit
 
 log = logging.getLogger(__name__)
 COLUMNS = ("rank", "rank_low", "model", "win_rate", "low", "high", "n", "mean_words", "tied_with")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from crm.data import files
-from crm.data.files import ReadReport, read_array, read_records, write_records
+from crm.data import rows
+from crm.data.reading import Reading, Rejection
 from crm.data.sources import eval_rows, records, train_rows
-from crm.schema import Message, Preference, RecordError
+from crm.schema import RecordError
 
 GOOD = b'{"id": "x", "text": "fine"}'
 
@@ -28,10 +29,28 @@ def parse(row: dict[str, Any], _line: int) -> str:
     return str(row["id"])
 
 
-def read(tmp_path: Path, data: bytes, *, strict: bool = False, name: str = "rows.jsonl") -> ReadReport[str]:
+@dataclass
+class Report:
+    records: list[Any]
+    read: int
+    rejected: list[Rejection]
+
+    @property
+    def kept(self) -> int:
+        return len(self.records)
+
+
+def read_with(path: Path, parse_row: Any, *, strict: bool = False, key: Any = None) -> Report:
+    reading = Reading(strict=strict)
+    records = list(reading.rows(path, parse_row, key))
+    assert (reading.kept, reading.rejected) == (len(records), len(reading.rejections))
+    return Report(records, reading.read, reading.rejections)
+
+
+def read(tmp_path: Path, data: bytes, *, strict: bool = False, name: str = "rows.jsonl") -> Report:
     path = tmp_path / name
     path.write_bytes(data)
-    return read_records(path, parse, strict=strict, key=lambda record: record)
+    return read_with(path, parse, strict=strict, key=lambda record: record)
 
 
 DEEP = b'{"id": "x", "text": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"
@@ -82,9 +101,9 @@ def test_each_fault_is_refused_by_line_and_field_and_the_rows_around_it_survive(
 
 def test_a_line_over_ten_million_bytes_is_refused_and_one_of_exactly_that_length_is_read(tmp_path: Path) -> None:
     frame = len(b'{"id": "x", "text": ""}')
-    exact = b'{"id": "x", "text": "' + b"y" * (files.MAX_LINE_BYTES - frame) + b'"}'
-    assert len(exact) == files.MAX_LINE_BYTES
-    over = b'{"id": "o", "text": "' + b"y" * (files.MAX_LINE_BYTES - frame + 1) + b'"}'
+    exact = b'{"id": "x", "text": "' + b"y" * (rows.MAX_LINE_BYTES - frame) + b'"}'
+    assert len(exact) == rows.MAX_LINE_BYTES
+    over = b'{"id": "o", "text": "' + b"y" * (rows.MAX_LINE_BYTES - frame + 1) + b'"}'
     report = read(tmp_path, exact + b"\r\n" + over + b"\n" + over * 2 + b"\n" + b'{"id": "z"}')
     assert report.records == ["x", "z"]
     assert [(r.line, r.why) for r in report.rejected] == [(n, "line longer than 10,000,000 bytes") for n in (2, 3)]
@@ -127,9 +146,9 @@ def test_gzip_is_read_and_a_cut_one_is_refused_where_it_ends(tmp_path: Path) -> 
 
 def test_a_missing_file_and_a_folder_are_named_with_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none\.jsonl: no such file; check the path"):
-        read_records(tmp_path / "none.jsonl", parse, strict=False)
+        read_with(tmp_path / "none.jsonl", parse)
     with pytest.raises(ValueError, match="cannot be opened"):
-        read_records(tmp_path, parse, strict=False)
+        list(rows.json_lines(tmp_path))
 
 
 def rows_in(data: bytes) -> int:
@@ -191,47 +210,18 @@ def test_every_row_reader_refuses_any_json_object_with_record_error_only(tmp_pat
     rows = data.draw(st.lists(st.fixed_dictionaries(dict.fromkeys(names, value)), max_size=3))
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report = read_records(path, module.parse_row, strict=False)
+    report = read_with(path, module.parse_row)
     assert report.kept + len(report.rejected) == report.read == len(rows)
 
 
 def test_an_array_file_is_read_item_by_item(tmp_path: Path) -> None:
     path = tmp_path / "items.json"
     path.write_bytes(b'\xef\xbb\xbf[{"id": "a"}, 3, {"id": "a"}, {"id": "\\ud800"}, {"id": "b"}]')
-    report = read_array(path, parse, strict=False, key=lambda record: record)
+    report = read_with(path, parse, key=lambda record: record)
     assert report.records == ["a", "b"]
     assert [rejection.line for rejection in report.rejected] == [2, 3, 4]
     with pytest.raises(ValueError, match=r"items\.json:2: row: expected a JSON object, got int"):
-        read_array(path, parse, strict=True)
+        read_with(path, parse, strict=True)
     path.write_text('{"id": "a"}')
     with pytest.raises(ValueError, match="file: expected a JSON array of objects, got dict"):
-        read_array(path, parse, strict=False)
-
-
-def preference(name: str, text: str = "answer") -> Preference:
-    ask, say = (Message("user", f"ask {name}"),), (Message("assistant", text),)
-    return Preference(name, ask, say, say, "tie", ("be\u2028kind",), ("be brief",))
-
-
-@pytest.mark.parametrize("name", ["out.jsonl", "new folder/out.jsonl.gz"])
-def test_what_is_written_is_read_back(tmp_path: Path, name: str) -> None:
-    rows = [preference("a"), preference("b", ""), preference("c", "é\u2028\U0001f600\r\n")]
-    path = tmp_path / name
-    assert write_records(path, rows) == 3
-    assert read_records(path, records.parse_row, strict=True).records == rows
-    first = path.read_bytes()
-    write_records(path, rows)
-    assert path.read_bytes() == first, "the same records give the same bytes"
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "out.jsonl"
-    write_records(path, [preference("old")])
-    before = path.read_bytes()
-    with pytest.raises(UnicodeEncodeError):
-        write_records(path, [preference("new"), preference("bad", "\ud800")])
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-    with path.open("rb") as reader:
-        write_records(path, [preference("new")])
-        assert reader.read() == before, "whoever reads during a write sees the whole old file"
+        read_with(path, parse)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crm.data.files import ReadReport, Rejection
+from crm.data.reading import Reading, Rejection
 from crm.data.splits import split_by_prompt
 from crm.schema import Preference, prompt_key
 
@@ -19,7 +19,7 @@ class Splits:
 
     ``suites`` maps a suite's name (``D``, ``C``, ...) to its preferences; suites may share prompts with one another.
     ``counts`` says how many rows were read, dropped for which reason, and kept where. ``rejected`` holds the refused
-    rows of a lenient reading.
+    rows of a lenient reading (the first of them, `crm.data.reading.MAX_SHOWN`).
     """
 
     train: list[Preference]
@@ -56,11 +56,10 @@ def sizes(
 
 
 def split_records(
-    report: ReadReport[Preference], counts: Mapping[str, int], *, seed: int, validation: float, test: float
+    records: Sequence[Preference], reading: Reading, *, seed: int, validation: float, test: float
 ) -> Splits:
     """`Splits` of a file that has no split of its own: by prompt, near-duplicates together, the test share as ``D``."""
-    split = split_by_prompt(report.records, seed=seed, validation=validation, test=test)
+    split = split_by_prompt(records, seed=seed, validation=validation, test=test)
     suites = {"D": split.test}
-    read = {"read": report.read, "rejected": len(report.rejected)}
     kept = sizes(split.train, split.validation, suites)
-    return Splits(split.train, split.validation, suites, {**read, **counts, **kept}, report.rejected)
+    return Splits(split.train, split.validation, suites, {**reading.all_counts(), **kept}, reading.rejections)

@@ -15,11 +15,12 @@ instructions are AlpacaEval's: whoever trains on this has seen the queries of a 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from crm.data.files import Rejection, read_array
+from crm.data.reading import Reading
 from crm.data.sources import Splits, sizes
 from crm.data.sources.sampling import balanced, first_words, fraction, hold_out, shuffled, turn, wordings
 from crm.data.splits import prompt_groups
@@ -74,7 +75,9 @@ def load(
     ``max_train`` and ``max_suite`` subsample in turns over kinds of pair, models and instructions. Raises
     ``ValueError`` for a bad file.
     """
-    answers, counts, rejected = _read(Path(root) / "alpacaeval_concise_verbose", strict)
+    reading = Reading(strict=strict)
+    answers = _read(Path(root) / "alpacaeval_concise_verbose", reading)
+    counts = Counter(reading.all_counts())
     new_models = set(shuffled(MODELS, seed, "models")[:2])
     groups = prompt_groups([turn("user", instruction) for _, instruction in answers])
     keys = {instruction: groups[prompt_key(turn("user", instruction))] for _, instruction in answers}
@@ -94,24 +97,26 @@ def load(
     }
     counts["dropped_by_subsampling"] = sum(len(parts[name]) - len(kept[name]) for name in parts)
     train, validation = kept.pop("train"), kept.pop("validation")
-    return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, rejected)
+    return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, reading.rejections)
 
 
-def _read(folder: Path, strict: bool) -> tuple[dict[_Key, dict[str, str]], Counter[str], list[Rejection]]:
+def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+    """Every pair of a model's answers to one instruction, whole, whose detailed side is the longer one."""
+    for (model, instruction), texts in _read(folder, reading).items():
+        yield from _pairs(model, instruction, texts, None, 0, reading.counts)
+
+
+def _read(folder: Path, reading: Reading) -> dict[_Key, dict[str, str]]:
     """Answers by (model, instruction), then by style."""
     answers: dict[_Key, dict[str, str]] = {}
-    counts: Counter[str] = Counter(read=0, rejected=0)
-    rejected: list[Rejection] = []
     for model in MODELS:
         for style in STYLES:
             plain = folder / f"{model}{'' if style == 'plain' else '_' + style}.json"
             zipped = plain.with_name(plain.name + ".gz")
-            report = read_array(zipped if zipped.exists() else plain, _parse, strict=strict, key=lambda item: item[0])
-            counts.update(read=report.read, rejected=len(report.rejected))
-            rejected += report.rejected
-            for instruction, output in report.records:
+            path = zipped if zipped.exists() else plain
+            for instruction, output in reading.array(path, _parse, key=lambda item: item[0]):
                 answers.setdefault((model, instruction), {})[style] = output
-    return answers, counts, rejected
+    return answers
 
 
 def _parse(row: dict[str, Any], _line: int) -> tuple[str, str]:
@@ -162,7 +167,7 @@ def _preference(name: str, model: str, instruction: str, texts: list[str], seed:
         criteria_topics_b=(wish_b,),
         author_a=model,
         author_b=model,
-        source="concise_verbose",
+        source="concise_verbose/construction",
     )
 
 

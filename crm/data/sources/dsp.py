@@ -11,11 +11,12 @@ wordings as in training; ``C``: the same pairs with wordings that training never
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from crm.data.files import read_array
+from crm.data.reading import Reading
 from crm.data.sources import Splits, sizes
 from crm.data.sources.sampling import balanced, first_words, fraction, hold_out, turn, wordings
 from crm.data.splits import prompt_groups
@@ -86,12 +87,13 @@ def load(
     Raises ``ValueError`` for a bad file.
     """
     path = Path(root) / "dsp" / "domain_specific_preference.test.json.gz"
-    report = read_array(path, _parse, strict=strict, key=lambda item: " ".join(item[0].casefold().split()))
-    groups = prompt_groups([turn("user", query) for query, _ in report.records])
+    reading = Reading(strict=strict)
+    records = list(reading.array(path, _parse, key=lambda item: " ".join(item[0].casefold().split())))
+    groups = prompt_groups([turn("user", query) for query, _ in records])
     held_out, validation_groups = hold_out(groups.values(), (0.1, 0.1), seed)
     parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "C": []}
     identical = 0
-    for query, answers in report.records:
+    for query, answers in records:
         group = groups[prompt_key(turn("user", query))]
         for first, second in combinations(DOMAINS, 2):
             cut = {name: first_words(answers[name], max_response_words) for name in (first, second)}
@@ -108,15 +110,25 @@ def load(
         for name, rows in parts.items()
     }
     counts = {
-        "read": report.read,
-        "rejected": len(report.rejected),
-        "unused_plain_answers": len(report.records),
-        "pairs": 6 * len(report.records),
+        **reading.all_counts(),
+        "unused_plain_answers": len(records),
+        "pairs": 6 * len(records),
         "dropped_identical_responses": identical,
         "dropped_by_subsampling": sum(len(parts[name]) - len(kept[name]) for name in parts),
     }
     train, validation = kept.pop("train"), kept.pop("validation")
-    return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, report.rejected)
+    return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, reading.rejections)
+
+
+def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+    """Every pair of domains for every query, whole, with the wordings of training."""
+    path = folder / "domain_specific_preference.test.json.gz"
+    for query, answers in reading.array(path, _parse, key=lambda item: " ".join(item[0].casefold().split())):
+        for first, second in combinations(DOMAINS, 2):
+            if answers[first] == answers[second]:
+                reading.counts["dropped_identical_responses"] += 1
+            else:
+                yield _preference(query, {name: answers[name] for name in (first, second)}, WORDINGS, 0)
 
 
 def _parse(row: dict[str, Any], _line: int) -> tuple[str, dict[str, str]]:
@@ -147,7 +159,7 @@ def _preference(query: str, answers: dict[str, str], bank: dict[str, tuple[str, 
         criteria_b=wordings(bank[b], seed, pair, b),
         criteria_topics_a=(a,),
         criteria_topics_b=(b,),
-        source="dsp",
+        source="dsp/construction",
     )
 
 

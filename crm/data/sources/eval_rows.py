@@ -1,42 +1,32 @@
-"""Published evaluation rows. In: JSONL of ``idx, prompt, model_a, model_b, criteria, preference``. Out: `Splits`.
+"""Published evaluation rows. In: rows of `FIELDS`. Out: `Preference` records.
 
 ``model_a`` and ``model_b`` are whole conversations, or only the replies where they start with the assistant; ``prompt``
 is the first user turn. ``criteria`` speak for the preferred side, so the other side's are empty and only the original
 direction is defined. For a tie they stand on both sides: whichever side is asked about, nobody wins.
-Everything is suite ``D``; nothing trains.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.data.files import read_records
-from crm.data.sources import Splits, sizes
+from crm.data.reading import Reading
+from crm.data.sources.pairs import records_and_rows
 from crm.data.sources.published import Conversation, conversations, require, string_list, winner
-from crm.data.sources.sampling import balanced, turn
+from crm.data.sources.sampling import turn
 from crm.schema import Preference, RecordError, messages
 
 FIELDS = ("idx", "prompt", "model_a", "model_b", "criteria", "preference")
 
 
-def load(path: str | Path, *, seed: int = 0, strict: bool = True, max_suite: int | None = None) -> Splits:
-    """Read one file; ``max_suite`` subsamples by ``seed``. Raises ``ValueError`` as `read_records` does."""
-    counts: Counter[str] = Counter()
-
-    def parse(row: dict[str, Any], line: int) -> Preference:
-        record = parse_row(row, line)
-        counts["criteria_given_as_text"] += isinstance(row["criteria"], str)
-        counts["rows_with_unknown_fields"] += not row.keys() <= set(FIELDS)
-        counts["ties"] += record.winner == "tie"
-        return record
-
-    report = read_records(path, parse, strict=strict)
-    suites = {"D": balanced(report.records, max_suite, seed) if max_suite is not None else report.records}
-    counts.update(read=report.read, rejected=len(report.rejected))
-    counts["dropped_by_subsampling"] = report.kept - len(suites["D"])
-    return Splits([], [], suites, {**counts, **sizes([], [], suites)}, report.rejected)
+def read(path: Path, reading: Reading) -> Iterator[Preference]:
+    """Records of one file, or of every data file of a folder."""
+    for record, row in records_and_rows(path, reading, parse_row):
+        reading.counts["criteria_given_as_text"] += isinstance(row["criteria"], str)
+        reading.counts["rows_with_unknown_fields"] += not row.keys() <= set(FIELDS)
+        reading.counts["ties"] += record.winner == "tie"
+        yield record
 
 
 def parse_row(row: dict[str, Any], _line: int) -> Preference:

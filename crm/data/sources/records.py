@@ -1,30 +1,28 @@
-"""One's own preferences. In: JSONL of `crm.schema.Preference` fields. Out: `Splits`.
+"""One's own preferences. In: rows of `crm.schema.Preference` fields. Out: the records.
 
 Required: ``id`` (unique), ``prompt``, ``response_a``, ``response_b``, ``winner``. The others may be left out; unknown
-fields are refused, and so is null where it does not mean "unknown" (``topic``, ``author_a``, ``author_b``).
-Split by prompt, near-duplicates together: by default 80 train, 10 validation, 10 suite ``D`` (in 100).
+fields are refused, and so is null where it does not mean "unknown" (``topic``, ``author_a``, ``author_b``, ``reason``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.data.files import read_records
-from crm.data.sources import Splits, split_records
+from crm.data.reading import Reading
+from crm.data.rows import data_files
 from crm.schema import Preference, RecordError
 
-NULLABLE = ("topic", "author_a", "author_b")
+NULLABLE = ("topic", "author_a", "author_b", "reason")
 
 
-def load(path: str | Path, *, seed: int = 0, strict: bool = True, validation: float = 0.1, test: float = 0.1) -> Splits:
-    """Read one file; ``validation`` and ``test`` are shares of the prompts, [0, 1), below 1 together.
-
-    Raises ``ValueError`` as `read_records` and `crm.data.splits.split_by_prompt` do.
-    """
-    report = read_records(path, parse_row, strict=strict)
-    counts = {"ties": sum(row.winner == "tie" for row in report.records)}
-    return split_records(report, counts, seed=seed, validation=validation, test=test)
+def read(path: Path, reading: Reading) -> Iterator[Preference]:
+    """Records of one file, or of every data file of a folder; ids are unique in each file."""
+    for file in data_files(path):
+        for record in reading.rows(file, parse_row):
+            reading.counts["ties"] += record.winner == "tie"
+            yield record
 
 
 def parse_row(row: dict[str, Any], _line: int) -> Preference:

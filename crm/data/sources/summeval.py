@@ -21,8 +21,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from crm.data.files import read_records
+from crm.data.reading import Reading
 from crm.data.sources import Splits, sizes
+from crm.data.sources.rated import Rated, flips, rated_pair
 from crm.data.sources.sampling import balanced, first_words, fraction, hold_out, shuffled, turn
 from crm.schema import Preference, RecordError
 
@@ -64,6 +65,7 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "Good selection of content matters most to me",
     ),
 }
+SOURCE = "summeval/human"
 INSTRUCTION = "Summarise this news article in a few sentences."
 
 
@@ -97,28 +99,38 @@ def load(
     if not 0 <= min_gap < 4:
         raise ValueError(f"min_gap: {min_gap} points; ratings are in [1, 5], so give a gap in [0, 4)")
     path = Path(root) / "summeval" / "ratings.jsonl.gz"
-    report = read_records(path, _parse, strict=strict, key=lambda rating: (rating.document, rating.system))
-    held_out, validation_documents = hold_out((rating.document for rating in report.records), (0.3, 0.1), seed)
-    counts: Counter[str] = Counter(
-        read=report.read, rejected=len(report.rejected), pairs=0, dropped_no_aspect_decides=0
-    )
+    reading = Reading(strict=strict)
+    ratings = list(reading.lines(path, _parse, key=lambda rating: (rating.document, rating.system)))
+    held_out, validation_documents = hold_out((rating.document for rating in ratings), (0.3, 0.1), seed)
+    counts = Counter(reading.all_counts() | {"pairs": 0, "dropped_no_aspect_decides": 0})
     parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "F": []}
-    for first, second in _pairs(report.records):
+    for first, second in _pairs(ratings):
         counts["pairs"] += 1
         held = first.document in held_out
         row = _preference(first, second, min_gap, max_document_words, seed, one_aspect=held)
         if row is None:
             counts["dropped_no_aspect_decides"] += 1
         elif held:
-            parts["F" if _flips(row) else "D"].append(row)
+            parts["F" if flips(row) else "D"].append(row)
         else:
             parts["validation" if first.document in validation_documents else "train"].append(row)
     limits = {"train": max_train, "validation": max_suite, "D": max_suite, "F": max_suite}
     kept = {name: balanced(rows, limits[name], seed, _kind, _aspects, _document) for name, rows in parts.items()}
     counts["dropped_by_subsampling"] = sum(len(parts[name]) - len(kept[name]) for name in parts)
-    counts["train_flips"] = sum(map(_flips, kept["train"]))
+    counts["train_flips"] = sum(map(flips, kept["train"]))
     train, validation = kept.pop("train"), kept.pop("validation")
-    return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, report.rejected)
+    return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, reading.rejections)
+
+
+def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+    """All pairs of summaries of one article, whole, with every aspect on which they differ (`rated_pair`)."""
+    path = folder / "ratings.jsonl.gz"
+    ratings = list(reading.lines(path, _parse, key=lambda rating: (rating.document, rating.system)))
+    for first, second in _pairs(ratings):
+        name = f"summeval-{first.document.rsplit('-', 1)[-1]}-{first.system}-{second.system}"
+        prompt = turn("user", f"{INSTRUCTION}\n\n{first.article}")
+        a, b = (Rated(side.summary, side.system, side.scores) for side in (first, second))
+        yield rated_pair(name, prompt, a, b, WORDINGS, source=SOURCE, topic="News")
 
 
 def _parse(row: dict[str, Any], _line: int) -> Rating:
@@ -156,10 +168,10 @@ def _preference(
     for_b = shuffled((aspect for aspect in gaps if gaps[aspect] < -min_gap), seed, name, "b")
     if not for_a and not for_b:
         return None
-    flips = bool(for_a and for_b)
-    if flips or one_aspect:
+    flip = bool(for_a and for_b)
+    if flip or one_aspect:
         for_a, for_b = for_a[:1], for_b[:1]
-    overall = sum(gaps.values()) if flips else len(for_a) - len(for_b)
+    overall = sum(gaps.values()) if flip else len(for_a) - len(for_b)
     if abs(overall) < 1e-9:
         overall = fraction(seed, name, "winner") - 0.5
     return Preference(
@@ -175,16 +187,12 @@ def _preference(
         criteria_topics_b=tuple(for_b),
         author_a=a.system,
         author_b=b.system,
-        source="summeval",
+        source=SOURCE,
     )
 
 
-def _flips(row: Preference) -> bool:
-    return bool(row.criteria_a and row.criteria_b)
-
-
 def _kind(row: Preference) -> str:
-    return "flip" if _flips(row) else "agree"
+    return "flip" if flips(row) else "agree"
 
 
 def _aspects(row: Preference) -> str:

@@ -1,20 +1,20 @@
-"""Published training rows. In: JSONL of the fields in `FIELDS`, whole conversations on both sides. Out: `Splits`.
+"""Published training rows. In: rows of `FIELDS`, whole conversations on both sides. Out: `Preference` records.
 
 Rows carry no id: theirs is a digest of their content, so an exact copy of a row is a duplicate id. A side may have no
 criteria (its direction is then not defined), but not both. Broad topics are lists of names, or the text of such a list,
-or one name. Split by prompt, near-duplicates together: by default 80 train, 10 validation, 10 suite ``D`` (in 100).
+or one name.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.data.files import read_records
-from crm.data.sources import Splits, split_records
+from crm.data.reading import Reading
+from crm.data.sources.pairs import records_and_rows
 from crm.data.sources.published import conversations, require, string_list, winner
 from crm.schema import Preference, RecordError
 
@@ -29,22 +29,15 @@ FIELDS = (
 )
 
 
-def load(path: str | Path, *, seed: int = 0, strict: bool = True, validation: float = 0.1, test: float = 0.1) -> Splits:
-    """Read one file; ``validation`` and ``test`` are shares of the prompts, [0, 1), below 1 together.
-
-    Raises ``ValueError`` as `read_records` and `crm.data.splits.split_by_prompt` do.
-    """
-    counts: Counter[str] = Counter()
-
-    def parse(row: dict[str, Any], line: int) -> Preference:
-        record = parse_row(row, line)
-        counts["criteria_given_as_text"] += any(isinstance(row[name], str) for name in ("a_criteria", "b_criteria"))
-        counts["rows_with_unknown_fields"] += not row.keys() <= set(FIELDS)
-        counts["ties"] += record.winner == "tie"
-        return record
-
-    report = read_records(path, parse, strict=strict)
-    return split_records(report, counts, seed=seed, validation=validation, test=test)
+def read(path: Path, reading: Reading) -> Iterator[Preference]:
+    """Records of one file, or of every data file of a folder; exact copies within a file are refused."""
+    for record, row in records_and_rows(path, reading, parse_row):
+        reading.counts["criteria_given_as_text"] += any(
+            isinstance(row[name], str) for name in ("a_criteria", "b_criteria")
+        )
+        reading.counts["rows_with_unknown_fields"] += not row.keys() <= set(FIELDS)
+        reading.counts["ties"] += record.winner == "tie"
+        yield record
 
 
 def parse_row(row: dict[str, Any], _line: int) -> Preference:

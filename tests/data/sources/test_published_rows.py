@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from crm.data.sources import Splits, check_disjoint, eval_rows, records, train_rows
+from crm.data.loading import load_splits
+from crm.data.sources import Splits, check_disjoint, eval_rows, train_rows
 from crm.schema import MAX_CRITERIA, Message, Preference, prompt_key
 
 USER = {"role": "user", "content": "Write a poem"}
@@ -48,6 +49,24 @@ def own_row(**changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
+def load(
+    name: str, path: Path, *, strict: bool = True, seed: int = 0, validation: float = 0.1, test: float = 0.1
+) -> Splits:
+    return load_splits(
+        name,
+        root="",
+        path=str(path),
+        train=0,
+        validation=0,
+        suite=0,
+        max_words=0,
+        validation_fraction=validation,
+        test_fraction=test,
+        strict=strict,
+        seed=seed,
+    )
+
+
 def write(tmp_path: Path, *rows: Any) -> Path:
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -64,21 +83,21 @@ def test_an_evaluation_row_becomes_the_record_written_by_hand(tmp_path: Path) ->
         criteria_a=("likes roses", "short"),
         source="eval_rows",
     )
-    splits = eval_rows.load(write(tmp_path, eval_row()))
+    splits = load("eval_rows", write(tmp_path, eval_row()))
     assert splits.suites == {"D": [expected]}
     assert not splits.train
     assert not splits.validation
     for spelled in ("['likes roses', \"short\"]", '["likes roses", "short"]', [" likes roses", "short "]):
-        again = eval_rows.load(write(tmp_path, eval_row(criteria=spelled)))
+        again = load("eval_rows", write(tmp_path, eval_row(criteria=spelled)))
         assert again.suites["D"] == [expected]
         assert again.counts["criteria_given_as_text"] == isinstance(spelled, str)
     replies_only = eval_row(model_a=[said("Roses")], model_b=[said("Violets")])
-    assert eval_rows.load(write(tmp_path, replies_only)).suites["D"] == [expected]
+    assert load("eval_rows", write(tmp_path, replies_only)).suites["D"] == [expected]
 
 
 def test_the_criteria_stand_on_the_preferred_side_and_a_tie_stays_a_tie(tmp_path: Path) -> None:
     rows = [eval_row(idx=n, preference=side) for n, side in enumerate(("model_a", "model_b", "tie"))]
-    splits = eval_rows.load(write(tmp_path, *rows))
+    splits = load("eval_rows", write(tmp_path, *rows))
     a, b, tie = splits.suites["D"]
     assert (a.winner, bool(a.criteria_a), bool(a.criteria_b)) == ("a", True, False)
     assert (b.winner, bool(b.criteria_a), bool(b.criteria_b)) == ("b", False, True)
@@ -88,7 +107,7 @@ def test_the_criteria_stand_on_the_preferred_side_and_a_tie_stays_a_tie(tmp_path
 
 
 def test_a_training_row_keeps_both_sides_and_its_topics(tmp_path: Path) -> None:
-    row = train_rows.load(write(tmp_path, train_row()), validation=0, test=0).train[0]
+    row = load("train_rows", write(tmp_path, train_row()), validation=0, test=0).train[0]
     assert (row.winner, row.criteria_a, row.criteria_b) == ("b", ("likes roses",), ("likes violets", "likes blue"))
     assert (row.criteria_topics_a, row.criteria_topics_b) == (("Plants",), ("Plants", "Colours"))
     assert row.prompt == (Message("user", "Write a poem"),)
@@ -143,7 +162,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_odd_rows_that_are_legal(tmp_path: Path, case: str) -> None:
-    splits = eval_rows.load(write(tmp_path, eval_row(**ACCEPTED[case])))
+    splits = load("eval_rows", write(tmp_path, eval_row(**ACCEPTED[case])))
     assert splits.counts["suite_D"] == 1
     assert splits.counts["rows_with_unknown_fields"] == ("judge" in ACCEPTED[case])
 
@@ -152,18 +171,18 @@ def test_odd_rows_that_are_legal(tmp_path: Path, case: str) -> None:
 def test_bad_rows_are_refused_with_file_line_field_and_reason(tmp_path: Path, case: str) -> None:
     changes, why = REFUSED[case]
     path = write(tmp_path, eval_row(idx="good"), eval_row(**changes), eval_row(idx="also good"))
-    splits = eval_rows.load(path, strict=False)
+    splits = load("eval_rows", path, strict=False)
     assert (splits.counts["read"], splits.counts["suite_D"], splits.counts["rejected"]) == (3, 2, 1)
     assert str(splits.rejected[0]).startswith(f"{path}:2: {why}")
     with pytest.raises(ValueError, match=r"rows\.jsonl:2: ") as caught:
-        eval_rows.load(path)
+        load("eval_rows", path)
     assert str(caught.value) == str(splits.rejected[0])
 
 
 @pytest.mark.parametrize("name", eval_rows.FIELDS)
 def test_every_field_of_an_evaluation_row_is_needed(name: str, tmp_path: Path) -> None:
     row = {key: value for key, value in eval_row().items() if key != name}
-    rejected = eval_rows.load(write(tmp_path, row), strict=False).rejected
+    rejected = load("eval_rows", write(tmp_path, row), strict=False).rejected
     assert (rejected[0].field, rejected[0].why) == (name, "missing")
 
 
@@ -179,7 +198,7 @@ def test_every_field_of_an_evaluation_row_is_needed(name: str, tmp_path: Path) -
     ],
 )
 def test_bad_training_rows(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
-    splits = train_rows.load(write(tmp_path, train_row(), train_row(**changes)), validation=0, test=0, strict=False)
+    splits = load("train_rows", write(tmp_path, train_row(), train_row(**changes)), validation=0, test=0, strict=False)
     assert len(splits.train) == len(splits.rejected) == 1
     assert f":2: {why}" in str(splits.rejected[0])
 
@@ -188,7 +207,7 @@ def test_a_training_row_may_lack_criteria_on_one_side_and_name_one_topic(tmp_pat
     row = train_row(
         a_criteria=[], b_criteria="['x']", a_broad_criteria_topic="Plants", b_broad_criteria_topic="['Blue']"
     )
-    splits = train_rows.load(write(tmp_path, row), validation=0, test=0)
+    splits = load("train_rows", write(tmp_path, row), validation=0, test=0)
     record = splits.train[0]
     assert (record.criteria_a, record.criteria_b) == ((), ("x",))
     assert (record.criteria_topics_a, record.criteria_topics_b) == (("Plants",), ("Blue",))
@@ -210,7 +229,7 @@ def test_a_training_row_may_lack_criteria_on_one_side_and_name_one_topic(tmp_pat
 )
 def test_bad_records_of_our_own(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
     path = write(tmp_path, own_row(id="0", topic=None), own_row(**changes))
-    splits = records.load(path, strict=False, validation=0, test=0)
+    splits = load("records", path, strict=False, validation=0, test=0)
     assert len(splits.train) == 1
     assert f":2: {why}" in str(splits.rejected[0])
 
@@ -219,7 +238,7 @@ def test_our_own_records_are_split_by_prompt(tmp_path: Path) -> None:
     words = [f"topic{n} {'abcdefghij'[n % 10] * (n + 3)} question" for n in range(60)]
     ask = [{"role": "user", "content": text} for text in words]
     rows = [own_row(id=f"{n}-{copy}", prompt=[ask[n]]) for n in range(60) for copy in range(2)]
-    splits = records.load(write(tmp_path, *rows), seed=3, validation=0.2, test=0.2)
+    splits = load("records", write(tmp_path, *rows), seed=3, validation=0.2, test=0.2)
     parts = [splits.train, splits.validation, splits.suites["D"]]
     keys = [{prompt_key(row.prompt) for row in part} for part in parts]
     assert all(len(part) == 2 * len(own) > 0 for part, own in zip(parts, keys, strict=True))

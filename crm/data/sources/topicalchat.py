@@ -1,0 +1,105 @@
+"""Topical-Chat. In: ``topicalchat/topical_chat.json``, mean ratings of six replies to each of 60 dialogues. Out: pairs.
+
+The prompt is the dialogue so far and the text that the reply may draw on. Five aspects were rated, and the reply as a
+whole, which decides who wins. All pairs of replies to one dialogue are made (see `crm.data.sources.rated`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from crm.data.reading import Reading
+from crm.data.sources.fields import inner, number, text
+from crm.data.sources.published import Conversation
+from crm.data.sources.rated import Rated, rated_pair
+from crm.data.sources.sampling import turn
+from crm.schema import Preference, prompt_key
+
+RANGES = {
+    "understandability": (0, 1),
+    "naturalness": (1, 3),
+    "coherence": (1, 3),
+    "engagingness": (1, 3),
+    "groundedness": (0, 1),
+}
+OVERALL = (1, 5)
+WORDINGS: dict[str, tuple[str, ...]] = {
+    "understandability": (
+        "I must be able to tell at once what the reply means",
+        "Say something I can make sense of without guessing",
+        "A reply that leaves me puzzled about its meaning is a bad reply",
+        "Plain and clear enough that nobody has to ask what was meant",
+        "The point of the message should be obvious on first reading",
+        "I dislike replies that I have to decipher",
+    ),
+    "naturalness": (
+        "It should sound like something a real person would say in a chat",
+        "I do not want to notice that a machine is talking",
+        "Prefer the reply with the easy tone of everyday talk",
+        "Stiff or odd phrasing puts me off",
+        "Choose the one a friend could have typed",
+        "Talk the way people talk, without awkward turns of phrase",
+    ),
+    "coherence": (
+        "The reply has to pick up what was just said",
+        "Stay with the subject of our conversation",
+        "I want an answer that continues the talk, not one that starts another",
+        "Show that you followed the dialogue up to this point",
+        "Nothing that contradicts or ignores the previous messages",
+        "It must fit in where it stands in the chat",
+    ),
+    "engagingness": (
+        "Say something that makes me want to keep chatting",
+        "I like surprising facts and lively opinions in a reply",
+        "Dull small talk bores me, give me something to react to",
+        "Prefer the message that is more fun to answer",
+        "The more curious it makes me the better",
+        "A generic yes-or-me-too answer is not enough for me",
+    ),
+    "groundedness": (
+        "Bring in something from the text you were given",
+        "I want the background reading to show in the reply",
+        "Use the facts at hand rather than talking in general",
+        "A good reply mentions a detail from the article",
+        "Prefer the one that makes use of the supplied information",
+        "Base what you say on the material provided",
+    ),
+}
+INSTRUCTION = "Write the next message of this chat. You may use what the article says."
+
+
+@dataclass(frozen=True)
+class _Reply:
+    dialogue: str
+    prompt: Conversation
+    rated: Rated
+
+
+def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+    """All pairs; ids are ``topicalchat-<key of the prompt>-<system>-<system>``."""
+    dialogues: dict[str, list[Rated]] = {}
+    prompts: dict[str, Conversation] = {}
+    for reply in reading.array(folder / "topical_chat.json", _parse, key=lambda row: (row.dialogue, row.rated.author)):
+        prompts.setdefault(reply.dialogue, reply.prompt)
+        dialogues.setdefault(reply.dialogue, []).append(reply.rated)
+    for key, replies in dialogues.items():
+        for first, second in combinations(replies, 2):
+            name = f"topicalchat-{key}-{first.author}-{second.author}"
+            yield rated_pair(name, prompts[key], first, second, WORDINGS, source="topicalchat/human")
+
+
+def _parse(row: dict[str, Any], _line: int) -> _Reply:
+    scores = inner(row, "scores")
+    article, chat = text(row, "context").strip(), text(row, "source").strip()
+    prompt = turn("user", f"{INSTRUCTION}\n\nArticle:\n{article}\n\nChat:\n{chat}")
+    rated = Rated(
+        text(row, "system_output"),
+        text(row, "system_id"),
+        {aspect: number(scores, aspect, *RANGES[aspect]) for aspect in RANGES},
+        number(scores, "overall", *OVERALL),
+    )
+    return _Reply(prompt_key(prompt), prompt, rated)

@@ -1,0 +1,1 @@
+"""From raw votes to a dataset folder, in stages."""

@@ -1,0 +1,31 @@
+"""In: the suites' preferences. Out: their comparisons, fixed: both directions, clean and with every noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crm.data.noise import CriteriaPool
+from crm.data.parquet import read_parquet, write_parquet
+from crm.data.suites import draw_suite, suite_names
+from crm.prepare.split import read_part
+from crm.prepare.workspace import Workspace
+from crm.schema import Comparison, Preference
+
+BASES = ("D", "T", "C")
+
+
+def planned_suites(noises: Sequence[str]) -> list[str]:
+    """Names of the suites: every base, both directions, every noise."""
+    return suite_names(BASES, noises)
+
+
+def make_suites(space: Workspace, noises: Sequence[str], seed: int) -> dict[str, int]:
+    """Write every suite as `crm.data.suites.draw_suite` draws it, an empty one too; counts of comparisons."""
+    pool = CriteriaPool.from_preferences(read_parquet(space.part("train"), Preference))
+    counts = {}
+    for base in BASES:
+        rows = {base: read_part(space, base)}
+        for name in suite_names([base], noises):
+            comparisons, _ = draw_suite(name, rows, pool, seed)
+            counts[name] = write_parquet(space.suite(name), Comparison, comparisons)
+    return counts

@@ -1,0 +1,98 @@
+"""In: rows with criteria. Out: a topic for every query, a broad topic for every criterion, and the tables of both.
+
+What a source already says about topics stays as it is; only queries and criteria without one are grouped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from crm.data.parquet import write_rows
+from crm.evaluation.files import replace_file
+from crm.prepare.workspace import TOPICS, Workspace, read_preferences
+from crm.schema import Preference
+from crm.topics.frame import Topics
+from crm.topics.naming import Ask, name_with
+
+Group = Callable[[list[str]], Topics]
+"""Texts, at least one, to topics: `crm.topics.find.find_topics` with its settings."""
+
+
+def topics(space: Workspace, group_queries: Group, group_criteria: Group, ask: Ask | None = None) -> dict[str, int]:
+    """Write a topic for every row and ``topics/{queries,criteria}.csv`` (``Topic``, ``Document``), with keywords.
+
+    With ``ask`` a language model names the topics. Counts: rows, those whose query or criteria had topics from the
+    source, texts grouped, topics found, and what became of the names.
+    """
+    queries, criteria, counts = _ungrouped(space)
+    found_queries = _named(group_queries(queries), ask) if queries else None
+    found_criteria = _named(group_criteria(criteria), ask) if criteria else None
+    topic_of = _names(found_queries)
+    broad_of = _names(found_criteria)
+    write_rows(space.findings("topics"), TOPICS, _placed(space, topic_of, broad_of))
+    for name, found in (("queries", found_queries), ("criteria", found_criteria)):
+        _write_tables(space.root / "topics", name, found)
+        counts[f"{name}_grouped"] = len(found.texts) if found else 0
+        counts[f"{name}_topics"] = len(found.names) if found else 0
+        if found and ask:
+            counts |= {f"{name}_named": found.counts["named"], f"{name}_names_refused": found.counts["refused"]}
+            counts[f"failed_names_of_{name}"] = found.counts["unanswered"]
+    return counts
+
+
+def topic_files(space: Workspace) -> list[Path]:
+    """The tables that `topics` writes beside its findings."""
+    return [space.root / "topics" / f"{name}{end}.csv" for name in ("queries", "criteria") for end in ("", "_keywords")]
+
+
+def criteria_without_topic(row: Preference) -> Iterator[str]:
+    """Criteria of the sides for which the source names no broad topic."""
+    for criteria, given in ((row.criteria_a, row.criteria_topics_a), (row.criteria_b, row.criteria_topics_b)):
+        if not given:
+            yield from criteria
+
+
+def _ungrouped(space: Workspace) -> tuple[list[str], list[str], dict[str, int]]:
+    queries: list[str] = []
+    criteria: list[str] = []
+    counts = {"rows": 0, "rows_with_given_topic": 0, "rows_with_given_criteria_topics": 0}
+    for row, _ in read_preferences(space, with_topics=False):
+        counts["rows"] += 1
+        counts["rows_with_given_topic"] += row.topic is not None
+        counts["rows_with_given_criteria_topics"] += bool(row.criteria_topics_a or row.criteria_topics_b)
+        if row.topic is None:
+            queries.append(row.query)
+        criteria.extend(criteria_without_topic(row))
+    return queries, criteria, counts
+
+
+def _named(found: Topics, ask: Ask | None) -> Topics:
+    return name_with(ask, found) if ask else found
+
+
+def _names(found: Topics | None) -> dict[str, str]:
+    return {text: found.names[label] for text, label in zip(found.texts, found.labels, strict=True)} if found else {}
+
+
+def _placed(space: Workspace, topic_of: dict[str, str], broad_of: dict[str, str]) -> Iterator[dict[str, Any]]:
+    for row, _ in read_preferences(space, with_topics=False):
+        yield {
+            "id": row.id,
+            "topic": row.topic if row.topic is not None else topic_of[row.query],
+            "criteria_topics_a": row.criteria_topics_a or [broad_of[text] for text in row.criteria_a],
+            "criteria_topics_b": row.criteria_topics_b or [broad_of[text] for text in row.criteria_b],
+        }
+
+
+def _write_tables(folder: Path, name: str, found: Topics | None) -> None:
+    frame = found.frame().drop_duplicates() if found else pd.DataFrame(columns=["Topic", "Document"])
+    replace_file(folder / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))
+    words = zip(found.names, found.sizes, found.keywords, strict=True) if found else ()
+    keywords = pd.DataFrame(
+        [(topic, size, ", ".join(terms)) for topic, size, terms in words], columns=["Topic", "Documents", "Keywords"]
+    )
+    replace_file(folder / f"{name}_keywords.csv", keywords.to_csv(index=False, lineterminator="\n"))

@@ -1,0 +1,152 @@
+"""The offline extractor: each trait by hand, the two sides by symmetry, its criteria by the rules for a model's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crm.criteria.schemas import CriteriaReply, key
+from crm.criteria.trait_wordings import WORDINGS
+from crm.criteria.traits import MAX_TRAITS, TRAITS, describe, differences
+from crm.schema import Message, Preference
+
+PLAIN = "The cat sat on the mat and looked at the dog. The dog lay on the rug and did not care at all."
+
+MORE = {
+    "Length": f"{PLAIN} {PLAIN}",
+    "Lists": "What the cat did:\n- sat on the mat\n- looked at the dog\n3. did not care at all",
+    "Headings and emphasis": f"# The cat\n**Note** {PLAIN}",
+    "Code": f"{PLAIN}\n```python\nprint('cat')\n```",
+    "Sentence length": PLAIN.replace(". The", " while the"),
+    "Vocabulary": "The elegant feline positioned itself on the decorated carpet, observing the neighbouring animal.",
+    "Questions to the reader": f"{PLAIN} And you?",
+    "Liveliness": f"{PLAIN[:-1]}! 🎉",
+    "Caution": PLAIN.replace("sat", "perhaps sat").replace("did", "might"),
+    "First person": PLAIN.replace("The cat", "I").replace("The dog", "My dog").replace("and did", "and I did"),
+    "Figures": PLAIN.replace("cat", "3 cats").replace("dog", "25% of dogs"),
+    "Examples": PLAIN.replace("mat", "mat, for example,"),
+    "Quotations": f'"{PLAIN}" “Miaow, miaow”',
+    "Courtesy": f"Hello, thank you. {PLAIN}",
+    "Declining": f"I can't help with that. {PLAIN}",
+}
+
+
+def preference(response_a: str, response_b: str, identifier: str = "p1", **fields: object) -> Preference:
+    return Preference(
+        id=identifier,
+        prompt=(Message("user", "Tell me of the cat"),),
+        response_a=(Message("assistant", response_a),),
+        response_b=(Message("assistant", response_b),),
+        winner="a",
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def swapped(row: Preference) -> Preference:
+    return replace(
+        row,
+        response_a=row.response_b,
+        response_b=row.response_a,
+        criteria_a=row.criteria_b,
+        criteria_b=row.criteria_a,
+        criteria_topics_a=row.criteria_topics_b,
+        criteria_topics_b=row.criteria_topics_a,
+    )
+
+
+def test_every_trait_is_tried_by_hand() -> None:
+    assert set(MORE) == {trait.name for trait in TRAITS} == set(WORDINGS)
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_a_trait_is_found_on_the_side_that_has_more_of_it(name: str) -> None:
+    assert (name, 1) in differences(MORE[name], PLAIN)
+    assert (name, -1) in differences(PLAIN, MORE[name])
+    [described] = describe([preference(MORE[name], PLAIN)], seed=1)
+    row = described.preference
+    if name in row.criteria_topics_a:
+        place = row.criteria_topics_a.index(name)
+        assert row.criteria_a[place] in WORDINGS[name][0]
+        assert row.criteria_b[place] in WORDINGS[name][1]
+
+
+def test_what_is_no_trait() -> None:
+    for text in (
+        PLAIN,
+        PLAIN.replace("cat", "Cat"),
+        PLAIN.replace("mat and", "mat - well - and"),  # a dash is no list
+        PLAIN.replace("sat", "must have"),  # "may" only as a word of its own
+        PLAIN.replace(" at all.", " 5 at all."),  # one number
+        PLAIN.replace("cat", "cat perhaps"),  # one hedge
+    ):
+        assert differences(text, PLAIN) == []
+    code = "```\nprint(1 if x else 2)  # why? for example! 1 2 3 4 5 6\n- a\n- b\n- c\n```"
+    assert set(differences(f"{PLAIN}\n{code}", PLAIN)) == {("Code", 1), ("Length", 1)}
+
+
+def test_the_strongest_first() -> None:
+    eleven_items = "\n".join(f"- cat {word}" for word in "abcdefghijk")
+    assert differences(eleven_items, PLAIN) == [("Lists", 1)]  # list items are no short sentences
+    longer_items = eleven_items.replace("cat", "the cat")
+    assert differences(longer_items, PLAIN) == [("Lists", 1), ("Length", 1)]
+    assert differences(longer_items * 30, PLAIN)[:2] == [("Length", 1), ("Lists", 1)]
+
+
+def test_at_most_four_and_the_rest_of_the_row_untouched() -> None:
+    busy = " ".join(MORE.values())
+    [described] = describe([row := preference(busy, PLAIN, topic="Pets", reason="Cats!")], seed=1)
+    assert len(described.preference.criteria_a) == len(described.preference.criteria_b) == MAX_TRAITS == 4
+    assert described.status == "described"
+    bare = replace(described.preference, criteria_a=(), criteria_b=(), criteria_topics_a=(), criteria_topics_b=())
+    assert bare == row
+
+
+def test_nothing_is_made_up() -> None:
+    same, empty = preference(PLAIN, PLAIN), preference("", "")
+    given_row = preference(PLAIN, "", criteria_b=("Wants it short",))
+    rows = describe([same, empty, given_row], seed=1)
+    assert [row.preference for row in rows] == [same, empty, given_row]
+    assert [row.status for row in rows] == ["no_difference", "no_difference", "given"]
+
+
+def test_wordings_depend_on_seed_and_id_alone() -> None:
+    rows = [preference(MORE["Lists"], PLAIN, f"p{n}") for n in range(40)]
+    forward = describe(rows, seed=1)
+    assert describe(rows[::-1], seed=1)[::-1] == forward
+    assert describe(rows, seed=2) != forward
+    assert {row.preference.criteria_a[0] for row in forward} == set(WORDINGS["Lists"][0])
+
+
+def test_every_wording_is_a_criterion_and_there_are_no_two_alike() -> None:
+    texts = [text for poles in WORDINGS.values() for pole in poles for text in pole]
+    assert len({key(text) for text in texts}) == len(texts)
+    for more, less in WORDINGS.values():
+        assert min(len(more), len(less)) >= 4
+        CriteriaReply.model_validate({"criteria_a": more, "criteria_b": less})
+
+
+pieces = st.sampled_from(
+    [*MORE.values(), "\n", "- ", "?", "! ", "may ", "I ", "12 ", "```\n", '"', "é ", "🎉", "word "]
+)
+responses = st.lists(pieces, max_size=8).map("".join) | st.text(max_size=200)
+
+
+@settings(max_examples=300, deadline=None)
+@given(responses, responses, st.integers(0, 5), st.text(max_size=5))
+def test_swapping_the_responses_swaps_the_sides(first: str, second: str, seed: int, identifier: str) -> None:
+    [straight] = describe([preference(first, second, identifier)], seed)
+    [turned] = describe([preference(second, first, identifier)], seed)
+    assert swapped(turned.preference) == straight.preference
+    assert turned.status == straight.status
+    if straight.status == "described":
+        row = straight.preference
+        CriteriaReply.model_validate({"criteria_a": list(row.criteria_a), "criteria_b": list(row.criteria_b)})
+        assert len(row.criteria_topics_a) == len(row.criteria_a) == len(row.criteria_b)
+
+
+@given(st.text(max_size=300))
+def test_a_text_does_not_differ_from_itself(text: str) -> None:
+    assert differences(text, text) == []
