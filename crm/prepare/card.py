@@ -22,6 +22,7 @@ from crm.prepare.place import PARTS
 from crm.prepare.plots import draw, survey
 from crm.prepare.split import NOT_USED, placed
 from crm.prepare.stages import Record, listed
+from crm.prepare.topics import read_quality
 from crm.prepare.workspace import Workspace
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -57,6 +58,7 @@ def write_card(space: Workspace, facts: Facts, suites: Sequence[str], records: M
         has_lengths="lengths.png" in plots,
         stages=markdown_text(_stages(records)),
         who=f"Criteria: {facts.criteria_by}.",
+        topics=_topics(read_quality(space)),
         leakage=markdown_text(leaked_queries(space)) if count_rows(space.findings("leakage")) else "None found.\n",
         leakage_note=_leakage_note(records),
         licence=note(facts.source, facts.license),
@@ -122,6 +124,13 @@ def _stages(records: Mapping[str, Record]) -> pd.DataFrame:
             for name, record in records.items()
         ]
     )
+
+
+def _topics(quality: pd.DataFrame) -> str:
+    if quality.empty:
+        return "Topics: as the source gives them."
+    said = "Topics: as the source gives them; where it gives none, found (`topics/`). Silhouette: 1 apart, 0 mixed."
+    return f"{said}\n\n{markdown_text(quality)}"
 
 
 def _leakage_note(records: Mapping[str, Record]) -> str:

@@ -16,7 +16,7 @@ from crm.config_prepare import STAGES, PrepareConfig, TopicsConfig
 from crm.data.loading import read_source
 from crm.data.parquet import count_rows
 from crm.data.reading import Reading
-from crm.data.sources.catalogue import location
+from crm.data.sources.catalogue import SOURCES, location
 from crm.prepare.card import Facts, write_card
 from crm.prepare.criteria import filter_subjective, find_criteria, plan
 from crm.prepare.ingest import ingest, rejections_file
@@ -129,7 +129,7 @@ class Preparation:
             return run(step)
 
     def _topics(self) -> Stage:
-        chosen, seed = self.config.topics, self.config.seed
+        chosen, seed = self.config.topic_model, self.config.seed
         ask = partial(ask_names, self.asker) if self.asker else None
         return Stage(
             "topics",
@@ -152,6 +152,8 @@ class Preparation:
 
     def held_out(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Topics of queries and of criteria that nothing trains on."""
+        if self._whole_is_test():
+            return (), ()
         if self._held_out is None:
             chosen = self.config.split
             self._held_out = choose_held_out(
@@ -164,6 +166,11 @@ class Preparation:
             )
         return self._held_out
 
+    def _whole_is_test(self) -> bool:
+        """Whether the set is published to be measured on: nothing of it trains, and nothing is held out of it."""
+        name = self.config.data.name
+        return name in SOURCES and SOURCES[name].evaluation_only
+
     def _split(self) -> Stage:
         data, dropped = self.config.data, self.config.split.drop_leaked
         settings = {
@@ -172,6 +179,7 @@ class Preparation:
             "validation": data.validation_fraction,
             "test": data.test_fraction,
             "seed": data.seed,
+            "whole_is_test": self._whole_is_test(),
         }
         return Stage(
             "split",

@@ -44,8 +44,9 @@ def split(
     validation: float,
     test: float,
     seed: int,
+    whole_is_test: bool = False,
 ) -> dict[str, int]:
-    """Write the part and group of every row.
+    """Write the part and group of every row; with ``whole_is_test`` all of them are the test share, suite ``D``.
 
     Rows that the filter dropped are ``filtered``. A row whose query is in one of the sets ``drop_leaked`` is
     ``leaked`` if it would train or validate; in a suite it may stay.
@@ -61,7 +62,10 @@ def split(
         kept.append(keep)
     groups = prompt_groups(list(prompts.values()))
     group_of = [groups[key] for key in keys]
-    parts = assign(group_of, topics, seed=seed, validation=validation, test=test, held_out_topics=held_out_topics)
+    shares = {"validation": validation, "test": test}
+    parts = assign(group_of, topics, seed=seed, held_out_topics=held_out_topics, **shares)
+    if whole_is_test:
+        parts = ["test"] * len(parts)
     leaked = _leaked(space, drop_leaked)
     for index, name in enumerate(ids):
         if not kept[index]:
@@ -71,7 +75,7 @@ def split(
     rows = ({"id": name, "part": part, "group": group} for name, part, group in zip(ids, parts, group_of, strict=True))
     write_rows(space.findings("split"), SPLITS, rows)
     found = Counter(parts)
-    if not found["train"]:
+    if not found["train"] and not whole_is_test:
         raise ValueError(
             f"split: no row is left to train on, of {len(ids)} rows with {len(set(group_of))} different prompts; "
             "bring more prompts, hold out less, or try another data.seed"

@@ -13,11 +13,13 @@ import pandas as pd
 
 from crm.data.parquet import write_rows
 from crm.evaluation.files import replace_file
+from crm.evaluation.tables import csv_text
 from crm.prepare.workspace import TOPICS, Workspace, read_preferences
 from crm.schema import Preference
 from crm.topics.frame import Topics
 from crm.topics.naming import Ask, name_with
 
+QUALITY = "quality.csv"
 Group = Callable[[list[str]], Topics]
 """Texts, at least one, to topics: `crm.topics.find.find_topics` with its settings."""
 
@@ -34,7 +36,9 @@ def topics(space: Workspace, group_queries: Group, group_criteria: Group, ask: A
     topic_of = _names(found_queries)
     broad_of = _names(found_criteria)
     write_rows(space.findings("topics"), TOPICS, _placed(space, topic_of, broad_of))
-    for name, found in (("queries", found_queries), ("criteria", found_criteria)):
+    quality = {"queries": found_queries, "criteria": found_criteria}
+    _write_quality(space.root / "topics", quality)
+    for name, found in quality.items():
         _write_tables(space.root / "topics", name, found)
         counts[f"{name}_grouped"] = len(found.texts) if found else 0
         counts[f"{name}_topics"] = len(found.names) if found else 0
@@ -46,7 +50,13 @@ def topics(space: Workspace, group_queries: Group, group_criteria: Group, ask: A
 
 def topic_files(space: Workspace) -> list[Path]:
     """The tables that `topics` writes beside its findings."""
-    return [space.root / "topics" / f"{name}{end}.csv" for name in ("queries", "criteria") for end in ("", "_keywords")]
+    names = [f"{name}{end}.csv" for name in ("queries", "criteria") for end in ("", "_keywords")]
+    return [space.root / "topics" / name for name in (*names, QUALITY)]
+
+
+def read_quality(space: Workspace) -> pd.DataFrame:
+    """What was grouped, into how many topics, and how well they are apart (silhouette, in [-1, 1])."""
+    return pd.read_csv(space.root / "topics" / QUALITY)
 
 
 def criteria_without_topic(row: Preference) -> Iterator[str]:
@@ -88,11 +98,21 @@ def _placed(space: Workspace, topic_of: dict[str, str], broad_of: dict[str, str]
         }
 
 
+def _write_quality(folder: Path, quality: dict[str, Topics | None]) -> None:
+    rows = [
+        {"of": name, "texts": len(found.texts), "topics": len(found.names), "silhouette": found.silhouette}
+        for name, found in quality.items()
+        if found
+    ]
+    frame = pd.DataFrame(rows, columns=["of", "texts", "topics", "silhouette"])
+    replace_file(folder / QUALITY, csv_text(frame))
+
+
 def _write_tables(folder: Path, name: str, found: Topics | None) -> None:
     frame = found.frame().drop_duplicates() if found else pd.DataFrame(columns=["Topic", "Document"])
-    replace_file(folder / f"{name}.csv", frame.to_csv(index=False, lineterminator="\n"))
+    replace_file(folder / f"{name}.csv", csv_text(frame))
     words = zip(found.names, found.sizes, found.keywords, strict=True) if found else ()
     keywords = pd.DataFrame(
         [(topic, size, ", ".join(terms)) for topic, size, terms in words], columns=["Topic", "Documents", "Keywords"]
     )
-    replace_file(folder / f"{name}_keywords.csv", keywords.to_csv(index=False, lineterminator="\n"))
+    replace_file(folder / f"{name}_keywords.csv", csv_text(keywords))

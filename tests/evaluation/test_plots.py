@@ -29,13 +29,13 @@ def frame(seed: int = 0) -> pd.DataFrame:
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     kept: list[Figure] = []
-    save = plots._save
+    save = plots.save_figure
 
     def keep(figure: Figure, path: Path | str) -> Path:
         kept.append(figure)
         return save(figure, path)
 
-    monkeypatch.setattr(plots, "_save", keep)
+    monkeypatch.setattr(plots, "save_figure", keep)
     return kept
 
 

@@ -16,6 +16,7 @@ from crm.data.sources import dataset
 from crm.data.splits import prompt_groups
 from crm.data.suites import build_suite
 from crm.schema import Comparison, Preference, prompt_key
+from crm.topics.taxonomy import PAPER_TOPICS
 
 PARTS = ("train", "validation", "D", "T", "C")
 
@@ -235,6 +236,27 @@ def test_without_a_model_traits_stand_in_for_criteria(prepare: Any, bare_votes: 
     assert written["rows"] == 60 == sum(written.values()) - 60
     assert written["described"] > 20
     assert "a first guess from traits" in (folder / "README.md").read_text()
+
+
+def test_a_set_to_be_measured_on_is_one_suite(prepare: Any, tmp_path: Path) -> None:
+    turns = [{"role": "user", "content": "Write a poem"}, {"role": "assistant", "content": "Roses"}]
+    row = {"prompt": "Write a poem", "model_a": turns, "model_b": turns, "criteria": ["short"], "preference": "model_a"}
+    path = tmp_path / "eval.jsonl"
+    path.write_text("".join(json.dumps({"idx": n, **row}) + "\n" for n in range(3)))
+    folder = prepare("data=eval_rows", f"data.path='{path}'")
+    assert {part: len(rows_of(folder, part)) for part in PARTS} == {"train": 0, "validation": 0, "D": 3, "T": 0, "C": 0}
+    assert list(dataset.load(folder).suites) == ["D"]
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_taxonomy_names_the_topics(prepare: Any, bare_votes: Path, own: bool) -> None:
+    names = {"Poetry", "Rest"} if own else set(PAPER_TOPICS)
+    words = ["topic_model=taxonomy", *(["topic_model.names={Poetry: poem, Rest: setting}"] if own else [])]
+    folder = prepare("data=records", f"data.path='{bare_votes}'", *words, "split.unseen_topics=0")
+    found = {row.topic for part in PARTS for row in rows_of(folder, part)}
+    assert found <= names | {"Other"}
+    assert len(found & names) > 1
+    assert "Silhouette" in (folder / "README.md").read_text()
 
 
 def test_mistakes_are_said_in_a_sentence(prepare: Any, votes_file: Path, tmp_path: Path) -> None:

@@ -68,6 +68,10 @@ def _responses(folder: Path, reading: Reading) -> _Texts:
         for path in sorted((folder / model).glob("*.jsonl*")):
             for number, said in reading.lines(path, _parse_response):
                 texts[model, _scenario(path), number] = said
+    if not texts:
+        raise ValueError(
+            f"{folder}: no file in this folder ends in .jsonl; expected a folder a model and a file a scenario"
+        )
     return texts
 
 
