@@ -1,8 +1,9 @@
 """In: rows with criteria and topics. Out: the part each goes to: train, validation, D, T, C.
 
 Groups of prompts go to train, validation or test by a hash; a held-out topic's prompts are suite ``T``. Criteria of
-held-out broad topics are taken out of every row and asked for in suite ``C`` only, on the prompts of the test share:
-so nothing in ``C`` was trained on, neither prompts nor criteria. ``D`` is the test share with the other criteria.
+held-out broad topics are taken out of every row and asked for in suite ``C`` only: on the prompts of the test share,
+and on prompts about which no other criterion speaks. So nothing in ``C`` was trained on, neither prompts nor criteria.
+``D`` is the test share with the other criteria.
 """
 
 from __future__ import annotations
@@ -60,14 +61,24 @@ def only_criteria(row: Preference, wanted: Callable[[str], bool]) -> Preference:
     return replace(row, **sides)
 
 
+def who_speaks(row: Preference, unseen_criteria: Collection[str]) -> str:
+    """``seen`` where a criterion speaks that is not held out, ``unseen`` where only held-out ones do, else ``none``."""
+    seen = only_criteria(row, lambda topic: topic not in unseen_criteria)
+    if seen.criteria_a or seen.criteria_b:
+        return "seen"
+    return "unseen" if row.criteria_a or row.criteria_b else "none"
+
+
 def parts_of(row: Preference, part: str, unseen_criteria: Collection[str]) -> list[tuple[str, Preference]]:
     """Where a row goes, and as what: a test row may be in ``D`` and in ``C``, with other criteria in each.
 
-    ``part`` is one of `crm.data.splits.PARTS`. A row all of whose criteria are held out stays without any, counted by
-    whoever makes comparisons of it.
+    ``part`` is one of `crm.data.splits.PARTS`, or ``unseen_criteria``. Elsewhere a row all of whose criteria are held
+    out stays without any, counted by whoever makes comparisons of it.
     """
     if part == "left_out":
         return []
+    if part == "unseen_criteria":
+        return [("C", only_criteria(row, lambda topic: topic in unseen_criteria))]
     seen = only_criteria(row, lambda topic: topic not in unseen_criteria) if unseen_criteria else row
     if part != "test":
         return [({"unseen_topics": "T"}.get(part, part), seen)]

@@ -15,6 +15,13 @@ from matplotlib.figure import Figure
 from crm.evaluation.plots import COLOURS, GREY, save_figure, short_name, tidy_axes
 from crm.schema import Preference
 
+SHOWN = {
+    "train": "train",
+    "validation": "validation",
+    "test": "test (suites D, C)",
+    "unseen_topics": "held-out topics (T)",
+    "unseen_criteria": "held-out criteria only (C)",
+}
 MOST = 20
 """Bars of a chart; what is rarer is added up in a last one."""
 
@@ -62,11 +69,9 @@ def _topics(path: Path, found: Survey) -> Path:
         counts[f"{len(rare)} more"] = sum((found.topics[name] for name in rare), Counter())
     figure, axes = _bars(len(counts))
     left = np.zeros(len(counts))
-    names = ("train", "validation", "test", "unseen_topics")
-    for part, colour in zip(names, COLOURS, strict=False):
+    for part, colour in zip(SHOWN, COLOURS, strict=False):
         sizes = np.array([topic[part] for topic in counts.values()])
-        label = {"test": "test (suites D, C)", "unseen_topics": "held-out topics (suite T)"}.get(part, part)
-        axes.barh(range(len(counts)), sizes, left=left, color=colour, label=label)
+        axes.barh(range(len(counts)), sizes, left=left, color=colour, label=SHOWN[part])
         left += sizes
     _name_bars(axes, list(counts), "preferences", "Topics of the queries, by part")
     return save_figure(figure, path)

@@ -175,6 +175,7 @@ class Preparation:
         data, dropped = self.config.data, self.config.split.drop_leaked
         settings = {
             "held_out_topics": self.held_out()[0],
+            "held_out_criteria": self.held_out()[1],
             "drop_leaked": sorted(dropped),
             "validation": data.validation_fraction,
             "test": data.test_fraction,

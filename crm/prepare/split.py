@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crm.data.parquet import open_parquet, read_parquet, read_rows, schema, write_rows
 from crm.data.splits import assign, prompt_groups
-from crm.prepare.place import PARTS, check_topics, draw_topics, parts_of, topic_counts
+from crm.prepare.place import PARTS, check_topics, draw_topics, parts_of, topic_counts, who_speaks
 from crm.prepare.workspace import SPLITS, Workspace, read_preferences
 from crm.schema import Message, Preference, prompt_key
 
@@ -40,6 +40,7 @@ def split(
     space: Workspace,
     *,
     held_out_topics: Collection[str],
+    held_out_criteria: Collection[str],
     drop_leaked: Collection[str],
     validation: float,
     test: float,
@@ -48,10 +49,11 @@ def split(
 ) -> dict[str, int]:
     """Write the part and group of every row; with ``whole_is_test`` all of them are the test share, suite ``D``.
 
-    Rows that the filter dropped are ``filtered``. A row whose query is in one of the sets ``drop_leaked`` is
-    ``leaked`` if it would train or validate; in a suite it may stay.
+    Rows that the filter dropped are ``filtered``. Where nothing but held-out criteria speaks about a group of prompts,
+    nothing could be trained on it: it is ``unseen_criteria``, suite ``C``. A row whose query is in one of the sets
+    ``drop_leaked`` is ``leaked`` if it would train or validate; in a suite it may stay.
     """
-    ids, keys, topics, kept = [], [], [], []
+    ids, keys, topics, speaks = [], [], [], []
     prompts: dict[str, tuple[Message, ...]] = {}
     for row, keep in read_preferences(space, with_topics=True):
         key = prompt_key(row.prompt)
@@ -59,17 +61,21 @@ def split(
         ids.append(row.id)
         keys.append(key)
         topics.append(row.topic if keep else None)
-        kept.append(keep)
+        speaks.append(who_speaks(row, held_out_criteria) if keep else "filtered")
     groups = prompt_groups(list(prompts.values()))
     group_of = [groups[key] for key in keys]
     shares = {"validation": validation, "test": test}
     parts = assign(group_of, topics, seed=seed, held_out_topics=held_out_topics, **shares)
     if whole_is_test:
         parts = ["test"] * len(parts)
+    for_c = {group for group, kind in zip(group_of, speaks, strict=True) if kind == "unseen"}
+    for_c -= {group for group, kind in zip(group_of, speaks, strict=True) if kind == "seen"}
     leaked = _leaked(space, drop_leaked)
     for index, name in enumerate(ids):
-        if not kept[index]:
+        if speaks[index] == "filtered":
             parts[index] = "filtered"
+        elif group_of[index] in for_c and parts[index] in ("train", "validation", "test"):
+            parts[index] = "unseen_criteria"
         elif name in leaked and parts[index] in ("train", "validation"):
             parts[index] = "leaked"
     rows = ({"id": name, "part": part, "group": group} for name, part, group in zip(ids, parts, group_of, strict=True))

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from crm.prepare.place import check_topics, draw_topics, only_criteria, parts_of
+from crm.prepare.place import check_topics, draw_topics, only_criteria, parts_of, who_speaks
 from crm.schema import Message, Preference
 
 
@@ -64,6 +64,7 @@ def test_where_topics_do_not_pair_up_all_of_them_must_be_wanted() -> None:
         ("validation", [("validation", ("one",), ("other",))]),
         ("unseen_topics", [("T", ("one",), ("other",))]),
         ("test", [("D", ("one",), ("other",)), ("C", ("two",), ())]),
+        ("unseen_criteria", [("C", ("two",), ())]),
         ("left_out", []),
     ],
 )
@@ -75,3 +76,12 @@ def test_held_out_criteria_are_asked_for_in_c_only(part: str, expected: object) 
 def test_a_test_row_without_held_out_criteria_is_not_in_c() -> None:
     assert [name for name, _ in parts_of(row("one", "X"), "test", {"Y"})] == ["D"]
     assert [name for name, _ in parts_of(row("one", "X"), "test", ())] == ["D"]
+
+
+@pytest.mark.parametrize(
+    ("criteria", "topics", "unseen", "expected"),
+    [("one two", "X Y", "Y", "seen"), ("one", "Y", "YZ", "unseen"), ("one", "X", "", "seen")],
+)
+def test_who_speaks(criteria: str, topics: str, unseen: str, expected: str) -> None:
+    assert who_speaks(row(criteria, topics), set(unseen)) == expected
+    assert who_speaks(row(criteria_b=(), criteria_topics_b=()), set(unseen)) == "none"

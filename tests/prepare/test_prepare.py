@@ -38,14 +38,16 @@ def test_a_dataset_holds_every_vote_once_and_no_prompt_twice(prepare: Any, votes
     folder = prepare("data=records", f"data.path='{votes_file}'")
     parts = {part: rows_of(folder, part) for part in PARTS}
     assert all(parts.values())
-    disjoint = [parts[name] for name in ("train", "validation", "D", "T")]
+    for_c = {name for name, part in home(folder).items() if part == "unseen_criteria"}
+    only_c = [row for row in parts["C"] if row.id in for_c]
+    disjoint = [*(parts[name] for name in ("train", "validation", "D", "T")), only_c]
     ids = [row.id for rows in disjoint for row in rows]
     assert len(ids) == len(set(ids)) == counts(folder, "dataset")["rows"]
     assert len(ids) + counts(folder, "split").get("left_out", 0) == 600
     groups = prompt_groups([row.prompt for rows in disjoint for row in rows])
     of_part = [{groups[prompt_key(row.prompt)] for row in rows} for rows in disjoint]
     assert sum(map(len, of_part)) == len(set.union(*of_part)), "a group of near-duplicates is in one part"
-    assert {row.id for row in parts["C"]} <= {row.id for row in parts["D"]}
+    assert {row.id for row in parts["C"]} <= {row.id for row in parts["D"]} | for_c
 
 
 def test_what_is_held_out_is_trained_on_nowhere(prepare: Any, votes_file: Path) -> None:
@@ -63,6 +65,23 @@ def test_what_is_held_out_is_trained_on_nowhere(prepare: Any, votes_file: Path) 
     trained = {text for row in rows_of(folder, "train") for text in row.criteria_a + row.criteria_b}
     assert wanted
     assert not wanted & trained
+
+
+def test_prompts_about_which_only_held_out_criteria_speak_are_suite_c(prepare: Any, tmp_path: Path) -> None:
+    """Two users with prompts of their own, as in sets of personas; one of them is held out."""
+    say = {"response_a": [{"role": "assistant", "content": "x"}], "response_b": [{"role": "assistant", "content": "y"}]}
+    rows = [
+        {"id": f"{user}-{n}", "prompt": [{"role": "user", "content": f"{user} asks about {word * 9}"}], "winner": "a"}
+        | {**say, "criteria_a": [f"as {user} likes it"], "criteria_topics_a": [user]}
+        for user in ("anna", "boris")
+        for n, word in enumerate("abcdefghijklmnopqrstuvwxyz")
+    ]
+    path = tmp_path / "users.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    folder = prepare("data=records", f"data.path='{path}'", "split.unseen_topics=0", "split.held_out_criteria=[boris]")
+    assert {row.id for row in rows_of(folder, "C")} == {f"boris-{n}" for n in range(26)}
+    seen = [row.id for part in ("train", "validation", "D") for row in rows_of(folder, part)]
+    assert sorted(seen) == sorted(f"anna-{n}" for n in range(26))
 
 
 def test_a_second_run_makes_nothing_and_a_new_seed_splits_again(prepare: Any, votes_file: Path) -> None:
