@@ -39,13 +39,14 @@ log = logging.getLogger(__name__)
 
 def run_prepare(config: PrepareConfig) -> Path:
     """Run the wanted stages in their order, those that are fresh not again; the folder of the dataset."""
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
     space = Workspace(Path(config.out))
     preparation = Preparation(config, space)
     for name in STAGES[:1] if config.dry_run else STAGES:
         if name in config.stages:
             record, _ = run_stage(preparation.stage(name), space.stages)
             if record.failed:
-                log.warning("%s: %d rows failed; run the same command again to ask for these only", name, record.failed)
+                log.warning("%s: %d requests failed; run the same command again to ask only those", name, record.failed)
     if config.dry_run:
         preparation.show_plan()
         return space.root

@@ -48,7 +48,7 @@ class Record:
 
     @property
     def failed(self) -> int:
-        """Rows without a finding because a request failed."""
+        """Requests that failed, each of a row or a topic that is now without a finding."""
         return sum(count for name, count in self.counts.items() if name.startswith("failed"))
 
 
