@@ -149,7 +149,7 @@ class DataConfig:
     root: str = "${oc.env:CRM_DATA_ROOT,../shared/data}"
     """Folder of the public sets."""
     path: str | None = None
-    """File or folder of one's own, or of a prepared dataset (data=dataset)."""
+    """File or folder of one's own, a dataset of a hub (hf://owner/name), or a prepared one (data=dataset)."""
     columns: Any = None
     """For data=table: our fields and the columns they are in, such as {prompt: question}."""
     winners: Any = None

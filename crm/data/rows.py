@@ -37,11 +37,15 @@ def rows(path: Path) -> Rows:
 
 
 def data_files(path: Path) -> list[Path]:
-    """The file itself, or every data file of a folder, sorted by name. Raises ``ValueError`` where there is none."""
+    """The file itself, or the data files of a folder, sorted: its own, or else those of the folders in it.
+
+    Raises ``ValueError`` where there is none.
+    """
     if not path.is_dir():
         return [path]
     names = [name for suffix in SUFFIXES for name in (f"*{suffix}", f"*{suffix}.gz")]
     found = sorted({file for name in names for file in path.glob(name)})
+    found = found or sorted({file for name in names for file in path.rglob(name)})
     if not found:
         raise ValueError(f"{path}: no file in this folder ends in one of {', '.join(SUFFIXES)}")
     return found

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from crm.data.hub import PREFIX, dataset_folder
 from crm.data.reading import Reading
 from crm.data.sources import (
     arena,
@@ -198,6 +199,8 @@ def location(name: str, *, root: str, path: str | None) -> Path:
         return Path(root) / folder
     if path is None:
         raise ValueError(f"data.path=null: {name} reads a file of your own; give data.path=<file or folder>")
+    if path.startswith(PREFIX):
+        return dataset_folder(path)
     if not Path(path).exists():
         raise ValueError(f"data.path={path!r}: no such file or folder; check the path")
     return Path(path)
