@@ -144,3 +144,10 @@ class PrepareConfig:
         for stage in self.stages:
             one_of("stages", stage, STAGES)
         one_of("data.name", self.data.name, tuple(name for name in DATA_SOURCES if name != "dataset"))
+        for name in ("train", "validation", "suite"):
+            require(
+                self.data.name == "simulation" or not getattr(self.data, name),
+                f"data.{name}",
+                getattr(self.data, name),
+                "0 here, as every vote is prepared; make fewer of them when you train",
+            )

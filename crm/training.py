@@ -118,6 +118,8 @@ def _prepare_folder(run_dir: Path, plain: dict[str, Any], resumed: bool) -> None
 
 
 def _refuse_nothing_to_do(config: TrainConfig, batches: int, counts: dict[str, int]) -> None:
+    if not counts["read"]:
+        raise ValueError(f"data={config.data.name}: a set to evaluate on; choose another to train on")
     if not batches:
         raise ValueError(f"data={config.data.name}: no comparison left to train on; rows went here: {counts}")
     if not counts["validation_made"]:

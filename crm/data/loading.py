@@ -31,7 +31,11 @@ def load_splits(
     columns: Mapping[str, str] | None = None,
     winners: Mapping[str, str] | None = None,
 ) -> Splits:
-    """Read a source. Sizes of 0 mean all; raises ``ValueError`` for missing or malformed files."""
+    """Read a source. Sizes of 0 mean all.
+
+    Raises ``ValueError`` for missing or malformed files, for ids that are in two files, and
+    where no record has criteria.
+    """
     if name == "simulation":
         return _simulated(train or 10_000, validation or 500, suite or 600, seed)
     limits: dict[str, Any] = {"max_train": train or None, "max_suite": suite or None}
@@ -46,11 +50,31 @@ def load_splits(
         splits = _smaller(dataset.load(Path(str(path))), train, suite, seed)
     else:
         reading = Reading(strict=strict)
-        rows = read_source(name, reading, root=root, path=path, columns=columns, winners=winners)
-        splits = _smaller(
-            _split(name, list(rows), reading, seed, validation_fraction, test_fraction), train, suite, seed
-        )
+        rows = list(read_source(name, reading, root=root, path=path, columns=columns, winners=winners))
+        _refuse_repeated_ids(name, rows)
+        splits = _smaller(_split(name, rows, reading, seed, validation_fraction, test_fraction), train, suite, seed)
+    _refuse_without_criteria(name, splits)
     return _with_fewer_for_validation(splits, validation, seed)
+
+
+def _refuse_without_criteria(name: str, splits: Splits) -> None:
+    """Say what is missing here, where it is known, and not later that no comparison is left."""
+    rows = [*splits.train, *splits.validation, *(row for suite in splits.suites.values() for row in suite)]
+    if rows and not any(row.criteria_a or row.criteria_b for row in rows):
+        refused = f" (some rows were refused, the first is {splits.rejected[0]})" if splits.rejected else ""
+        raise ValueError(
+            f"data={name}: no record has criteria{refused}, and no comparison can be made without; "
+            f"extract some with `python prepare.py data={name} ...`, then read what it wrote with data=dataset"
+        )
+
+
+def _refuse_repeated_ids(name: str, rows: list[Preference]) -> None:
+    """Reading sees to it in each file; draws and predictions go by id over all files of a folder."""
+    seen: set[str] = set()
+    for row in rows:
+        if row.id in seen:
+            raise ValueError(f"data={name}: the id {row.id!r} is in two files; make ids unique over all files")
+        seen.add(row.id)
 
 
 def read_source(

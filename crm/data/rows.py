@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -22,6 +22,8 @@ MAX_LINE_BYTES = 10_000_000
 MAX_ARRAY_BYTES = 200_000_000
 PARQUET_BATCH = 1_000
 DELIMITERS = ",;\t"
+ABOUT_DATA = ("dataset_info.json", "dataset_infos.json", "state.json")
+"""Facts that a dataset of a hub has beside its data; no rows."""
 
 _BOM = b"\xef\xbb\xbf"
 _READ_ERRORS = (OSError, EOFError, zlib.error)
@@ -44,11 +46,17 @@ def data_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     names = [name for suffix in SUFFIXES for name in (f"*{suffix}", f"*{suffix}.gz")]
-    found = sorted({file for name in names for file in path.glob(name)})
-    found = found or sorted({file for name in names for file in path.rglob(name)})
+    found = _with_rows(path, {file for name in names for file in path.glob(name)})
+    found = found or _with_rows(path, {file for name in names for file in path.rglob(name)})
     if not found:
         raise ValueError(f"{path}: no file in this folder ends in one of {', '.join(SUFFIXES)}")
     return found
+
+
+def _with_rows(folder: Path, files: Iterable[Path]) -> list[Path]:
+    """Sorted, without what is hidden (a Mac leaves ``._<name>`` beside a file) and what only tells about the data."""
+    hidden = {file for file in files if any(part.startswith(".") for part in file.relative_to(folder).parts)}
+    return sorted(file for file in files if file not in hidden and file.name not in ABOUT_DATA)
 
 
 def json_lines(path: Path) -> Rows:

@@ -45,7 +45,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     for name in names:
         comparisons = suite_comparisons(name, splits, config)
         if not comparisons:
-            log.warning("suite %s is empty: none of its preferences has criteria on that side; left out", name)
+            log.warning("suite %s is empty: its preferences are ties or have no criteria on that side; left out", name)
             continue
         mark = fingerprint(manifest["digest"], judge.digest, comparisons)
         path = predictions_dir / mark / f"{name}.jsonl"

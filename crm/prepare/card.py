@@ -52,8 +52,8 @@ def write_card(space: Workspace, facts: Facts, suites: Sequence[str], records: M
         name=facts.name,
         about=about(facts.source),
         parts=markdown_text(_parts(space)),
-        held_out_topics=", ".join(facts.held_out_topics) or "none",
-        held_out_criteria=", ".join(facts.held_out_criteria) or "none",
+        held_out_topics=_named(facts.held_out_topics),
+        held_out_criteria=_named(facts.held_out_criteria),
         has_criteria="criteria.png" in plots,
         has_lengths="lengths.png" in plots,
         stages=markdown_text(_stages(records)),
@@ -67,6 +67,11 @@ def write_card(space: Workspace, facts: Facts, suites: Sequence[str], records: M
     )
     replace_file(space.root / "README.md", page)
     return {"plots": len(plots), "suites_filled": len(filled)}
+
+
+def _named(topics: Sequence[str]) -> str:
+    """Names in code spans: they come from data, and a comma or a link in one is part of it."""
+    return ", ".join(f"`{' '.join(name.split()).replace('`', chr(39))}`" for name in topics) or "none"
 
 
 def split_name(suite: str) -> str:

@@ -1,8 +1,8 @@
 """In: rows as read, and who judges. Out: which rows ask for taste at all, and criteria for both sides of each.
 
 With a language model (an `Asker`) rows go by in portions; what it answered is in its cache, so that a stage that was
-stopped or had failures asks only for what is missing. Without one nothing is filtered, and traits that can be counted
-stand in for criteria (`crm.criteria.traits`).
+stopped or had failures asks only for what is missing. Where the endpoint is down, the stage stops. Without a model
+nothing is filtered, and traits that can be counted stand in for criteria (`crm.criteria.traits`).
 """
 
 from __future__ import annotations
@@ -14,23 +14,28 @@ from itertools import islice
 from typing import Any
 
 from crm.criteria import extraction, subjective, traits
-from crm.data.parquet import count_rows, read_parquet, read_rows, write_rows
+from crm.data.parquet import count_rows, read_parquet, write_rows
 from crm.llm.asker import Asker, Plan
-from crm.prepare.workspace import CRITERIA, FILTER, Workspace
+from crm.llm.failures import UNANSWERED
+from crm.prepare.workspace import CRITERIA, FILTER, Workspace, with_findings
 from crm.schema import Preference
 
 PORTION, ASKED_AT_ONCE = 2_000, 256
 """Rows in memory at a time, without a model and with one: progress is shown after each portion."""
+DOWN = "failed:endpoint_down"
+SILENT = {DOWN, *(f"failed:{kind}" for kind in UNANSWERED)}
+"""Statuses of rows to which no model has said anything."""
 Progress = Callable[[int], None]
 """Called with the number of rows that are done, each time some are."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is found about one row: ``status``, and what a finding consists of."""
+    """What is found about one row: ``status``, what a finding consists of, and ``detail`` of a failure."""
 
     status: str
     values: dict[str, Any]
+    detail: str = ""
 
 
 def filter_subjective(space: Workspace, asker: Asker | None, progress: Progress) -> dict[str, int]:
@@ -40,7 +45,7 @@ def filter_subjective(space: Workspace, asker: Asker | None, progress: Progress)
         if asker is None:
             return [Verdict("not_asked", {"why": None}) for _ in rows]
         found = subjective.keep_subjective(rows, asker).verdicts
-        return [Verdict(verdict.status, {"why": verdict.why}) for verdict in found]
+        return [Verdict(verdict.status, {"why": verdict.why}, verdict.why) for verdict in found]
 
     return _write(space, "filter", FILTER, verdicts, asker, progress)
 
@@ -50,7 +55,7 @@ def find_criteria(space: Workspace, asker: Asker | None, seed: int, progress: Pr
 
     Rows that the filter dropped are not asked for (``dropped``). A row that ``failed:<kind>`` has no criteria.
     """
-    dropped = (row["status"] == "dropped" for row in read_rows(space.findings("filter"), ["status"]))
+    dropped = (found["status"] == "dropped" for _, (found,) in with_findings(space, "filter"))
 
     def verdicts(rows: Sequence[Preference]) -> list[Verdict]:
         out = list(islice(dropped, len(rows)))
@@ -74,11 +79,12 @@ def plan(space: Workspace, asker: Asker, *, filtering: bool) -> dict[str, Plan]:
 
 
 def _found(found: Any) -> Verdict:
-    return _criteria(found.preference, found.status)
+    return _criteria(found.preference, found.status, getattr(found, "detail", ""))
 
 
-def _criteria(row: Preference, status: str) -> Verdict:
-    return Verdict(status, {name: getattr(row, name) for name in CRITERIA.names if name not in ("id", "status")})
+def _criteria(row: Preference, status: str, detail: str = "") -> Verdict:
+    values = {name: getattr(row, name) for name in CRITERIA.names if name not in ("id", "status")}
+    return Verdict(status, values, detail)
 
 
 def _write(
@@ -90,17 +96,32 @@ def _write(
     progress: Progress,
 ) -> dict[str, int]:
     counts: Counter[str] = Counter()
+    silence: list[str] = []
 
     def findings() -> Iterator[dict[str, Any]]:
         size = ASKED_AT_ONCE if asker else PORTION
         for rows in _portions(read_parquet(space.findings("ingest"), Preference), size):
             for row, verdict in zip(rows, verdicts(rows), strict=True):
                 counts[verdict.status] += 1
+                if verdict.status in SILENT:
+                    silence.append(verdict.detail)
                 yield {"id": row.id, "status": verdict.status, **verdict.values}
+            if counts[DOWN]:
+                raise _down(silence[0])
             progress(len(rows))
+        if counts.keys() <= SILENT:
+            raise _down(silence[0])
 
     write_rows(space.findings(stage), columns, findings())
     return {"rows": count_rows(space.findings(stage)), **dict(sorted(counts.items()))}
+
+
+def _down(first: str) -> ValueError:
+    """Without this the rest would be counted as failed, row by row, and the stages behind would work on nothing."""
+    return ValueError(
+        f"judge: the endpoint does not answer ({first}); see that it runs and that judge.base_url is its address, then "
+        "run the same command again: what it has answered is kept"
+    )
 
 
 def _portions(rows: Iterator[Preference], size: int) -> Iterator[list[Preference]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from crm.data.parquet import write_parquet
-from crm.data.reading import MAX_SHOWN, Reading
+from crm.data.reading import MAX_SHOWN, Reading, Rejection
 from crm.evaluation.files import replace_file
 from crm.prepare.workspace import Workspace
 from crm.schema import Preference
@@ -22,11 +23,13 @@ def ingest(space: Workspace, rows: Iterable[Preference], reading: Reading) -> di
 
     Counts: ``read`` rows, of which ``rejected``; ``preferences`` made of the others; what the source itself counts;
     ``ties`` and ``with_criteria`` among the preferences. The first `MAX_SHOWN` refusals go to ``rejected.csv``.
+    Raises ``ValueError`` where nothing is left, and where rows of two files have one id (``strict=false``: the later
+    row is rejected).
     """
     seen: Counter[str] = Counter(ties=0, with_criteria=0)
 
     def counted() -> Iterator[Preference]:
-        for row in rows:
+        for row in _without_repeats(rows, reading):
             seen["ties"] += row.winner == "tie"
             seen["with_criteria"] += bool(row.criteria_a or row.criteria_b)
             yield row
@@ -36,6 +39,24 @@ def ingest(space: Workspace, rows: Iterable[Preference], reading: Reading) -> di
         raise ValueError(f"data: no preference could be made of {reading.read} rows ({_first(reading)})")
     replace_file(rejections_file(space), _listing(reading))
     return {**(reading.all_counts() if reading.read else {}), "preferences": made, **seen}
+
+
+def _without_repeats(rows: Iterable[Preference], reading: Reading) -> Iterator[Preference]:
+    """Rows whose id is new: a source sees to that within a file, findings and predictions need it over all of them."""
+    seen: set[bytes] = set()
+    for row in rows:
+        digest = hashlib.blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        if digest not in seen:
+            seen.add(digest)
+            yield row
+            continue
+        why = f"{row.id!r} is also in another file; leave the copy out, or give the rows different ids"
+        if reading.strict:
+            raise ValueError(f"data: id: {why}")
+        reading.kept -= 1
+        reading.rejected += 1
+        if len(reading.rejections) < MAX_SHOWN:
+            reading.rejections.append(Rejection("one of several", 0, "id", why))
 
 
 def rejections_file(space: Workspace) -> Path:

@@ -29,23 +29,35 @@ class TopicName(BaseModel):
 
 
 def make_asker(judge: JudgeConfig, cache: Path) -> Asker | None:
-    """The endpoint of the configuration with the key of the environment; ``None`` for the offline judge."""
+    """The endpoint of the configuration with the key of the environment; ``None`` for the offline judge.
+
+    Raises ``ValueError`` for an address or key that is none, and for a named variable that is not set.
+    """
     if judge.name == "offline":
         return None
-    endpoint = Endpoint(
-        base_url=str(judge.base_url),
-        model=str(judge.model),
-        api_key=os.environ.get(judge.key_variable) or None,
-        temperature=judge.temperature,
-        max_tokens=judge.max_tokens,
-        concurrency=judge.concurrency,
-        call_deadline_s=judge.call_deadline_s,
-        total_deadline_s=judge.total_deadline_s,
-        attempts=judge.attempts,
-        budget_calls=judge.budget_calls,
-        budget_tokens=judge.budget_tokens,
-        json_schema=judge.json_schema,
-    )
+    if judge.key_variable != JudgeConfig.key_variable and not os.environ.get(judge.key_variable):
+        # Without its value: somebody may have put the key itself there.
+        raise ValueError(
+            "judge.key_variable: no environment variable of that name is set; export it with the key, or leave the "
+            "setting out for a server that wants none"
+        )
+    try:
+        endpoint = Endpoint(
+            base_url=str(judge.base_url),
+            model=str(judge.model),
+            api_key=os.environ.get(judge.key_variable) or None,
+            temperature=judge.temperature,
+            max_tokens=judge.max_tokens,
+            concurrency=judge.concurrency,
+            call_deadline_s=judge.call_deadline_s,
+            total_deadline_s=judge.total_deadline_s,
+            attempts=judge.attempts,
+            budget_calls=judge.budget_calls,
+            budget_tokens=judge.budget_tokens,
+            json_schema=judge.json_schema,
+        )
+    except ValueError as error:
+        raise ValueError(f"judge: {error}") from None
     return Asker(endpoint, ReplyCache(cache))
 
 
@@ -58,7 +70,9 @@ def ask_names(asker: Asker, prompts: list[str]) -> Sequence[str | None]:
 
 def what_is_asked(judge: JudgeConfig) -> dict[str, Any]:
     """Settings that change what an answer says; how fast and how often to ask is not among them."""
-    return {name: getattr(judge, name) for name in ("name", "model", "temperature", "max_tokens", "json_schema")}
+    return {
+        name: getattr(judge, name) for name in ("name", "base_url", "model", "temperature", "max_tokens", "json_schema")
+    }
 
 
 def who(judge: JudgeConfig) -> str:

@@ -37,7 +37,7 @@ def check_topics(field: str, wanted: Sequence[str], known: Collection[str]) -> t
     """The wanted topics; ``ValueError`` naming one that no row has."""
     for name in wanted:
         if name not in known:
-            raise ValueError(f"{field}: no row has {name!r}; there are {', '.join(sorted(known)) or 'none'}")
+            raise ValueError(f"{field}: no row has {name!r}; there are {'; '.join(sorted(known)) or 'none'}")
     return tuple(wanted)
 
 

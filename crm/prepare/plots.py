@@ -52,13 +52,21 @@ def survey(rows: Iterable[tuple[Preference, str]]) -> Survey:
     return found
 
 
+def plot_files(folder: Path) -> list[Path]:
+    """Every picture that `draw` can make."""
+    return [folder / f"{name}.png" for name in ("topics", "criteria", "lengths")]
+
+
 def draw(folder: Path, found: Survey) -> Iterator[Path]:
-    """``topics.png``, and where there is something to show, ``criteria.png`` and ``lengths.png``."""
-    yield _topics(folder / "topics.png", found)
+    """The topics, and where there is something to show, criteria and lengths; pictures of an earlier run go first."""
+    topics, criteria, lengths = plot_files(folder)
+    for path in (topics, criteria, lengths):
+        path.unlink(missing_ok=True)
+    yield _topics(topics, found)
     if found.wanted or found.unwanted:
-        yield _criteria(folder / "criteria.png", found)
+        yield _criteria(criteria, found)
     if found.words:
-        yield _lengths(folder / "lengths.png", found.words)
+        yield _lengths(lengths, found.words)
 
 
 def _topics(path: Path, found: Survey) -> Path:

@@ -22,13 +22,14 @@ from crm.prepare.criteria import filter_subjective, find_criteria, plan
 from crm.prepare.ingest import ingest, rejections_file
 from crm.prepare.judge import ask_names, make_asker, what_is_asked, who
 from crm.prepare.leakage import leakage
-from crm.prepare.references import queries_of, reference_folders
+from crm.prepare.plots import plot_files
+from crm.prepare.references import check_sets, queries_of, reference_folders
 from crm.prepare.split import assemble, choose_held_out, part_files, split
 from crm.prepare.stages import Record, Stage, read_record, run_stage
 from crm.prepare.suites import make_suites, planned_suites
 from crm.prepare.topics import Group, topic_files, topics
-from crm.prepare.upload import upload
-from crm.prepare.workspace import Workspace
+from crm.prepare.upload import check_upload, upload
+from crm.prepare.workspace import Workspace, make_place
 from crm.provenance import commit
 from crm.schema import Preference
 from crm.simulation.arena import simulate
@@ -40,13 +41,17 @@ log = logging.getLogger(__name__)
 def run_prepare(config: PrepareConfig) -> Path:
     """Run the wanted stages in their order, those that are fresh not again; the folder of the dataset."""
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
-    space = Workspace(Path(config.out))
+    space = _checked_place(config)
     preparation = Preparation(config, space)
     for name in STAGES[:1] if config.dry_run else STAGES:
         if name in config.stages:
             record, _ = run_stage(preparation.stage(name), space.stages)
             if record.failed:
                 log.warning("%s: %d requests failed; run the same command again to ask only those", name, record.failed)
+            if name == "suites" and not any(record.counts.values()):
+                log.warning(
+                    "suites: all are empty: no vote that is held out has criteria and a winner; bring more votes"
+                )
     if config.dry_run:
         preparation.show_plan()
         return space.root
@@ -54,6 +59,20 @@ def run_prepare(config: PrepareConfig) -> Path:
         upload(space.root, config.push_to, config.data.name, config.license, private=config.private)
     log.info("dataset: %s", space.root)
     return space.root
+
+
+def _checked_place(config: PrepareConfig) -> Workspace:
+    """The folder to write into. Raises ``ValueError`` now for what would only be found after hours of stages."""
+    if config.push_to:
+        check_upload(config.push_to, config.data.name, config.license)
+    check_sets(config.split.drop_leaked, reference_folders(config.data.root, config.banks, config.data.name))
+    return make_place(Path(config.out), _votes(config))
+
+
+def _votes(config: PrepareConfig) -> Path | None:
+    """The file or folder that is read; ``None`` for the simulation."""
+    data = config.data
+    return None if data.name == "simulation" else location(data.name, root=data.root, path=data.path)
 
 
 class Preparation:
@@ -78,7 +97,7 @@ class Preparation:
         for name, cost in plan(self.space, self.asker, filtering=self.config.judge.filter).items():
             log.info(
                 "dry run: %s: %d calls (%d more are answered already), about %d prompt tokens and at most %d reply"
-                " tokens; retries and repairs come on top",
+                " tokens; retries, repairs and names of topics come on top",
                 name,
                 cost.calls,
                 cost.cached,
@@ -89,9 +108,13 @@ class Preparation:
     def _ingest(self) -> Stage:
         data = self.config.data
         settings = asdict(data) | {"root": "", "path": str(data.path)}
-        place = [] if data.name == "simulation" else [location(data.name, root=data.root, path=data.path)]
+        place = _votes(self.config)
         return Stage(
-            "ingest", settings, place, [self.space.findings("ingest"), rejections_file(self.space)], self._run_ingest
+            "ingest",
+            settings,
+            [place] if place else [],
+            [self.space.findings("ingest"), rejections_file(self.space)],
+            self._run_ingest,
         )
 
     def _run_ingest(self) -> dict[str, int]:
@@ -135,7 +158,7 @@ class Preparation:
         return Stage(
             "topics",
             asdict(chosen) | what_is_asked(self.config.judge) | {"seed": seed},
-            [self.space.findings(name) for name in ("ingest", "filter", "criteria")],
+            [*(self.space.findings(name) for name in ("ingest", "filter", "criteria")), *_model_folder(chosen)],
             [self.space.findings("topics"), *topic_files(self.space)],
             partial(topics, self.space, *_groupings(chosen, seed), ask),
         )
@@ -226,13 +249,22 @@ class Preparation:
         )
         found = {name: read_record(self.space.stages / f"{name}.json") for name in STAGES[:-1]}
         records: dict[str, Record] = {name: record for name, record in found.items() if record}
+        if unknown := [name for name in found if name not in records]:
+            raise ValueError(f"stages: the card tells of {', '.join(unknown)} too; run these stages as well")
+        findings = [self.space.findings(name) for name in STAGES[: STAGES.index("dataset")]]
+        made = [self.space.preferences, *part_files(self.space), *(self.space.suite(name) for name in suites)]
         return Stage(
             "card",
             asdict(facts) | {"stages": {name: record.counts for name, record in records.items()}},
-            [self.space.preferences, *part_files(self.space), *(self.space.suite(name) for name in suites)],
-            [self.space.root / "README.md"],
+            [*findings, *topic_files(self.space), *made],
+            [self.space.root / "README.md", *plot_files(self.space.root / "plots")],
             partial(write_card, self.space, facts, suites, records),
         )
+
+
+def _model_folder(chosen: TopicsConfig) -> list[Path]:
+    """The embedder's model where it is a folder: another model may come to lie there."""
+    return [Path(chosen.model)] if chosen.model and Path(chosen.model).is_dir() else []
 
 
 def _groupings(chosen: TopicsConfig, seed: int) -> tuple[Group, Group]:

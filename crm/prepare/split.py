@@ -12,7 +12,7 @@ import pyarrow as pa
 from crm.data.parquet import open_parquet, read_parquet, read_rows, schema, write_rows
 from crm.data.splits import assign, prompt_groups
 from crm.prepare.place import PARTS, check_topics, draw_topics, parts_of, topic_counts, who_speaks
-from crm.prepare.workspace import SPLITS, Workspace, read_preferences
+from crm.prepare.workspace import SPLITS, Workspace, merged, read_preferences, with_findings
 from crm.schema import Message, Preference, prompt_key
 
 NOT_USED = ("filtered", "leaked", "left_out")
@@ -119,10 +119,8 @@ def read_part(space: Workspace, part: str) -> list[Preference]:
 
 def placed(space: Workspace) -> Iterator[tuple[Preference, str]]:
     """Every row with all findings, and the part it is in (or why it is in none, `NOT_USED`)."""
-    places = read_rows(space.findings("split"), ["id", "part"])
-    for (row, _), place in zip(read_preferences(space, with_topics=True), places, strict=True):
-        assert row.id == place["id"], "findings are in the order of the rows"
-        yield row, place["part"]
+    for row, (criteria, topics, place) in with_findings(space, "criteria", "topics", "split"):
+        yield merged(row, criteria, topics), place["part"]
 
 
 def _leaked(space: Workspace, sets: Collection[str]) -> set[str]:

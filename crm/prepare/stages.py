@@ -20,8 +20,8 @@ from typing import Any
 from crm.evaluation.files import replace_file
 
 log = logging.getLogger(__name__)
-PACKAGES = ("criteria", "data", "llm", "prepare", "topics")
-"""Parts of `crm` whose code decides what a stage writes."""
+PACKAGES = ("criteria", "data", "evaluation", "leaderboard", "llm", "prepare", "simulation", "topics")
+"""Parts of `crm` whose code decides what a stage writes, beside `crm.schema`; templates are code too."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,13 @@ def _sha(stream: Any) -> str:  # Python 3.10 has no hashlib.file_digest
 
 @cache
 def code_digest() -> str:
-    """Digest of the code of `PACKAGES`: what another version wrote is not taken for this one's."""
+    """Digest of the code of `PACKAGES`: what another version wrote is not taken for this one's.
+
+    Versions of libraries are not in it: remove ``stages/<stage>.json`` to have a stage made again after an update.
+    """
     root = Path(__file__).resolve().parent.parent
-    files = sorted(file for package in PACKAGES for file in (root / package).rglob("*.py"))
+    code = [file for package in PACKAGES for file in (root / package).rglob("*") if file.suffix in (".py", ".j2")]
+    files = sorted([root / "schema.py", *code])
     text = "".join(f"{file.relative_to(root).as_posix()}\0{file.read_text(encoding='utf-8')}\0" for file in files)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crm.data.noise import CriteriaPool
+from crm.data.noise import NOISES, CriteriaPool
 from crm.data.parquet import read_parquet, write_parquet
 from crm.data.suites import draw_suite, suite_names
 from crm.prepare.split import read_part
@@ -20,7 +20,12 @@ def planned_suites(noises: Sequence[str]) -> list[str]:
 
 
 def make_suites(space: Workspace, noises: Sequence[str], seed: int) -> dict[str, int]:
-    """Write every suite as `crm.data.suites.draw_suite` draws it, an empty one too; counts of comparisons."""
+    """Write every suite as `crm.data.suites.draw_suite` draws it, an empty one too; counts of comparisons.
+
+    Suites of other noises, which an earlier run made of other rows, are removed.
+    """
+    for name in {*planned_suites(NOISES)} - {*planned_suites(noises)}:
+        space.suite(name).unlink(missing_ok=True)
     pool = CriteriaPool.from_preferences(read_parquet(space.part("train"), Preference))
     counts = {}
     for base in BASES:

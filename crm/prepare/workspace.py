@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +67,49 @@ class Workspace:
         return self.root / "suites" / f"{name}.parquet"
 
 
+def make_place(out: Path, data: Path | None) -> Workspace:
+    """The workspace of a dataset in ``out``, with its folder of stages.
+
+    Raises ``ValueError`` where nothing can be written there, and within the folder ``data`` that is read: what is
+    written would be taken for votes.
+    """
+    if data is not None and data.is_dir() and out.resolve().is_relative_to(data.resolve()):
+        raise ValueError(
+            f"out={str(out)!r}: is in {str(data)!r}, where the votes are read from; name a folder elsewhere"
+        )
+    space = Workspace(out)
+    try:
+        space.stages.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"out={str(out)!r}: no folder can be made there ({error.strerror}); name another") from None
+    return space
+
+
 def read_preferences(space: Workspace, *, with_topics: bool) -> Iterator[tuple[Preference, bool]]:
     """Rows as read, with the criteria found (and their topics, and the query's), and whether the filter kept them."""
-    rows = read_parquet(space.findings("ingest"), Preference)
-    kept = read_rows(space.findings("filter"))
-    criteria = read_rows(space.findings("criteria"))
-    topics: Iterator[dict[str, Any] | None] = iter(lambda: None, 0)
-    if with_topics:
-        topics = read_rows(space.findings("topics"))
-    for row, verdict, found, placed in zip(rows, kept, criteria, topics, strict=False):
-        assert row.id == verdict["id"] == found["id"], "findings are in the order of the rows"
-        changes = {name: found[name] for name in CRITERIA.names if name not in ("id", "status")}
-        if placed is not None:
-            assert row.id == placed["id"], "findings are in the order of the rows"
-            changes |= {name: placed[name] for name in TOPICS.names if name != "id"}
-        yield replace(row, **changes), verdict["status"] != "dropped"
+    stages = ("filter", "criteria", "topics") if with_topics else ("filter", "criteria")
+    for row, (verdict, *found) in with_findings(space, *stages):
+        yield merged(row, *found), verdict["status"] != "dropped"
+
+
+def with_findings(space: Workspace, *stages: str) -> Iterator[tuple[Preference, list[dict[str, Any]]]]:
+    """Rows as read, each with what these stages found about it.
+
+    Raises ``ValueError`` where a stage's findings are about other rows: they were made before the votes changed, or
+    another run writes into the same folder.
+    """
+    files = [read_rows(space.findings(stage)) for stage in stages]
+    for row, *found in zip_longest(read_parquet(space.findings("ingest"), Preference), *files):
+        for stage, finding in zip(stages, found, strict=True):
+            if row is None or finding is None or row.id != finding["id"]:
+                raise ValueError(
+                    f"stages: {space.findings(stage)} is about other rows than {space.findings('ingest').name}; "
+                    f"run {stage} again, and the stages after it"
+                )
+        yield row, found
+
+
+def merged(row: Preference, *found: dict[str, Any]) -> Preference:
+    """The row with what the stages ``criteria`` and ``topics`` found about it."""
+    changes = {name: value for part in found for name, value in part.items() if name not in ("id", "status")}
+    return replace(row, **changes)

@@ -1,7 +1,8 @@
 """Embeddings (n, d) in, a cluster for every row out: k-means, numbered by size, the largest first.
 
-The same rows in another order get the same clusters: distinct rows are sorted before they are fitted, each weighted by
-how often it occurs, so duplicates share a label.
+Distinct rows are fitted in the order in which they first occur, each weighted by how often it does, so duplicates share
+a label. The order is the caller's: one that is taken from the numbers themselves would turn on their last bits, which
+differ between machines and numbers of threads, and k-means would start elsewhere.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from sklearn.cluster import KMeans, MiniBatchKMeans
 
 from crm.topics.embed import Matrix
-from crm.topics.quality import row_keys, silhouette
+from crm.topics.quality import SAMPLE, row_keys, silhouette
 
 COUNTS = (4, 6, 8, 12, 16, 24)
 """Numbers of clusters that are tried where none is given."""
@@ -31,7 +32,8 @@ def cluster(embeddings: Matrix, *, count: int = 0, seed: int = 0) -> Labels:
     _, first, place, weights = np.unique(
         row_keys(embeddings), return_index=True, return_inverse=True, return_counts=True
     )
-    rows = embeddings[first]
+    order = np.argsort(first)
+    rows, weights, place = embeddings[first[order]], weights[order], np.argsort(order)[place]
     if count < 0 or count > len(rows):
         raise ValueError(
             f"count: {count} topics asked of {len(rows)} distinct texts; give 1 to {len(rows)}, or 0 to choose"
@@ -42,11 +44,12 @@ def cluster(embeddings: Matrix, *, count: int = 0, seed: int = 0) -> Labels:
 
 def _choose(rows: Matrix, weights: Labels, seed: int) -> Labels:
     best, chosen = -np.inf, np.zeros(len(rows), dtype=np.int64)
+    sample = np.random.default_rng(seed).permutation(len(rows))[:SAMPLE]
     for count in COUNTS:
         if count + 2 > len(rows):
             break
         labels = _fit(rows, weights, count, seed)
-        score = silhouette(rows, labels, seed=seed)
+        score = silhouette(rows[sample], labels[sample])
         if score is not None and score > best:
             best, chosen = score, labels
     return chosen

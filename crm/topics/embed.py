@@ -117,7 +117,7 @@ def _word_matrix(texts: list[str]) -> csr_matrix | None:
             max_df=most,
             max_features=MAX_WORDS,
             sublinear_tf=True,
-            dtype=np.float32,
+            dtype=np.float64,  # in single precision, clusters would differ between machines and numbers of threads
         )
         try:
             return vectorizer.fit_transform(texts)

@@ -71,7 +71,10 @@ def topics_with(
     if method == "bertopic":
         labels = bertopic_labels(texts, vectors, count=count, seed=seed)
         return _topics(texts, labels, vectors, seed, rest=OUTLIERS)
-    return _topics(texts, cluster(vectors, count=count, seed=seed), vectors, seed, rest=OTHER)
+    order = np.argsort(distinct(texts).place, kind="stable")  # by text: the same on every machine
+    labels = np.empty(len(order), dtype=np.int64)
+    labels[order] = cluster(vectors[order], count=count, seed=seed)
+    return _topics(texts, labels, vectors, seed, rest=OTHER)
 
 
 def _topics(

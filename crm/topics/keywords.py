@@ -17,6 +17,8 @@ from crm.topics.words import STOP_WORDS, WORD_PATTERN, distinct
 
 KEYWORDS = 10
 NAME_WORDS = 3
+LONGEST_WORD = 30
+"""Letters; what is longer is a line of code or noise, and no keyword that anybody could read."""
 
 
 def find_keywords(texts: Sequence[str], labels: Sequence[int], clusters: int) -> tuple[tuple[str, ...], ...]:
@@ -32,8 +34,9 @@ def find_keywords(texts: Sequence[str], labels: Sequence[int], clusters: int) ->
         return ((),) * clusters
     # How often each distinct text stands in each cluster, times its words: duplicates count without being read again.
     members = csr_matrix((np.ones(len(labels)), (np.asarray(labels), rows.place)), shape=(clusters, len(rows.texts)))
-    weights = _class_tfidf(csr_matrix(members @ counts))
     words = vectorizer.get_feature_names_out()
+    shown = np.array([len(word) <= LONGEST_WORD for word in words])
+    words, weights = words[shown], _class_tfidf(csr_matrix(members @ counts))[:, shown]
     return tuple(_top(weights[[label]], words) for label in range(clusters))
 
 

@@ -42,7 +42,7 @@ def test_a_large_topic_and_what_belongs_to_none_are_never_drawn() -> None:
 
 def test_named_topics_must_exist() -> None:
     assert check_topics("field", ["A"], ["A", "B"]) == ("A",)
-    with pytest.raises(ValueError, match=r"split\.x: no row has 'C'; there are A, B"):
+    with pytest.raises(ValueError, match=r"split\.x: no row has 'C'; there are A; B"):
         check_topics("split.x", ["C"], ["A", "B"])
 
 

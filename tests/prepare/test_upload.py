@@ -7,10 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from huggingface_hub.utils import filter_repo_objects
 
 from crm.prepare import upload as module
 from crm.prepare.licence import about, note
-from crm.prepare.upload import upload
+from crm.prepare.upload import check_upload, upload
 
 
 class Hub:
@@ -40,6 +41,20 @@ def test_the_folder_goes_up_without_the_stages(monkeypatch: pytest.MonkeyPatch, 
     assert "stages/*" in sent["ignore_patterns"]
 
 
+def test_a_draft_that_a_killed_run_left_stays_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hub = Hub()
+    monkeypatch.setattr(module, "HfApi", lambda: hub)
+    upload(tmp_path, "me/votes", "dsp", None, private=True)
+    paths = ["README.md", ".README.md.12.tmp", "splits/train.parquet", "splits/.train.parquet.12.tmp", "stages/a/b"]
+    sent = filter_repo_objects(paths, ignore_patterns=hub.calls[1][1]["ignore_patterns"])
+    assert list(sent) == ["README.md", "splits/train.parquet"]
+
+
+def test_a_name_that_the_hub_would_refuse_is_refused_here(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"push_to='my votes': .*; give a name such as me/votes"):
+        check_upload("my votes", "dsp", None)
+
+
 @pytest.mark.parametrize("source", ["records", "table", "scaleeval"])
 def test_texts_without_a_licence_stay_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str) -> None:
     hub = Hub()
@@ -51,9 +66,18 @@ def test_texts_without_a_licence_stay_here(monkeypatch: pytest.MonkeyPatch, tmp_
     assert hub.calls
 
 
-def test_an_unreachable_hub_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "HfApi", lambda: Hub(ConnectionError("cannot connect\nlong story")))
-    with pytest.raises(ValueError, match="push_to=me/votes: cannot connect; log in with") as caught:
+class ClientError(Exception):
+    """As the HTTP libraries under the hub's client raise: none of Python's own kinds."""
+
+
+@pytest.mark.parametrize("kind", [ConnectionError, ClientError])
+def test_an_unreachable_hub_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[Exception]
+) -> None:
+    monkeypatch.setattr(module, "HfApi", lambda: Hub(kind("cannot connect\nlong story")))
+    with pytest.raises(
+        ValueError, match=r"push_to=me/votes: cannot connect; the dataset is ready in .*log in"
+    ) as caught:
         upload(tmp_path, "me/votes", "dsp", None, private=True)
     assert "\n" not in str(caught.value)
 

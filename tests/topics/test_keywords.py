@@ -38,6 +38,11 @@ def test_ten_at_most_and_none_where_there_are_no_words() -> None:
     assert find_keywords(["", "??"], [0, 0], 1) == ((),)
 
 
+def test_a_word_that_nobody_could_read_is_no_keyword() -> None:
+    assert find_keywords(["x" * 31 + " pear", "y" * 30], [0, 1], 2) == (("pear",), ("y" * 30,))
+    assert find_keywords(["x" * 200_000], [0], 1) == ((),)
+
+
 def test_weights_are_those_of_bertopic() -> None:
     if importlib.util.find_spec("bertopic") is None:
         pytest.skip("bertopic is not installed")

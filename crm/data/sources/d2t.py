@@ -27,7 +27,7 @@ WORDINGS: dict[str, tuple[str, ...]] = {
     "informativeness": (
         "Every piece of data must be said",
         "I need all the details that are known, not only some",
-        "Leave nothing out of the sentence and add nothing to it",
+        "Leave nothing out of the sentence",
         "Prefer the sentence that tells me more of what was asked for",
         "If the name, the area or the price is missing, it is useless to me",
         "Completeness counts most when I look for a place",
@@ -84,6 +84,6 @@ def _parse(row: dict[str, Any], _line: int) -> _Sentence:
 
 
 def _preference(file: str, place: str, first: _Sentence, second: _Sentence) -> Preference:
-    prompt = turn("user", f"Tell a customer who is looking for a {place} this, in one sentence:\n\n{first.act}")
+    prompt = turn("user", f"Say this in one sentence to a customer who is looking for a {place}:\n\n{first.act}")
     name = f"d2t-{file}-{first.number}-{second.number}"
     return rated_pair(name, prompt, first.rated, second.rated, WORDINGS, source="d2t/human", topic=f"{place}s")

@@ -100,7 +100,7 @@ def identity(given: Any, field: str, *content: object) -> str:
         written = json.dumps(content, default=lambda message: [message.role, message.content])
         return hashlib.sha256(written.encode("utf-8")).hexdigest()[:16]
     if isinstance(given, bool) or not isinstance(given, (str, int)) or not str(given).strip():
-        raise RecordError(field, f"expected a number or a non-blank text, got {given!r:.80}")
+        raise RecordError(field, f"expected a whole number or a non-blank text, got {given!r:.80}")
     return str(given).strip()
 
 

@@ -1,7 +1,8 @@
 """Topical-Chat. In: ``topicalchat/topical_chat.json``, mean ratings of six replies to each of 60 dialogues. Out: pairs.
 
-The prompt is the dialogue so far and the text that the reply may draw on. Five aspects were rated, and the reply as a
-whole, which decides who wins. All pairs of replies to one dialogue are made (see `crm.data.sources.rated`).
+The prompt is the dialogue so far and the text that the reply may draw on, where there was one. Five aspects were rated,
+and the reply as a whole, which decides who wins. All pairs of replies to one dialogue are made (see
+`crm.data.sources.rated`).
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "Base what you say on the material provided",
     ),
 }
-INSTRUCTION = "Write the next message of this chat. You may use what the article says."
+INSTRUCTION = "Write the next message of this chat."
+READING = "You may use what the article says."
+NO_ARTICLE = "_nofact"
+"""Stands for the article in 8 of the 60 dialogues, where there was nothing to draw on."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ def read(folder: Path, reading: Reading) -> Iterator[Preference]:
 def _parse(row: dict[str, Any], _line: int) -> _Reply:
     scores = inner(row, "scores")
     article, chat = text(row, "context").strip(), text(row, "source").strip()
-    prompt = turn("user", f"{INSTRUCTION}\n\nArticle:\n{article}\n\nChat:\n{chat}")
+    known = "" if article == NO_ARTICLE else f" {READING}\n\nArticle:\n{article}"
+    prompt = turn("user", f"{INSTRUCTION}{known}\n\nChat:\n{chat}")
     rated = Rated(
         text(row, "system_output"),
         text(row, "system_id"),

@@ -232,7 +232,7 @@ REFUSED = {
         "conversation_b: shares no leading turns with conversation_a",
     ),
     "no conversation": (row_100k(conversation_a=None), "conversation_a: null"),
-    "a blank id": (row_100k(question_id=" "), "question_id: expected a number or a non-blank text, got ' '"),
+    "a blank id": (row_100k(question_id=" "), "question_id: expected a whole number or a non-blank text, got ' '"),
     "two winners": (row_55k(winner_tie=1), "winner_tie: 2 of winner_model_a, winner_model_b, winner_tie are 1"),
     "no winner": (row_55k(winner_model_b=0), "winner_tie: 0 of winner_model_a, winner_model_b, winner_tie are 1"),
     "half a vote": (row_55k(winner_tie=0.5), "winner_tie: 0.5 is not 0 or 1"),

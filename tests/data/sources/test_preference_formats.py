@@ -142,7 +142,10 @@ TRL_REFUSED = {
         "prompt: not valid JSON",
     ),
     "a number": ({"prompt": 3, "chosen": "y", "rejected": "z"}, "prompt: expected text or a list of messages, got int"),
-    "an id that is none": ({**TRL_FORMS["text"], "id": 0.5}, "id: expected a number or a non-blank text, got 0.5"),
+    "an id that is none": (
+        {**TRL_FORMS["text"], "id": 0.5},
+        "id: expected a whole number or a non-blank text, got 0.5",
+    ),
 }
 
 

@@ -126,6 +126,13 @@ def test_topicalchat_rates_replies_to_one_dialogue(read: Read) -> None:
     assert "Article:\nAn article .\n\nChat:\nhi\nhello" in flipping.prompt[0].content
 
 
+def test_topicalchat_shows_no_placeholder_for_an_article_that_was_not_there() -> None:
+    scores = dict.fromkeys(topicalchat.RANGES, 1) | {"overall": 1}
+    row = {"source": "hi\nhello\n", "context": "_nofact\n", "system_id": "S", "system_output": "s", "scores": scores}
+    (turn,) = topicalchat._parse(row, 1).prompt
+    assert turn.content == "Write the next message of this chat.\n\nChat:\nhi\nhello"
+
+
 def test_d2t_flips_between_three_aspects_and_drops_equal_texts(read: Read) -> None:
     counts = {"dropped_identical_responses": 1, "dropped_identical_responses_that_flip": 1}
     rows = by_id(read("d2t", counts))

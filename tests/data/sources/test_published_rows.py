@@ -228,7 +228,7 @@ def test_a_training_row_may_lack_criteria_on_one_side_and_name_one_topic(tmp_pat
     ],
 )
 def test_bad_records_of_our_own(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
-    path = write(tmp_path, own_row(id="0", topic=None), own_row(**changes))
+    path = write(tmp_path, own_row(id="0", topic=None, criteria_a=["x"]), own_row(**changes))
     splits = load("records", path, strict=False, validation=0, test=0)
     assert len(splits.train) == 1
     assert f":2: {why}" in str(splits.rejected[0])
@@ -237,13 +237,28 @@ def test_bad_records_of_our_own(tmp_path: Path, changes: dict[str, Any], why: st
 def test_our_own_records_are_split_by_prompt(tmp_path: Path) -> None:
     words = [f"topic{n} {'abcdefghij'[n % 10] * (n + 3)} question" for n in range(60)]
     ask = [{"role": "user", "content": text} for text in words]
-    rows = [own_row(id=f"{n}-{copy}", prompt=[ask[n]]) for n in range(60) for copy in range(2)]
+    rows = [own_row(id=f"{n}-{copy}", prompt=[ask[n]], criteria_a=["x"]) for n in range(60) for copy in range(2)]
     splits = load("records", write(tmp_path, *rows), seed=3, validation=0.2, test=0.2)
     parts = [splits.train, splits.validation, splits.suites["D"]]
     keys = [{prompt_key(row.prompt) for row in part} for part in parts]
     assert all(len(part) == 2 * len(own) > 0 for part, own in zip(parts, keys, strict=True))
     assert sum(map(len, parts)) == splits.counts["read"] == 120
     assert len(set.union(*keys)) == 60
+
+
+def test_records_without_any_criteria_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    rows = [own_row(id=str(n), prompt=[{"role": "user", "content": f"{'abcdefghijkl'[n] * 9}"}]) for n in range(12)]
+    with pytest.raises(ValueError, match=r"data=records: no record has criteria.*prepare\.py data=records"):
+        load("records", write(tmp_path, *rows), test=0.3)
+    rows[0]["criteria_b"] = ["one is enough"]
+    load("records", write(tmp_path, *rows), test=0.3)
+
+
+def test_an_id_in_two_files_of_a_folder_is_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(own_row(id="7", criteria_a=["x"])) + "\n")
+    with pytest.raises(ValueError, match="data=records: the id '7' is in two files"):
+        load("records", tmp_path)
 
 
 def test_a_prompt_in_two_parts_is_refused_with_the_count() -> None:
