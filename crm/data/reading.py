@@ -102,4 +102,5 @@ def _refuse_duplicate(key: object, number: int, first_line: dict[int, int]) -> N
     digest = hashlib.blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     first = first_line.setdefault(int.from_bytes(digest, "big"), number)
     if first != number:
-        raise RecordError("id", f"{key!r} is already on line {first}; ids must be unique in a file")
+        why = "ids must be unique in a file; a row without an id has one of its content, so an exact copy has the same"
+        raise RecordError("id", f"{key!r} is already on line {first}; {why} (data.strict=false leaves it out)")

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from crm.config_prepare import STAGES, PrepareConfig, TopicsConfig
@@ -25,7 +26,7 @@ from crm.prepare.leakage import leakage
 from crm.prepare.plots import plot_files
 from crm.prepare.references import check_sets, queries_of, reference_folders
 from crm.prepare.split import assemble, choose_held_out, part_files, split
-from crm.prepare.stages import Record, Stage, read_record, run_stage
+from crm.prepare.stages import Record, Stage, check_current, read_record, run_stage
 from crm.prepare.suites import make_suites, planned_suites
 from crm.prepare.topics import Group, topic_files, topics
 from crm.prepare.upload import check_upload, upload
@@ -42,23 +43,43 @@ def run_prepare(config: PrepareConfig) -> Path:
     """Run the wanted stages in their order, those that are fresh not again; the folder of the dataset."""
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
     space = _checked_place(config)
-    preparation = Preparation(config, space)
-    for name in STAGES[:1] if config.dry_run else STAGES:
-        if name in config.stages:
-            record, _ = run_stage(preparation.stage(name), space.stages)
-            if record.failed:
-                log.warning("%s: %d requests failed; run the same command again to ask only those", name, record.failed)
-            if name == "suites" and not any(record.counts.values()):
-                log.warning(
-                    "suites: all are empty: no vote that is held out has criteria and a winner; bring more votes"
-                )
+    with _alone_in(space):
+        _run_stages(Preparation(config, space), config)
     if config.dry_run:
-        preparation.show_plan()
         return space.root
     if config.push_to:
         upload(space.root, config.push_to, config.data.name, config.license, private=config.private)
     log.info("dataset: %s", space.root)
     return space.root
+
+
+def _run_stages(preparation: Preparation, config: PrepareConfig) -> None:
+    """The wanted stages; those before the last of them that are not wanted must be what they would make."""
+    folder = preparation.space.stages
+    wanted = [name for name in STAGES[:1] if config.dry_run] or [name for name in STAGES if name in config.stages]
+    for name in STAGES[: STAGES.index(wanted[-1]) + 1] if wanted else ():
+        if name not in wanted:
+            check_current(preparation.stage(name), folder)
+            continue
+        record, _ = run_stage(preparation.stage(name), folder)
+        if record.failed:
+            log.warning("%s: %d requests failed; run the same command again to ask only those", name, record.failed)
+        if name == "suites" and not any(record.counts.values()):
+            log.warning("suites: all are empty: no vote that is held out has criteria and a winner; bring more votes")
+    if config.dry_run:
+        preparation.show_plan()
+
+
+@contextmanager
+def _alone_in(space: Workspace) -> Iterator[None]:
+    """Nobody else writes into the folder meanwhile; the lock ends with its process, however that ends."""
+    try:
+        with FileLock(space.stages / ".lock", timeout=0):
+            yield
+    except Timeout:
+        raise ValueError(
+            f"out={str(space.root)!r}: another run is at work there; wait, or name another folder"
+        ) from None
 
 
 def _checked_place(config: PrepareConfig) -> Workspace:
@@ -249,8 +270,6 @@ class Preparation:
         )
         found = {name: read_record(self.space.stages / f"{name}.json") for name in STAGES[:-1]}
         records: dict[str, Record] = {name: record for name, record in found.items() if record}
-        if unknown := [name for name in found if name not in records]:
-            raise ValueError(f"stages: the card tells of {', '.join(unknown)} too; run these stages as well")
         findings = [self.space.findings(name) for name in STAGES[: STAGES.index("dataset")]]
         made = [self.space.preferences, *part_files(self.space), *(self.space.suite(name) for name in suites)]
         return Stage(

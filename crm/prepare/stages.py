@@ -54,13 +54,10 @@ class Record:
 
 def run_stage(stage: Stage, folder: Path) -> tuple[Record, bool]:
     """Run a stage unless its files are fresh; its record, and whether it ran. ``folder`` keeps the records."""
-    for path in stage.inputs:
-        if not path.exists():
-            raise ValueError(f"stages: {stage.name} reads {path}, which is not there; run the stage before it too")
     mark = _fingerprint(stage)
     path = folder / f"{stage.name}.json"
     old = read_record(path)
-    if old and old.fingerprint == mark and not old.failed and old.outputs == _digests(stage.outputs, folder.parent):
+    if old and not old.failed and _is_current(old, mark, stage, folder):
         log.info("%s: as it was (%s)", stage.name, listed(old.counts))
         return old, False
     path.unlink(missing_ok=True)
@@ -73,6 +70,19 @@ def run_stage(stage: Stage, folder: Path) -> tuple[Record, bool]:
     replace_file(path, json.dumps(asdict(record), ensure_ascii=False, indent=2) + "\n")
     log.info("%s: %s (%.1f s)", stage.name, listed(counts), seconds)
     return record, True
+
+
+def check_current(stage: Stage, folder: Path) -> None:
+    """Raise ``ValueError`` for a stage that is to be taken as it is and is not what its settings and inputs make."""
+    record = read_record(folder / f"{stage.name}.json")
+    if record is None:
+        raise ValueError(f"stages: {stage.name} has not been run, and what comes behind it needs it; run it too")
+    if not _is_current(record, _fingerprint(stage), stage, folder):
+        raise ValueError(f"stages: {stage.name} was made of other data, settings or code; run it too")
+
+
+def _is_current(record: Record, mark: str, stage: Stage, folder: Path) -> bool:
+    return record.fingerprint == mark and record.outputs == _digests(stage.outputs, folder.parent)
 
 
 def read_record(path: Path) -> Record | None:
@@ -119,6 +129,9 @@ def code_digest() -> str:
 
 
 def _fingerprint(stage: Stage) -> str:
+    for path in stage.inputs:
+        if not path.exists():
+            raise ValueError(f"stages: {stage.name} reads {path}, which is not there; run the stage before it too")
     parts = [stage.name, code_digest(), _text(stage.settings), *(file_digest(path) for path in stage.inputs)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 

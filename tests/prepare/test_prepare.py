@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from crm.config import compose
 from crm.data.noise import CriteriaPool
@@ -278,10 +279,23 @@ def test_a_taxonomy_names_the_topics(prepare: Any, bare_votes: Path, own: bool) 
     assert "Silhouette" in (folder / "README.md").read_text()
 
 
+def test_two_runs_do_not_write_into_one_folder(prepare: Any, bare_votes: Path, tmp_path: Path) -> None:
+    folder = prepare("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0")
+    with FileLock(folder / "stages" / ".lock"), pytest.raises(ValueError, match="another run is at work there"):
+        prepare("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0")
+
+
+def test_a_stage_left_out_is_not_taken_for_one_with_other_settings(prepare: Any, bare_votes: Path) -> None:
+    words = ("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0")
+    prepare(*words)
+    with pytest.raises(ValueError, match="stages: topics was made of other data, settings or code"):
+        prepare(*words, "topic_model.count=2", "stages=[split,dataset]")
+
+
 def test_mistakes_are_said_in_a_sentence(prepare: Any, votes_file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"split\.held_out_topics: no row has 'Cooking'; there are Arts & Culture"):
         prepare("data=records", f"data.path='{votes_file}'", "split.held_out_topics=[Cooking]")
-    with pytest.raises(ValueError, match=r"filter\.parquet: no such file; run the stage that writes it"):
+    with pytest.raises(ValueError, match="stages: filter has not been run"):
         prepare("data=records", f"data.path='{votes_file}'", "stages=[ingest,split]", out="new")
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")

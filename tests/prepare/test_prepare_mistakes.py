@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from crm.config import compose
-from crm.data.parquet import count_rows
+from crm.data.parquet import count_rows, read_parquet, write_parquet, write_rows
 from crm.prepare import stages
 from crm.prepare.run import Preparation, run_prepare
-from crm.prepare.workspace import Workspace
-from crm.schema import to_json
+from crm.prepare.workspace import FILTER, Workspace, with_findings
+from crm.schema import Preference, to_json
 from crm.simulation.arena import simulate
 
 COLUMNS = ("prompt", "response_a", "response_b", "winner")
@@ -52,10 +52,23 @@ def test_findings_about_other_votes_are_no_findings(prepare: Any, votes: Path, l
     prepare(*words)
     write_votes(votes, later)
     prepare(*words, "stages=[ingest]")
-    with pytest.raises(ValueError, match=r"is about other rows than ingest\.parquet; run \w+ again"):
+    with pytest.raises(ValueError, match="stages: filter was made of other data, settings or code; run it too"):
         prepare(*words, f"stages={wanted}")
     folder = prepare(*words)
     assert count_rows(folder / "preferences.parquet") == len(later)
+
+
+@pytest.mark.parametrize("ids", ["ab", "abcd", "abx"])
+def test_the_guard_below_compares_every_id(prepare: Any, votes: Path, ids: str) -> None:
+    folder = prepare("data=table", f"data.path='{votes}'", "stages=[ingest]")
+    space = Workspace(folder)
+    rows = [row for row, _ in zip(read_parquet(space.findings("ingest"), Preference), "abc", strict=False)]
+    write_parquet(
+        space.findings("ingest"), Preference, [replace(row, id=name) for row, name in zip(rows, "abc", strict=True)]
+    )
+    write_rows(space.findings("filter"), FILTER, ({"id": name, "status": "kept", "why": None} for name in ids))
+    with pytest.raises(ValueError, match=r"is about other rows than ingest\.parquet; run filter again"):
+        list(with_findings(space, "filter"))
 
 
 def test_an_id_in_two_files_is_refused_or_counted(prepare: Any, tmp_path: Path) -> None:
@@ -178,7 +191,7 @@ def test_the_card_is_made_again_when_a_plot_or_what_it_tells_of_has_changed(prep
     prepare(*words)
     assert (folder / "plots" / "lengths.png").exists()
     (folder / "stages" / "leakage.json").unlink()
-    with pytest.raises(ValueError, match="stages: the card tells of leakage too; run these stages as well"):
+    with pytest.raises(ValueError, match="stages: leakage has not been run"):
         prepare(*words, "stages=[card]")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crm.prepare.stages import Stage, file_digest, read_record, run_stage
+from crm.prepare.stages import Stage, check_current, file_digest, read_record, run_stage
 
 
 class Work:
@@ -116,3 +116,16 @@ def test_the_digest_of_a_folder_sees_names_and_contents(tmp_path: Path) -> None:
     assert same != file_digest(tmp_path / "b")
     (tmp_path / "a" / "file").rename(tmp_path / "a" / "other")
     assert same != file_digest(tmp_path / "a")
+
+
+def test_a_stage_that_is_left_out_must_be_what_it_would_make(work: Work) -> None:
+    folder = work.folder / "stages"
+    with pytest.raises(ValueError, match="shout has not been run"):
+        check_current(work.stage(), folder)
+    work()
+    check_current(work.stage(), folder)
+    for change in (change_settings, change_input, flip_output):
+        settings = change(work)
+        with pytest.raises(ValueError, match="shout was made of other data, settings or code; run it too"):
+            check_current(work.stage(**settings), folder)
+        work()
