@@ -49,14 +49,14 @@ class Message:
 def messages(turns: Any, field: str) -> tuple[Message, ...]:
     """Validate a list of ``{"role", "content"}`` mappings. Raises `RecordError` under the name ``field``."""
     if not isinstance(turns, Sequence) or isinstance(turns, str) or not turns:
-        raise RecordError(field, f"expected a non-empty list of messages, got {_short(turns)}")
+        raise RecordError(field, f"expected a non-empty list of messages, got {short(turns)}")
     parsed = []
     for index, turn in enumerate(turns):
         if isinstance(turn, Message):
             parsed.append(turn)
             continue
         if not isinstance(turn, Mapping) or not {"role", "content"} <= turn.keys():
-            raise RecordError(f"{field}[{index}]", f"expected role and content, got {_short(turn)}")
+            raise RecordError(f"{field}[{index}]", f"expected role and content, got {short(turn)}")
         try:
             parsed.append(Message(turn["role"], turn["content"]))
         except RecordError as error:
@@ -69,16 +69,17 @@ def texts(values: Any, field: str) -> tuple[str, ...]:
     if values is None:
         return ()
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise RecordError(field, f"expected a list of strings, got {_short(values)}")
+        raise RecordError(field, f"expected a list of strings, got {short(values)}")
     if len(values) > MAX_CRITERIA:
         raise RecordError(field, f"{len(values)} items, at most {MAX_CRITERIA} are allowed")
     for index, value in enumerate(values):
         if not isinstance(value, str) or not value.strip():
-            raise RecordError(f"{field}[{index}]", f"expected a non-blank string, got {_short(value)}")
+            raise RecordError(f"{field}[{index}]", f"expected a non-blank string, got {short(value)}")
     return tuple(value.strip() for value in values)
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value for an error message: as Python writes it, at most 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -149,7 +150,7 @@ class Preference(_Record):
     @property
     def query(self) -> str:
         """The first user turn of the prompt (its first turn where no user speaks)."""
-        return next((turn.content for turn in self.prompt if turn.role == "user"), self.prompt[0].content)
+        return query_of(self.prompt)
 
 
 @dataclass(frozen=True)
@@ -239,9 +240,19 @@ class Result(_Record):
     commit: str = ""
 
 
+def query_of(prompt: Sequence[Message]) -> str:
+    """The first user turn of a prompt (its first turn where no user speaks)."""
+    return next((turn.content for turn in prompt if turn.role == "user"), prompt[0].content)
+
+
+def folded(text: str) -> str:
+    """Equal for texts that differ only in case and white space."""
+    return " ".join(text.casefold().split())
+
+
 def prompt_key(prompt: Sequence[Message]) -> str:
     """Key of a prompt, 16 hex digits: equal for texts that differ only in case and white space."""
-    text = "\n".join(f"{turn.role}:{' '.join(turn.content.casefold().split())}" for turn in prompt)
+    text = "\n".join(f"{turn.role}:{folded(turn.content)}" for turn in prompt)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from crm.data.draws import generator
-from crm.schema import MAX_CRITERIA, Preference
+from crm.schema import MAX_CRITERIA, Preference, folded
 
 OPERATIONS = ("none", "add", "remove", "replace")
 NOISES = (*OPERATIONS, "random")
@@ -55,8 +55,8 @@ class CriteriaPool:
             if not topics:
                 self.without_topic += 1
                 continue
-            topics_of.setdefault(_key(text), set()).update(topics)
-            text_of[_key(text)] = min(text, text_of.get(_key(text), text))
+            topics_of.setdefault(folded(text), set()).update(topics)
+            text_of[folded(text)] = min(text, text_of.get(folded(text), text))
         groups: dict[frozenset[str], list[str]] = {}
         for key in sorted(topics_of):
             groups.setdefault(frozenset(topics_of[key]), []).append(text_of[key])
@@ -87,12 +87,12 @@ class CriteriaPool:
         """
         allowed = [texts for topics, texts in self._groups if topics.isdisjoint(without_topics)]
         ends = list(accumulate(map(len, allowed)))
-        unwanted = {_key(text) for text in without}
+        unwanted = {folded(text) for text in without}
         total = ends[-1] if ends else 0
         # At most len(unwanted) of the sampled places are refused, so this many are enough and nothing is redrawn.
         places = rng.sample(range(total), min(total, count + len(unwanted)))
         texts = (_at(allowed, ends, place) for place in places)
-        return [text for text in texts if _key(text) not in unwanted][:count]
+        return [text for text in texts if folded(text) not in unwanted][:count]
 
 
 def add_noise(
@@ -151,8 +151,8 @@ def _remove(criteria: Sequence[str], rng: random.Random) -> Noised:
 
 def _replace(criteria: Sequence[str], loser_criteria: Sequence[str], rng: random.Random) -> Noised:
     n = len(criteria)
-    own = {_key(text) for text in criteria}
-    foreign = list({_key(text): text for text in loser_criteria if _key(text) not in own}.values())
+    own = {folded(text) for text in criteria}
+    foreign = list({folded(text): text for text in loser_criteria if folded(text) not in own}.values())
     if n == 1 or not foreign:
         return Noised(tuple(criteria), "none")
     gained = rng.sample(foreign, min(len(foreign), max(1, (n + 1) // 2 - 1)))
@@ -169,8 +169,3 @@ def _shuffled(criteria: list[str], rng: random.Random) -> tuple[str, ...]:
 def _at(groups: list[list[str]], ends: list[int], place: int) -> str:
     group = bisect_right(ends, place)
     return groups[group][place - (ends[group - 1] if group else 0)]
-
-
-def _key(text: str) -> str:
-    """Equal for texts that differ only in case and white space."""
-    return " ".join(text.casefold().split())

@@ -87,6 +87,14 @@ class Reading:
         if self.strict:
             raise ValueError(str(rejection))
         self.read += 1
+        self._count(rejection)
+
+    def withdraw(self, rejection: Rejection) -> None:
+        """Count a record that was kept as refused after all: what is wrong with it showed beyond its own file."""
+        self.kept -= 1
+        self._count(rejection)
+
+    def _count(self, rejection: Rejection) -> None:
         self.rejected += 1
         if len(self.rejections) < MAX_SHOWN:
             self.rejections.append(rejection)

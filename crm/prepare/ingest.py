@@ -53,10 +53,7 @@ def _without_repeats(rows: Iterable[Preference], reading: Reading) -> Iterator[P
         why = f"{row.id!r} is also in another file; leave the copy out, or give the rows different ids"
         if reading.strict:
             raise ValueError(f"data: id: {why}")
-        reading.kept -= 1
-        reading.rejected += 1
-        if len(reading.rejections) < MAX_SHOWN:
-            reading.rejections.append(Rejection("one of several", 0, "id", why))
+        reading.withdraw(Rejection("one of several", 0, "id", why))
 
 
 def rejections_file(space: Workspace) -> Path:

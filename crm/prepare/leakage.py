@@ -7,7 +7,7 @@ digits (`crm.data.near_duplicates`). A model trained on a matched prompt has see
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -15,7 +15,7 @@ import pandas as pd
 from crm.data.near_duplicates import NearDuplicates, plain_text
 from crm.data.parquet import read_rows, write_rows
 from crm.prepare.workspace import LEAKAGE, Workspace
-from crm.schema import Message
+from crm.schema import Message, folded, messages, query_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ def find_leaks(queries: Iterable[str], references: Mapping[str, Iterable[str]]) 
     exact: dict[str, list[str]] = {}
     near: dict[str, list[str]] = {}
     for query in sorted(set(queries)):
-        exact.setdefault(_key(query), []).append(query)
+        exact.setdefault(folded(query), []).append(query)
         near.setdefault(_plain(query), []).append(query)
         index.add(_plain(query))
     for name, texts in references.items():
         best: dict[str, Leak] = {}
         for text in sorted(set(texts)):
-            for query in exact.get(_key(text), []):
+            for query in exact.get(folded(text), []):
                 best[query] = Leak(query, text, name, "exact", 1.0)
             for plain, similarity in index.like(_plain(text)):
                 for query in near[plain]:
@@ -54,7 +54,7 @@ def leakage(space: Workspace, references: Mapping[str, Iterable[str]]) -> dict[s
     """Write one row for every preference and set that shares its query; counts of rows, and of queries for each set."""
     ids: dict[str, list[str]] = {}
     for row in read_rows(space.findings("ingest"), ["id", "prompt"]):
-        ids.setdefault(first_user_turn(row["prompt"]), []).append(row["id"])
+        ids.setdefault(query_of(messages(row["prompt"], "prompt")), []).append(row["id"])
     leaks = list(find_leaks(ids, references))
     found = (
         {"id": name, "set": leak.set, "match": leak.match, "similarity": leak.similarity, "query": leak.query}
@@ -83,15 +83,6 @@ def leaked_queries(space: Workspace) -> pd.DataFrame:
         ],
         columns=["set", "exact", "near", "for example"],
     )
-
-
-def first_user_turn(turns: Sequence[Mapping[str, str]]) -> str:
-    """The query of a prompt in plain form, as `crm.schema.Preference.query` gives it."""
-    return next((turn["content"] for turn in turns if turn["role"] == "user"), turns[0]["content"])
-
-
-def _key(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 
 def _plain(text: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 from crm.data.reading import Reading
 from crm.data.sources.catalogue import PUBLIC
-from crm.leaderboard.bank import BankQuery, load_bank
-from crm.schema import RecordError
+from crm.leaderboard.bank import load_bank
+from crm.schema import RecordError, query_of
 
 BANKS = {"bank_alpacaeval": "*.json*", "bank_justeval": "outputs/*.json*"}
 """Public banks under the root, and the files that hold their queries (``instruction``)."""
@@ -45,7 +45,7 @@ def queries_of(name: str, folder: Path) -> list[str]:
         return sorted(_bank_queries(sorted(folder.glob(BANKS[name]))))
     if name in PUBLIC:
         return sorted({row.query for row in PUBLIC[name].read(folder, Reading(strict=False))})
-    return sorted({_query(query) for query in load_bank(folder).queries})
+    return sorted({query_of(query.prompt) for query in load_bank(folder).queries})
 
 
 def _bank_queries(files: Iterable[Path]) -> set[str]:
@@ -56,7 +56,3 @@ def _bank_queries(files: Iterable[Path]) -> set[str]:
 
     reading = Reading(strict=False)
     return {query for file in files for query in reading.array(file, parse)}
-
-
-def _query(query: BankQuery) -> str:
-    return next((turn.content for turn in query.prompt if turn.role == "user"), query.prompt[0].content)

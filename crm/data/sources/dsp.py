@@ -20,7 +20,7 @@ from crm.data.reading import Reading
 from crm.data.sources import Splits, sizes
 from crm.data.sources.sampling import balanced, first_words, fraction, hold_out, turn, wordings
 from crm.data.splits import prompt_groups
-from crm.schema import Preference, RecordError, prompt_key
+from crm.schema import Preference, RecordError, folded, prompt_key
 
 DOMAINS = ("academy", "business", "entertainment", "literature")
 WORDINGS: dict[str, tuple[str, ...]] = {
@@ -88,7 +88,7 @@ def load(
     """
     path = Path(root) / "dsp" / "domain_specific_preference.test.json.gz"
     reading = Reading(strict=strict)
-    records = list(reading.array(path, _parse, key=lambda item: " ".join(item[0].casefold().split())))
+    records = list(reading.array(path, _parse, key=lambda item: folded(item[0])))
     groups = prompt_groups([turn("user", query) for query, _ in records])
     held_out, validation_groups = hold_out(groups.values(), (0.1, 0.1), seed)
     parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "C": []}
@@ -123,7 +123,7 @@ def load(
 def read(folder: Path, reading: Reading) -> Iterator[Preference]:
     """Every pair of domains for every query, whole, with the wordings of training."""
     path = folder / "domain_specific_preference.test.json.gz"
-    for query, answers in reading.array(path, _parse, key=lambda item: " ".join(item[0].casefold().split())):
+    for query, answers in reading.array(path, _parse, key=lambda item: folded(item[0])):
         for first, second in combinations(DOMAINS, 2):
             if answers[first] == answers[second]:
                 reading.counts["dropped_identical_responses"] += 1

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from crm.data.sources.published import Conversation
 from crm.data.sources.sampling import turn
-from crm.schema import RecordError
+from crm.schema import RecordError, short
 
 V = TypeVar("V")
 Row = Mapping[str, Any]
@@ -20,7 +20,7 @@ def text(row: Row, name: str) -> str:
     """Text that is not blank, as it stands."""
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise RecordError(name, f"expected a non-blank text, got {_short(row, name)}")
+        raise RecordError(name, f"expected a non-blank text, got {_shown(row, name)}")
     return value
 
 
@@ -28,7 +28,7 @@ def response(row: Row, name: str) -> Conversation:
     """A response of one turn; its text may be empty."""
     value = row.get(name)
     if not isinstance(value, str):
-        raise RecordError(name, f"expected the text of a response, got {_short(row, name)}")
+        raise RecordError(name, f"expected the text of a response, got {_shown(row, name)}")
     return turn("assistant", value)
 
 
@@ -36,7 +36,7 @@ def number(row: Row, name: str, low: float, high: float) -> float:
     """A number in [low, high]."""
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise RecordError(name, f"expected a number in [{low:g}, {high:g}], got {_short(row, name)}")
+        raise RecordError(name, f"expected a number in [{low:g}, {high:g}], got {_shown(row, name)}")
     return float(value)
 
 
@@ -44,7 +44,7 @@ def whole(row: Row, name: str) -> int:
     """A whole number."""
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise RecordError(name, f"expected a whole number, got {_short(row, name)}")
+        raise RecordError(name, f"expected a whole number, got {_shown(row, name)}")
     return value
 
 
@@ -53,7 +53,7 @@ def choice(row: Row, name: str, meanings: Mapping[Any, V]) -> V:
     value = row.get(name)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value not in meanings:
         allowed = ", ".join(repr(code) for code in meanings)
-        raise RecordError(name, f"expected one of {allowed}, got {_short(row, name)}")
+        raise RecordError(name, f"expected one of {allowed}, got {_shown(row, name)}")
     return meanings[value]
 
 
@@ -61,7 +61,7 @@ def inner(row: Row, name: str) -> dict[str, Any]:
     """An object inside the row."""
     value = row.get(name)
     if not isinstance(value, dict):
-        raise RecordError(name, f"expected an object, got {_short(row, name)}")
+        raise RecordError(name, f"expected an object, got {_shown(row, name)}")
     return value
 
 
@@ -69,12 +69,11 @@ def two(row: Row, name: str) -> list[Any]:
     """A list of two values, whatever they are."""
     value = row.get(name)
     if not isinstance(value, list) or len(value) != 2:
-        raise RecordError(name, f"expected a list of two, got {_short(row, name)}")
+        raise RecordError(name, f"expected a list of two, got {_shown(row, name)}")
     return value
 
 
-def _short(row: Row, name: str) -> str:
+def _shown(row: Row, name: str) -> str:
     if row.get(name) is None:
         return "null" if name in row else "nothing"
-    written = repr(row[name])
-    return written if len(written) <= 80 else written[:77] + "..."
+    return short(row[name])

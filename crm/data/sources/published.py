@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crm.data.json_rows import check_row
-from crm.schema import Message, RecordError, messages, texts
+from crm.schema import Message, RecordError, messages, short, texts
 
 WINNERS = {"model_a": "a", "model_b": "b", "tie": "tie"}
 MAX_LIST_TEXT = 100_000
@@ -38,7 +38,7 @@ def require(row: Mapping[str, Any], names: tuple[str, ...]) -> None:
 def winner(value: object, field: str) -> str:
     """``a``, ``b`` or ``tie``."""
     if not isinstance(value, str) or value not in WINNERS:
-        raise RecordError(field, f"{_short(value)} is not one of {', '.join(WINNERS)}")
+        raise RecordError(field, f"{short(value)} is not one of {', '.join(WINNERS)}")
     return WINNERS[value]
 
 
@@ -49,7 +49,7 @@ def string_list(value: object, field: str) -> tuple[str, ...]:
 
 def _list_in(text: str, field: str) -> list[Any]:
     if not text.strip().startswith("["):
-        raise RecordError(field, f'a string, not a list: {_short(text)}; write it as ["..."]')
+        raise RecordError(field, f'a string, not a list: {short(text)}; write it as ["..."]')
     if len(text) > MAX_LIST_TEXT:
         raise RecordError(
             field, f"a list written as {len(text):,} characters of text, at most {MAX_LIST_TEXT:,} are read"
@@ -68,7 +68,7 @@ def _python_literal(text: str, field: str) -> object:
             warnings.simplefilter("ignore", SyntaxWarning)
             return ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise RecordError(field, f"a string that is no list of strings: {_short(text)}") from None
+        raise RecordError(field, f"a string that is no list of strings: {short(text)}") from None
 
 
 def conversations(row: Mapping[str, Any]) -> tuple[Conversation, Conversation, Conversation]:
@@ -89,8 +89,3 @@ def conversations(row: Mapping[str, Any]) -> tuple[Conversation, Conversation, C
 
 def _assistant_at(turns: Conversation, index: int) -> bool:
     return index < len(turns) and turns[index].role == "assistant"
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
