@@ -31,7 +31,7 @@ PAIRWISE_INSTRUCTION = "Two responses, in no particular order. This user cares a
 
 MARKS = ("response_a", "response_b")
 """Roles of the two empty turns that end a `pairwise_span` prompt with the criteria last: the head reads at their ends.
-They repeat the roles of the responses, so that each says which response it is about."""
+They repeat the roles of the responses, so that each says which response it is about, and need no token of their own."""
 
 
 def chat_template(head: HeadName, order: PromptOrder = "criteria_first") -> str:
