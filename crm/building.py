@@ -31,6 +31,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``.
 
     ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, where it fits, head.
+    Under another prompt order than that run's a head reads another state, so only the backbone is taken over.
     """
     settings, head = config.model, cast(HeadName, config.head.name)
     score = None
@@ -46,8 +47,8 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
             config.seed,
         )
     elif (Path(settings.path) / MANIFEST).is_file():
-        start, tokenizer, _ = load_checkpoint(Path(settings.path))
-        backbone, score = start.backbone, start.score
+        start, tokenizer, manifest = load_checkpoint(Path(settings.path))
+        backbone, score = start.backbone, start.score if manifest["prompt_order"] == config.prompt.order else None
     else:
         backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length)
     freeze_lower_layers(backbone, settings.freeze_layers)

@@ -29,6 +29,7 @@ from crm.config_groups import (
     ModelConfig,
     NoiseConfig,
     OptimizerConfig,
+    PromptConfig,
     SuiteConfig,
     TrainerConfig,
     one_of,
@@ -46,6 +47,7 @@ class TrainConfig:
 
     model: ModelConfig = field(default_factory=ModelConfig)
     head: HeadConfig = field(default_factory=HeadConfig)
+    prompt: PromptConfig = field(default_factory=PromptConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     noise: NoiseConfig = field(default_factory=NoiseConfig)
     direction: DirectionConfig = field(default_factory=DirectionConfig)

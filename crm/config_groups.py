@@ -13,7 +13,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from crm.data.direction import DIRECTIONS, TIES
-from crm.data.encoding import HEADS
+from crm.data.encoding import HEADS, PROMPT_ORDERS
 from crm.data.noise import NOISES
 from crm.data.sources.catalogue import OWN, SOURCES
 from crm.schema import SIDES
@@ -100,6 +100,16 @@ class HeadConfig:
 
     def __post_init__(self) -> None:
         one_of("head.name", self.name, ("auto", *HEADS))
+
+
+@dataclass
+class PromptConfig:
+    """Where the prompt has the criteria: before the conversation, or after it."""
+
+    order: str = "criteria_first"
+
+    def __post_init__(self) -> None:
+        one_of("prompt.order", self.order, PROMPT_ORDERS)
 
 
 @dataclass

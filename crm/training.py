@@ -32,7 +32,7 @@ from crm.config import TrainConfig
 from crm.console import quieten, show_counts
 from crm.data.comparisons import make_comparisons
 from crm.data.datamodule import VALIDATION_EPOCH, PreferenceDataModule
-from crm.data.encoding import Encoder, Order
+from crm.data.encoding import Encoder, Order, PromptOrder
 from crm.data.loader import draw_order
 from crm.data.loading import load_splits
 from crm.evaluation.files import replace_file
@@ -77,7 +77,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
         torch.set_num_threads(config.trainer.threads)
     splits = load_splits(**asdict(config.data))
     model, tokenizer = build_model(config)
-    encoder = Encoder(tokenizer, model.head, config.model.max_length)
+    encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
     data = build_data(config, splits, encoder, tokenizer.pad_token_id)
     batches, counts = data.survey(config.trainer.devices * config.trainer.nodes)
     _refuse_nothing_to_do(config, batches, counts)
@@ -187,9 +187,10 @@ def _export(config: TrainConfig, run_dir: Path, model: RewardModel, encoder: Enc
         "config": plain,
     }
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    digest = export_model(model, encoder.tokenizer, run_dir / "model", facts)
+    digest = export_model(model, encoder.tokenizer, run_dir / "model", facts, encoder.prompt_order)
     if model.head == "pairwise":
-        export_as_single_label(model, encoder.tokenizer, run_dir / "model_single_label", facts)
+        twin = run_dir / "model_single_label"
+        export_as_single_label(model, encoder.tokenizer, twin, facts, encoder.prompt_order)
     return digest
 
 

@@ -33,7 +33,7 @@ def tokenizer() -> Any:
 def make_encoder(tokenizer: Any) -> Callable[..., Any]:
     from crm.data.encoding import Encoder
 
-    return lambda head, max_length=2048: Encoder(tokenizer, head, max_length)
+    return lambda head, max_length=2048, order="criteria_first": Encoder(tokenizer, head, max_length, order)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from crm.data.sources.catalogue import OWN
 CONF = config_dir()
 GROUPS = {
     "train": (
-        *("model", "head", "loss", "noise", "direction", "data"),
+        *("model", "head", "prompt", "loss", "noise", "direction", "data"),
         *("optimizer", "trainer", "logger", "experiment", "debug"),
     ),
     "evaluate": ("suite", "data"),
@@ -51,6 +51,8 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
     chosen = getattr(config, group, None)
     if hasattr(chosen, "name") and group not in ("optimizer", "logger"):
         assert chosen.name == option if (group, option) != ("head", "auto") else chosen.name in ("pairwise", "scalar")
+    if group == "prompt":
+        assert chosen.order == option
     if hasattr(chosen, "kind"):
         assert chosen.kind == option
 
@@ -103,6 +105,7 @@ REFUSED = [
     ("train", ["optimizer.beta2=1"], "optimizer.beta2"),
     ("train", ["optimizer.matrix_lr=0"], "optimizer.matrix_lr=0"),
     ("train", ["optimizer.name=sgd"], "optimizer.name='sgd'"),
+    ("train", ["prompt.order=last"], "prompt.order='last'"),
     ("train", ["model.heads=0"], "model.heads=0"),
     ("train", ["model.hidden_size=10", "model.heads=3"], "model.hidden_size=10"),
     ("train", ["model.lora_rank=4"], "model.lora_rank=4"),

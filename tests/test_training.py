@@ -9,13 +9,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 import yaml
 
+from crm.building import build_model
 from crm.config import compose
 from crm.data.comparisons import make_comparisons
-from crm.data.encoding import Encoder
+from crm.data.encoding import PROMPT_ORDERS, Encoder
 from crm.data.loader import draw_order
-from crm.evaluation.predict import Judge
+from crm.evaluation.predict import Judge, open_judge
 from crm.models.export import load_checkpoint
 from crm.simulation.arena import simulate
 from crm.training import TrainingOutcome, run_training
@@ -88,6 +90,23 @@ def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, Tra
         assert row["p_first"] == pytest.approx(p_first, abs=1e-5)
         assert text.startswith(str(row["first"]).removesuffix(" …"))
         assert row["label"] == ("second" if row["p_first"] > 0.5 else "first") or row["loss"] < 0.7
+
+
+def test_a_run_may_start_from_a_checkpoint_of_the_other_prompt_order(
+    run: tuple[Path, TrainingOutcome], tmp_path: Path
+) -> None:
+    """Weights and tokenizer go on; the head does only under the same order, for it reads another state."""
+    start = load_checkpoint(run[1].checkpoint)[0]
+    for order in PROMPT_ORDERS:
+        settings = ("loss=ranking", f"prompt={order}", f"model.path={run[1].checkpoint}")
+        begun, tokenizer = build_model(compose("train", [*TINY, *settings], tmp_path))
+        for name, weight in begun.backbone.state_dict().items():
+            assert torch.equal(weight, start.backbone.state_dict()[name])
+        assert torch.equal(begun.score.weight, start.score.weight) == (order == "criteria_first")
+    judge, manifest = open_judge(train(tmp_path, *settings).checkpoint, batch_size=2, precision="32-true")
+    assert manifest["prompt_order"] == judge.encoder.prompt_order == "criteria_last"
+    assert manifest["template"] == judge.encoder.digest != Encoder(tokenizer, "scalar", 512).digest
+    assert manifest["config"]["prompt"] == {"order": "criteria_last"}
 
 
 def test_a_backbone_out_of_reach_is_told_before_any_data_is_read(

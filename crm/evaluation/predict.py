@@ -90,7 +90,7 @@ class Judge:
 def open_judge(folder: Path, *, batch_size: int, precision: str) -> tuple[Judge, dict[str, Any]]:
     """A checkpoint folder as a judge, and its manifest. Raises ``ValueError`` as `load_checkpoint` does."""
     model, tokenizer, manifest = load_checkpoint(folder)
-    encoder = Encoder(tokenizer, model.head, int(manifest["max_length"]))
+    encoder = Encoder(tokenizer, model.head, int(manifest["max_length"]), manifest["prompt_order"])
     return Judge(model, encoder, batch_size=batch_size, precision=precision), manifest
 
 
