@@ -69,7 +69,9 @@ def test_paper_experiments_have_the_papers_numbers(experiment: str) -> None:
     assert (trainer.validate_every, trainer.patience, trainer.max_steps) == (50, 3, 0)
     assert trainer.precision == "bf16-mixed"
     assert (optimizer.lr, optimizer.warmup_fraction, optimizer.weight_decay) == (1e-5, 0.03, 0.0)
-    assert (config.model.max_length, config.model.gradient_checkpointing, config.seed) == (2048, True, 42)
+    assert (config.model.max_length, config.seed) == (2048, 42)
+    # On in the paper; it costs time where memory is plenty, and changes no number.
+    assert config.model.gradient_checkpointing == "auto"
     assert config.loss.ties == "drop"
 
 
