@@ -103,7 +103,9 @@ class Throughput(Callback):
         elif self._last is not None and self._steps - self._last.steps >= self._every:
             now = self._now(trainer)
             measured = rates(now.since(self._last), self._peak)
-            pl_module.log_dict({f"throughput/{name}": value for name, value in measured.items()}, rank_zero_only=True)
+            # Not by the module's log: from there a number is written again with every later step of the epoch.
+            for logger in trainer.loggers:
+                logger.log_metrics({f"throughput/{name}": value for name, value in measured.items()}, self._steps - 1)
             self._last = now
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: Any) -> None:
