@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 import yaml
 
 from crm.config import compose
@@ -17,6 +19,7 @@ from crm.data.encoding import Encoder
 from crm.data.loader import draw_order
 from crm.evaluation.predict import Judge
 from crm.models.export import load_checkpoint
+from crm.models.kernels import compiled_layers
 from crm.simulation.arena import simulate
 from crm.training import TrainingOutcome, run_training
 from crm.worst_pairs import COLUMNS
@@ -88,6 +91,23 @@ def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, Tra
         assert row["p_first"] == pytest.approx(p_first, abs=1e-5)
         assert text.startswith(str(row["first"]).removesuffix(" …"))
         assert row["label"] == ("second" if row["p_first"] > 0.5 else "first") or row["loss"] < 0.7
+
+
+def test_a_run_with_compiled_layers_leaves_what_a_plain_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crm.building.compiled_layers", partial(compiled_layers, backend="eager"))
+    settings = ("loss=ranking", "trainer.max_steps=2", "trainer.validate_every=1", "trainer.save_every=1")
+    plain, compiled = (
+        train(tmp_path / str(wanted), *settings, f"trainer.compile={wanted}") for wanted in (False, True)
+    )
+    weights, others = (load_checkpoint(run.checkpoint)[0].state_dict() for run in (plain, compiled))
+    assert list(weights) == list(others)
+    for name, weight in weights.items():
+        torch.testing.assert_close(others[name], weight, rtol=0, atol=1e-4, msg=name)
+    # The checkpoint of one is that of the other: a compiled run goes on as a plain one.
+    resumed = train(tmp_path / "True", *settings, "trainer.max_steps=3", "resume=true")
+    assert resumed.steps == 3
 
 
 def test_a_backbone_out_of_reach_is_told_before_any_data_is_read(
