@@ -95,7 +95,7 @@ class JudgingConfig:
     run_dir: str = "${hydra:runtime.output_dir}"
 
     def __post_init__(self) -> None:
-        one_of("precision", self.precision, PRECISIONS[:2])
+        one_of("precision", self.precision, PRECISIONS)
         require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
         require(self.threads >= 0, "threads", self.threads, "0 (torch's default) or more")
 

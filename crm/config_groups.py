@@ -21,7 +21,7 @@ from crm.schema import SIDES
 DATA_SOURCES = ("simulation", "dataset", *SOURCES)
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
 """The losses of the paper and the head each selects when ``head=auto``."""
-PRECISIONS = ("32-true", "bf16-mixed", "bf16-true")
+PRECISIONS = ("32-true", "bf16-mixed")
 LOGGERS = ("csv", "wandb", "tensorboard")
 
 
@@ -63,7 +63,8 @@ class ModelConfig:
     heads: int = 4
     freeze_layers: int = 0
     """Lowest transformer layers (and the embedding) that are not trained."""
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: Any = "auto"
+    """true, false, or ``auto``: only where an estimate says that the activations do not fit the memory at hand."""
     lora_rank: int = 0
     """0 trains all weights; above 0 trains LoRA adapters of this rank and the head."""
     lora_alpha: int = 16
@@ -81,6 +82,12 @@ class ModelConfig:
             "a multiple of model.heads",
         )
         require(self.freeze_layers >= 0, "model.freeze_layers", self.freeze_layers, "0 or more layers")
+        require(
+            self.gradient_checkpointing == "auto" or isinstance(self.gradient_checkpointing, bool),
+            "model.gradient_checkpointing",
+            self.gradient_checkpointing,
+            "auto, true or false",
+        )
         require(self.lora_alpha >= 1, "model.lora_alpha", self.lora_alpha, "1 or more")
         require(self.lora_rank >= 0, "model.lora_rank", self.lora_rank, "0 (off) or a positive rank")
         require(0 <= self.lora_dropout < 1, "model.lora_dropout", self.lora_dropout, "a rate in [0, 1)")
@@ -231,7 +238,13 @@ class TrainerConfig:
     nodes: int = 1
     strategy: str = "auto"
     precision: str = "32-true"
-    """Of arithmetic; weights and optimizer stay float32 in every ``-mixed`` precision."""
+    """Of arithmetic; weights and optimizer stay float32, in which small steps are not rounded away."""
+    compile: bool = False
+    """Compile the decoder layers; needs a C++ compiler on CPU and Triton on GPU."""
+    liger: bool = False
+    """RMSNorm, SwiGLU and rotary embedding by Liger's kernels: GPU only, and a package of its own."""
+    peak_tflops: float = 0.0
+    """Peak TFLOP/s of a device for throughput/mfu; 0 looks it up by the device's name."""
     threads: int = 0
     """CPU threads a process; 0 leaves torch's default. Resumed runs repeat bit by bit with 1."""
     epochs: int = 3
@@ -262,7 +275,28 @@ class TrainerConfig:
             self.strategy,
             "auto or ddp with trainer.accelerator=cpu; sharding needs GPUs",
         )
+        if self.precision == "bf16-true":
+            raise ValueError(
+                "trainer.precision='bf16-true': weights in bfloat16 round away steps below 1/512 of a weight, which is "
+                "most of them at optimizer.lr=1e-5; use bf16-mixed: bfloat16 arithmetic on float32 weights"
+            )
         one_of("trainer.precision", self.precision, PRECISIONS)
+        require(0 <= self.peak_tflops < math.inf, "trainer.peak_tflops", self.peak_tflops, "0 (look up) or TFLOP/s")
+        self._check_kernels()
+
+    def _check_kernels(self) -> None:
+        require(
+            not self.liger or self.accelerator in ("gpu", "auto"),
+            "trainer.liger",
+            self.liger,
+            f"false with trainer.accelerator={self.accelerator}: its kernels need a CUDA GPU",
+        )
+        require(
+            not (self.liger and self.compile),
+            "trainer.liger",
+            self.liger,
+            "false with trainer.compile=true: both replace the same operations",
+        )
 
 
 @dataclass

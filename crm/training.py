@@ -25,6 +25,8 @@ from crm.building import (
     build_lit_module,
     build_model,
     build_trainer,
+    faster_layers,
+    settle_checkpointing,
     total_steps,
 )
 from crm.checkpointing import SafeCheckpointIO, is_whole, previous
@@ -44,6 +46,7 @@ from crm.models.export import export_as_single_label, export_model
 from crm.models.reward_model import RewardModel
 from crm.provenance import commit
 from crm.schema import Comparison
+from crm.throughput import mean_throughput, told
 from crm.tracking import build_loggers, finished, log_artifact, log_summary
 from crm.worst_pairs import worst_pairs
 
@@ -81,6 +84,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     data = build_data(config, splits, encoder, tokenizer.pad_token_id)
     batches, counts = data.survey(config.trainer.devices * config.trainer.nodes)
     _refuse_nothing_to_do(config, batches, counts)
+    settle_checkpointing(config, model, counts["largest_batch_tokens"])
     lit = build_lit_module(config, model, total_steps(config, batches))
     rank_zero_only(show_counts)(splits.counts, counts, batches, lit.total_steps)
     loggers = build_loggers(
@@ -93,7 +97,8 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     )
     with finished(loggers):
         trainer = build_trainer(config, run_dir, loggers, callbacks)
-        trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
+        with faster_layers(config, model):
+            trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
         return _finish(config, run_dir, trainer, lit, data, counts, plain, started)
 
 
@@ -159,7 +164,8 @@ def _finish(
     model = RewardModel(merge_lora(lit.model.backbone), lit.model.score, lit.model.head)
     digest = _export(config, run_dir, model, data.encoder, plain)
     outcome = TrainingOutcome(**{**asdict(outcome), "digest": digest, "seconds": time.perf_counter() - started})
-    summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), "counts": counts}
+    speed = mean_throughput(trainer)
+    summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), "counts": counts, "throughput": speed}
     text = json.dumps({**summary, "config": plain, "commit": commit()}, indent=2, ensure_ascii=False)
     replace_file(run_dir / "summary.json", text)
     judge = Judge(model, data.encoder, batch_size=config.trainer.batch_size, precision=config.trainer.precision)
@@ -169,9 +175,10 @@ def _finish(
     log_summary(loggers, best_numbers, {"worst_pairs": worst})
     log_artifact(loggers, f"results-{digest}", files)
     log.info(
-        "validation accuracy %.3f, loss %.3f; the model is in %s",
+        "validation accuracy %.3f, loss %.3f%s; the model is in %s",
         outcome.validation_accuracy,
         outcome.validation_loss,
+        f"; {told(speed)}" if speed else "",
         outcome.checkpoint,
     )
     return outcome

@@ -115,6 +115,11 @@ def add_lora(model: PreTrainedModel, rank: int, alpha: int, dropout: float) -> A
     return get_peft_model(model, config)
 
 
+def without_lora_wrapper(model: Any) -> Any:
+    """The transformers backbone whose layers hold the adapters; a backbone without adapters is its own."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
 def merge_lora(model: Any) -> PreTrainedModel:
     """The plain backbone, adapters merged into its weights; a backbone without adapters comes back as it is."""
     merged = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
