@@ -12,6 +12,7 @@ from rich.console import Console
 
 from crm.config import BankConfig, LeaderboardConfig
 from crm.data.comparisons import GENERIC_CRITERION
+from crm.data.token_store import stored_ids
 from crm.evaluation.plots import one_leaderboard
 from crm.evaluation.predict import Judge, open_judge
 from crm.evaluation.run import print_table
@@ -46,8 +47,16 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             f"{len(bank.authors) - 1} can be settled; or give 0 to score everything"
         )
     judge, manifest = open_judge(folder, batch_size=config.batch_size, precision=config.precision)
+    kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
+    texts = [
+        text
+        for answers in bank.responses.values()
+        for answer in answers.values()
+        for text in judge.encoder.response_texts(answer)
+    ]
+    judge.encoder.use(stored_ids(kept, judge.encoder.tokenizer, texts))
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
-    matches, counts, standing = _score(config, judge, manifest["digest"], bank, criteria)
+    matches, counts, standing = _score(config, judge, manifest["digest"], bank, criteria, kept)
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
     if not matches:
         raise ValueError(f"bank={bank.name}: every response is longer than the model's {manifest['max_length']} tokens")
@@ -59,10 +68,9 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
 
 
 def _score(
-    config: LeaderboardConfig, judge: Judge, digest: str, bank: Bank, criteria: tuple[str, ...]
+    config: LeaderboardConfig, judge: Judge, digest: str, bank: Bank, criteria: tuple[str, ...], kept: Path
 ) -> tuple[list[Match], dict[str, int], Standing | None]:
     baseline = config.bank.baseline or bank.baseline
-    kept = Path(config.predictions) if config.predictions else Path(config.checkpoint).parent / "predictions"
     if not config.settle_top:
         matches, counts = score_bank(
             judge, digest, bank, criteria, baseline=baseline, folder=kept, progress=config.progress
