@@ -85,11 +85,13 @@ class Leaderboard:
         """A table of one of `VIEWS`, numbers unformatted, sorted by the column ``sort``.
 
         By default ranks and names rise and all other columns fall. ``topics`` has a column per topic (win rates);
-        ``bradley_terry`` and ``length_controlled`` have their own ranks. Raises ``ValueError`` for an unknown view or
-        column.
+        ``bradley_terry`` and ``length_controlled`` have their own ranks. After a race all but
+        ``win_rate`` are those of `shared`. Raises ``ValueError`` for an unknown view or column.
         """
         if view not in VIEWS:
             raise ValueError(f"view: {view!r} is not one of {', '.join(VIEWS)}")
+        if self.standing is not None and view != "win_rate":
+            return self.shared().frame(view, sort, ascending)
         table: pd.DataFrame = getattr(self, f"_{view}")()
         if sort not in table.columns:
             raise ValueError(f"sort: {sort!r} is not a column of {view}, choose one of {', '.join(table.columns)}")

@@ -144,6 +144,8 @@ def test_after_a_race_verdicts_come_before_rates_on_other_queries() -> None:
     whole = board.shared()
     assert sorted(whole.wins.index) == ["q0", "q1", "q2", "q3"] and whole.missing == 0
     assert {row.n for row in whole.rows} == {4} and whole.standing is None
+    for view in ("topics", "bradley_terry", "length_controlled"):
+        assert board.frame(view).equals(whole.frame(view))
 
 
 def test_frame_sorts_and_names_what_it_refuses() -> None:
