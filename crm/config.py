@@ -126,9 +126,15 @@ class LeaderboardConfig(JudgingConfig):
     criteria: list[str] = field(default_factory=list)
     """What the user cares about; empty means what most people would like."""
     sort: str = "win_rate"
+    settle_top: int = 0
+    """Score only until it is known which models are the first so many, the baseline among them; 0 scores everything."""
+    settle_confidence: float = 0.95
+    """Probability, at least, that the set found by ``settle_top`` is the one that scoring everything would give."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require(self.settle_top >= 0, "settle_top", self.settle_top, "0 (score everything) or more")
+        require(0 < self.settle_confidence < 1, "settle_confidence", self.settle_confidence, "between 0 and 1")
         for criterion in self.criteria:
             require(bool(criterion.strip()), "criteria", criterion, "text")
 

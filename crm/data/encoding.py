@@ -10,7 +10,7 @@ before the conversation (query and responses), or after it, so that all that pre
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
@@ -159,8 +159,18 @@ class Encoder:
         self._start, self._end = (_control_id(tokenizer, token) for token in (TURN_START, TURN_END))
         self._newline = tuple(tokenizer.encode("\n", add_special_tokens=False))
         self._body = lru_cache(maxsize=100_000)(self._tokenize)
+        self._known: Mapping[str, Sequence[int]] = {}
         # One object a token id: texts kept for a run take 14 bytes a token instead of 46.
         self._ids: dict[int, int] = {}
+
+    def use(self, known: Mapping[str, Sequence[int]]) -> None:
+        """Take the ids of texts in ``known`` (as `response_texts` gives them) from there instead of tokenising them."""
+        self._known = known
+
+    def response_texts(self, response: str) -> tuple[str, ...]:
+        """The texts that are tokenised for a response of one turn, in whichever order it is shown."""
+        roles = ("assistant",) if self.head == "scalar" else ("response_a", "response_b")
+        return tuple(_body(role, response) for role in roles)
 
     def encode(self, comparison: Comparison, order: Order = "ab") -> EncodedComparison | None:
         """Segments of one reading, or None where a sequence is longer than ``max_length`` (the caller counts it)."""
@@ -220,11 +230,13 @@ class Encoder:
         ids: tuple[int, ...] = ()
         for turn in turns:
             newline = self._newline if follows or ids else ()
-            ids += (*newline, self._start, *self._body(f"{turn['role']}\n{turn['content']}"), self._end)
+            ids += (*newline, self._start, *self._body(_body(turn["role"], turn["content"])), self._end)
         return ids
 
     def _tokenize(self, text: str) -> tuple[int, ...]:
-        ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+        ids = self._known.get(text)
+        if ids is None:
+            ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
         return tuple(self._ids.setdefault(token, token) for token in ids)
 
     @property
@@ -233,6 +245,11 @@ class Encoder:
         template = chat_template(self.head, self.prompt_order)
         parts = (template, POINTWISE_INSTRUCTION, PAIRWISE_INSTRUCTION, GENERIC_CRITERION, self.head)
         return hashlib.sha256("\x00".join((*parts, str(self.max_length))).encode()).hexdigest()[:16]
+
+
+def _body(role: str, content: str) -> str:
+    """What stands between the two control tokens of a turn."""
+    return f"{role}\n{content}"
 
 
 def _control_id(tokenizer: Any, token: str) -> int:
