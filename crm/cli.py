@@ -1,8 +1,8 @@
 """Console entry points. In: command-line overrides. Out: a run folder; for a user's mistake one sentence and exit 2.
 
 A job of a sweep that fails says so, leaves its reason in its folder, and the others go on; the sweep then ends with
-exit code 2. Jobs may run in other processes, so that it is their folders that tell which of them failed. With CRM_TRACEBACK=1 in
-the environment every mistake shows its traceback too.
+exit code 2. Jobs may run in other processes, so that it is their folders that tell which of them failed. With
+CRM_TRACEBACK=1 in the environment every mistake shows its traceback too.
 """
 
 from __future__ import annotations

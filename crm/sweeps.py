@@ -120,8 +120,8 @@ def entry_command() -> list[str]:
 
 
 def _run(command: Sequence[str], cwd: str, out: Any) -> int:
-    streams = {"stdout": out, "stderr": subprocess.STDOUT} if out else {}
-    return subprocess.run(command, cwd=cwd, check=False, **streams).returncode  # type: ignore[call-overload, no-any-return]  # noqa: S603
+    errors = subprocess.STDOUT if out else None
+    return subprocess.run(command, cwd=cwd, check=False, stdout=out, stderr=errors).returncode  # noqa: S603 - own command
 
 
 def _how_it_ended(code: int) -> str:
