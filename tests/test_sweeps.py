@@ -71,13 +71,9 @@ def test_jobs_side_by_side_survive_one_that_fails(tmp_path: Path) -> None:
 
 
 def test_optuna_minimises_the_loss_of_submitted_jobs_and_goes_on_after_a_failure(tmp_path: Path) -> None:
-    search = [
-        "hydra/sweeper=optuna",
-        "hydra.sweeper.n_trials=2",
-        "hydra.sweeper.n_jobs=2",
-        "hydra.sweeper.sampler.seed=SEED",
-    ]
-    ended = sweep(tmp_path, *search, "hydra/launcher=submitit_local", "optimizer.matrix_lr=choice(0.03,-1)")
+    search = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=2", "hydra.sweeper.n_jobs=2"]
+    seed = "hydra.sweeper.sampler.seed=1"  # proposes -0.017 and 0.044
+    ended = sweep(tmp_path, *search, seed, "hydra/launcher=submitit_local", "optimizer.matrix_lr=interval(-0.1,0.1)")
     folder = tmp_path / "the sweep"
     assert ended.returncode == 2, ended.stderr[-3000:]
     table = true_table(folder)
