@@ -139,8 +139,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(files, dict) or manifest.get("digest") != _digest(files) or manifest.get("head") not in HEADS:
         raise ValueError(f"checkpoint={folder}: {MANIFEST} contradicts itself: head, files or digest were changed")
     if manifest.setdefault("prompt_order", PROMPT_ORDERS[0]) not in PROMPT_ORDERS:
-        orders = ", ".join(PROMPT_ORDERS)
-        raise ValueError(f"checkpoint={folder}: prompt_order={manifest['prompt_order']!r:.40}: expected one of {orders}")
+        found, orders = manifest["prompt_order"], ", ".join(PROMPT_ORDERS)
+        raise ValueError(f"checkpoint={folder}: prompt_order={found!r:.40}: expected one of {orders}")
     return manifest
 
 
