@@ -23,6 +23,7 @@ from crm.models.export import MANIFEST, load_checkpoint
 from crm.models.heads import build_score
 from crm.models.reward_model import RewardModel
 from crm.models.tiny import build_tiny_backbone, train_tokenizer
+from crm.strategies import build_strategy
 
 BEST, LAST = "best.ckpt", "last.ckpt"
 
@@ -104,7 +105,7 @@ def build_trainer(config: TrainConfig, run_dir: Path, loggers: list[Any], callba
         accelerator=settings.accelerator,
         devices=settings.devices,
         num_nodes=settings.nodes,
-        strategy=settings.strategy,
+        strategy=build_strategy(settings.strategy, settings.devices * settings.nodes, settings.zero_stage),
         precision=cast(Any, settings.precision),
         max_epochs=settings.epochs,
         max_steps=settings.max_steps or -1,
@@ -116,7 +117,8 @@ def build_trainer(config: TrainConfig, run_dir: Path, loggers: list[Any], callba
         log_every_n_steps=1,
         callbacks=[*_callbacks(config, run_dir), *callbacks],
         logger=loggers,
-        plugins=[SafeCheckpointIO()],
+        # DeepSpeed writes its shards itself.
+        plugins=None if settings.strategy == "deepspeed" else [SafeCheckpointIO()],
         enable_progress_bar=settings.progress and in_terminal(),
         enable_model_summary=False,
         use_distributed_sampler=False,

@@ -42,6 +42,7 @@ from crm.lit_module import LitRewardModel
 from crm.models.backbone import check_reachable, merge_lora
 from crm.models.export import export_as_single_label, export_model
 from crm.models.reward_model import RewardModel
+from crm.models.sharding import load_whole
 from crm.provenance import commit
 from crm.schema import Comparison
 from crm.tracking import build_loggers, finished, log_artifact, log_summary
@@ -142,7 +143,7 @@ def _finish(
     steps, loggers = trainer.global_step, list(trainer.loggers)
     best = run_dir / "checkpoints" / BEST
     if is_whole(best):
-        lit.load_state_dict(SafeCheckpointIO().load_checkpoint(best)["state_dict"])
+        load_whole(lit, SafeCheckpointIO().load_checkpoint(best)["state_dict"])
     # These are the numbers of an earlier step: in the curves they would stand as the last point.
     trainer.loggers = []
     numbers = trainer.validate(lit, datamodule=data, verbose=False, weights_only=True)[0]
@@ -154,9 +155,10 @@ def _finish(
         steps,
         time.perf_counter() - started,
     )
+    whole = lit.whole_model()
     if not trainer.is_global_zero:
         return outcome
-    model = RewardModel(merge_lora(lit.model.backbone), lit.model.score, lit.model.head)
+    model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
     digest = _export(config, run_dir, model, data.encoder, plain)
     outcome = TrainingOutcome(**{**asdict(outcome), "digest": digest, "seconds": time.perf_counter() - started})
     summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), "counts": counts}
