@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import lightning as L
+from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
 
 from crm.checkpointing import LastCheckpoint, SafeCheckpointIO
@@ -50,7 +51,9 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
         start, tokenizer, _ = load_checkpoint(Path(settings.path))
         backbone, score = start.backbone, start.score
     else:
-        backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length)
+        # Sharding deals out the weights of the first process: the others need none, and memory of a machine is finite.
+        weights = config.trainer.strategy != "fsdp" or rank_zero_only.rank == 0
+        backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length, weights)
     freeze_lower_layers(backbone, settings.freeze_layers)
     hidden_size = backbone.config.hidden_size
     if settings.gradient_checkpointing:

@@ -27,7 +27,7 @@ def train() -> None:
     """``crm-train``: see ``conf/train.yaml``."""
 
     def task(config: TrainConfig) -> None:
-        if needs_own_process(config):
+        if needs_own_process(config.trainer.devices):
             run_in_own_process()
             return
         from crm.training import run_training
@@ -41,6 +41,9 @@ def evaluate() -> None:
     """``crm-evaluate``: see ``conf/evaluate.yaml``."""
 
     def task(config: settings.EvaluateConfig) -> None:
+        if needs_own_process(config.devices):
+            run_in_own_process()
+            return
         from crm.evaluation.run import run_evaluation
 
         run_evaluation(config)
@@ -52,6 +55,9 @@ def leaderboard() -> None:
     """``crm-leaderboard``: see ``conf/leaderboard.yaml``."""
 
     def task(config: settings.LeaderboardConfig) -> None:
+        if needs_own_process(config.devices):
+            run_in_own_process()
+            return
         from crm.leaderboard.run import run_leaderboard
 
         run_leaderboard(config)

@@ -70,6 +70,12 @@ class TrainConfig:
             self.noise.kind,
             "none with criteria=none: the one generic criterion is never perturbed",
         )
+        require(
+            self.optimizer.name != "muon" or self.trainer.strategy not in ("fsdp", "deepspeed"),
+            "optimizer.name",
+            self.optimizer.name,
+            f"adamw with trainer.strategy={self.trainer.strategy}: Muon works on whole matrices, and these are sharded",
+        )
         if self.loss.centre_scores and self.head.name == "pairwise":
             raise ValueError(
                 f"loss.centre_scores={self.loss.centre_scores} with head=pairwise: that head has no scores to centre; "
@@ -86,6 +92,9 @@ class JudgingConfig:
     predictions: str | None = None
     """Folder of prediction files, kept between runs; null means ``predictions`` beside the checkpoint."""
     batch_size: int = 64
+    devices: int = 1
+    """Processes on this machine, one a GPU, or on the CPU where there is none; each reads its share."""
+    nodes: int = 1
     precision: str = "32-true"
     threads: int = 0
     seed: int = 42
@@ -94,7 +103,8 @@ class JudgingConfig:
 
     def __post_init__(self) -> None:
         one_of("precision", self.precision, PRECISIONS[:2])
-        require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
+        for name in ("batch_size", "devices", "nodes"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
         require(self.threads >= 0, "threads", self.threads, "0 (torch's default) or more")
 
 

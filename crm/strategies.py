@@ -1,4 +1,4 @@
-"""Lightning's engines. In: the name of a strategy and the number of processes. Out: the strategy object of a trainer."""
+"""Lightning's engines. In: the name of a strategy and a number of processes. Out: the strategy of a trainer."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from typing import Any
 
 from lightning.fabric.utilities.types import _PATH
 from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, ModelParallelStrategy, Strategy
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 from crm.checkpointing import whole_version
-
-STRATEGIES = ("auto", "ddp", "fsdp", "deepspeed")
-SHARDED = ("fsdp", "deepspeed")
-"""Strategies in which no process holds every weight or every moment of the optimizer."""
 
 
 def build_strategy(name: str, processes: int, zero_stage: int) -> Strategy | str:
@@ -25,7 +21,7 @@ def build_strategy(name: str, processes: int, zero_stage: int) -> Strategy | str
     if name == "ddp" or processes > 1:
         # The only buffers are tables of rotations, equal everywhere. Sent around before a forward pass, they would
         # make a rank that has no validation batch hang all others.
-        return DDPStrategy(broadcast_buffers=False)
+        return DDPStrategy(forward_sync_buffers=False)
     return name
 
 
@@ -37,6 +33,15 @@ def _deepspeed(stage: int) -> Strategy:
             "trainer.strategy='deepspeed': DeepSpeed (0.16 or later) is not installed; pip install "
             "'crm-leaderboard[deepspeed]', or use trainer=fsdp"
         ) from None
+
+
+def zero_weights(folder: Path) -> dict[str, Any]:
+    """The whole float32 weights in a checkpoint folder of DeepSpeed, by their names in the reward model."""
+    from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
+
+    prefix = "_forward_module.model."  # how Lightning hands the module over, and its own name for the reward model
+    state = get_fp32_state_dict_from_zero_checkpoint(str(folder))
+    return {name.removeprefix(prefix).removeprefix("model."): weight for name, weight in state.items()}
 
 
 class WholeFileStrategy(ModelParallelStrategy):

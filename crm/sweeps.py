@@ -15,14 +15,12 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from crm.config import TrainConfig
-
 NOT_PASSED_ON = ("hydra.mode", "hydra.run.", "hydra.sweep", "hydra.launcher", "hydra/launcher", "hydra.output_subdir")
 
 
-def needs_own_process(config: TrainConfig) -> bool:
+def needs_own_process(devices: int) -> bool:
     """Whether this is a job of a sweep whose other ranks Lightning would start."""
-    return HydraConfig.get().mode == RunMode.MULTIRUN and config.trainer.devices > 1
+    return HydraConfig.get().mode == RunMode.MULTIRUN and devices > 1
 
 
 def run_in_own_process() -> None:

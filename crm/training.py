@@ -43,8 +43,10 @@ from crm.models.backbone import check_reachable, merge_lora
 from crm.models.export import export_as_single_label, export_model
 from crm.models.reward_model import RewardModel
 from crm.models.sharding import load_whole
+from crm.processes import check_launcher
 from crm.provenance import commit
 from crm.schema import Comparison
+from crm.strategies import zero_weights
 from crm.tracking import build_loggers, finished, log_artifact, log_summary
 from crm.worst_pairs import worst_pairs
 
@@ -67,6 +69,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     """Train, export the best step, write ``summary.json``. Raises ``ValueError`` for anything a user can mend."""
     started = time.perf_counter()
     quieten()
+    check_launcher("trainer.devices", config.trainer.devices, config.trainer.nodes)
     run_dir = Path(config.run_dir)
     if config.model.path is not None:
         check_reachable(config.model.path, config.model.revision)
@@ -102,7 +105,7 @@ def _resume_point(config: TrainConfig, run_dir: Path) -> Path | None:
     if not config.resume:
         return None
     last = run_dir / "checkpoints" / LAST
-    if not is_whole(last) and not is_whole(previous(last)):
+    if not is_whole(last) and not is_whole(previous(last)) and not last.is_dir():  # DeepSpeed's are folders
         raise ValueError(
             f"resume=true: no whole checkpoint {last}; give the interrupted run's folder as hydra.run.dir=<folder>"
         )
@@ -146,7 +149,8 @@ def _finish(
         load_whole(lit, SafeCheckpointIO().load_checkpoint(best)["state_dict"])
     # These are the numbers of an earlier step: in the curves they would stand as the last point.
     trainer.loggers = []
-    numbers = trainer.validate(lit, datamodule=data, verbose=False, weights_only=True)[0]
+    folder = best if best.is_dir() else None  # of DeepSpeed, which reads its own
+    numbers = trainer.validate(lit, datamodule=data, ckpt_path=folder, verbose=False, weights_only=True)[0]
     outcome = TrainingOutcome(
         run_dir / "model",
         "",
@@ -158,6 +162,9 @@ def _finish(
     whole = lit.whole_model()
     if not trainer.is_global_zero:
         return outcome
+    if folder is not None:
+        whole, _ = build_model(config)
+        whole.load_state_dict(zero_weights(folder))
     model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
     digest = _export(config, run_dir, model, data.encoder, plain)
     outcome = TrainingOutcome(**{**asdict(outcome), "digest": digest, "seconds": time.perf_counter() - started})

@@ -18,6 +18,7 @@ from crm.leaderboard.bank import Bank, load_bank
 from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.models.export import read_manifest
+from crm.processes import start
 from crm.provenance import commit
 from crm.simulation.bank import simulate_bank
 
@@ -35,6 +36,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
         raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(COLUMNS)}")
     read_manifest(folder)
     bank = open_bank(config.bank).select(config.topics or None)
+    processes = start(config.devices, config.nodes)
     judge, manifest = open_judge(folder, batch_size=config.batch_size, precision=config.precision)
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
     matches, counts = score_bank(
@@ -45,12 +47,14 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
         baseline=config.bank.baseline or bank.baseline,
         folder=Path(config.predictions) if config.predictions else folder.parent / "predictions",
         progress=config.progress,
+        processes=processes,
     )
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
     if not matches:
         raise ValueError(f"bank={bank.name}: every response is longer than the model's {manifest['max_length']} tokens")
     board = Leaderboard(matches)
-    write_leaderboard(Path(config.run_dir), board, criteria, config.sort, show)
+    if processes.first:
+        write_leaderboard(Path(config.run_dir), board, criteria, config.sort, show)
     return board
 
 
