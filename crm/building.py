@@ -52,7 +52,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
         backbone, score = start.backbone, start.score
     else:
         # Sharding deals out the weights of the first process: the others need none, and memory of a machine is finite.
-        weights = config.trainer.strategy != "fsdp" or rank_zero_only.rank == 0
+        weights = config.trainer.strategy != "fsdp" or getattr(rank_zero_only, "rank", 0) == 0
         backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length, weights)
     freeze_lower_layers(backbone, settings.freeze_layers)
     hidden_size = backbone.config.hidden_size

@@ -81,7 +81,8 @@ def _read(folder: str, path: str, weights: bool) -> tuple[Any, Any, dict[str, An
         if not weights:
             config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
             with torch.device("meta"):
-                return tokenizer, AutoModel.from_config(config, dtype=torch.float32), NOTHING_UNFIT
+                empty = AutoModel.from_config(config, dtype=torch.float32)  # type: ignore[no-untyped-call]
+            return tokenizer, empty, NOTHING_UNFIT
         model, info = AutoModel.from_pretrained(
             folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, trust_remote_code=False
         )
