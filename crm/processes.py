@@ -5,6 +5,7 @@ Lightning's Fabric starts the processes of this machine, or joins those that tor
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
@@ -74,6 +75,8 @@ def start(devices: int, nodes: int) -> Processes:
     except MisconfigurationException as error:
         raise ValueError(f"devices={devices}: {error}") from None
     fabric.launch()
+    if fabric.global_rank:
+        logging.getLogger("crm").setLevel(logging.WARNING)  # the first says what all do
     return Processes(fabric)
 
 

@@ -65,7 +65,7 @@ def test_the_file_is_that_of_one_process(
 def test_rows_that_do_not_fit_are_counted_over_all_processes(
     make_model: Any, make_encoder: Any, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
 ) -> None:
-    judge = Judge(make_model("scalar"), make_encoder("scalar", 40), batch_size=2)
+    judge = Judge(make_model("scalar"), make_encoder("scalar", 64), batch_size=2)
     counts = read(judge, many, tmp_path / "alone.jsonl")
     assert 0 < counts["too_long"] < 48
     on_ranks(2, read_together, 2, counts, judge, many, tmp_path / "together.jsonl")
