@@ -70,12 +70,6 @@ class TrainConfig:
             self.noise.kind,
             "none with criteria=none: the one generic criterion is never perturbed",
         )
-        require(
-            self.optimizer.name != "muon" or self.trainer.strategy not in ("fsdp", "deepspeed"),
-            "optimizer.name",
-            self.optimizer.name,
-            f"adamw with trainer.strategy={self.trainer.strategy}: Muon works on whole matrices, and these are sharded",
-        )
         if self.loss.centre_scores and self.head.name == "pairwise":
             raise ValueError(
                 f"loss.centre_scores={self.loss.centre_scores} with head=pairwise: that head has no scores to centre; "

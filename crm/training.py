@@ -70,6 +70,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     started = time.perf_counter()
     quieten()
     check_launcher("trainer.devices", config.trainer.devices, config.trainer.nodes)
+    _refuse_sharded_muon(config)
     run_dir = Path(config.run_dir)
     if config.model.path is not None:
         check_reachable(config.model.path, config.model.revision)
@@ -119,6 +120,14 @@ def _prepare_folder(run_dir: Path, plain: dict[str, Any], resumed: bool) -> None
     if not resumed:
         shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
     replace_file(run_dir / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)))
+
+
+def _refuse_sharded_muon(config: TrainConfig) -> None:
+    if config.optimizer.name == "muon" and config.trainer.strategy in ("fsdp", "deepspeed"):
+        raise ValueError(
+            f"optimizer.name='muon' with trainer.strategy={config.trainer.strategy}: Muon works on whole matrices, and "
+            "these are sharded; use optimizer=paper (AdamW)"
+        )
 
 
 def _refuse_nothing_to_do(config: TrainConfig, batches: int, counts: dict[str, int]) -> None:

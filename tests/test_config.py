@@ -108,7 +108,6 @@ REFUSED = [
     ("train", ["model.lora_rank=4"], "model.lora_rank=4"),
     ("train", ["loss.centre_scores=0.1"], "head=pairwise"),
     ("train", ["criteria=none", "noise=replace"], "noise.kind='replace'"),
-    ("train", ["trainer.strategy=fsdp"], "optimizer.name='muon'"),
     ("train", ["trainer.strategy=horovod"], "trainer.strategy='horovod'"),
     ("train", ["trainer.zero_stage=1"], "trainer.zero_stage=1"),
     ("train", ["trainer.precision=16"], "trainer.precision"),
