@@ -30,6 +30,7 @@ from crm.models.kernels import compiled_layers, enable_checkpointing, liger_kern
 from crm.models.memory import memory_at_hand, training_need
 from crm.models.reward_model import RewardModel
 from crm.models.tiny import build_tiny_backbone, train_tokenizer
+from crm.strategies import build_strategy
 from crm.throughput import Throughput
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,9 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
         start, tokenizer, manifest = load_checkpoint(Path(settings.path))
         backbone, score = start.backbone, start.score if manifest["prompt_order"] == config.prompt.order else None
     else:
-        backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length)
+        # Sharding deals out the weights of the first process: the others need none, and memory of a machine is finite.
+        weights = config.trainer.strategy != "fsdp" or getattr(rank_zero_only, "rank", 0) == 0
+        backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length, weights)
     freeze_lower_layers(backbone, settings.freeze_layers)
     hidden_size = backbone.config.hidden_size
     if settings.lora_rank:
@@ -148,7 +151,7 @@ def build_trainer(config: TrainConfig, run_dir: Path, loggers: list[Any], callba
         accelerator=settings.accelerator,
         devices=settings.devices,
         num_nodes=settings.nodes,
-        strategy=settings.strategy,
+        strategy=build_strategy(settings.strategy, settings.devices * settings.nodes, settings.zero_stage),
         precision=cast(Any, settings.precision),
         max_epochs=settings.epochs,
         max_steps=settings.max_steps or -1,
@@ -160,7 +163,8 @@ def build_trainer(config: TrainConfig, run_dir: Path, loggers: list[Any], callba
         log_every_n_steps=1,
         callbacks=[*_callbacks(config, run_dir), *callbacks],
         logger=loggers,
-        plugins=[SafeCheckpointIO()],
+        # DeepSpeed writes its shards itself.
+        plugins=None if settings.strategy == "deepspeed" else [SafeCheckpointIO()],
         enable_progress_bar=settings.progress and in_terminal(),
         enable_model_summary=False,
         use_distributed_sampler=False,

@@ -22,7 +22,15 @@ from crm import config as settings
 from crm.config import TrainConfig, config_dir
 from crm.mistakes import MISTAKES, explain
 from crm.sweep_jobs import failed_jobs, note_failure
-from crm.sweeps import SweepFolder, begin_job, check_devices, entry_command, needs_own_process, run_in_own_process
+from crm.sweeps import (
+    SweepFolder,
+    begin_job,
+    check_devices,
+    entry_command,
+    needs_own_process,
+    run_in_own_process,
+    validation_loss_of,
+)
 
 
 def train() -> None:
@@ -31,8 +39,8 @@ def train() -> None:
 
     def task(config: TrainConfig) -> float:
         check_devices(config)
-        if needs_own_process(config):
-            return run_in_own_process(command)
+        if needs_own_process(config.trainer.devices):
+            return validation_loss_of(run_in_own_process(command))
         from crm.training import run_training
 
         return run_training(config).validation_loss
@@ -42,8 +50,12 @@ def train() -> None:
 
 def evaluate() -> None:
     """``crm-evaluate``: see ``conf/evaluate.yaml``."""
+    command = entry_command()
 
     def task(config: settings.EvaluateConfig) -> None:
+        if needs_own_process(config.devices):
+            run_in_own_process(command)
+            return
         from crm.evaluation.run import run_evaluation
 
         run_evaluation(config)
@@ -53,8 +65,12 @@ def evaluate() -> None:
 
 def leaderboard() -> None:
     """``crm-leaderboard``: see ``conf/leaderboard.yaml``."""
+    command = entry_command()
 
     def task(config: settings.LeaderboardConfig) -> None:
+        if needs_own_process(config.devices):
+            run_in_own_process(command)
+            return
         from crm.leaderboard.run import run_leaderboard
 
         run_leaderboard(config)

@@ -88,6 +88,9 @@ class JudgingConfig:
     predictions: str | None = None
     """Folder of prediction files, kept between runs; null means ``predictions`` beside the checkpoint."""
     batch_size: int = 64
+    devices: int = 1
+    """Processes on this machine, one a GPU, or on the CPU where there is none; each reads its share."""
+    nodes: int = 1
     precision: str = "32-true"
     threads: int = 0
     seed: int = 42
@@ -96,7 +99,8 @@ class JudgingConfig:
 
     def __post_init__(self) -> None:
         one_of("precision", self.precision, PRECISIONS)
-        require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
+        for name in ("batch_size", "devices", "nodes"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
         require(self.threads >= 0, "threads", self.threads, "0 (torch's default) or more")
 
 
@@ -135,6 +139,12 @@ class LeaderboardConfig(JudgingConfig):
         super().__post_init__()
         require(self.settle_top >= 0, "settle_top", self.settle_top, "0 (score everything) or more")
         require(0 < self.settle_confidence < 1, "settle_confidence", self.settle_confidence, "between 0 and 1")
+        require(
+            not self.settle_top or self.devices * self.nodes == 1,
+            "settle_top",
+            self.settle_top,
+            "0 with several devices: a race goes on from what it has just read; use devices=1",
+        )
         for criterion in self.criteria:
             require(bool(criterion.strip()), "criteria", criterion, "text")
 

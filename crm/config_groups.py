@@ -237,6 +237,8 @@ class TrainerConfig:
     """Processes on this machine, one a device."""
     nodes: int = 1
     strategy: str = "auto"
+    zero_stage: int = 2
+    """Of DeepSpeed: 2 shards gradients and optimizer, 3 the weights too."""
     precision: str = "32-true"
     """Of arithmetic; weights and optimizer stay float32, in which small steps are not rounded away."""
     compile: bool = False
@@ -267,13 +269,14 @@ class TrainerConfig:
             require(getattr(self, name) >= 1, f"trainer.{name}", getattr(self, name), "1 or more")
         for name in ("threads", "max_steps", "validate_every", "patience", "save_every"):
             require(getattr(self, name) >= 0, f"trainer.{name}", getattr(self, name), "0 or more")
-        one_of("trainer.strategy", self.strategy, ("auto", "ddp", "fsdp"))
+        one_of("trainer.strategy", self.strategy, ("auto", "ddp", "fsdp", "deepspeed"))
         one_of("trainer.accelerator", self.accelerator, ("cpu", "gpu", "mps", "auto"))
+        require(self.zero_stage in (2, 3), "trainer.zero_stage", self.zero_stage, "2 or 3")
         require(
-            self.strategy != "fsdp" or self.accelerator != "cpu",
+            self.strategy != "deepspeed" or self.accelerator != "cpu",
             "trainer.strategy",
             self.strategy,
-            "auto or ddp with trainer.accelerator=cpu; sharding needs GPUs",
+            "auto, ddp or fsdp with trainer.accelerator=cpu; Lightning runs DeepSpeed on GPUs only",
         )
         if self.precision == "bf16-true":
             raise ValueError(

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.optim import AdamW, Muon, Optimizer
 
 
@@ -17,7 +18,7 @@ def build_optimizer(
 
     Without ``matrix_lr`` it is AdamW; with it, the matrices of the transformer layers are updated by Muon at that
     rate. On a CUDA device AdamW is torch's fused one. Raises ``ValueError`` where there are no matrices (all
-    frozen, or flattened by sharding).
+    frozen, or flattened), or where they are sharded.
     """
     trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
     matrices = {name: p for name, p in trained.items() if ".layers." in name and p.ndim == 2}
@@ -33,6 +34,8 @@ def build_optimizer(
     adamw._step_supports_amp_scaling = False
     if matrix_lr is None:
         return adamw
+    if any(isinstance(matrix, DTensor) for matrix in matrices.values()):
+        raise ValueError("optimizer.name=muon: its matrices are spread over processes; use optimizer.name=adamw")
     if not matrices:
         raise ValueError("optimizer.name=muon: no matrix of a transformer layer is trained; use optimizer.name=adamw")
     return Together(adamw, Muon(matrices.values(), lr=matrix_lr, weight_decay=weight_decay))

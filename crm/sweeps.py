@@ -73,14 +73,14 @@ def check_devices(config: TrainConfig) -> None:
         )
 
 
-def needs_own_process(config: TrainConfig) -> bool:
+def needs_own_process(devices: int) -> bool:
     """Whether this job has other ranks that Lightning would start, or other jobs beside it."""
     kind = launcher()
-    return kind != "" and (kind != BASIC or config.trainer.devices > 1)
+    return kind != "" and (kind != BASIC or devices > 1)
 
 
-def run_in_own_process(entry: Sequence[str]) -> float:
-    """Run the current job with the command ``entry`` and wait for it; its validation loss, in nats.
+def run_in_own_process(entry: Sequence[str]) -> Path:
+    """Run the current job with the command ``entry`` and wait for it; its folder.
 
     Raises ``ValueError`` where it fails. Beside others, it prints to ``console.log`` in its folder.
     """
@@ -95,6 +95,11 @@ def run_in_own_process(entry: Sequence[str]) -> float:
         code = _run(command, hydra.runtime.cwd, None)
     if code:
         raise ValueError(noted_failure(folder) or f"job {hydra.job.num} {_how_it_ended(code)}; its log is in {folder}")
+    return folder
+
+
+def validation_loss_of(folder: Path) -> float:
+    """The best validation loss of the training run in ``folder``, in nats."""
     if not is_first_rank():
         return float("nan")  # the first one writes the summary, maybe later
     return float(json.loads((folder / SUMMARY).read_text(encoding="utf-8"))["validation_loss"])

@@ -44,8 +44,11 @@ from crm.lit_module import LitRewardModel
 from crm.models.backbone import check_reachable, merge_lora
 from crm.models.export import export_as_single_label, export_model
 from crm.models.reward_model import RewardModel
+from crm.models.sharding import load_whole
+from crm.processes import check_launcher
 from crm.provenance import commit
 from crm.schema import Comparison
+from crm.strategies import zero_weights
 from crm.throughput import mean_throughput, told
 from crm.tracking import build_loggers, finished, log_artifact, log_summary
 from crm.worst_pairs import worst_pairs
@@ -69,6 +72,8 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     """Train, export the best step, write ``summary.json``. Raises ``ValueError`` for anything a user can mend."""
     started = time.perf_counter()
     quieten()
+    check_launcher("trainer.devices", config.trainer.devices, config.trainer.nodes)
+    _refuse_sharded_muon(config)
     run_dir = Path(config.run_dir)
     if config.model.path is not None:
         check_reachable(config.model.path, config.model.revision)
@@ -106,7 +111,7 @@ def _resume_point(config: TrainConfig, run_dir: Path) -> Path | None:
     if not config.resume:
         return None
     last = run_dir / "checkpoints" / LAST
-    if not is_whole(last) and not is_whole(previous(last)):
+    if not is_whole(last) and not is_whole(previous(last)) and not last.is_dir():  # DeepSpeed's are folders
         raise ValueError(
             f"resume=true: no whole checkpoint {last}; give the interrupted run's folder as hydra.run.dir=<folder>"
         )
@@ -120,6 +125,14 @@ def _prepare_folder(run_dir: Path, plain: dict[str, Any], resumed: bool) -> None
     if not resumed:
         shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
     replace_file(run_dir / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)))
+
+
+def _refuse_sharded_muon(config: TrainConfig) -> None:
+    if config.optimizer.name == "muon" and config.trainer.strategy in ("fsdp", "deepspeed"):
+        raise ValueError(
+            f"optimizer.name='muon' with trainer.strategy={config.trainer.strategy}: Muon works on whole matrices, and "
+            "these are sharded; use optimizer=paper (AdamW)"
+        )
 
 
 def _refuse_nothing_to_do(config: TrainConfig, batches: int, counts: dict[str, int]) -> None:
@@ -147,10 +160,11 @@ def _finish(
     steps, loggers = trainer.global_step, list(trainer.loggers)
     best = run_dir / "checkpoints" / BEST
     if is_whole(best):
-        lit.load_state_dict(SafeCheckpointIO().load_checkpoint(best)["state_dict"])
+        load_whole(lit, SafeCheckpointIO().load_checkpoint(best)["state_dict"])
     # These are the numbers of an earlier step: in the curves they would stand as the last point.
     trainer.loggers = []
-    numbers = trainer.validate(lit, datamodule=data, verbose=False, weights_only=True)[0]
+    folder = best if best.is_dir() else None  # of DeepSpeed, which reads its own
+    numbers = trainer.validate(lit, datamodule=data, ckpt_path=folder, verbose=False, weights_only=True)[0]
     outcome = TrainingOutcome(
         run_dir / "model",
         "",
@@ -159,9 +173,13 @@ def _finish(
         steps,
         time.perf_counter() - started,
     )
+    whole = lit.whole_model()
     if not trainer.is_global_zero:
         return outcome
-    model = RewardModel(merge_lora(lit.model.backbone), lit.model.score, lit.model.head)
+    if folder is not None:
+        whole, _ = build_model(config)
+        whole.load_state_dict(zero_weights(folder))
+    model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
     digest = _export(config, run_dir, model, data.encoder, plain)
     outcome = TrainingOutcome(**{**asdict(outcome), "digest": digest, "seconds": time.perf_counter() - started})
     speed = mean_throughput(trainer)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import lightning as L
 
-from crm.data.batches import PaddedBatch
+from crm.data.batches import PaddedBatch, collate
 from crm.data.comparisons import make_comparisons
 from crm.data.encoding import EncodedComparison, Encoder
+from crm.data.even import EvenBatches
 from crm.data.loader import EvaluationLoader, TrainLoader, draw_order, plan_epoch
 from crm.data.noise import CriteriaPool
 from crm.schema import Comparison, Preference
@@ -85,13 +86,15 @@ class PreferenceDataModule(L.LightningDataModule):
             self.pairs_read += batch.pairs
         return batch
 
-    def val_dataloader(self) -> EvaluationLoader:
-        """Clean validation rows, direction and order drawn once."""
+    def val_dataloader(self) -> EvenBatches:
+        """Clean validation rows, direction and order drawn once; as many batches on every rank."""
         rank, world_size = self._ranks()
-        rows, _ = self._make(self.validation, "none", VALIDATION_EPOCH)
-        return EvaluationLoader(
-            self._encoded(rows), batch_size=self.batch_size, pad_id=self.pad_id, rank=rank, world_size=world_size
+        rows = self._encoded(self._make(self.validation, "none", VALIDATION_EPOCH)[0])
+        own, first = (
+            EvaluationLoader(rows, batch_size=self.batch_size, pad_id=self.pad_id, rank=index, world_size=world_size)
+            for index in (rank, 0)  # the first rank has no fewer batches than any other
         )
+        return EvenBatches(own, len(first), collate(rows[:1], self.pad_id))
 
     def _encoded(self, validation: Sequence[Comparison]) -> list[EncodedComparison]:
         orders = (draw_order(row.preference_id, seed=self.seed, epoch=VALIDATION_EPOCH) for row in validation)

@@ -22,6 +22,7 @@ from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import race_bank, score_bank
 from crm.models.export import read_manifest
+from crm.processes import Processes, start
 from crm.provenance import commit
 from crm.schema import Match
 from crm.simulation.bank import simulate_bank
@@ -46,6 +47,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             f"settle_top={config.settle_top}: bank {bank.name!r} has {len(bank.authors)} models, so that 1 to "
             f"{len(bank.authors) - 1} can be settled; or give 0 to score everything"
         )
+    processes = start(config.devices, config.nodes)
     judge, manifest = open_judge(folder, batch_size=config.batch_size, precision=config.precision)
     kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
     texts = [
@@ -56,24 +58,38 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     ]
     judge.encoder.use(stored_ids(kept, judge.encoder.tokenizer, texts))
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
-    matches, counts, standing = _score(config, judge, manifest["digest"], bank, criteria, kept)
+    matches, counts, standing = _score(config, judge, manifest["digest"], bank, criteria, kept, processes)
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
     if not matches:
         raise ValueError(f"bank={bank.name}: every response is longer than the model's {manifest['max_length']} tokens")
     board = Leaderboard(matches, standing=standing)
     # Rates on different queries do not order models; after a race the default is what the verdicts say.
     sort = "rank" if standing and config.sort == "win_rate" else config.sort
-    write_leaderboard(Path(config.run_dir), board, criteria, sort, show)
+    if processes.first:
+        write_leaderboard(Path(config.run_dir), board, criteria, sort, show)
     return board
 
 
 def _score(
-    config: LeaderboardConfig, judge: Judge, digest: str, bank: Bank, criteria: tuple[str, ...], kept: Path
+    config: LeaderboardConfig,
+    judge: Judge,
+    digest: str,
+    bank: Bank,
+    criteria: tuple[str, ...],
+    kept: Path,
+    processes: Processes,
 ) -> tuple[list[Match], dict[str, int], Standing | None]:
     baseline = config.bank.baseline or bank.baseline
     if not config.settle_top:
         matches, counts = score_bank(
-            judge, digest, bank, criteria, baseline=baseline, folder=kept, progress=config.progress
+            judge,
+            digest,
+            bank,
+            criteria,
+            baseline=baseline,
+            folder=kept,
+            progress=config.progress,
+            processes=processes,
         )
         return matches, counts, None
     return race_bank(

@@ -16,6 +16,7 @@ from crm.evaluation.results import read_predictions
 from crm.evaluation.statistics import Floats
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.racing import Standing, race
+from crm.processes import ALONE, Processes
 from crm.schema import Comparison, Match, Message, Prediction, to_json
 
 ORDERS: tuple[Order, ...] = ("ab", "ba")
@@ -56,14 +57,18 @@ def score_bank(
     baseline: str,
     folder: Path,
     progress: bool,
+    processes: Processes = ALONE,
 ) -> tuple[list[Match], dict[str, int]]:
     """Matches, both orders averaged, and counts. Scores are kept under ``folder``; what is there is not made again."""
     comparisons = bank_comparisons(bank, criteria, baseline)
     mark = fingerprint(model_digest, judge.digest, comparisons)
     path = folder / mark / "bank.jsonl"
-    counts = predict(judge, comparisons, suite=bank.name, print_of_run=mark, path=path, progress=progress)
+    counts = predict(
+        judge, comparisons, suite=bank.name, print_of_run=mark, path=path, progress=progress, processes=processes
+    )
     matches = to_matches(bank, baseline, read_predictions(path))
-    replace_file(folder / mark / "matches.jsonl", "".join(to_json(match) + "\n" for match in matches))
+    if processes.first:
+        replace_file(folder / mark / "matches.jsonl", "".join(to_json(match) + "\n" for match in matches))
     return matches, counts
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 from transformers import (
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -73,7 +74,14 @@ def _write(
 
 
 def to_hugging_face(model: RewardModel) -> PreTrainedModel:
-    """The stock classification model with this model's weights (shared, not copied)."""
+    """The stock classification model with this model's weights (shared, not copied).
+
+    Raises ``ValueError`` for weights spread over processes: a file would hold one process's part of them.
+    """
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        raise ValueError(
+            "export: the weights are spread over processes; gather them first (crm.models.sharding.gather)"
+        )
     config = model.backbone.config.__class__.from_dict(model.backbone.config.to_dict())
     config.id2label = LABELS[model.head]
     config.label2id = {label: index for index, label in LABELS[model.head].items()}
