@@ -142,7 +142,7 @@ def test_jobs_that_would_share_devices_are_refused(tmp_path: Path, overrides: tu
 def test_jobs_that_have_their_devices_to_themselves_run(tmp_path: Path, overrides: tuple[str, ...], own: bool) -> None:
     config = in_sweep(tmp_path, *overrides)
     check_devices(config)
-    assert needs_own_process(config) is own
+    assert needs_own_process(config.trainer.devices) is own
 
 
 def test_the_slurm_preset_reaches_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
