@@ -12,6 +12,7 @@ from rich.console import Console
 
 from crm.config import BankConfig, LeaderboardConfig
 from crm.data.comparisons import GENERIC_CRITERION
+from crm.data.packs import packing_named
 from crm.data.token_store import stored_ids
 from crm.evaluation.plots import one_leaderboard
 from crm.evaluation.predict import Judge, open_judge
@@ -48,7 +49,12 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             f"{len(bank.authors) - 1} can be settled; or give 0 to score everything"
         )
     processes = start(config.devices, config.nodes)
-    judge, manifest = open_judge(folder, batch_size=config.batch_size, precision=config.precision)
+    judge, manifest = open_judge(
+        folder,
+        batch_size=config.batch_size,
+        precision=config.precision,
+        packing=packing_named(config.batching.name, config.batching.tokens),
+    )
     kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
     texts = [
         text
