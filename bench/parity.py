@@ -11,7 +11,7 @@ import argparse
 import itertools
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -31,7 +31,7 @@ GRADIENTS = 1e-5
 """Greatest difference of a parameter's gradient, as Euclidean norms, relative to that of the whole gradient."""
 DECISIONS = 0.99
 COMPARISONS = 512
-"""Of the bfloat16 check."""
+"""Of the bfloat16 check, a head."""
 BACKBONES = ("qwen3", "llama")
 Side = Literal["right", "left"]
 SIDES: tuple[Side, ...] = ("right", "left")
@@ -61,8 +61,7 @@ def main(words: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     print(check_parity(quick=given.quick))
     if not given.quick:
-        for head, share in check_bf16().items():
-            print(f"{head}: {share:.1%} of {COMPARISONS} decisions in bfloat16 are those of float32")
+        print(f"{check_bf16():.1%} of {len(HEADS) * COMPARISONS} decisions in bfloat16 are those of float32")
     return 0
 
 
@@ -134,29 +133,30 @@ def _reference_logits(reference: Any, head: HeadName, rows: Sequence[EncodedComp
 
 
 @torch.inference_mode()
-def check_bf16(mode: Mode = "tree", comparisons: int = COMPARISONS) -> dict[str, float]:
-    """Share of decisions that our bfloat16 has in common with the float32 reference, by head, on arena pairs.
+def check_bf16(mode: Mode = "tree", comparisons: int = COMPARISONS) -> float:
+    """Share of decisions that our bfloat16 has in common with the float32 reference, on arena pairs of every head.
 
-    Raises ``ValueError`` below `DECISIONS`, and where the logits are too small to decide anything.
+    Random weights decide much more narrowly than trained ones: about one decision in 200 turns with rounding, with
+    stock transformers in bfloat16 just as with ours. Raises ``ValueError`` below `DECISIONS`, and where the logits are
+    too small to decide anything.
     """
-    shares = {}
+    exact, rounded = [], []
     for head in HEADS:
-        model = build_reward_model(TOY, head, seed=3, pad_id=FILLER_ID)
+        model = build_reward_model(replace(TOY, layers=2), head, seed=3, pad_id=FILLER_ID).eval()
         reference = stock_twin(model).eval()
         pairs = arena_pairs(head, comparisons, seed=5)
-        exact, rounded = [], []
         for start in range(0, len(pairs), 8):
             rows = pairs[start : start + 8]
             exact.append(_reference_logits(reference, head, rows, "right"))
             with mixed("cpu", True):
-                rounded.append(model.eval()(batch_of(rows, mode)).preference_logit)
-        one, other = torch.cat(exact), torch.cat(rounded)
-        shares[head] = float(((one > 0) == (other > 0)).float().mean())
-        if not one.abs().median() > 0.1:
-            raise ValueError(f"{head}: half of the logits are within {one.abs().median():.2g} of 0; nothing is decided")
-        if not shares[head] >= DECISIONS:
-            raise ValueError(f"{head}: {shares[head]:.1%} of decisions agree in bfloat16, expected {DECISIONS:.0%}")
-    return shares
+                rounded.append(model(batch_of(rows, mode)).preference_logit)
+    one, other = torch.cat(exact), torch.cat(rounded)
+    if not one.abs().median() > 0.1:
+        raise ValueError(f"half of the logits are within {one.abs().median():.2g} of 0; nothing is decided")
+    share = float(((one > 0) == (other > 0)).float().mean())
+    if not share >= DECISIONS:
+        raise ValueError(f"{share:.1%} of decisions agree in bfloat16, expected {DECISIONS:.0%}")
+    return share
 
 
 if __name__ == "__main__":

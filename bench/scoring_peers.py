@@ -21,20 +21,30 @@ from crm.data.encoding import EncodedComparison
 
 Queries = Sequence[Sequence[EncodedComparison]]
 BATCH = 4
+Place = tuple[int, int]
+"""Query and candidate."""
 
 
 def arrival_order(twin: Any, queries: Queries, *, bf16: bool = False) -> Contestant:
     """Batches of `BATCH` in the order of a file of answers: one candidate after another, each on all queries."""
-    return _batches(twin, queries, lambda places, _: sorted(places, key=lambda place: (place[1], place[0])), bf16)
+    return _batches(twin, queries, lambda places, _: _by_arrival(places), bf16)
+
+
+def arrival_tokens(queries: Queries) -> int:
+    """Tokens that `arrival_order` computes, padding included."""
+    length = {(q, c): item.lengths[0] for q, query in enumerate(queries) for c, item in enumerate(query)}
+    places = _by_arrival(list(length))
+    batches = [places[start : start + BATCH] for start in range(0, len(places), BATCH)]
+    return sum(len(batch) * max(length[place] for place in batch) for batch in batches)
+
+
+def _by_arrival(places: list[Place]) -> list[Place]:
+    return sorted(places, key=lambda place: (place[1], place[0]))
 
 
 def sorted_by_length(twin: Any, queries: Queries, *, bf16: bool = False) -> Contestant:
     """Batches of `BATCH` sorted by length."""
     return _batches(twin, queries, lambda places, lengths: sorted(places, key=lengths.__getitem__), bf16)
-
-
-Place = tuple[int, int]
-"""Query and candidate."""
 
 
 def _batches(
@@ -77,9 +87,7 @@ def cached_prefix(twin: Any, queries: Queries, *, bf16: bool = False) -> Contest
 def _read_query(twin: Any, query: Sequence[EncodedComparison]) -> Tensor:
     """Logits (M, 2) of the candidates of one query."""
     sequences = [item.sequences[0] for item in query]
-    shared = 0
-    while len({sequence[: shared + 1] for sequence in sequences}) == 1 and shared < len(sequences[0]) - 1:
-        shared += 1
+    shared = _shared(query)
     prefix = torch.tensor([flat(sequences[0][:shared])], device=twin.device)
     cache = DynamicCache(config=twin.config)
     twin.base_model(input_ids=prefix, past_key_values=cache, use_cache=True)
@@ -91,6 +99,24 @@ def _read_query(twin: Any, query: Sequence[EncodedComparison]) -> Tensor:
         input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
     ).logits
     return logits
+
+
+def cached_tokens(queries: Queries) -> int:
+    """Tokens that `cached_prefix` computes, padding included."""
+    total = 0
+    for query in queries:
+        lengths = [sum(len(segment.ids) for segment in item.sequences[0][_shared(query) :]) for item in query]
+        total += query[0].lengths[0] - lengths[0] + len(query) * max(lengths)
+    return total
+
+
+def _shared(query: Sequence[EncodedComparison]) -> int:
+    """Segments that all candidates of a query begin with; the last is always a candidate's own."""
+    sequences = [item.sequences[0] for item in query]
+    shared = 0
+    while shared < len(sequences[0]) - 1 and len({sequence[: shared + 1] for sequence in sequences}) == 1:
+        shared += 1
+    return shared
 
 
 def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:

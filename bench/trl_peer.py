@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from datasets import Dataset
-from transformers import TrainerCallback
+from datasets import Dataset, disable_progress_bars
+from transformers import PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
 from bench.models import PAD_ID
@@ -63,6 +63,7 @@ def _trainer(
 ) -> Any:
     from trl import RewardConfig, RewardTrainer
 
+    disable_progress_bars()
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     config = RewardConfig(
         output_dir=folder,
@@ -77,9 +78,11 @@ def _trainer(
         disable_tqdm=True,
     )
     tokenizer.pad_token_id = PAD_ID
-    return RewardTrainer(
+    trainer = RewardTrainer(
         model=twin, args=config, train_dataset=rows, processing_class=tokenizer, callbacks=[_Timer(stopwatch)]
     )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
 
 
 class _Timer(TrainerCallback):  # type: ignore[misc]
@@ -92,6 +95,3 @@ class _Timer(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **__: Any) -> None:
         if state.global_step == state.max_steps:
             self._stopwatch.stop()
-
-    def on_log(self, args: Any, state: Any, control: Any, **__: Any) -> None:
-        """Nothing is printed: the default callbacks have been told the same."""
