@@ -1,4 +1,4 @@
-"""Useful work. In: a model's size and encoded comparisons. Out: unique tokens, and the floating-point operations of them.
+"""Useful work. In: a model's size and encoded comparisons. Out: unique tokens, and their floating-point operations.
 
 Counted is what no exact method can avoid: each token of the prefix tree once, without padding, recomputation or
 repeated prefixes. A token costs, forward,

@@ -12,8 +12,7 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,9 @@ from bench.rounds import contest, within
 from bench.run import LOGIT_TOLERANCE, LOSS_TOLERANCE, RESULTS, quieten
 from bench.startup import measure_startup
 from crm.evaluation.files import replace_file
-from crm.prepare.benchmark import votes
 from crm.provenance import commit
-from crm.schema import to_json
+from crm.schema import Preference, to_json
+from crm.simulation.arena import simulate
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 LENGTHS = (150, 400, 1000)
@@ -39,6 +38,7 @@ MODELS = (2, 8, 20, 50)
 COMPARISONS = (1_000, 10_000, 100_000)
 PAIRS = 4
 """Of one training step in the sweep over lengths."""
+AT_ONCE = 34_000
 LENGTH_OF_MODELS = 150
 """Tokens of a response in the sweep over models."""
 
@@ -122,10 +122,16 @@ def by_comparisons(counts: Sequence[int]) -> list[dict[str, Any]]:
         for count in counts:
             path = Path(name) / f"{count}.jsonl"
             with path.open("w", encoding="utf-8") as file:
-                file.writelines(to_json(vote) + "\n" for vote in islice(votes(count), count))
+                file.writelines(to_json(vote) + "\n" for vote in _votes(count))
             found.append({"comparisons": count, **measure_startup(path)})
             path.unlink()
     return found
+
+
+def _votes(count: int) -> Iterator[Preference]:
+    """Simulated votes; one simulation has different prompts for `AT_ONCE` of them."""
+    for seed, start in enumerate(range(0, count, AT_ONCE)):
+        yield from simulate(seed=seed, train=min(AT_ONCE, count - start), validation=0, suite=0).train
 
 
 if __name__ == "__main__":

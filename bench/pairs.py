@@ -136,7 +136,7 @@ def from_ids(
     target: float = 1.0,
     name: str = "",
 ) -> EncodedComparison:
-    """What `Encoder.encode` would give if these ids were the parts of a prompt; ``first`` is the response shown first."""
+    """What `Encoder.encode` would give if these ids were the parts of a prompt; ``first`` is shown first."""
     row = Comparison(name, name, (), TEXT, TEXT, TEXT, "tie")
     start = (Segment("criteria", tuple(criteria)), Segment("query", tuple(query)))
     one, other = Segment("response_a", tuple(first)), Segment("response_b", tuple(second))

@@ -1,4 +1,4 @@
-"""``python -m bench.run``: training and scoring on CPU against named peers. Out: ``bench/results/cpu.json`` and ``.md``.
+"""``python -m bench.run``: training and scoring on CPU against named peers. Out: ``results/cpu.json`` and ``.md``.
 
 Parity is checked first. Peers and ours alternate in one process with one thread; time is process CPU time. A ratio is
 peer time over our time for the same pairs or decisions. Take figures to be quoted on an idle machine.

@@ -34,7 +34,7 @@ def trl_steps(
     """
     longest = max(max(pair.lengths) for pair in pairs)
     if longest > LONGEST:
-        raise ValueError(f"pairs: one has {longest} tokens; TRL leaves out what is above {LONGEST}, choose shorter ones")
+        raise ValueError(f"pairs: one has {longest} tokens; TRL leaves out those above {LONGEST}, choose shorter")
     if len(pairs) % BATCH:
         raise ValueError(f"pairs: {len(pairs)} is no multiple of {BATCH}; a smaller last step would be another mean")
     rows = Dataset.from_list([_row(pair) for pair in pairs])

@@ -40,5 +40,5 @@ def test_a_small_fault_is_noticed(monkeypatch: pytest.MonkeyPatch, fault: str) -
     monkeypatch.setattr(parity, "batch_of", faulty)
     if fault == "gradients":
         monkeypatch.setattr(parity, "binary_cross_entropy_with_logits", other_targets)
-    with pytest.raises(ValueError, match=r"scalar qwen3 everything padded full right: logits differ by .* gradients by"):
+    with pytest.raises(ValueError, match=r"scalar qwen3 everything padded full right: logits differ by"):
         check_parity(quick=True)
