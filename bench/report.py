@@ -29,7 +29,8 @@ def to_markdown(measured: dict[str, Any]) -> str:
         "# Speed on CPU",
         "",
         f"Peer time over our time for the same work: above 1 we are faster. Median of {sizes['rounds']} rounds in "
-        f"which all contestants alternate, least and greatest in brackets; {measured['clock']}, {measured['precision']}.",
+        "which all contestants alternate, least and greatest in brackets; "
+        f"{measured['clock']}, {measured['precision']}.",
         f"{sizes['pairs']} pairs and {sizes['queries']} queries of the simulated arena, a Qwen3 of "
         f"{sizes['model']['layers']} layers and hidden size {sizes['model']['hidden']}.",
     ]

@@ -37,7 +37,8 @@ class Stopwatch:
         """Begin a timed part."""
         if self._on_gpu:
             torch.cuda.synchronize()
-            self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+            event: Any = torch.cuda.Event
+            self._events = [event(enable_timing=True) for _ in range(2)]
             self._events[0].record()
         else:
             self._begun = time.process_time()

@@ -129,10 +129,11 @@ def trl(rounds: int, pairs: int, seed: int) -> dict[str, list[float]]:
     """Steps of 8 pairs: our Lightning loop against TRL's trainer, with its batch of 8 and with batches of 1."""
     full = build_reward_model(TOY, "scalar", seed, prunes=False)
     data, tokenizer = arena_pairs("scalar", pairs, seed), bench_tokenizer(seed)
-    loop = {"pairs_a_step": BATCH, "a_forward": ours.PAIRS_A_FORWARD}
     contestants = {
-        "without_pruning": ours.lightning_steps(full, data, **loop),
-        "with_pruning": ours.lightning_steps(twin_of_ours(full, prunes=True), data, **loop),
+        "without_pruning": ours.lightning_steps(full, data, pairs_a_step=BATCH, a_forward=ours.PAIRS_A_FORWARD),
+        "with_pruning": ours.lightning_steps(
+            twin_of_ours(full, prunes=True), data, pairs_a_step=BATCH, a_forward=ours.PAIRS_A_FORWARD
+        ),
         "trl_default": trl_steps(stock_twin(full), tokenizer, data),
         "trl_batch_1": trl_steps(stock_twin(full), tokenizer, data, batch=1),
     }

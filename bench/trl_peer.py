@@ -61,7 +61,8 @@ def _row(pair: EncodedComparison) -> dict[str, list[int]]:
 def _trainer(
     twin: Any, tokenizer: Any, rows: Dataset, folder: str, batch: int, bf16: bool, stopwatch: Stopwatch
 ) -> Any:
-    from trl import RewardConfig, RewardTrainer
+    from trl.trainer.reward_config import RewardConfig
+    from trl.trainer.reward_trainer import RewardTrainer
 
     disable_progress_bars()
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
@@ -85,7 +86,7 @@ def _trainer(
     return trainer
 
 
-class _Timer(TrainerCallback):  # type: ignore[misc]
+class _Timer(TrainerCallback):
     def __init__(self, stopwatch: Stopwatch) -> None:
         self._stopwatch = stopwatch
 
