@@ -29,14 +29,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("trl") is None, reason="needs the extra bench: TRL is a peer")
 def test_the_cpu_contest_writes_both_files(small: None, tmp_path: Path) -> None:
-    assert run.main(["--rounds", "2", "--pairs", "8", "--queries", "2", "--out", str(tmp_path)]) == 0
+    assert run.main(["--rounds", "1", "--pairs", "8", "--queries", "2", "--out", str(tmp_path)]) == 0
     found = json.loads((tmp_path / "cpu.json").read_text("utf-8"))
     assert set(found["train"]) == TRAIN and set(found["score"]) == SCORE
     for entry in (entry for part in ("train", "score", "further") for entry in found[part].values()):
         assert set(entry) == {"without_pruning", "with_pruning"}
         for numbers in entry.values():
-            assert len(numbers["rounds"]) == 2 and numbers["median"] > 0
-    assert all(len(rounds) == 2 for raw in found["seconds"].values() for rounds in raw.values())
+            assert len(numbers["rounds"]) == 1 and numbers["median"] > 0
+    assert all(len(rounds) == 1 for raw in found["seconds"].values() for rounds in raw.values())
     assert {"torch", "transformers", "trl", "lightning", "python", "cpu"} <= set(found["versions"])
     assert found["seeds"] == [0] and found["commit"]
     assert (tmp_path / "cpu.md").read_text("utf-8") == to_markdown(found)
