@@ -19,6 +19,7 @@ from bench.models import PAD_ID
 from bench.rounds import Answer, Contestant, Stopwatch
 from crm.data.batches import collate
 from crm.data.encoding import EncodedComparison
+from crm.data.forest_batches import collate_forest
 from crm.lit_module import LitRewardModel
 from crm.models.losses import preference_loss
 from crm.models.reward_model import RewardModel
@@ -33,15 +34,7 @@ def batch_of(encoded: Sequence[EncodedComparison], mode: Mode) -> Any:
     """One forward pass: a padded batch, or a forest that is packed or shares prefixes."""
     if mode == "padded":
         return collate(encoded, PAD_ID)
-    return _forest(encoded, share=mode == "tree")
-
-
-def _forest(encoded: Sequence[EncodedComparison], share: bool) -> Any:
-    try:
-        from crm.data.forest_batches import collate_forest
-    except ImportError:
-        return collate(encoded, PAD_ID)
-    return collate_forest(encoded, share=share)
+    return collate_forest(encoded, share=mode == "tree")
 
 
 def tokens_of(batch: Any) -> int:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from lightning.pytorch.utilities import rank_zero_only
 
 from crm.checkpointing import LastCheckpoint, SafeCheckpointIO
 from crm.config import TrainConfig
@@ -18,12 +23,17 @@ from crm.data.encoding import Encoder, HeadName
 from crm.data.loading import tokenizer_texts
 from crm.data.sources import Splits
 from crm.lit_module import LitRewardModel
-from crm.models.backbone import add_lora, freeze_lower_layers, load_backbone
+from crm.models.backbone import add_lora, freeze_lower_layers, load_backbone, without_lora_wrapper
 from crm.models.export import MANIFEST, load_checkpoint
 from crm.models.heads import build_score
+from crm.models.kernels import compiled_layers, enable_checkpointing, liger_kernels
+from crm.models.memory import memory_at_hand, training_need
 from crm.models.reward_model import RewardModel
 from crm.models.tiny import build_tiny_backbone, train_tokenizer
+from crm.strategies import build_strategy
+from crm.throughput import Throughput
 
+log = logging.getLogger(__name__)
 BEST, LAST = "best.ckpt", "last.ckpt"
 
 
@@ -31,6 +41,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``.
 
     ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, where it fits, head.
+    Under another prompt order than that run's a head reads another state, so only the backbone is taken over.
     """
     settings, head = config.model, cast(HeadName, config.head.name)
     score = None
@@ -46,17 +57,53 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
             config.seed,
         )
     elif (Path(settings.path) / MANIFEST).is_file():
-        start, tokenizer, _ = load_checkpoint(Path(settings.path))
-        backbone, score = start.backbone, start.score
+        start, tokenizer, manifest = load_checkpoint(Path(settings.path))
+        backbone, score = start.backbone, start.score if manifest["prompt_order"] == config.prompt.order else None
     else:
-        backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length)
+        # Sharding deals out the weights of the first process: the others need none, and memory of a machine is finite.
+        weights = config.trainer.strategy != "fsdp" or getattr(rank_zero_only, "rank", 0) == 0
+        backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length, weights)
     freeze_lower_layers(backbone, settings.freeze_layers)
     hidden_size = backbone.config.hidden_size
-    if settings.gradient_checkpointing:
-        backbone.gradient_checkpointing_enable({"use_reentrant": False})
     if settings.lora_rank:
         backbone = add_lora(backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout)
     return RewardModel(backbone, build_score(head, hidden_size, config.seed, score), head), tokenizer
+
+
+def training_device(accelerator: str) -> torch.device:
+    """The device of this process, by Lightning's rules: its local rank's GPU where GPUs are asked for and there."""
+    if accelerator in ("gpu", "auto") and torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    mps = accelerator == "mps" or (accelerator in ("gpu", "auto") and torch.backends.mps.is_available())
+    return torch.device("mps" if mps else "cpu")
+
+
+def settle_checkpointing(config: TrainConfig, model: RewardModel, tokens: int) -> bool:
+    """Switch gradient checkpointing on where it is asked for, or ``auto`` finds too little memory for ``tokens``."""
+    wanted, backbone = config.model.gradient_checkpointing, without_lora_wrapper(model.backbone)
+    if wanted == "auto":
+        settings, device = config.trainer, training_device(config.trainer.accelerator)
+        ranks, mixed = settings.devices * settings.nodes, settings.precision == "bf16-mixed"
+        shards, replicas = (ranks, 1) if settings.strategy == "fsdp" else (1, ranks)
+        need = training_need(backbone, tokens, mixed=mixed, shards=shards, replicas=replicas)
+        at_hand = memory_at_hand(device)
+        rank_zero_only(log.info)(need.told(at_hand, str(device)))
+        wanted = not need.fits(at_hand)
+    if wanted:
+        enable_checkpointing(backbone)
+    return bool(wanted)
+
+
+@contextmanager
+def faster_layers(config: TrainConfig, model: RewardModel) -> Iterator[None]:
+    """The layers compiled or on Liger's kernels, as configured, inside the ``with``."""
+    device, backbone = training_device(config.trainer.accelerator), without_lora_wrapper(model.backbone)
+    with ExitStack() as stack:
+        if config.trainer.compile:
+            stack.enter_context(compiled_layers(backbone, device))
+        if config.trainer.liger:
+            stack.enter_context(liger_kernels(backbone, device))
+        yield
 
 
 def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: int) -> PreferenceDataModule:
@@ -104,7 +151,7 @@ def build_trainer(config: TrainConfig, run_dir: Path, loggers: list[Any], callba
         accelerator=settings.accelerator,
         devices=settings.devices,
         num_nodes=settings.nodes,
-        strategy=settings.strategy,
+        strategy=build_strategy(settings.strategy, settings.devices * settings.nodes, settings.zero_stage),
         precision=cast(Any, settings.precision),
         max_epochs=settings.epochs,
         max_steps=settings.max_steps or -1,
@@ -116,7 +163,8 @@ def build_trainer(config: TrainConfig, run_dir: Path, loggers: list[Any], callba
         log_every_n_steps=1,
         callbacks=[*_callbacks(config, run_dir), *callbacks],
         logger=loggers,
-        plugins=[SafeCheckpointIO()],
+        # DeepSpeed writes its shards itself.
+        plugins=None if settings.strategy == "deepspeed" else [SafeCheckpointIO()],
         enable_progress_bar=settings.progress and in_terminal(),
         enable_model_summary=False,
         use_distributed_sampler=False,
@@ -135,6 +183,9 @@ def _callbacks(config: TrainConfig, run_dir: Path) -> list[Callback]:
             enable_version_counter=False,
         )
     ]
+    callbacks.append(
+        Throughput(peak_tflops=config.trainer.peak_tflops, bfloat16=config.trainer.precision == "bf16-mixed")
+    )
     if config.trainer.save_every:
         callbacks.append(LastCheckpoint(folder / LAST, config.trainer.save_every))
     if config.trainer.patience:

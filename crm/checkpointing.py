@@ -56,16 +56,11 @@ class SafeCheckpointIO(TorchCheckpointIO):
 
     def load_checkpoint(self, path: str | os.PathLike[str], map_location: Any = None, weights_only: Any = None) -> Any:
         """The checkpoint, or the previous one where this one is damaged. Raises ``ValueError`` when both are."""
-        target = Path(path)
-        for candidate in (target, previous(target)):
-            if is_whole(candidate):
-                if candidate != target:
-                    log.warning("%s is damaged; going on from %s", target, candidate)
-                try:
-                    return torch.load(candidate, map_location=map_location or "cpu", weights_only=True)
-                except pickle.UnpicklingError:
-                    raise ValueError(f"checkpoint {candidate}: holds more than weights and numbers; refused") from None
-        raise ValueError(f"checkpoint {target}: missing or damaged, and so is its previous version; start a new run")
+        whole = whole_version(Path(path))
+        try:
+            return torch.load(whole, map_location=map_location or "cpu", weights_only=True)
+        except pickle.UnpicklingError:
+            raise ValueError(f"checkpoint {whole}: holds more than weights and numbers; refused") from None
 
     def remove_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Remove the file, its digest, and its previous version."""
@@ -77,6 +72,16 @@ class SafeCheckpointIO(TorchCheckpointIO):
 def previous(path: Path) -> Path:
     """Where the version before ``path`` is kept."""
     return path.with_name(f"{path.name}.previous")
+
+
+def whole_version(path: Path) -> Path:
+    """``path``, or the version before it where this one is damaged. Raises ``ValueError`` when both are."""
+    for candidate in (path, previous(path)):
+        if is_whole(candidate):
+            if candidate != path:
+                log.warning("%s is damaged; going on from %s", path, candidate)
+            return candidate
+    raise ValueError(f"checkpoint {path}: missing or damaged, and so is its previous version; start a new run")
 
 
 def digest_of(path: Path) -> Path:

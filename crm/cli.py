@@ -1,7 +1,8 @@
 """Console entry points. In: command-line overrides. Out: a run folder; for a user's mistake one sentence and exit 2.
 
-A job of a sweep that fails says so and the others go on; the sweep then ends with exit code 2. With CRM_TRACEBACK=1 in
-the environment every mistake shows its traceback too.
+A job of a sweep that fails says so, leaves its reason in its folder, and the others go on; the sweep then ends with
+exit code 2. Jobs may run in other processes, so that it is their folders that tell which of them failed. With
+CRM_TRACEBACK=1 in the environment every mistake shows its traceback too.
 """
 
 from __future__ import annotations
@@ -20,27 +21,41 @@ from omegaconf import DictConfig
 from crm import config as settings
 from crm.config import TrainConfig, config_dir
 from crm.mistakes import MISTAKES, explain
-from crm.sweeps import needs_own_process, run_in_own_process
+from crm.sweep_jobs import failed_jobs, note_failure
+from crm.sweeps import (
+    SweepFolder,
+    begin_job,
+    check_devices,
+    entry_command,
+    needs_own_process,
+    run_in_own_process,
+    validation_loss_of,
+)
 
 
 def train() -> None:
-    """``crm-train``: see ``conf/train.yaml``."""
+    """``crm-train``: see ``conf/train.yaml``. A job's value for a sweeper that searches: its best validation loss."""
+    command = entry_command()  # a job in another process would give that process's command
 
-    def task(config: TrainConfig) -> None:
-        if needs_own_process(config):
-            run_in_own_process()
-            return
+    def task(config: TrainConfig) -> float:
+        check_devices(config)
+        if needs_own_process(config.trainer.devices):
+            return validation_loss_of(run_in_own_process(command))
         from crm.training import run_training
 
-        run_training(config)
+        return run_training(config).validation_loss
 
     _run("train", task)
 
 
 def evaluate() -> None:
     """``crm-evaluate``: see ``conf/evaluate.yaml``."""
+    command = entry_command()
 
     def task(config: settings.EvaluateConfig) -> None:
+        if needs_own_process(config.devices):
+            run_in_own_process(command)
+            return
         from crm.evaluation.run import run_evaluation
 
         run_evaluation(config)
@@ -50,8 +65,12 @@ def evaluate() -> None:
 
 def leaderboard() -> None:
     """``crm-leaderboard``: see ``conf/leaderboard.yaml``."""
+    command = entry_command()
 
     def task(config: settings.LeaderboardConfig) -> None:
+        if needs_own_process(config.devices):
+            run_in_own_process(command)
+            return
         from crm.leaderboard.run import run_leaderboard
 
         run_leaderboard(config)
@@ -71,37 +90,65 @@ def prepare() -> None:
     _run("prepare", task)
 
 
-def _run(name: str, task: Callable[[Any], None]) -> None:
+def _run(name: str, task: Callable[[Any], Any]) -> None:
     settings.register()
     schema = settings.SCHEMAS[name]
+    SweepFolder.current = None
     failed: list[str] = []
 
     @hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=name)
-    def entry(composed: DictConfig) -> None:
+    def entry(composed: DictConfig) -> Any:
+        in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+        folder = begin_job() if in_sweep or name == "train" else None
         try:
-            task(settings.checked(composed, schema))
+            return task(settings.checked(composed, schema))
         except Exception as error:
+            if folder is not None:
+                note_failure(folder, _reason(error, schema))
             # Caught here: beyond this point Hydra prints its own report of the error, and a sweep would stop.
-            in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
             if not isinstance(error, MISTAKES) and not in_sweep:
                 raise
-            failed.append(str(HydraConfig.get().job.num) if in_sweep else "")
+            failed.append(name)
             _tell(name, error, schema)
+            return None
 
     # Hydra then raises what it finds wrong instead of exiting, and the sentence is made here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    code = 0
     try:
         entry()
-    except MISTAKES as error:
-        failed.append("")
-        _tell(name, error, schema)
     except KeyboardInterrupt:
         print(f"crm-{name}: stopped; what was written stays", file=sys.stderr)
-        sys.exit(130)
+        code = 130
+    except Exception as error:
+        if not isinstance(error, MISTAKES) and SweepFolder.current is None:
+            raise
+        _tell(name, error, schema)
+        code = 2
+    code = max(code, 2 * bool(failed), _end_of_sweep(name))
+    if code:
+        sys.exit(code)
+
+
+def _end_of_sweep(name: str) -> int:
+    """Write the table of a sweep of trainings, name the jobs that failed; the exit code."""
+    folder = SweepFolder.current
+    if folder is None or not folder.is_dir():
+        return 0
+    failed = failed_jobs(folder)
+    if name == "train" and any(folder.rglob(".hydra")):
+        from crm.sweep_table import write_sweep_tables
+
+        failed = [job.name for job in write_sweep_tables(folder) if job.status != "finished"]
+        print(f"crm-{name}: the table of this sweep is {folder / 'sweep.md'}")
     if failed:
-        if failed[0]:
-            print(f"crm-{name}: {len(failed)} jobs of this sweep failed: {', '.join(failed)}", file=sys.stderr)
-        sys.exit(2)
+        print(f"crm-{name}: {len(failed)} jobs of this sweep failed: {', '.join(failed)}", file=sys.stderr)
+    return 2 if failed else 0
+
+
+def _reason(error: Exception, schema: type) -> str:
+    sentence = explain(error, schema)
+    return sentence if isinstance(error, MISTAKES) else f"{type(error).__name__}: {sentence}"
 
 
 def _tell(name: str, error: Exception, schema: type) -> None:

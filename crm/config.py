@@ -29,6 +29,7 @@ from crm.config_groups import (
     ModelConfig,
     NoiseConfig,
     OptimizerConfig,
+    PromptConfig,
     SuiteConfig,
     TrainerConfig,
     one_of,
@@ -46,6 +47,7 @@ class TrainConfig:
 
     model: ModelConfig = field(default_factory=ModelConfig)
     head: HeadConfig = field(default_factory=HeadConfig)
+    prompt: PromptConfig = field(default_factory=PromptConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     noise: NoiseConfig = field(default_factory=NoiseConfig)
     direction: DirectionConfig = field(default_factory=DirectionConfig)
@@ -86,6 +88,9 @@ class JudgingConfig:
     predictions: str | None = None
     """Folder of prediction files, kept between runs; null means ``predictions`` beside the checkpoint."""
     batch_size: int = 64
+    devices: int = 1
+    """Processes on this machine, one a GPU, or on the CPU where there is none; each reads its share."""
+    nodes: int = 1
     precision: str = "32-true"
     threads: int = 0
     seed: int = 42
@@ -93,8 +98,9 @@ class JudgingConfig:
     run_dir: str = "${hydra:runtime.output_dir}"
 
     def __post_init__(self) -> None:
-        one_of("precision", self.precision, PRECISIONS[:2])
-        require(self.batch_size >= 1, "batch_size", self.batch_size, "1 or more")
+        one_of("precision", self.precision, PRECISIONS)
+        for name in ("batch_size", "devices", "nodes"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
         require(self.threads >= 0, "threads", self.threads, "0 (torch's default) or more")
 
 
@@ -124,9 +130,21 @@ class LeaderboardConfig(JudgingConfig):
     criteria: list[str] = field(default_factory=list)
     """What the user cares about; empty means what most people would like."""
     sort: str = "win_rate"
+    settle_top: int = 0
+    """Score only until it is known which models are the first so many, the baseline among them; 0 scores everything."""
+    settle_confidence: float = 0.95
+    """Probability, at least, that the set found by ``settle_top`` is the one that scoring everything would give."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require(self.settle_top >= 0, "settle_top", self.settle_top, "0 (score everything) or more")
+        require(0 < self.settle_confidence < 1, "settle_confidence", self.settle_confidence, "between 0 and 1")
+        require(
+            not self.settle_top or self.devices * self.nodes == 1,
+            "settle_top",
+            self.settle_top,
+            "0 with several devices: a race goes on from what it has just read; use devices=1",
+        )
         for criterion in self.criteria:
             require(bool(criterion.strip()), "criteria", criterion, "text")
 

@@ -13,7 +13,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from crm.data.direction import DIRECTIONS, TIES
-from crm.data.encoding import HEADS
+from crm.data.encoding import HEADS, PROMPT_ORDERS
 from crm.data.noise import NOISES
 from crm.data.sources.catalogue import OWN, SOURCES
 from crm.schema import SIDES
@@ -21,7 +21,7 @@ from crm.schema import SIDES
 DATA_SOURCES = ("simulation", "dataset", *SOURCES)
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
 """The losses of the paper and the head each selects when ``head=auto``."""
-PRECISIONS = ("32-true", "bf16-mixed", "bf16-true")
+PRECISIONS = ("32-true", "bf16-mixed")
 LOGGERS = ("csv", "wandb", "tensorboard")
 
 
@@ -63,7 +63,8 @@ class ModelConfig:
     heads: int = 4
     freeze_layers: int = 0
     """Lowest transformer layers (and the embedding) that are not trained."""
-    gradient_checkpointing: bool = False
+    gradient_checkpointing: Any = "auto"
+    """true, false, or ``auto``: only where an estimate says that the activations do not fit the memory at hand."""
     lora_rank: int = 0
     """0 trains all weights; above 0 trains LoRA adapters of this rank and the head."""
     lora_alpha: int = 16
@@ -81,6 +82,12 @@ class ModelConfig:
             "a multiple of model.heads",
         )
         require(self.freeze_layers >= 0, "model.freeze_layers", self.freeze_layers, "0 or more layers")
+        require(
+            self.gradient_checkpointing == "auto" or isinstance(self.gradient_checkpointing, bool),
+            "model.gradient_checkpointing",
+            self.gradient_checkpointing,
+            "auto, true or false",
+        )
         require(self.lora_alpha >= 1, "model.lora_alpha", self.lora_alpha, "1 or more")
         require(self.lora_rank >= 0, "model.lora_rank", self.lora_rank, "0 (off) or a positive rank")
         require(0 <= self.lora_dropout < 1, "model.lora_dropout", self.lora_dropout, "a rate in [0, 1)")
@@ -100,6 +107,16 @@ class HeadConfig:
 
     def __post_init__(self) -> None:
         one_of("head.name", self.name, ("auto", *HEADS))
+
+
+@dataclass
+class PromptConfig:
+    """Where the prompt has the criteria: before the conversation, or after it."""
+
+    order: str = "criteria_first"
+
+    def __post_init__(self) -> None:
+        one_of("prompt.order", self.order, PROMPT_ORDERS)
 
 
 @dataclass
@@ -220,8 +237,16 @@ class TrainerConfig:
     """Processes on this machine, one a device."""
     nodes: int = 1
     strategy: str = "auto"
+    zero_stage: int = 2
+    """Of DeepSpeed: 2 shards gradients and optimizer, 3 the weights too."""
     precision: str = "32-true"
-    """Of arithmetic; weights and optimizer stay float32 in every ``-mixed`` precision."""
+    """Of arithmetic; weights and optimizer stay float32, in which small steps are not rounded away."""
+    compile: bool = False
+    """Compile the decoder layers; needs a C++ compiler on CPU and Triton on GPU."""
+    liger: bool = False
+    """RMSNorm, SwiGLU and rotary embedding by Liger's kernels: GPU only, and a package of its own."""
+    peak_tflops: float = 0.0
+    """Peak TFLOP/s of a device for throughput/mfu; 0 looks it up by the device's name."""
     threads: int = 0
     """CPU threads a process; 0 leaves torch's default. Resumed runs repeat bit by bit with 1."""
     epochs: int = 3
@@ -244,15 +269,37 @@ class TrainerConfig:
             require(getattr(self, name) >= 1, f"trainer.{name}", getattr(self, name), "1 or more")
         for name in ("threads", "max_steps", "validate_every", "patience", "save_every"):
             require(getattr(self, name) >= 0, f"trainer.{name}", getattr(self, name), "0 or more")
-        one_of("trainer.strategy", self.strategy, ("auto", "ddp", "fsdp"))
+        one_of("trainer.strategy", self.strategy, ("auto", "ddp", "fsdp", "deepspeed"))
         one_of("trainer.accelerator", self.accelerator, ("cpu", "gpu", "mps", "auto"))
+        require(self.zero_stage in (2, 3), "trainer.zero_stage", self.zero_stage, "2 or 3")
         require(
-            self.strategy != "fsdp" or self.accelerator != "cpu",
+            self.strategy != "deepspeed" or self.accelerator != "cpu",
             "trainer.strategy",
             self.strategy,
-            "auto or ddp with trainer.accelerator=cpu; sharding needs GPUs",
+            "auto, ddp or fsdp with trainer.accelerator=cpu; Lightning runs DeepSpeed on GPUs only",
         )
+        if self.precision == "bf16-true":
+            raise ValueError(
+                "trainer.precision='bf16-true': weights in bfloat16 round away steps below 1/512 of a weight, which is "
+                "most of them at optimizer.lr=1e-5; use bf16-mixed: bfloat16 arithmetic on float32 weights"
+            )
         one_of("trainer.precision", self.precision, PRECISIONS)
+        require(0 <= self.peak_tflops < math.inf, "trainer.peak_tflops", self.peak_tflops, "0 (look up) or TFLOP/s")
+        self._check_kernels()
+
+    def _check_kernels(self) -> None:
+        require(
+            not self.liger or self.accelerator in ("gpu", "auto"),
+            "trainer.liger",
+            self.liger,
+            f"false with trainer.accelerator={self.accelerator}: its kernels need a CUDA GPU",
+        )
+        require(
+            not (self.liger and self.compile),
+            "trainer.liger",
+            self.liger,
+            "false with trainer.compile=true: both replace the same operations",
+        )
 
 
 @dataclass

@@ -31,6 +31,8 @@ def quieten() -> None:
     warnings.filterwarnings("ignore", message=r".*treespec, LeafSpec.*is deprecated")
     # 2026-11: in a resumed run the folder of its own checkpoints is not empty, as it should be.
     warnings.filterwarnings("ignore", message=r"Checkpoint directory .* exists and is not empty")
+    # 2026-11: torch 2.13 warns of views from a sharded model because they must not be changed in place; nothing does.
+    warnings.filterwarnings("ignore", message=r"FSDP2-wrapped module .* returned a view tensor")
     # 2026-11: our loaders hold finished tensors; worker processes would only copy them.
     warnings.filterwarnings("ignore", message=r"The '\w+_dataloader' does not have many workers")
 

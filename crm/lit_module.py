@@ -12,10 +12,13 @@ from torch import Tensor
 from torchmetrics import MeanMetric
 
 from crm.data.batches import PaddedBatch
+from crm.data.even import Spare
 from crm.metrics import PreferenceAccuracy
 from crm.models.losses import centring_penalty, preference_loss
 from crm.models.reward_model import RewardModel
+from crm.models.sharding import gather, shard
 from crm.optimizers import build_optimizer
+from crm.rank_state import gather_states, restore_state
 
 
 class NonFiniteLossError(ValueError):
@@ -51,7 +54,7 @@ class LitRewardModel(L.LightningModule):
         self.validation_loss = MeanMetric()
         self.validation_accuracy = PreferenceAccuracy()
         self.train_accuracy = PreferenceAccuracy()
-        self.train_accuracy.persistent(True)  # kept in checkpoints: a resumed epoch counts its first part too
+        self._skeletons: tuple[RewardModel, ...] = ()  # a tuple: a module here would be trained and saved too
 
     def on_fit_start(self) -> None:
         """Put the backbone in training mode: Hugging Face loads it in eval mode, where checkpointing is ignored."""
@@ -77,11 +80,15 @@ class LitRewardModel(L.LightningModule):
         self.log("train/lr", self.lr_schedulers().get_last_lr()[0])  # type: ignore[union-attr]
         return objective
 
-    def validation_step(self, batch: PaddedBatch, batch_idx: int) -> None:
+    def validation_step(self, batch: PaddedBatch | Spare, batch_idx: int) -> None:
         """Accumulate loss and accuracy; both are averaged over rows, on all ranks, at the end."""
-        logit = self.model(batch).preference_logit
-        self.validation_loss.update(preference_loss(logit, batch.target))
-        self.validation_accuracy.update(logit, batch.target)
+        if isinstance(batch, Spare):
+            batch = batch.batch
+            self.model(batch)
+        else:
+            logit = self.model(batch).preference_logit
+            self.validation_loss.update(preference_loss(logit, batch.target))
+            self.validation_accuracy.update(logit, batch.target)
         self.log("validation/loss", self.validation_loss, prog_bar=True, on_epoch=True, batch_size=len(batch))
         self.log("validation/accuracy", self.validation_accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
 
@@ -96,17 +103,28 @@ class LitRewardModel(L.LightningModule):
     def _lr_factor(self, step: int) -> float:
         return lr_factor(step, self.warmup_steps, self.total_steps)
 
+    def configure_model(self) -> None:
+        """Shard the weights where the strategy has a mesh of devices (FSDP2), the first time that it asks."""
+        if self.device_mesh is None or self._skeletons:
+            return
+        compute_dtype = torch.bfloat16 if self.trainer.precision == "bf16-mixed" else torch.float32
+        mesh = self.device_mesh["data_parallel"]
+        self._skeletons = (shard(self.model, mesh, self.trainer.strategy.root_device, compute_dtype),)
+
+    def whole_model(self) -> RewardModel:
+        """The model in plain tensors: itself, or where it is sharded a gathered copy, empty but on the first rank.
+
+        All ranks must call it together.
+        """
+        return gather(self.model, *self._skeletons) if self._skeletons else self.model
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep torch's random state, so that dropout after a resume is the dropout that would have been."""
-        checkpoint["torch_rng_state"] = torch.get_rng_state()
-        if torch.cuda.is_available():
-            checkpoint["cuda_rng_state"] = torch.cuda.get_rng_state()
+        """Keep each rank's random state, so that dropout after a resume is the dropout that would have been."""
+        checkpoint["ranks"] = gather_states(self.train_accuracy)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore what `on_save_checkpoint` kept."""
-        torch.set_rng_state(checkpoint["torch_rng_state"])
-        if "cuda_rng_state" in checkpoint and torch.cuda.is_available():
-            torch.cuda.set_rng_state(checkpoint["cuda_rng_state"])
+        restore_state(checkpoint["ranks"], self.train_accuracy)
 
 
 def lr_factor(step: int, warmup_steps: int, total_steps: int) -> float:

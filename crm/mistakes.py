@@ -30,8 +30,9 @@ def explain(error: BaseException, schema: type) -> str:
 
 
 def group_names() -> list[str]:
-    """Folders of ``conf/``, each a group of options."""
-    return sorted(path.name for path in config_dir().iterdir() if path.is_dir() and not path.name.startswith("_"))
+    """Folders of ``conf/``, each a group of options; ``hydra/`` holds presets of Hydra's own."""
+    folders = (path.name for path in config_dir().iterdir() if path.is_dir())
+    return sorted(name for name in folders if not name.startswith("_") and name != "hydra")
 
 
 def option_names(group: str) -> list[str]:
@@ -41,6 +42,8 @@ def option_names(group: str) -> list[str]:
 
 def _unknown_option(file: str) -> str:
     group, _, option = file.rpartition("/")
+    if group in ("hydra/launcher", "hydra/sweeper"):
+        return f"{group}={option}: no such option, or its plugin is missing: pip install 'crm-leaderboard[sweeps]'"
     if group not in group_names():
         return f"{file}: no such configuration file{nearest(file, group_names())}"
     options = option_names(group)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.optim import AdamW, Muon, Optimizer
 
 
@@ -16,7 +17,8 @@ def build_optimizer(
     """The optimizer of what is trained in ``module``; vectors do not decay.
 
     Without ``matrix_lr`` it is AdamW; with it, the matrices of the transformer layers are updated by Muon at that
-    rate. Raises ``ValueError`` where there are none (all frozen, or flattened by sharding).
+    rate. On a CUDA device AdamW is torch's fused one. Raises ``ValueError`` where there are no matrices (all
+    frozen, or flattened), or where they are sharded.
     """
     trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
     matrices = {name: p for name, p in trained.items() if ".layers." in name and p.ndim == 2}
@@ -25,12 +27,23 @@ def build_optimizer(
         {"params": [p for p in others.values() if p.ndim > 1], "weight_decay": weight_decay},
         {"params": [p for p in others.values() if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    adamw = AdamW([group for group in groups if group["params"]], lr=lr, betas=betas)
+    fused = all_on_cuda(list(others.values()))
+    adamw = AdamW([group for group in groups if group["params"]], lr=lr, betas=betas, fused=fused or None)
+    # A fused AdamW says that it unscales gradients by itself, whereupon Lightning refuses to clip them. Nothing scales
+    # gradients here: bfloat16 needs no scaling.
+    adamw._step_supports_amp_scaling = False
     if matrix_lr is None:
         return adamw
+    if any(isinstance(matrix, DTensor) for matrix in matrices.values()):
+        raise ValueError("optimizer.name=muon: its matrices are spread over processes; use optimizer.name=adamw")
     if not matrices:
         raise ValueError("optimizer.name=muon: no matrix of a transformer layer is trained; use optimizer.name=adamw")
     return Together(adamw, Muon(matrices.values(), lr=matrix_lr, weight_decay=weight_decay))
+
+
+def all_on_cuda(parameters: Sequence[Tensor]) -> bool:
+    """Whether torch can update all of ``parameters`` in one kernel of a CUDA device."""
+    return bool(parameters) and all(parameter.is_cuda for parameter in parameters)
 
 
 class Together(Optimizer):

@@ -25,6 +25,8 @@ from crm.building import (
     build_lit_module,
     build_model,
     build_trainer,
+    faster_layers,
+    settle_checkpointing,
     total_steps,
 )
 from crm.checkpointing import SafeCheckpointIO, is_whole, previous
@@ -32,7 +34,7 @@ from crm.config import TrainConfig
 from crm.console import quieten, show_counts
 from crm.data.comparisons import make_comparisons
 from crm.data.datamodule import VALIDATION_EPOCH, PreferenceDataModule
-from crm.data.encoding import Encoder, Order
+from crm.data.encoding import Encoder, Order, PromptOrder
 from crm.data.loader import draw_order
 from crm.data.loading import load_splits
 from crm.evaluation.files import replace_file
@@ -42,8 +44,12 @@ from crm.lit_module import LitRewardModel
 from crm.models.backbone import check_reachable, merge_lora
 from crm.models.export import export_as_single_label, export_model
 from crm.models.reward_model import RewardModel
+from crm.models.sharding import load_whole
+from crm.processes import check_launcher
 from crm.provenance import commit
 from crm.schema import Comparison
+from crm.strategies import zero_weights
+from crm.throughput import mean_throughput, told
 from crm.tracking import build_loggers, finished, log_artifact, log_summary
 from crm.worst_pairs import worst_pairs
 
@@ -66,6 +72,8 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     """Train, export the best step, write ``summary.json``. Raises ``ValueError`` for anything a user can mend."""
     started = time.perf_counter()
     quieten()
+    check_launcher("trainer.devices", config.trainer.devices, config.trainer.nodes)
+    _refuse_sharded_muon(config)
     run_dir = Path(config.run_dir)
     if config.model.path is not None:
         check_reachable(config.model.path, config.model.revision)
@@ -77,10 +85,11 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
         torch.set_num_threads(config.trainer.threads)
     splits = load_splits(**asdict(config.data))
     model, tokenizer = build_model(config)
-    encoder = Encoder(tokenizer, model.head, config.model.max_length)
+    encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
     data = build_data(config, splits, encoder, tokenizer.pad_token_id)
     batches, counts = data.survey(config.trainer.devices * config.trainer.nodes)
     _refuse_nothing_to_do(config, batches, counts)
+    settle_checkpointing(config, model, counts["largest_batch_tokens"])
     lit = build_lit_module(config, model, total_steps(config, batches))
     rank_zero_only(show_counts)(splits.counts, counts, batches, lit.total_steps)
     loggers = build_loggers(
@@ -93,7 +102,8 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     )
     with finished(loggers):
         trainer = build_trainer(config, run_dir, loggers, callbacks)
-        trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
+        with faster_layers(config, model):
+            trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
         return _finish(config, run_dir, trainer, lit, data, counts, plain, started)
 
 
@@ -101,7 +111,7 @@ def _resume_point(config: TrainConfig, run_dir: Path) -> Path | None:
     if not config.resume:
         return None
     last = run_dir / "checkpoints" / LAST
-    if not is_whole(last) and not is_whole(previous(last)):
+    if not is_whole(last) and not is_whole(previous(last)) and not last.is_dir():  # DeepSpeed's are folders
         raise ValueError(
             f"resume=true: no whole checkpoint {last}; give the interrupted run's folder as hydra.run.dir=<folder>"
         )
@@ -115,6 +125,14 @@ def _prepare_folder(run_dir: Path, plain: dict[str, Any], resumed: bool) -> None
     if not resumed:
         shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
     replace_file(run_dir / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)))
+
+
+def _refuse_sharded_muon(config: TrainConfig) -> None:
+    if config.optimizer.name == "muon" and config.trainer.strategy in ("fsdp", "deepspeed"):
+        raise ValueError(
+            f"optimizer.name='muon' with trainer.strategy={config.trainer.strategy}: Muon works on whole matrices, and "
+            "these are sharded; use optimizer=paper (AdamW)"
+        )
 
 
 def _refuse_nothing_to_do(config: TrainConfig, batches: int, counts: dict[str, int]) -> None:
@@ -142,10 +160,11 @@ def _finish(
     steps, loggers = trainer.global_step, list(trainer.loggers)
     best = run_dir / "checkpoints" / BEST
     if is_whole(best):
-        lit.load_state_dict(SafeCheckpointIO().load_checkpoint(best)["state_dict"])
+        load_whole(lit, SafeCheckpointIO().load_checkpoint(best)["state_dict"])
     # These are the numbers of an earlier step: in the curves they would stand as the last point.
     trainer.loggers = []
-    numbers = trainer.validate(lit, datamodule=data, verbose=False, weights_only=True)[0]
+    folder = best if best.is_dir() else None  # of DeepSpeed, which reads its own
+    numbers = trainer.validate(lit, datamodule=data, ckpt_path=folder, verbose=False, weights_only=True)[0]
     outcome = TrainingOutcome(
         run_dir / "model",
         "",
@@ -154,12 +173,17 @@ def _finish(
         steps,
         time.perf_counter() - started,
     )
+    whole = lit.whole_model()
     if not trainer.is_global_zero:
         return outcome
-    model = RewardModel(merge_lora(lit.model.backbone), lit.model.score, lit.model.head)
+    if folder is not None:
+        whole, _ = build_model(config)
+        whole.load_state_dict(zero_weights(folder))
+    model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
     digest = _export(config, run_dir, model, data.encoder, plain)
     outcome = TrainingOutcome(**{**asdict(outcome), "digest": digest, "seconds": time.perf_counter() - started})
-    summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), "counts": counts}
+    speed = mean_throughput(trainer)
+    summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), "counts": counts, "throughput": speed}
     text = json.dumps({**summary, "config": plain, "commit": commit()}, indent=2, ensure_ascii=False)
     replace_file(run_dir / "summary.json", text)
     judge = Judge(model, data.encoder, batch_size=config.trainer.batch_size, precision=config.trainer.precision)
@@ -169,9 +193,10 @@ def _finish(
     log_summary(loggers, best_numbers, {"worst_pairs": worst})
     log_artifact(loggers, f"results-{digest}", files)
     log.info(
-        "validation accuracy %.3f, loss %.3f; the model is in %s",
+        "validation accuracy %.3f, loss %.3f%s; the model is in %s",
         outcome.validation_accuracy,
         outcome.validation_loss,
+        f"; {told(speed)}" if speed else "",
         outcome.checkpoint,
     )
     return outcome
@@ -187,9 +212,10 @@ def _export(config: TrainConfig, run_dir: Path, model: RewardModel, encoder: Enc
         "config": plain,
     }
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    digest = export_model(model, encoder.tokenizer, run_dir / "model", facts)
+    digest = export_model(model, encoder.tokenizer, run_dir / "model", facts, encoder.prompt_order)
     if model.head == "pairwise":
-        export_as_single_label(model, encoder.tokenizer, run_dir / "model_single_label", facts)
+        twin = run_dir / "model_single_label"
+        export_as_single_label(model, encoder.tokenizer, twin, facts, encoder.prompt_order)
     return digest
 
 

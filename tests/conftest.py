@@ -33,7 +33,7 @@ def tokenizer() -> Any:
 def make_encoder(tokenizer: Any) -> Callable[..., Any]:
     from crm.data.encoding import Encoder
 
-    return lambda head, max_length=2048: Encoder(tokenizer, head, max_length)
+    return lambda head, max_length=2048, order="criteria_first": Encoder(tokenizer, head, max_length, order)
 
 
 @pytest.fixture(scope="session")
@@ -147,3 +147,44 @@ def preferences() -> list[Preference]:
         )
         for i in range(12)
     ]
+
+
+@pytest.fixture(scope="session")
+def on_ranks() -> Callable[..., None]:
+    """``on_ranks(size, target, *arguments)``: the call in ``size`` processes, described as torchrun describes them.
+
+    They are forked, so that each costs its work and not its imports. Fails where one of them does.
+    """
+    import multiprocessing
+    import socket
+
+    fork = multiprocessing.get_context("fork")
+
+    def run(size: int, target: Callable[..., Any], *arguments: Any) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        ranks = [fork.Process(target=_as_rank, args=(rank, size, port, target, arguments)) for rank in range(size)]
+        for process in ranks:
+            process.start()
+        try:
+            for process in ranks:
+                process.join(timeout=150)
+            assert [process.exitcode for process in ranks] == [0] * size
+        finally:
+            for process in ranks:
+                process.kill()
+
+    return run
+
+
+def _as_rank(rank: int, size: int, port: int, target: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    import torch
+    from lightning.fabric.utilities.rank_zero import rank_zero_only
+
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
+    os.environ.update({name: str(number) for name, number in numbers.items()})
+    os.environ.update({"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RUN_ID": "test", "GROUP_RANK": "0"})
+    rank_zero_only.rank = rank
+    torch.set_num_threads(1)
+    target(*arguments)

@@ -62,6 +62,8 @@ def test_two_processes_give_the_numbers_of_one_with_twice_the_batch(sweep: Path,
     assert told["validation_loss"] == pytest.approx(alone.validation_loss, abs=1e-4)
     assert told["validation_accuracy"] == pytest.approx(alone.validation_accuracy, abs=1e-6)
     assert (told["steps"], told["counts"]["trained_on"]) == (alone.steps, 32)
+    speed = told["throughput"]
+    assert speed["comparisons_per_second"] / speed["steps_per_second"] == pytest.approx(8), "those of both ranks"
     curves = [pd.read_csv(folder / "metrics.csv") for folder in (both, tmp_path)]
     for column in ("train/loss", "validation/loss", "validation/accuracy"):
         ours, theirs = (frame.dropna(subset=[column]).set_index("step")[column] for frame in curves)

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from crm.config import SCHEMAS, setting_names
-from crm.data.encoding import Encoder
+from crm.data.encoding import PROMPT_ORDERS, PromptOrder
 from crm.data.reading import Reading
 from crm.data.sources.records import parse_row
-from crm.evaluation.predict import Judge
+from crm.evaluation.predict import open_judge
 from crm.leaderboard.bank import load_bank
 from crm.mistakes import group_names, option_names
 from crm.models.export import export_model
@@ -67,13 +68,17 @@ def run_snippet(code: str, folder: Path, capsys: Any) -> float:
     return float(capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("order", PROMPT_ORDERS)
 @pytest.mark.parametrize("head", ["scalar", "pairwise_span"])
 def test_the_loading_snippet_says_what_the_judge_says(
-    head: str, make_model: Any, tokenizer: Any, tmp_path: Path, capsys: Any
+    head: str, order: PromptOrder, make_model: Any, tokenizer: Any, tmp_path: Path, capsys: Any
 ) -> None:
     model = make_model(head)
-    export_model(model, tokenizer, tmp_path, {"max_length": 2048})
-    judge = Judge(model, Encoder(tokenizer, head, 2048), batch_size=4)  # type: ignore[arg-type]
+    if head == "pairwise_span":  # as after training: the two rows have parted
+        torch.nn.init.normal_(model.score.weight, generator=torch.Generator().manual_seed(1))
+    export_model(model, tokenizer, tmp_path, {"max_length": 2048}, order)
+    judge, _ = open_judge(tmp_path, batch_size=4, precision="32-true")
+    assert judge.encoder.prompt_order == order
     if head == "scalar":
         said = run_snippet(example(README, "example: load"), tmp_path, capsys)
         row = comparison("In short: the oak.", "More precisely, the oak depends on the soil and the rain.")

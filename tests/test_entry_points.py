@@ -110,6 +110,23 @@ def test_a_leaderboard_for_a_user(model: Path, tmp_path: Path, capsys: pytest.Ca
     assert "be brief, please" in capsys.readouterr().out
 
 
+def test_a_race_says_what_it_settled(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    board = rank(model, tmp_path, "settle_top=2", "settle_confidence=0.9", "seed=3")
+    race = json.loads((tmp_path / "criteria.json").read_text())["race"]
+    assert (race["top"], race["confidence"], race["queries"]) == (2, 0.9, 12)
+    line = (tmp_path / "leaderboard.csv").read_text().splitlines()[0]
+    table = pd.read_csv(tmp_path / "leaderboard.csv", skiprows=1)
+    assert "tied_with" not in table and table["rank"].tolist() == list(range(1, len(table) + 1))
+    inside = table.loc[table["top_2"] == "in", "model"]
+    assert inside.tolist() == [row.model for row in board.rows if race["verdicts"][row.model] == "in"]
+    assert ", ".join(sorted(inside)) in line and "the order inside it and below it is not settled" in line
+    assert "with probability 0.9 or more" in " ".join(capsys.readouterr().out.split())
+    shared = int((tmp_path / "topics.csv").read_text().split("n = ")[1].split(";")[0])
+    assert shared == table["n"].min()
+    with pytest.raises(ValueError, match="sort='tied_with': no such column"):
+        rank(model, tmp_path, "settle_top=2", "sort=tied_with")
+
+
 def test_no_criteria_mean_the_general_user_and_scores_are_reused(
     model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +146,7 @@ def test_no_criteria_mean_the_general_user_and_scores_are_reused(
         ("sort=winrate", "sort='winrate': no such column; choose one of rank"),
         ("topics=[Humour]", "Humo"),
         ("bank.baseline=gpt-5", "bank.baseline='gpt-5'"),
+        ("settle_top=99", "settle_top=99: bank 'simulation-1' has "),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_scored(

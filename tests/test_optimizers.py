@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from lightning.pytorch.plugins import MixedPrecision
 
-from crm.optimizers import Together, build_optimizer
+from crm.optimizers import Together, all_on_cuda, build_optimizer
 
 RATES: dict[str, Any] = {"lr": 1e-2, "weight_decay": 0.1, "betas": (0.9, 0.98)}
 
@@ -112,3 +113,22 @@ def test_muon_needs_a_matrix(make_model) -> None:
     model.backbone.layers.requires_grad_(False)
     with pytest.raises(ValueError, match=r"optimizer.name=muon: no matrix .*use optimizer.name=adamw"):
         build_optimizer(model, **RATES, matrix_lr=1e-2)
+
+
+def test_adamw_is_fused_where_everything_is_on_a_gpu(make_model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU's own fused kernel stands in: same numbers, and Lightning still clips in bfloat16."""
+    plain, fused = make_model("scalar"), make_model("scalar")
+    assert not build_optimizer(plain, **RATES, matrix_lr=None).defaults["fused"]
+    assert not all_on_cuda(list(plain.parameters())) and not all_on_cuda([])
+    monkeypatch.setattr("crm.optimizers.all_on_cuda", lambda parameters: len(parameters) > 0)
+    optimizers = [build_optimizer(fused, **RATES, matrix_lr=None)]
+    monkeypatch.undo()
+    optimizers.append(build_optimizer(plain, **RATES, matrix_lr=None))
+    assert [one.defaults["fused"] for one in optimizers] == [True, None]
+    for model, optimizer in zip((fused, plain), optimizers, strict=True):
+        give_gradients(model, seed=0)
+        MixedPrecision("bf16-mixed", "cpu").clip_gradients(optimizer, 1e-3)
+        optimizer.step()
+    expected = dict(plain.named_parameters())
+    for name, parameter in fused.named_parameters():
+        torch.testing.assert_close(parameter, expected[name], rtol=1e-5, atol=1e-6, msg=name)

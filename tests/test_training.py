@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 import yaml
 
+from crm.building import build_model
 from crm.config import compose
 from crm.data.comparisons import make_comparisons
-from crm.data.encoding import Encoder
+from crm.data.encoding import PROMPT_ORDERS, Encoder
 from crm.data.loader import draw_order
-from crm.evaluation.predict import Judge
+from crm.evaluation.predict import Judge, open_judge
 from crm.models.export import load_checkpoint
+from crm.models.kernels import compiled_layers
 from crm.simulation.arena import simulate
 from crm.training import TrainingOutcome, run_training
 from crm.worst_pairs import COLUMNS
@@ -88,6 +92,40 @@ def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, Tra
         assert row["p_first"] == pytest.approx(p_first, abs=1e-5)
         assert text.startswith(str(row["first"]).removesuffix(" …"))
         assert row["label"] == ("second" if row["p_first"] > 0.5 else "first") or row["loss"] < 0.7
+
+
+def test_a_run_may_start_from_a_checkpoint_of_the_other_prompt_order(
+    run: tuple[Path, TrainingOutcome], tmp_path: Path
+) -> None:
+    """Weights and tokenizer go on; the head does only under the same order, for it reads another state."""
+    start = load_checkpoint(run[1].checkpoint)[0]
+    for order in PROMPT_ORDERS:
+        settings = ("loss=ranking", f"prompt={order}", f"model.path={run[1].checkpoint}")
+        begun, tokenizer = build_model(compose("train", [*TINY, *settings], tmp_path))
+        for name, weight in begun.backbone.state_dict().items():
+            assert torch.equal(weight, start.backbone.state_dict()[name])
+        assert torch.equal(begun.score.weight, start.score.weight) == (order == "criteria_first")
+    judge, manifest = open_judge(train(tmp_path, *settings).checkpoint, batch_size=2, precision="32-true")
+    assert manifest["prompt_order"] == judge.encoder.prompt_order == "criteria_last"
+    assert manifest["template"] == judge.encoder.digest != Encoder(tokenizer, "scalar", 512).digest
+    assert manifest["config"]["prompt"] == {"order": "criteria_last"}
+
+
+def test_a_run_with_compiled_layers_leaves_what_a_plain_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crm.building.compiled_layers", partial(compiled_layers, backend="eager"))
+    settings = ("loss=ranking", "trainer.max_steps=2", "trainer.validate_every=1", "trainer.save_every=1")
+    plain, compiled = (
+        train(tmp_path / str(wanted), *settings, f"trainer.compile={wanted}") for wanted in (False, True)
+    )
+    weights, others = (load_checkpoint(run.checkpoint)[0].state_dict() for run in (plain, compiled))
+    assert list(weights) == list(others)
+    for name, weight in weights.items():
+        torch.testing.assert_close(others[name], weight, rtol=0, atol=1e-4, msg=name)
+    # The checkpoint of one is that of the other: a compiled run goes on as a plain one.
+    resumed = train(tmp_path / "True", *settings, "trainer.max_steps=3", "resume=true")
+    assert resumed.steps == 3
 
 
 def test_a_backbone_out_of_reach_is_told_before_any_data_is_read(

@@ -38,6 +38,17 @@ class PaddedBatch:
         """The same batch on another device."""
         return PaddedBatch(**{name: value.to(device, non_blocking=True) for name, value in vars(self).items()})
 
+    @property
+    def tokens(self) -> int:
+        """Tokens computed, padding left out. Ask on the CPU: on a GPU the answer waits for the device."""
+        return int(self.attention_mask.sum())
+
+    @property
+    def pairs(self) -> int:
+        """(query, key) pairs of tokens that attention reads: n (n + 1) / 2 in a sequence of n. Ask on the CPU."""
+        lengths = self.attention_mask.sum(dim=1)
+        return int((lengths * (lengths + 1) // 2).sum())
+
     def __len__(self) -> int:
         return int(self.target.shape[0])
 

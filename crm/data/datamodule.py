@@ -6,14 +6,21 @@ from collections.abc import Sequence
 
 import lightning as L
 
+from crm.data.batches import PaddedBatch, collate
 from crm.data.comparisons import make_comparisons
 from crm.data.encoding import EncodedComparison, Encoder
+from crm.data.even import EvenBatches
 from crm.data.loader import EvaluationLoader, TrainLoader, draw_order, plan_epoch
 from crm.data.noise import CriteriaPool
 from crm.schema import Comparison, Preference
 
 VALIDATION_EPOCH = 0
 """Validation is drawn once and clean, whatever the noise of training."""
+
+
+def padded_tokens(batch: Sequence[EncodedComparison]) -> int:
+    """Tokens that a forward pass over ``batch`` computes, padding included: at most, since equal sequences are one."""
+    return sum(len(row.sequences) for row in batch) * max(max(row.lengths) for row in batch)
 
 
 class PreferenceDataModule(L.LightningDataModule):
@@ -38,6 +45,7 @@ class PreferenceDataModule(L.LightningDataModule):
         self.encoder = encoder
         self.direction, self.noise, self.ties, self.criteria_mode = direction, noise, ties, criteria_mode
         self.batch_size, self.pad_id, self.seed = batch_size, pad_id, seed
+        self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
         self.pool = CriteriaPool.from_preferences(train)
 
     def epoch_comparisons(self, epoch: int) -> list[Comparison]:
@@ -71,13 +79,22 @@ class PreferenceDataModule(L.LightningDataModule):
             world_size=world_size,
         )
 
-    def val_dataloader(self) -> EvaluationLoader:
-        """Clean validation rows, direction and order drawn once."""
+    def on_before_batch_transfer(self, batch: PaddedBatch, dataloader_idx: int) -> PaddedBatch:
+        """Count what a training batch holds while it is on the CPU: a GPU would be waited for."""
+        if self.trainer is not None and self.trainer.training:
+            self.tokens_read += batch.tokens
+            self.pairs_read += batch.pairs
+        return batch
+
+    def val_dataloader(self) -> EvenBatches:
+        """Clean validation rows, direction and order drawn once; as many batches on every rank."""
         rank, world_size = self._ranks()
-        rows, _ = self._make(self.validation, "none", VALIDATION_EPOCH)
-        return EvaluationLoader(
-            self._encoded(rows), batch_size=self.batch_size, pad_id=self.pad_id, rank=rank, world_size=world_size
+        rows = self._encoded(self._make(self.validation, "none", VALIDATION_EPOCH)[0])
+        own, first = (
+            EvaluationLoader(rows, batch_size=self.batch_size, pad_id=self.pad_id, rank=index, world_size=world_size)
+            for index in (rank, 0)  # the first rank has no fewer batches than any other
         )
+        return EvenBatches(own, len(first), collate(rows[:1], self.pad_id))
 
     def _encoded(self, validation: Sequence[Comparison]) -> list[EncodedComparison]:
         orders = (draw_order(row.preference_id, seed=self.seed, epoch=VALIDATION_EPOCH) for row in validation)
@@ -94,6 +111,7 @@ class PreferenceDataModule(L.LightningDataModule):
             **made,
             "overlong": plan.overlong,
             "left_over": plan.left_over(world_size),
+            "largest_batch_tokens": max(map(padded_tokens, plan.batches), default=0) // world_size,
             "trained_on": plan.comparisons - plan.left_over(world_size),
             "validation_read": len(self.validation),
             "validation_made": validation["made"],

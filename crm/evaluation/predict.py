@@ -18,9 +18,10 @@ from rich.progress import track
 
 from crm.data.batches import collate
 from crm.data.encoding import EncodedComparison, Encoder, Order
-from crm.evaluation.files import read_records
+from crm.evaluation.prediction_file import finished, share_of
 from crm.models.export import load_checkpoint
 from crm.models.reward_model import RewardModel
+from crm.processes import ALONE, Processes
 from crm.schema import Comparison, Prediction, to_json
 
 WINDOW = 16
@@ -90,7 +91,7 @@ class Judge:
 def open_judge(folder: Path, *, batch_size: int, precision: str) -> tuple[Judge, dict[str, Any]]:
     """A checkpoint folder as a judge, and its manifest. Raises ``ValueError`` as `load_checkpoint` does."""
     model, tokenizer, manifest = load_checkpoint(folder)
-    encoder = Encoder(tokenizer, model.head, int(manifest["max_length"]))
+    encoder = Encoder(tokenizer, model.head, int(manifest["max_length"]), manifest["prompt_order"])
     return Judge(model, encoder, batch_size=batch_size, precision=precision), manifest
 
 
@@ -101,30 +102,50 @@ def fingerprint(model_digest: str, template_digest: str, comparisons: Sequence[C
 
 
 def predict(
-    judge: Judge, comparisons: Sequence[Comparison], *, suite: str, print_of_run: str, path: Path, progress: bool
+    judge: Judge,
+    comparisons: Sequence[Comparison],
+    *,
+    suite: str,
+    print_of_run: str,
+    path: Path,
+    progress: bool,
+    processes: Processes = ALONE,
 ) -> dict[str, int]:
     """Append the missing predictions of a suite to ``path``; counts of read, already there, made, and too long.
 
-    A line that a kill cut off is removed first. Raises ``ValueError`` when the file belongs to another fingerprint,
-    or when two comparisons share an id.
+    Several processes each read a block of what is missing into a file of their own, and the first one puts them
+    together. A line that a kill cut off is removed first. Raises ``ValueError`` when the file belongs to another
+    fingerprint, or when two comparisons share an id.
     """
     if len({row.id for row in comparisons}) < len(comparisons):
         twice = next(name for name, count in Counter(row.id for row in comparisons).items() if count > 1)
         raise ValueError(f"suite {suite}: the comparison id {twice!r} occurs twice; every row needs an id of its own")
-    done = _finished(path, print_of_run)
+    done = processes.from_first(lambda: finished(path, print_of_run))
     wanted: list[tuple[Comparison, Order]] = [(row, order) for row in comparisons for order in ("ab", "ba")]
     missing = [pair for pair in wanted if (pair[0].id, pair[1]) not in done]
+    own = processes.share(missing)
+    file = path if processes.size == 1 else share_of(path, processes.rank)
+    made = _append(judge, own, suite, print_of_run, file, progress and processes.first)
+    if processes.size > 1:
+        processes.wait()
+        made = len(processes.from_first(lambda: finished(path, print_of_run))) - len(done)
+    return {"readings": len(wanted), "already_there": len(done), "made": made, "too_long": len(missing) - made}
+
+
+def _append(
+    judge: Judge, pairs: Sequence[tuple[Comparison, Order]], suite: str, print_of_run: str, path: Path, progress: bool
+) -> int:
+    """Read ``pairs`` and append them to ``path``; how many readings that gave."""
     made = 0
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
-        portions = judge.read(missing)
-        total = -(-len(missing) // (judge.batch_size * WINDOW))
-        for readings in track(portions, f"{suite:>12}", total=total, disable=not progress, transient=True):
+        total = -(-len(pairs) // (judge.batch_size * WINDOW))
+        for readings in track(judge.read(pairs), f"{suite:>12}", total=total, disable=not progress, transient=True):
             for reading in readings:
                 file.write(to_json(_prediction(reading, suite, print_of_run)) + "\n")
             file.flush()
             made += len(readings)
-    return {"readings": len(wanted), "already_there": len(done), "made": made, "too_long": len(missing) - made}
+    return made
 
 
 def _prediction(reading: Reading, suite: str, print_of_run: str) -> Prediction:
@@ -139,25 +160,3 @@ def _prediction(reading: Reading, suite: str, print_of_run: str) -> Prediction:
         score_a=reading.score_a,
         score_b=reading.score_b,
     )
-
-
-def _finished(path: Path, print_of_run: str) -> set[tuple[str, str]]:
-    if not path.exists():
-        return set()
-    _drop_cut_line(path)
-    rows = read_records(path, Prediction)
-    others = {row.fingerprint for row in rows} - {print_of_run}
-    if others:
-        raise ValueError(
-            f"{path}: holds predictions of {', '.join(sorted(others))}, this run is {print_of_run}; move it away"
-        )
-    return {(row.comparison_id, row.order) for row in rows}
-
-
-def _drop_cut_line(path: Path) -> None:
-    """Cut the file after its last line break: what follows was being written when the run was killed."""
-    content = path.read_bytes()
-    end = content.rfind(b"\n") + 1
-    if end != len(content):
-        with path.open("r+b") as file:
-            file.truncate(end)

@@ -23,6 +23,7 @@ from crm.evaluation.predict import fingerprint, open_judge, predict
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.evaluation.tables import caption, number, suite_table, write_table
 from crm.models.export import read_manifest
+from crm.processes import start
 from crm.provenance import commit
 from crm.schema import Comparison, Prediction, Result
 
@@ -39,6 +40,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
     for name in names:
         parse_suite(name, list(splits.suites))
+    processes = start(config.devices, config.nodes)
     judge, manifest = open_judge(folder, batch_size=config.batch_size, precision=config.precision)
     predictions_dir = Path(config.predictions) if config.predictions else folder.parent / "predictions"
     predictions: list[Prediction] = []
@@ -49,13 +51,22 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
             continue
         mark = fingerprint(manifest["digest"], judge.digest, comparisons)
         path = predictions_dir / mark / f"{name}.jsonl"
-        counts = predict(judge, comparisons, suite=name, print_of_run=mark, path=path, progress=config.progress)
+        counts = predict(
+            judge,
+            comparisons,
+            suite=name,
+            print_of_run=mark,
+            path=path,
+            progress=config.progress,
+            processes=processes,
+        )
         log.info("suite %s: %s -> %s", name, ", ".join(f"{key} {value}" for key, value in counts.items()), path)
         predictions += read_predictions(path)
     if not predictions:
         raise ValueError(f"suite: {', '.join(names)}: no comparison to evaluate; choose suites that this data fills")
     results = summarise(predictions, [int(manifest["seed"])], f"{manifest['head']} on {config.data.name}", commit())
-    write_reports(Path(config.run_dir), manifest["head"], results, show)
+    if processes.first:
+        write_reports(Path(config.run_dir), manifest["head"], results, show)
     return results
 
 

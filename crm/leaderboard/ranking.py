@@ -22,6 +22,7 @@ from crm.evaluation.statistics import (
     mean_interval,
     rank_correlation,
 )
+from crm.leaderboard.racing import Standing, Verdict
 from crm.leaderboard.ratings import bradley_terry, elo, length_controlled
 from crm.schema import Match
 
@@ -34,7 +35,9 @@ class Row:
 
     ``win_rate`` in [0, 1] against the baseline, with its interval (None for the baseline itself) over ``n`` queries;
     ``rank`` 1 is best; ``rank_low`` is 1 + the number of models that are significantly better, and equal for a group;
-    ``tied_with`` are the models that are not significantly different; ``mean_words`` is the mean length.
+    ``tied_with`` are the models that are not significantly different; ``mean_words`` is the mean length. After a race,
+    ``verdict`` says whether the model is in the top k; ``interval`` is None where ``n`` is not all of its queries
+    (they ended where the numbers looked a certain way), ``rank_low`` is k + 1 below the top k, and no ties are named.
     """
 
     model: str
@@ -46,6 +49,7 @@ class Row:
     rank_low: int
     tied_with: tuple[str, ...]
     topics: Mapping[str, Interval]
+    verdict: Verdict | None = None
 
 
 class Leaderboard:
@@ -54,15 +58,24 @@ class Leaderboard:
     ``rows`` are sorted best first; ``wins`` is the table (queries, models) of win probabilities, NaN where a model did
     not answer, 0.5 for the baseline; ``missing`` counts those cells. Raises ``ValueError`` for no matches, two
     baselines, the baseline as its own candidate, or a candidate that appears twice on a query.
+
+    With the ``standing`` of a race, models that were read on fewer queries than others stand by its verdicts first
+    (in, open, out) and by their win rates only then.
     """
 
-    def __init__(self, matches: Sequence[Match], significance: float = 0.05) -> None:
+    def __init__(self, matches: Sequence[Match], significance: float = 0.05, standing: Standing | None = None) -> None:
         self.baseline = _check(matches)
+        self.standing = standing
         self.matches = tuple(matches)
         self.wins = _win_table(matches)
         self.missing = int(self.wins.isna().to_numpy().sum())
         self.topics = sorted({match.topic for match in matches})
-        self.rows = self._rows(significance)
+        self.rows = self._rows(significance) if standing is None else self._raced(standing)
+
+    def shared(self) -> Leaderboard:
+        """The leaderboard of the queries on which every model was read; ``ValueError`` where there are none."""
+        whole = set(self.wins.dropna().index)
+        return Leaderboard([match for match in self.matches if match.query_id in whole])
 
     def win_rates(self) -> dict[str, float]:
         """Win rate of every model, the baseline (0.5) among them, best first."""
@@ -72,11 +85,13 @@ class Leaderboard:
         """A table of one of `VIEWS`, numbers unformatted, sorted by the column ``sort``.
 
         By default ranks and names rise and all other columns fall. ``topics`` has a column per topic (win rates);
-        ``bradley_terry`` and ``length_controlled`` have their own ranks. Raises ``ValueError`` for an unknown view or
-        column.
+        ``bradley_terry`` and ``length_controlled`` have their own ranks. After a race all but
+        ``win_rate`` are those of `shared`. Raises ``ValueError`` for an unknown view or column.
         """
         if view not in VIEWS:
             raise ValueError(f"view: {view!r} is not one of {', '.join(VIEWS)}")
+        if self.standing is not None and view != "win_rate":
+            return self.shared().frame(view, sort, ascending)
         table: pd.DataFrame = getattr(self, f"_{view}")()
         if sort not in table.columns:
             raise ValueError(f"sort: {sort!r} is not a column of {view}, choose one of {', '.join(table.columns)}")
@@ -99,7 +114,27 @@ class Leaderboard:
             rows.append(Row(name, float(rates[name]), interval, len(values), words[name], place + 1, low, tied, topics))
         return rows
 
+    def _raced(self, standing: Standing) -> list[Row]:
+        rates, words, verdicts = self.wins.mean(), _mean_words(self.matches), standing.verdicts
+        groups = ("in", "open", "out")
+        rows: list[Row] = []
+        for name in sorted(rates.index, key=lambda name: (groups.index(verdicts[name]), -rates[name], name)):
+            values = self.wins[name].dropna().to_numpy()
+            whole = name != self.baseline and len(values) == standing.queries
+            interval = win_rate_interval(values) if whole else None
+            low = standing.top + 1 if verdicts[name] == "out" else 1
+            numbers = (float(rates[name]), interval, len(values), words[name], len(rows) + 1, low)
+            rows.append(Row(name, *numbers, tied_with=(), topics={}, verdict=verdicts[name]))
+        return rows
+
     def _win_rate(self) -> pd.DataFrame:
+        table = self._numbers()
+        if self.standing is None:
+            return table
+        verdicts = [row.verdict for row in self.rows]
+        return table.drop(columns="tied_with").assign(**{f"top_{self.standing.top}": verdicts})
+
+    def _numbers(self) -> pd.DataFrame:
         return pd.DataFrame(
             {
                 "rank": row.rank,

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from rich.console import Console
 
 from crm.config import BankConfig, LeaderboardConfig
 from crm.data.comparisons import GENERIC_CRITERION
+from crm.data.token_store import stored_ids
 from crm.evaluation.plots import one_leaderboard
-from crm.evaluation.predict import open_judge
+from crm.evaluation.predict import Judge, open_judge
 from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, write_table
 from crm.leaderboard.bank import Bank, load_bank
+from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import VIEWS, Leaderboard
-from crm.leaderboard.scoring import score_bank
+from crm.leaderboard.scoring import race_bank, score_bank
 from crm.models.export import read_manifest
+from crm.processes import Processes, start
 from crm.provenance import commit
+from crm.schema import Match
 from crm.simulation.bank import simulate_bank
 
 log = logging.getLogger(__name__)
@@ -31,27 +37,73 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     if config.threads:
         torch.set_num_threads(config.threads)
     folder = Path(config.checkpoint)
-    if config.sort not in COLUMNS:
-        raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(COLUMNS)}")
+    columns = [name for name in COLUMNS if name != "tied_with"] if config.settle_top else COLUMNS
+    if config.sort not in columns:
+        raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(columns)}")
     read_manifest(folder)
     bank = open_bank(config.bank).select(config.topics or None)
+    if config.settle_top >= len(bank.authors):
+        raise ValueError(
+            f"settle_top={config.settle_top}: bank {bank.name!r} has {len(bank.authors)} models, so that 1 to "
+            f"{len(bank.authors) - 1} can be settled; or give 0 to score everything"
+        )
+    processes = start(config.devices, config.nodes)
     judge, manifest = open_judge(folder, batch_size=config.batch_size, precision=config.precision)
+    kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
+    texts = [
+        text
+        for answers in bank.responses.values()
+        for answer in answers.values()
+        for text in judge.encoder.response_texts(answer)
+    ]
+    judge.encoder.use(stored_ids(kept, judge.encoder.tokenizer, texts))
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
-    matches, counts = score_bank(
-        judge,
-        manifest["digest"],
-        bank,
-        criteria,
-        baseline=config.bank.baseline or bank.baseline,
-        folder=Path(config.predictions) if config.predictions else folder.parent / "predictions",
-        progress=config.progress,
-    )
+    matches, counts, standing = _score(config, judge, manifest["digest"], bank, criteria, kept, processes)
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
     if not matches:
         raise ValueError(f"bank={bank.name}: every response is longer than the model's {manifest['max_length']} tokens")
-    board = Leaderboard(matches)
-    write_leaderboard(Path(config.run_dir), board, criteria, config.sort, show)
+    board = Leaderboard(matches, standing=standing)
+    # Rates on different queries do not order models; after a race the default is what the verdicts say.
+    sort = "rank" if standing and config.sort == "win_rate" else config.sort
+    if processes.first:
+        write_leaderboard(Path(config.run_dir), board, criteria, sort, show)
     return board
+
+
+def _score(
+    config: LeaderboardConfig,
+    judge: Judge,
+    digest: str,
+    bank: Bank,
+    criteria: tuple[str, ...],
+    kept: Path,
+    processes: Processes,
+) -> tuple[list[Match], dict[str, int], Standing | None]:
+    baseline = config.bank.baseline or bank.baseline
+    if not config.settle_top:
+        matches, counts = score_bank(
+            judge,
+            digest,
+            bank,
+            criteria,
+            baseline=baseline,
+            folder=kept,
+            progress=config.progress,
+            processes=processes,
+        )
+        return matches, counts, None
+    return race_bank(
+        judge,
+        digest,
+        bank,
+        criteria,
+        baseline=baseline,
+        folder=kept,
+        progress=config.progress,
+        top=config.settle_top,
+        confidence=config.settle_confidence,
+        seed=config.seed,
+    )
 
 
 def open_bank(config: BankConfig) -> Bank:
@@ -62,18 +114,40 @@ def open_bank(config: BankConfig) -> Bank:
 
 
 def write_leaderboard(run_dir: Path, board: Leaderboard, criteria: tuple[str, ...], sort: str, show: bool) -> None:
-    """``leaderboard.md/.csv``, a table a further view, ``leaderboard.png``, ``criteria.json``; prints the ranking."""
-    queries = len({match.query_id for match in board.matches})
+    """``leaderboard.md/.csv``, a table a further view, ``leaderboard.png``, ``criteria.json``; prints the ranking.
+
+    After a race the further views are of the queries on which every model was read, and their ``n`` says how many.
+    """
+    queries = len(board.wins)
     line = caption(queries, (), " | ".join(criteria), commit())
     frame = board.frame("win_rate", sort=sort)
-    write_table(run_dir, "leaderboard", frame, line)
+    outcome = explain(board.standing) if board.standing else ""
+    write_table(run_dir, "leaderboard", frame, "; ".join(part for part in (line, outcome) if part))
+    whole = board.shared() if board.standing else board
+    below = caption(len(whole.wins), (), " | ".join(criteria), commit())
     for view in VIEWS[1:]:  # the first is the leaderboard itself
-        write_table(run_dir, view, board.frame(view), line)
+        write_table(run_dir, view, whole.frame(view), below)
     one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(criteria), board.baseline)
     facts = {"criteria": criteria, "queries": queries, "topics": board.topics, "baseline": board.baseline}
+    if board.standing:
+        facts["race"] = asdict(board.standing)
     (run_dir / "criteria.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False), encoding="utf-8")
     if show:
         print_table(
             frame.drop(columns="tied_with", errors="ignore"),
             f"{' · '.join(criteria)} — win rate against {board.baseline}, {queries} queries ({run_dir})",
         )
+        if outcome:
+            Console().print(outcome)
+
+
+def explain(standing: Standing) -> str:
+    """What a race settled and what it did not, in one line."""
+    inside, tied = standing.models("in"), standing.models("open")
+    found = f"top {standing.top} of {len(standing.verdicts)} models on {standing.queries} queries: {', '.join(inside)}"
+    ties = f"; equal at the edge after all queries: {', '.join(tied)}" if tied else ""
+    return (
+        f"{found or 'none'}{ties}; this set is what all {standing.queries} queries would give with probability "
+        f"{standing.confidence:g} or more; the order inside it and below it is not settled, and win rates rest on the "
+        f"n queries read until a model was settled, without an interval where n is below {standing.queries}"
+    )

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
+from scipy import special
 
 from crm.data.encoding import Order
 from crm.evaluation.files import replace_file
 from crm.evaluation.predict import Judge, fingerprint, predict
 from crm.evaluation.results import read_predictions
+from crm.evaluation.statistics import Floats
 from crm.leaderboard.bank import Bank
+from crm.leaderboard.racing import Standing, race
+from crm.processes import ALONE, Processes
 from crm.schema import Comparison, Match, Message, Prediction, to_json
 
 ORDERS: tuple[Order, ...] = ("ab", "ba")
@@ -51,15 +57,77 @@ def score_bank(
     baseline: str,
     folder: Path,
     progress: bool,
+    processes: Processes = ALONE,
 ) -> tuple[list[Match], dict[str, int]]:
     """Matches, both orders averaged, and counts. Scores are kept under ``folder``; what is there is not made again."""
     comparisons = bank_comparisons(bank, criteria, baseline)
     mark = fingerprint(model_digest, judge.digest, comparisons)
     path = folder / mark / "bank.jsonl"
-    counts = predict(judge, comparisons, suite=bank.name, print_of_run=mark, path=path, progress=progress)
+    counts = predict(
+        judge, comparisons, suite=bank.name, print_of_run=mark, path=path, progress=progress, processes=processes
+    )
     matches = to_matches(bank, baseline, read_predictions(path))
-    replace_file(folder / mark / "matches.jsonl", "".join(to_json(match) + "\n" for match in matches))
+    if processes.first:
+        replace_file(folder / mark / "matches.jsonl", "".join(to_json(match) + "\n" for match in matches))
     return matches, counts
+
+
+def race_bank(
+    judge: Judge,
+    model_digest: str,
+    bank: Bank,
+    criteria: Sequence[str],
+    *,
+    baseline: str,
+    folder: Path,
+    progress: bool,
+    top: int,
+    confidence: float,
+    seed: int,
+) -> tuple[list[Match], dict[str, int], Standing]:
+    """Matches of `score_bank`, but only as many as it takes to settle the top ``top`` models, the baseline among them.
+
+    Scores are kept in the file that `score_bank` uses: it can go on from here, and what it has made is not made again.
+    Queries to which some response is too long for the model take no part, so that all models are read on the same
+    ones; ``queries_left_out`` counts them. Raises ``ValueError`` as `racing.race` does, and when no query is left.
+    """
+    comparisons = bank_comparisons(bank, criteria, baseline)
+    mark = fingerprint(model_digest, judge.digest, comparisons)
+    path = folder / mark / "bank.jsonl"
+    rows = {row.id: row for row in comparisons}
+    too_long = {row.preference_id for row in comparisons if not _fits(judge, row)}
+    queries = [query.id for query in bank.queries if query.id not in too_long]
+    if not queries:
+        raise ValueError(
+            f"bank {bank.name!r}: on every query some response is longer than the model's "
+            f"{judge.encoder.max_length} tokens; leave such authors out of the bank, or rank with settle_top=0"
+        )
+    counts = {"readings": 0, "made": 0, "queries_left_out": len(too_long), "readings_of_a_full_run": 2 * len(rows)}
+    asked: dict[tuple[str, str], Match] = {}
+
+    def read(models: Sequence[str], portion: Sequence[str]) -> Floats:
+        ids = {_comparison_id(query, model) for query in portion for model in models if model != baseline}
+        wanted = [rows[name] for name in sorted(ids)]
+        made = predict(judge, wanted, suite=bank.name, print_of_run=mark, path=path, progress=progress)["made"]
+        counts["readings"] += 2 * len(wanted)
+        counts["made"] += made
+        known = [prediction for prediction in read_predictions(path) if prediction.comparison_id in ids]
+        asked.update({(match.query_id, match.candidate): match for match in to_matches(bank, baseline, known)})
+        logits = [[_logit(asked, query, model, baseline) for model in models] for query in portion]
+        return np.asarray(special.expit(np.array(logits)), dtype=np.float64)
+
+    standing = race(bank.authors, queries, read, top=top, confidence=confidence, seed=seed)
+    matches = [asked[key] for key in sorted(asked)]
+    replace_file(folder / mark / f"matches_top_{top}.jsonl", "".join(to_json(match) + "\n" for match in matches))
+    return matches, counts, standing
+
+
+def _fits(judge: Judge, row: Comparison) -> bool:
+    return all(judge.encoder.encode(row, order) is not None for order in ORDERS)
+
+
+def _logit(matches: Mapping[tuple[str, str], Match], query: str, model: str, baseline: str) -> float:
+    return 0.0 if model == baseline else matches[query, model].preference_logit
 
 
 def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction]) -> list[Match]:

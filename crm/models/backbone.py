@@ -9,11 +9,12 @@ import torch
 from huggingface_hub import get_hf_file_metadata, hf_hub_url, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 from torch import nn
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
 
 OFFLINE_HINT = "model=tiny needs no download, and model.path=<folder> takes a local Hugging Face folder"
 FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
 """What is fetched of a hub repository: no pickles, no code."""
+NOTHING_UNFIT: dict[str, Any] = {"missing_keys": (), "mismatched_keys": ()}
 HUB_TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
 
@@ -43,13 +44,17 @@ def _ask_hub(path: str, revision: str | None) -> None:
         raise ValueError(f"model.path={path}: not cached here, and the hub cannot be reached; {OFFLINE_HINT}") from None
 
 
-def load_backbone(path: str, revision: str | None, max_length: int) -> tuple[PreTrainedModel, Any]:
+def load_backbone(
+    path: str, revision: str | None, max_length: int, weights: bool = True
+) -> tuple[PreTrainedModel, Any]:
     """Load weights as float32, the master precision, whatever precision the files have, and the tokenizer.
+
+    Without ``weights`` the model is on the meta device: for a process that gets its share of them from another.
 
     Raises ``ValueError`` for files that are missing, for weights that do not fill the architecture, when the tokenizer
     has no pad token apart from its end-of-text token, or when ``max_length`` is more than the backbone's positions.
     """
-    tokenizer, model, info = _read(path, path) if Path(path).is_dir() else _read_hub(path, revision)
+    tokenizer, model, info = _read(path, path, weights) if Path(path).is_dir() else _read_hub(path, revision, weights)
     unfit = sorted(str(name) for key in ("missing_keys", "mismatched_keys") for name in info[key])
     if unfit:
         raise ValueError(f"model.path={path}: its files have no fitting weights for {', '.join(unfit[:3])}; use others")
@@ -60,19 +65,26 @@ def load_backbone(path: str, revision: str | None, max_length: int) -> tuple[Pre
     return model, tokenizer
 
 
-def _read_hub(path: str, revision: str | None) -> tuple[Any, Any, dict[str, Any]]:
+def _read_hub(path: str, revision: str | None, weights: bool) -> tuple[Any, Any, dict[str, Any]]:
     """Loaded from a folder of the cache, never by name: transformers asks the hub even for a model that is cached."""
     try:
-        return _read(snapshot_download(path, revision=revision, allow_patterns=FILES, local_files_only=True), path)
+        return _read(
+            snapshot_download(path, revision=revision, allow_patterns=FILES, local_files_only=True), path, weights
+        )
     except (OSError, ValueError):
         _ask_hub(path, revision)
-        return _read(snapshot_download(path, revision=revision, allow_patterns=FILES), path)
+        return _read(snapshot_download(path, revision=revision, allow_patterns=FILES), path, weights)
 
 
-def _read(folder: str, path: str) -> tuple[Any, Any, dict[str, Any]]:
+def _read(folder: str, path: str, weights: bool) -> tuple[Any, Any, dict[str, Any]]:
     """Tokenizer, model, and which weights did not fit."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        if not weights:
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            with torch.device("meta"):
+                empty = AutoModel.from_config(config, dtype=torch.float32)  # type: ignore[no-untyped-call]
+            return tokenizer, empty, NOTHING_UNFIT
         model, info = AutoModel.from_pretrained(
             folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, trust_remote_code=False
         )
@@ -113,6 +125,11 @@ def add_lora(model: PreTrainedModel, rank: int, alpha: int, dropout: float) -> A
         raise ValueError(f"model.lora_rank={rank} needs peft: pip install 'crm-leaderboard[lora]'") from None
     config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules="all-linear")
     return get_peft_model(model, config)
+
+
+def without_lora_wrapper(model: Any) -> Any:
+    """The transformers backbone whose layers hold the adapters; a backbone without adapters is its own."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def merge_lora(model: Any) -> PreTrainedModel:

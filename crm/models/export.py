@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 from transformers import (
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
@@ -20,7 +21,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from crm.data.encoding import HEADS, HeadName, chat_template
+from crm.data.encoding import HEADS, PROMPT_ORDERS, HeadName, PromptOrder, chat_template
 from crm.models.reward_model import RewardModel
 
 MANIFEST = "crm.json"
@@ -34,24 +35,38 @@ LABELS: dict[HeadName, dict[int, str]] = {
 }
 
 
-def export_model(model: RewardModel, tokenizer: Any, folder: Path, facts: dict[str, Any]) -> str:
+def export_model(
+    model: RewardModel,
+    tokenizer: Any,
+    folder: Path,
+    facts: dict[str, Any],
+    prompt_order: PromptOrder = "criteria_first",
+) -> str:
     """Write the folder and return its digest. ``model.backbone`` must be plain (adapters merged).
 
-    ``facts`` (plain JSON values: head settings, training configuration, commit) go into ``crm.json`` beside the
-    sha256 of every file.
+    ``facts`` (plain JSON values: head settings, training configuration, commit) go into ``crm.json`` beside the prompt
+    order that the model was trained in and the sha256 of every file.
     """
-    return _write(to_hugging_face(model), tokenizer, model.head, folder, facts)
+    return _write(to_hugging_face(model), tokenizer, model.head, folder, facts, prompt_order)
 
 
-def _write(exported: PreTrainedModel, tokenizer: Any, head: HeadName, folder: Path, facts: dict[str, Any]) -> str:
+def _write(
+    exported: PreTrainedModel,
+    tokenizer: Any,
+    head: HeadName,
+    folder: Path,
+    facts: dict[str, Any],
+    prompt_order: PromptOrder,
+) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     exported.save_pretrained(folder)
-    tokenizer.chat_template = chat_template(head)
+    tokenizer.chat_template = chat_template(head, prompt_order)
     tokenizer.save_pretrained(folder)
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != MANIFEST)
     digests = {path.name: sha256(path) for path in files}
     digest = _digest(digests)
-    manifest = {**facts, "format": FORMAT, "head": head, "digest": digest, "files": digests}
+    ours = {"format": FORMAT, "head": head, "prompt_order": prompt_order, "digest": digest, "files": digests}
+    manifest = {**facts, **ours}
     temporary = folder / f".{MANIFEST}.tmp"
     temporary.write_text(json.dumps(manifest, indent=2, ensure_ascii=False), encoding="utf-8")
     temporary.replace(folder / MANIFEST)
@@ -59,7 +74,14 @@ def _write(exported: PreTrainedModel, tokenizer: Any, head: HeadName, folder: Pa
 
 
 def to_hugging_face(model: RewardModel) -> PreTrainedModel:
-    """The stock classification model with this model's weights (shared, not copied)."""
+    """The stock classification model with this model's weights (shared, not copied).
+
+    Raises ``ValueError`` for weights spread over processes: a file would hold one process's part of them.
+    """
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        raise ValueError(
+            "export: the weights are spread over processes; gather them first (crm.models.sharding.gather)"
+        )
     config = model.backbone.config.__class__.from_dict(model.backbone.config.to_dict())
     config.id2label = LABELS[model.head]
     config.label2id = {label: index for index, label in LABELS[model.head].items()}
@@ -83,7 +105,13 @@ def _with_zero_bias(score: nn.Linear) -> nn.Linear:
     return layer
 
 
-def export_as_single_label(model: RewardModel, tokenizer: Any, folder: Path, facts: dict[str, Any]) -> str:
+def export_as_single_label(
+    model: RewardModel,
+    tokenizer: Any,
+    folder: Path,
+    facts: dict[str, Any],
+    prompt_order: PromptOrder = "criteria_first",
+) -> str:
     """The pairwise head as one label, score = W[0] - W[1]: sigmoid(logit) is P(first preferred), nothing is lost.
 
     For tools that know one-label models only (a sigmoid over one logit equals the softmax over two). No problem type
@@ -97,11 +125,14 @@ def export_as_single_label(model: RewardModel, tokenizer: Any, folder: Path, fac
     exported = to_hugging_face(RewardModel(model.backbone, difference, "scalar"))
     exported.config.id2label, exported.config.label2id = {0: "model_a"}, {"model_a": 0}
     exported.config.problem_type = None
-    return _write(exported, tokenizer, "pairwise", folder, {**facts, "single_label": True})
+    return _write(exported, tokenizer, "pairwise", folder, {**facts, "single_label": True}, prompt_order)
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """``crm.json`` of a checkpoint. Raises ``ValueError`` where the folder is not one of ours or of another format."""
+    """``crm.json`` of a checkpoint; one that names no prompt order was trained with the criteria first.
+
+    Raises ``ValueError`` where the folder is not one of ours or of another format.
+    """
     path = folder / MANIFEST
     if not path.is_file():
         raise ValueError(f"checkpoint={folder}: no {MANIFEST} there; give the `model` folder of a training run")
@@ -115,6 +146,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     files = manifest.get("files")
     if not isinstance(files, dict) or manifest.get("digest") != _digest(files) or manifest.get("head") not in HEADS:
         raise ValueError(f"checkpoint={folder}: {MANIFEST} contradicts itself: head, files or digest were changed")
+    if manifest.setdefault("prompt_order", PROMPT_ORDERS[0]) not in PROMPT_ORDERS:
+        found, orders = manifest["prompt_order"], ", ".join(PROMPT_ORDERS)
+        raise ValueError(f"checkpoint={folder}: prompt_order={found!r:.40}: expected one of {orders}")
     return manifest
 
 

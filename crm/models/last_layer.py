@@ -18,6 +18,9 @@ from transformers import PreTrainedModel
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, rotate_half
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
 
+from crm.data.forest_batches import Sight
+from crm.models.forest_attention import see
+
 KNOWN_LAYERS = (Qwen3DecoderLayer, LlamaDecoderLayer)
 """Decoder layers whose parts `_forward_at` knows; any other is computed in full."""
 
@@ -26,40 +29,62 @@ def prune_last_layer(backbone: PreTrainedModel) -> bool:
     """Let the last layer take ``read_positions`` (S, R); False, and nothing changed, for an architecture not known.
 
     Afterwards ``backbone(..., read_positions=p).last_hidden_state`` is (S, R, H), the states at those positions, and
-    without that argument the backbone answers as before. Sequences must be padded on the right.
+    without that argument the backbone answers as before. Sequences must be padded on the right, or S be 1 and the row a
+    forest, ``sight`` then saying what its tokens see and ``read_sight`` what those that are read see.
     """
-    layer = backbone.layers[-1]  # type: ignore[index]
-    if not isinstance(layer, KNOWN_LAYERS) or getattr(layer.self_attn, "sliding_window", None):
+    layer: Any = backbone.layers[-1]  # type: ignore[index]
+    if not is_known(layer):
         return False
-    layer.forward = partial(_forward, layer)  # type: ignore[method-assign]
+    layer.forward = partial(_forward, layer)
     return True
 
 
-def _forward(layer: Any, hidden_states: Tensor, read_positions: Tensor | None = None, **others: Any) -> Any:
+def is_known(layer: Any) -> bool:
+    """Whether a decoder layer is of an architecture whose parts are known, and sees all that came before."""
+    return isinstance(layer, KNOWN_LAYERS) and not getattr(layer.self_attn, "sliding_window", None)
+
+
+def _forward(
+    layer: Any,
+    hidden_states: Tensor,
+    read_positions: Tensor | None = None,
+    read_sight: Sight | None = None,
+    **others: Any,
+) -> Any:
     if read_positions is None:
         return type(layer).forward(layer, hidden_states, **others)
-    return _forward_at(layer, hidden_states, read_positions, others["position_embeddings"])
+    return _forward_at(layer, hidden_states, read_positions, others["position_embeddings"], read_sight)
 
 
-def _forward_at(layer: Any, states: Tensor, positions: Tensor, rotations: tuple[Tensor, Tensor]) -> Any:
+def _forward_at(
+    layer: Any, states: Tensor, positions: Tensor, rotations: tuple[Tensor, Tensor], sight: Sight | None
+) -> Any:
     """(S, R, H): the layer's output at ``positions`` (S, R) of ``states`` (S, T, H)."""
     rows = torch.arange(len(states), device=states.device)[:, None]
     residual = states[rows, positions]
     normed = layer.input_layernorm(states)
-    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations)
+    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations, sight)
     residual = residual + layer.self_attn.o_proj(attended)
     return residual + layer.mlp(layer.post_attention_layernorm(residual))
 
 
 def _attend(
-    attention: Any, states: Tensor, readers: Tensor, positions: Tensor, rotations: tuple[Tensor, Tensor]
+    attention: Any,
+    states: Tensor,
+    readers: Tensor,
+    positions: Tensor,
+    rotations: tuple[Tensor, Tensor],
+    sight: Sight | None,
 ) -> Tensor:
     """(S, R, heads * head_dim): what ``readers`` (S, R, H) gather from the positions up to their own."""
-    cos, sin = (table[0] for table in rotations)  # one table for all sequences: every one starts at position 0
+    cos, sin = (table[0] for table in rotations)  # one table: padded sequences all start at 0, a forest is one row
     keys = _rotated(_heads(attention, attention.k_proj(states), "k_norm"), cos, sin)
     queries = _heads(attention, attention.q_proj(readers), "q_norm")
     queries = _rotated(queries, cos[positions][:, None], sin[positions][:, None])
     values = _heads(attention, attention.v_proj(states))
+    dropped = attention.attention_dropout if attention.training else 0.0
+    if sight is not None:
+        return see(queries, keys, values, sight, scaling=attention.scaling, dropout=dropped).flatten(2)
     # Several query heads share a key head: they are read as if they were further positions of it. Written out, since
     # for one or two queries the fused kernel's backward was the most costly part of a small step in bfloat16 on CPU.
     sequences, heads, reads, size = queries.shape
@@ -67,7 +92,7 @@ def _attend(
     logits = queries.reshape(sequences, -1, groups * reads, size) @ keys.transpose(-1, -2)
     visible = torch.arange(states.shape[1], device=states.device) <= positions[:, None, :, None]
     logits = (logits.float() * attention.scaling).masked_fill(~visible.repeat(1, 1, groups, 1), float("-inf"))
-    weights = dropout(softmax(logits, dim=-1), attention.attention_dropout, attention.training)
+    weights = dropout(softmax(logits, dim=-1), dropped)
     gathered = (weights.to(values.dtype) @ values).reshape(sequences, heads, reads, size)
     return gathered.transpose(1, 2).flatten(2)
 

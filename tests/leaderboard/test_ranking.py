@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from crm.evaluation.files import replace_file
+from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth, read_matches
 from crm.schema import Match, to_json
 
@@ -124,6 +125,27 @@ def test_missing_cells_are_counted_and_pairs_use_shared_queries() -> None:
     board = Leaderboard(matches)
     assert board.missing == 1
     assert {row.model: row.n for row in board.rows} == {"a": 9, "b": 10, "base": 10}
+
+
+def test_after_a_race_verdicts_come_before_rates_on_other_queries() -> None:
+    every = bank({"a": 2.0, "b": 1.0, "c": -1.0}, queries=20, noise=0.3)
+    # c was given up after q0 to q3, on which it happened to do best; a was settled after ten queries.
+    kept = [m for m in every if (m.candidate, int(m.query_id[1:]) >= 4) != ("c", True)]
+    kept = [m for m in kept if (m.candidate, int(m.query_id[1:]) >= 10) != ("a", True)]
+    kept = [replace(m, preference_logit=9.0) if m.candidate == "c" else m for m in kept]
+    standing = Standing(2, 0.95, 20, {"a": "in", "b": "in", "c": "out", "base": "out"})
+    board = Leaderboard(kept, standing=standing)
+    frame = board.frame()
+    assert frame["model"].tolist() == ["a", "b", "c", "base"]
+    assert frame["n"].tolist() == [10, 20, 4, 20] and frame["rank_low"].tolist() == [1, 1, 3, 3]
+    assert frame["top_2"].tolist() == ["in", "in", "out", "out"] and "tied_with" not in frame
+    assert frame["low"].notna().tolist() == [False, True, False, False]
+    assert board.rows[1].interval == next(row.interval for row in Leaderboard(every).rows if row.model == "b")
+    whole = board.shared()
+    assert sorted(whole.wins.index) == ["q0", "q1", "q2", "q3"] and whole.missing == 0
+    assert {row.n for row in whole.rows} == {4} and whole.standing is None
+    for view in ("topics", "bradley_terry", "length_controlled"):
+        assert board.frame(view).equals(whole.frame(view))
 
 
 def test_frame_sorts_and_names_what_it_refuses() -> None:

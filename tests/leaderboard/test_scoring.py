@@ -13,7 +13,8 @@ from crm.data.encoding import HEADS
 from crm.evaluation.files import read_records
 from crm.evaluation.predict import Judge
 from crm.leaderboard.bank import Bank, BankQuery
-from crm.leaderboard.scoring import bank_comparisons, score_bank, to_matches
+from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank, to_matches
 from crm.schema import Comparison, Match, Message, Prediction
 
 CRITERIA = ("Likes it short", "東京")
@@ -120,3 +121,52 @@ def test_a_response_too_long_for_the_model_is_counted(score, make_encoder, bank)
     matches, counts = score(max_length=max(lengths) - 1)
     too_long = lengths.count(max(lengths))
     assert counts["too_long"] == 2 * too_long > 0 and len(matches) == 9 - too_long
+
+
+@pytest.fixture(scope="module")
+def long_bank() -> Bank:
+    """Sixty queries; texts of five authors that a random model tells apart somewhat."""
+    queries = [BankQuery(f"q{index}", (Message("user", f"Tell me {index}"),), "topic") for index in range(60)]
+    texts = {"base": "plain words", "v": "!!!!", "w": "the the the the", "x": "??? 7 7 7", "y": "response response"}
+    responses = {author: {q.id: f"{text} {q.id}" for q in queries} for author, text in texts.items()}
+    return Bank("long", "base", tuple(queries), responses)
+
+
+@pytest.fixture()
+def run_race(make_model, make_encoder, long_bank, tmp_path):
+    def run(bank: Bank = long_bank, max_length: int = 2048, **settings: Any) -> Any:
+        judge = Judge(make_model("scalar"), make_encoder("scalar", max_length), batch_size=8)
+        given = {"top": 1, "confidence": 0.95, "seed": 0, **settings}
+        return race_bank(judge, "digest", bank, CRITERIA, baseline="base", folder=tmp_path, progress=False, **given)
+
+    return run
+
+
+def test_a_race_finds_the_full_runs_best_with_fewer_readings(run_race, make_model, make_encoder, long_bank, tmp_path):
+    matches, counts, standing = run_race()
+    assert counts["readings"] == counts["made"] == 2 * len(matches) < counts["readings_of_a_full_run"] == 480
+    again = run_race()
+    assert (again[0], again[2]) == (matches, standing) and again[1]["made"] == 0
+    judge = Judge(make_model("scalar"), make_encoder("scalar"), batch_size=8)
+    full, rest = score_bank(judge, "digest", long_bank, CRITERIA, baseline="base", folder=tmp_path, progress=False)
+    assert rest["already_there"] == counts["made"], "a full run goes on where the race stopped"
+    best = Leaderboard(full).rows[0].model
+    assert standing.models("in") == [best]
+    known = {(match.query_id, match.candidate): match for match in full}
+    assert all(match == known[match.query_id, match.candidate] for match in matches)
+    # What is on file does not change which queries a race reads.
+    after = run_race()
+    assert (after[0], after[2]) == (matches, standing)
+
+
+def test_a_query_with_a_response_too_long_takes_no_part(run_race, make_encoder, long_bank) -> None:
+    longer = {**long_bank.responses, "v": {**long_bank.responses["v"], "q3": "word " * 200}}
+    bank = Bank("long", "base", long_bank.queries, longer)
+    limit = max(
+        max(make_encoder("scalar").encode(row).lengths) for row in bank_comparisons(long_bank, CRITERIA, "base")
+    )
+    matches, counts, standing = run_race(bank, limit)
+    assert counts["queries_left_out"] == 1 and standing.queries == 59
+    assert "q3" not in {match.query_id for match in matches}
+    with pytest.raises(ValueError, match="on every query some response is longer than the model's 5 tokens"):
+        run_race(bank, 5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
 from crm.data.batches import collate
-from crm.data.encoding import HEADS, pairwise_messages, pointwise_messages
+from crm.data.encoding import HEADS, PROMPT_ORDERS, PromptOrder, pairwise_messages, pointwise_messages
 from crm.models.export import MANIFEST, export_as_single_label, export_model, load_checkpoint, read_manifest
 from crm.models.reward_model import RewardModel
 
@@ -25,15 +26,15 @@ def clean(comparisons):
     return [row for row in comparisons if "<|im_end|>" not in str(row)]
 
 
-@pytest.fixture(scope="module", params=[(head, name) for head in HEADS for name in ("qwen3", "llama")], ids="-".join)
-def exported(request, make_model, tokenizer, tmp_path_factory) -> tuple[RewardModel, Path]:
-    head, architecture = request.param
+@pytest.fixture(scope="module", params=list(product(HEADS, ("qwen3", "llama"), PROMPT_ORDERS)), ids="-".join)
+def exported(request, make_model, tokenizer, tmp_path_factory) -> tuple[RewardModel, Path, PromptOrder]:
+    head, architecture, prompt_order = request.param
     model = make_model(head, architecture, seed=4)
     if head == "pairwise_span":  # as after training: the two rows have parted
         torch.nn.init.normal_(model.score.weight, generator=torch.Generator().manual_seed(1))
     folder = tmp_path_factory.mktemp("model")
-    export_model(model, tokenizer, folder, FACTS)
-    return model, folder
+    export_model(model, tokenizer, folder, FACTS, prompt_order)
+    return model, folder, prompt_order
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def render(model: RewardModel, tokenizer: Any, rows: list[Any]) -> list[str]:
 def stock(model: RewardModel, folder: Path, rows: list[Any], batch_size: int) -> torch.Tensor:
     """Preference logits with nothing but transformers and what the folder says."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    joint_ends = model.head == "pairwise_span"
+    joint_ends, criteria_last = model.head == "pairwise_span", read_manifest(folder)["prompt_order"] == "criteria_last"
     auto = AutoModelForTokenClassification if joint_ends else AutoModelForSequenceClassification
     loaded = auto.from_pretrained(folder, dtype=torch.float32).eval()
     texts, outputs = render(model, tokenizer, rows), []
@@ -86,6 +87,8 @@ def stock(model: RewardModel, folder: Path, rows: list[Any], batch_size: int) ->
                 ends = (ids == tokenizer.convert_tokens_to_ids("<|im_end|>")).nonzero()[:, 0]
                 followers = tokenizer.batch_decode([ids[end + 2 : end + 16] for end in ends])
                 first = next(end for end, text in zip(ends, followers, strict=True) if "response_b" in text)
+                if criteria_last:  # the last two turns are the marks, however many turns the responses have
+                    first = ends[-2]
                 outputs.append(row_logits[first, 0] - row_logits[ends[-1], 1])
         else:
             outputs += list(logits)
@@ -97,14 +100,14 @@ def stock(model: RewardModel, folder: Path, rows: list[Any], batch_size: int) ->
 
 @pytest.mark.parametrize("batch_size", [1, 8])
 def test_stock_transformers_gets_our_logits(exported, make_encoder, clean, batch_size) -> None:
-    model, folder = exported
-    expected = ours(model, make_encoder(model.head), clean).preference_logit
+    model, folder, order = exported
+    expected = ours(model, make_encoder(model.head, order=order), clean).preference_logit
     assert expected.abs().min() > 1e-3
     torch.testing.assert_close(stock(model, folder, clean, batch_size), expected, atol=1e-5, rtol=0)
 
 
 def test_the_config_says_what_other_tools_ask(exported, tokenizer) -> None:
-    model, folder = exported
+    model, folder, _ = exported
     config = json.loads((folder / "config.json").read_text())
     assert config["pad_token_id"] == tokenizer.pad_token_id != tokenizer.eos_token_id
     kind = "ForTokenClassification" if model.head == "pairwise_span" else "ForSequenceClassification"
@@ -122,24 +125,24 @@ def test_the_config_says_what_other_tools_ask(exported, tokenizer) -> None:
 
 
 def test_the_folder_renders_as_we_do(exported, make_encoder, clean) -> None:
-    model, folder = exported
+    model, folder, order = exported
     tokenizer = AutoTokenizer.from_pretrained(folder)
     ids = [
         [token for segment in sequence for token in segment.ids]
         for row in clean
-        for sequence in make_encoder(model.head).encode(row).sequences
+        for sequence in make_encoder(model.head, order=order).encode(row).sequences
     ]
     assert tokenizer(render(model, tokenizer, clean), add_special_tokens=False)["input_ids"] == ids
 
 
 def test_a_round_trip_is_exact(exported, make_encoder, comparisons) -> None:
-    model, folder = exported
+    model, folder, order = exported
     loaded, tokenizer, manifest = load_checkpoint(folder)
     assert loaded.head == model.head and not loaded.training
     expected = {name: weight for name, weight in model.state_dict().items() if not name.endswith("bias")}
     assert loaded.state_dict().keys() == expected.keys()
     assert all(torch.equal(weight, expected[name]) for name, weight in loaded.state_dict().items())
-    assert {key: manifest[key] for key in FACTS} == FACTS
+    assert {key: manifest[key] for key in FACTS} == FACTS and manifest["prompt_order"] == order
     assert tokenizer.get_vocab() == make_encoder(model.head).tokenizer.get_vocab()
     torch.testing.assert_close(
         ours(loaded, make_encoder(model.head), comparisons).preference_logit,
@@ -157,18 +160,20 @@ def test_the_digest_follows_the_weights(make_model, tokenizer, folder, tmp_path)
 
 
 def test_facts_cannot_overrule_the_manifest(make_model, tokenizer, tmp_path) -> None:
-    digest = export_model(make_model("scalar"), tokenizer, tmp_path, {"head": "pairwise", "digest": "0", "format": 9})
-    assert {**read_manifest(tmp_path), "files": 0}.items() >= {"head": "scalar", "digest": digest, "format": 1}.items()
+    facts = {"head": "pairwise", "digest": "0", "format": 9, "prompt_order": "criteria_last"}
+    ours = {"digest": export_model(make_model("scalar"), tokenizer, tmp_path, facts), "head": "scalar", "format": 1}
+    assert {**read_manifest(tmp_path), "files": 0}.items() >= {**ours, "prompt_order": "criteria_first"}.items()
 
 
-def test_one_label_says_what_two_said(make_model, make_encoder, tokenizer, clean, tmp_path) -> None:
+@pytest.mark.parametrize("order", PROMPT_ORDERS)
+def test_one_label_says_what_two_said(make_model, make_encoder, tokenizer, clean, tmp_path, order) -> None:
     model = make_model("pairwise", seed=7)
-    export_as_single_label(model, tokenizer, tmp_path, FACTS)
+    export_as_single_label(model, tokenizer, tmp_path, FACTS, order)
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
     inputs = tokenizer(render(model, AutoTokenizer.from_pretrained(tmp_path), clean), padding=True, return_tensors="pt")
     with torch.no_grad():
         probability = loaded(inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits[:, 0].sigmoid()
-        batch = collate([make_encoder("pairwise").encode(row) for row in clean], pad_id=0)
+        batch = collate([make_encoder("pairwise", order=order).encode(row) for row in clean], pad_id=0)
         hidden = model.backbone(batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
         two = model.score(hidden[batch.rows[:, 1], batch.positions[:, 1]]).softmax(dim=-1)
     torch.testing.assert_close(probability, two[:, 0], atol=1e-6, rtol=0)
@@ -208,6 +213,7 @@ def test_a_wrong_manifest_is_named(damaged: Path) -> None:
         ("[]", r"has format \[\]"),
         (json.dumps(manifest | {"format": 2}), "has format 2, expected 1"),
         (json.dumps(manifest | {"head": "other"}), "contradicts itself"),
+        (json.dumps(manifest | {"prompt_order": "middle"}), "prompt_order='middle': expected one of criteria_first"),
         (json.dumps(manifest | {"digest": "0" * 16}), "contradicts itself"),
         (json.dumps({key: value for key, value in manifest.items() if key != "files"}), "contradicts itself"),
     ]
@@ -218,6 +224,13 @@ def test_a_wrong_manifest_is_named(damaged: Path) -> None:
     path.unlink()
     with pytest.raises(ValueError, match=r"no crm\.json there"):
         load_checkpoint(damaged)
+
+
+def test_a_checkpoint_of_before_there_were_two_orders_has_the_criteria_first(damaged: Path) -> None:
+    manifest = json.loads((damaged / MANIFEST).read_text())
+    del manifest["prompt_order"]
+    (damaged / MANIFEST).write_text(json.dumps(manifest))
+    assert load_checkpoint(damaged)[2]["prompt_order"] == "criteria_first"
 
 
 def test_weights_of_another_head_are_refused_not_drawn_at_random(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from crm.data.batches import collate
-from crm.data.encoding import HEADS
+from crm.data.encoding import HEADS, PROMPT_ORDERS
 from crm.models.heads import build_score, read_head
 from crm.schema import Message
 
@@ -126,3 +126,28 @@ def test_a_head_goes_on_from_a_trained_one_where_it_reads_the_same() -> None:
     assert torch.equal(build_score("scalar", 8, seed=4, start=scalar).weight, scalar.weight)
     assert torch.equal(build_score("pairwise", 8, 4, start=scalar).weight, build_score("pairwise", 8, 4).weight)
     assert torch.equal(build_score("scalar", 8, 4, start=span).weight, build_score("scalar", 8, 4).weight)
+
+
+@pytest.mark.parametrize("order", PROMPT_ORDERS)
+@pytest.mark.parametrize("head", HEADS)
+def test_keys_and_values_of_the_first_part_may_be_kept(make_model, make_encoder, comparisons, head, order) -> None:
+    """The first part read once, then the second after its keys and values: the numbers of the whole prompt."""
+    model, encoder = make_model(head, seed=2), make_encoder(head, order=order)
+    model.score = build_score("scalar" if head == "scalar" else "pairwise", 16, seed=3)  # rows that have parted
+    for row in comparisons:
+        encoded = encoder.encode(row)
+        first_part = 1 if order == "criteria_first" else [part.kind for part in encoded.sequences[0]].index("criteria")
+        states = []
+        for index, sequence in enumerate(encoded.sequences):
+            start, rest = (
+                torch.tensor([[token for part in parts for token in part.ids]])
+                for parts in (sequence[:first_part], sequence[first_part:])
+            )
+            with torch.no_grad():
+                kept = model.backbone(start, use_cache=True).past_key_values
+                hidden = model.backbone(rest, past_key_values=kept, use_cache=True).last_hidden_state[0]
+            states += [hidden[at - start.shape[1]] for which, at in encoded.reads if which == index]
+            assert all(at >= start.shape[1] for which, at in encoded.reads if which == index)
+        with torch.no_grad():
+            logit = read_head(head, model.score, torch.stack(states)[None]).preference_logit
+        torch.testing.assert_close(logit, read(model, encoder, row).preference_logit, atol=1e-5, rtol=0)

@@ -1,0 +1,96 @@
+"""Several processes on one job. In: how many devices and machines. Out: who this process is, its share, and meetings.
+
+Lightning's Fabric starts the processes of this machine, or joins those that torchrun or SLURM has started.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
+
+import torch
+from lightning.fabric import Fabric
+from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+class Processes:
+    """The processes of one job, seen from one of them: ``rank`` of ``size``. Alone by default."""
+
+    def __init__(self, fabric: Fabric | None = None) -> None:
+        self._fabric = fabric
+        self.rank, self.size = (fabric.global_rank, fabric.world_size) if fabric else (0, 1)
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the one that writes what is written once."""
+        return self.rank == 0
+
+    def share(self, items: Sequence[Item]) -> Sequence[Item]:
+        """This process's block of ``items``: neighbours stay together, sizes differ by one at most."""
+        start, end = (len(items) * index // self.size for index in (self.rank, self.rank + 1))
+        return items[start:end]
+
+    def from_first(self, make: Callable[[], Made]) -> Made:
+        """What the first process makes, on all; a mistake it meets (``ValueError``, ``OSError``) is raised on all."""
+        if self._fabric is None:
+            return make()
+        made: Made | None = None
+        failed = ""
+        if self.first:
+            try:
+                made = make()
+            except (ValueError, OSError) as error:
+                failed = str(error)
+        made, failed = self._fabric.broadcast((made, failed))
+        if failed:
+            raise ValueError(failed)
+        return cast(Made, made)
+
+    def wait(self) -> None:
+        """Go on when all are here."""
+        if self._fabric is not None:
+            self._fabric.barrier()
+
+
+ALONE = Processes()
+
+
+def start(devices: int, nodes: int) -> Processes:
+    """Start the other processes (they run this command again), or join those that are there.
+
+    One process a GPU, or a CPU process where there is none. Raises ``ValueError`` as `check_launcher` does.
+    """
+    check_launcher("devices", devices, nodes)
+    if devices * nodes == 1:
+        return ALONE
+    accelerator = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        fabric = Fabric(accelerator=accelerator, devices=devices, num_nodes=nodes, strategy="ddp")
+    except MisconfigurationException as error:
+        raise ValueError(f"devices={devices}: {error}") from None
+    fabric.launch()
+    if fabric.global_rank:
+        logging.getLogger("crm").setLevel(logging.WARNING)  # the first says what all do
+    return Processes(fabric)
+
+
+def check_launcher(field: str, devices: int, nodes: int) -> None:
+    """Raise ``ValueError`` where torchrun or SLURM started another number of processes than the settings say.
+
+    Each would otherwise take itself for the only one, and all would write the same files.
+    """
+    for environment in (TorchElasticEnvironment, SLURMEnvironment):
+        if environment.detect():
+            size = environment().world_size()
+            if size != devices * nodes:
+                raise ValueError(
+                    f"{field}={devices} on {nodes} machines: the launcher started {size} processes; set {field} to the "
+                    f"processes a machine and {field.replace('devices', 'nodes')} to the machines"
+                )
+            return
