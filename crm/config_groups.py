@@ -19,7 +19,7 @@ from crm.data.noise import NOISES
 from crm.data.sources.catalogue import OWN, SOURCES
 from crm.schema import SIDES
 
-DATA_SOURCES = ("simulation", "dataset", *SOURCES)
+DATA_SOURCES = ("simulation", "dataset", "summeval_aspects", *SOURCES)
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
 """The losses of the paper and the head each selects when ``head=auto``."""
 PRECISIONS = ("32-true", "bf16-mixed")
