@@ -53,8 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--queries", type=int, default=8)
     parser.add_argument("--candidates", type=int, default=8)
     parser.add_argument("--length", type=int, default=400, help="tokens of a response, within half as much either way")
-    parser.add_argument("--pairs-a-forward", type=int, default=8)
-    parser.add_argument("--queries-a-forward", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=16384, help="of one forward pass of ours, at most")
     parser.add_argument("--peak", type=float, help="peak bfloat16 operations a second of a device not in the table")
     parser.add_argument("--minutes", type=float, default=9.0, help="no further size is begun after these")
     parser.add_argument("--seed", type=int, default=0)
@@ -103,7 +102,7 @@ def _training(size: Size, device: str, given: argparse.Namespace) -> dict[str, A
     optimizer = AdamW(model.parameters(), lr=0.0, fused=device == "cuda")
     tokenizer = bench_tokenizer(given.seed)
     contestants: Contestants = {
-        "ours": lambda: ours.train_step(model, optimizer, pairs, a_forward=given.pairs_a_forward, bf16=True),
+        "ours": lambda: ours.train_step(model, optimizer, pairs, tokens=given.tokens, bf16=True),
         "authors": lambda: peers.authors_step(stock_twin(model), optimizer, pairs, bf16=True),
         "authors_no_checkpointing": lambda: peers.authors_step(
             stock_twin(model), optimizer, pairs, checkpointing=False, bf16=True
@@ -121,7 +120,7 @@ def _scoring(size: Size, device: str, given: argparse.Namespace) -> dict[str, An
     queries = synthetic_queries("pairwise", given.queries, given.candidates, given.length, given.seed, spread=0.5)
     twin = stock_twin(model)
     contestants: Contestants = {
-        "ours": lambda: ours.score_queries(model, queries, a_forward=given.queries_a_forward, bf16=True),
+        "ours": lambda: ours.score_queries(model, queries, tokens=given.tokens, bf16=True),
         "arrival_b4": lambda: scoring_peers.arrival_order(twin, queries, bf16=True),
         "sorted_b4": lambda: scoring_peers.sorted_by_length(twin, queries, bf16=True),
         "dynamic_cache": lambda: scoring_peers.cached_prefix(twin, queries, bf16=True),

@@ -81,9 +81,8 @@ def by_length(length: int, rounds: int, seed: int) -> dict[str, Any]:
         "authors_no_checkpointing": peers.authors_step(stock_twin(model), optimizer, pairs, checkpointing=False),
     }
     seconds = contest(contestants, rounds=rounds, check=within(LOSS_TOLERANCE))
-    forwards = [pairs[at : at + ours.PAIRS_A_FORWARD] for at in range(0, len(pairs), ours.PAIRS_A_FORWARD)]
     separate = sum(sum(pair.lengths) for pair in pairs)
-    tokens = {"ours": sum(ours.tokens_of(ours.batch_of(rows, "tree")) for rows in forwards)}
+    tokens = {"ours": ours.tokens_computed(pairs)}
     tokens |= {"authors": separate, "authors_no_checkpointing": separate}
     return {"length": length, **_each(seconds, tokens, len(pairs))}
 
@@ -100,7 +99,7 @@ def by_models(models: int, rounds: int, seed: int) -> dict[str, Any]:
     }
     seconds = contest(contestants, rounds=rounds, check=within(LOGIT_TOLERANCE))
     tokens = {
-        "ours": sum(ours.tokens_of(ours.batch_of(query, "tree")) for query in queries),
+        "ours": ours.tokens_computed([row for query in queries for row in query]),
         "dynamic_cache": scoring_peers.cached_tokens(queries),
         "arrival_b4": scoring_peers.arrival_tokens(queries),
     }

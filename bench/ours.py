@@ -19,27 +19,34 @@ from bench.models import PAD_ID
 from bench.rounds import Answer, Contestant, Stopwatch
 from crm.data.batches import collate
 from crm.data.encoding import EncodedComparison
-from crm.data.forest_batches import collate_forest
+from crm.data.packs import Packing, fill
 from crm.lit_module import LitRewardModel
 from crm.models.losses import preference_loss
 from crm.models.reward_model import RewardModel
 
 Mode = Literal["padded", "packed", "tree"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-PAIRS_A_FORWARD = 4
-QUERIES_A_FORWARD = 1
+TOKENS_A_FORWARD = 8192
+"""As many as `batching.tokens` has by default."""
 
 
 def batch_of(encoded: Sequence[EncodedComparison], mode: Mode) -> Any:
-    """One forward pass: a padded batch, or a forest that is packed or shares prefixes."""
-    if mode == "padded":
-        return collate(encoded, PAD_ID)
-    return collate_forest(encoded, share=mode == "tree")
+    """One forward pass: a padded batch, or a forest that is packed or shares beginnings."""
+    return collate(encoded, PAD_ID) if mode == "padded" else Packing(mode, TOKENS_A_FORWARD).collate(encoded)
 
 
-def tokens_of(batch: Any) -> int:
-    """Tokens that a forward pass computes, padding included."""
-    return int(batch.tokens) if hasattr(batch, "tokens") else int(batch.input_ids.numel())
+def batches_of(
+    encoded: Sequence[EncodedComparison], tokens: int = TOKENS_A_FORWARD
+) -> Iterator[tuple[Any, list[EncodedComparison]]]:
+    """Forward passes as our trainer and judge make them, of at most ``tokens``, and the rows of each."""
+    packing = Packing("tree", tokens)
+    for rows in fill(encoded, packing):
+        yield packing.collate(rows), rows
+
+
+def tokens_computed(encoded: Sequence[EncodedComparison]) -> int:
+    """Tokens of all forward passes over ``encoded``."""
+    return sum(int(batch.tokens) for batch, _ in batches_of(encoded))
 
 
 def mixed(device: str, bf16: bool) -> AbstractContextManager[Any]:
@@ -52,11 +59,10 @@ def train_step(
     optimizer: Optimizer,
     pairs: Sequence[EncodedComparison],
     *,
-    mode: Mode = "tree",
-    a_forward: int = PAIRS_A_FORWARD,
+    tokens: int = TOKENS_A_FORWARD,
     bf16: bool = False,
 ) -> Contestant:
-    """One optimizer step over ``pairs``, ``a_forward`` of them a forward pass; answers their mean loss.
+    """One optimizer step over ``pairs``; answers their mean loss.
 
     The loss is divided by the pairs of the step, not of the forward pass.
     """
@@ -65,8 +71,8 @@ def train_step(
     def run(stopwatch: Stopwatch) -> Answer:
         losses = []
         with stopwatch:
-            for start in range(0, len(pairs), a_forward):
-                batch = batch_of(pairs[start : start + a_forward], mode).to(device)
+            for made, _ in batches_of(pairs, tokens):
+                batch = made.to(device)
                 with mixed(device, bf16):
                     logit = model(batch).preference_logit
                 loss = preference_loss(logit, batch.target).sum() / len(pairs)
@@ -83,29 +89,29 @@ def score_queries(
     model: RewardModel,
     queries: Sequence[Sequence[EncodedComparison]],
     *,
-    mode: Mode = "tree",
-    a_forward: int = QUERIES_A_FORWARD,
+    tokens: int = TOKENS_A_FORWARD,
     bf16: bool = False,
 ) -> Contestant:
-    """Logits for the response shown first, query by query, ``a_forward`` queries a forward pass."""
+    """Logits for the response shown first, query by query."""
+    flat = [row for query in queries for row in query]
     device = str(model.device)
 
     @torch.inference_mode()
     def run(stopwatch: Stopwatch) -> Answer:
         model.eval()
-        logits = []
+        found: dict[int, float] = {}
         with stopwatch:
-            for start in range(0, len(queries), a_forward):
-                rows = [row for query in queries[start : start + a_forward] for row in query]
+            for batch, rows in batches_of(flat, tokens):
                 with mixed(device, bf16):
-                    logits.append(model(batch_of(rows, mode).to(device)).preference_logit)
-        return list(map(float, torch.cat(logits)))
+                    logits = model(batch.to(device)).preference_logit
+                found.update(zip(map(id, rows), logits.tolist(), strict=True))
+        return [found[id(row)] for row in flat]
 
     return run
 
 
 def lightning_steps(
-    model: RewardModel, pairs: Sequence[EncodedComparison], *, pairs_a_step: int, a_forward: int, bf16: bool = False
+    model: RewardModel, pairs: Sequence[EncodedComparison], *, pairs_a_step: int, bf16: bool = False
 ) -> Contestant:
     """The same pairs through our own training loop, Lightning and `LitRewardModel`, from its first to its last batch.
 
@@ -124,31 +130,31 @@ def lightning_steps(
             devices=1,
             precision="bf16-mixed" if bf16 else "32-true",
             max_epochs=1,
-            accumulate_grad_batches=pairs_a_step // a_forward,
             callbacks=[timer],
             logger=False,
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
         )
-        trainer.fit(lit, train_dataloaders=_Loader(pairs, a_forward))
+        trainer.fit(lit, train_dataloaders=_Loader(pairs, pairs_a_step))
         return [timer.loss / len(pairs)]
 
     return run
 
 
 class _Loader:
-    """Forests of ``a_forward`` pairs each, collated when asked for."""
+    """A forest a step, collated when asked for."""
 
-    def __init__(self, pairs: Sequence[EncodedComparison], a_forward: int) -> None:
-        self._pairs, self._a_forward = pairs, a_forward
+    def __init__(self, pairs: Sequence[EncodedComparison], pairs_a_step: int) -> None:
+        self._pairs, self._pairs_a_step = pairs, pairs_a_step
 
     def __len__(self) -> int:
-        return -(-len(self._pairs) // self._a_forward)
+        return -(-len(self._pairs) // self._pairs_a_step)
 
     def __iter__(self) -> Iterator[Any]:
-        for start in range(0, len(self._pairs), self._a_forward):
-            yield batch_of(self._pairs[start : start + self._a_forward], "tree")
+        packing = Packing("tree", TOKENS_A_FORWARD)
+        for start in range(0, len(self._pairs), self._pairs_a_step):
+            yield packing.collate(self._pairs[start : start + self._pairs_a_step])
 
 
 class _Timer(Callback):
@@ -160,8 +166,7 @@ class _Timer(Callback):
         self._stopwatch.start()
 
     def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        # Lightning hands out the loss divided by the batches of a step.
-        self.loss += float(outputs["loss"]) * trainer.accumulate_grad_batches * len(batch)
+        self.loss += float(outputs["loss"]) * len(batch)
 
     def on_train_epoch_end(self, *_: Any) -> None:
         self._stopwatch.stop()

@@ -130,10 +130,8 @@ def trl(rounds: int, pairs: int, seed: int) -> dict[str, list[float]]:
     full = build_reward_model(TOY, "scalar", seed, prunes=False)
     data, tokenizer = arena_pairs("scalar", pairs, seed), bench_tokenizer(seed)
     contestants = {
-        "without_pruning": ours.lightning_steps(full, data, pairs_a_step=BATCH, a_forward=ours.PAIRS_A_FORWARD),
-        "with_pruning": ours.lightning_steps(
-            twin_of_ours(full, prunes=True), data, pairs_a_step=BATCH, a_forward=ours.PAIRS_A_FORWARD
-        ),
+        "without_pruning": ours.lightning_steps(full, data, pairs_a_step=BATCH),
+        "with_pruning": ours.lightning_steps(twin_of_ours(full, prunes=True), data, pairs_a_step=BATCH),
         "trl_default": trl_steps(stock_twin(full), tokenizer, data),
         "trl_batch_1": trl_steps(stock_twin(full), tokenizer, data, batch=1),
     }
