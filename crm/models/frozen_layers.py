@@ -61,13 +61,13 @@ class FrozenLayers:
         ids: list[int] = batch.input_ids.flatten().tolist()
         nodes = nodes_of(batch.sight) if isinstance(batch, ForestBatch) else rows_of(batch)
         slots = torch.tensor(self.kept.find(ids, nodes))
-        ends = slots[[node.start + node.length - 1 for node in nodes]]
-        needed = {above for node, end in zip(nodes, ends.tolist(), strict=True) if end == UNKNOWN for above in node.path}
+        unfinished = [node for node in nodes if slots[node.start + node.length - 1] == UNKNOWN]
+        needed = sorted({index for node in unfinished for index in node.path})
         device, known = batch.input_ids.device, (slots != UNKNOWN).nonzero().squeeze(1)
         states = torch.zeros(len(ids), self.kept.width, device=device)
         if needed:
-            part, tokens = restricted(nodes, sorted(needed))
-            fresh = self._computed(batch, part, tokens, sorted(needed))
+            part, tokens = restricted(nodes, needed)
+            fresh = self._computed(batch, part, tokens, needed)
             states[tokens] = fresh
             self._keep([ids[token] for token in tokens.tolist()], part, fresh)
         states[known] = self.kept.read(slots[known]).to(device)

@@ -95,7 +95,7 @@ class KeptStates:
         """For each block: itself, which of ``slots`` lie in it, and in which of its rows."""
         numbers = torch.div(slots - 1, BLOCK, rounding_mode="floor")
         found = []
-        for number in numbers.unique().tolist():
+        for number in sorted(set(numbers.tolist())):
             here = (numbers == number).nonzero().squeeze(1)
             found.append((self._blocks[number], here, slots[here] - 1 - number * BLOCK))
         return found

@@ -62,9 +62,8 @@ def keeping(model: RewardModel, **settings: Any) -> RewardModel:
 def calls_of(model: RewardModel, layer: int) -> Iterator[list[int]]:
     """Tokens of each call of a layer."""
     seen: list[int] = []
-    hook = without_lora_wrapper(model.backbone).layers[layer].register_forward_pre_hook(
-        lambda _, inputs: seen.append(inputs[0].shape[0] * inputs[0].shape[1])
-    )
+    watched = without_lora_wrapper(model.backbone).layers[layer]
+    hook = watched.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape[:2].numel()))
     yield seen
     hook.remove()
 
@@ -137,8 +136,9 @@ def test_of_a_new_ending_only_its_path_is_run(make_deep, make_encoder, compariso
     leaf = encoder.encode(near).sequences[1]
     assert lower == [sum(len(segment.ids) for segment in leaf)] and lower[0] < batch.tokens
     plain = make_deep()
-    for batch in (batch, collate_forest([encoder.encode(row) for row in (far, known, near)], share=True)):
-        assert_same(outcome(model, batch), outcome(plain, batch))
+    wider = collate_forest([encoder.encode(row) for row in (far, known, near)], share=True)
+    for one in (batch, wider):
+        assert_same(outcome(model, one), outcome(plain, one))
 
 
 def test_without_room_states_are_computed_anew_counted_and_told_once(make_deep, batches, caplog) -> None:
