@@ -178,13 +178,20 @@ def test_training_after_validation_with_checkpointing_and_mixed_precision(make_d
     assert_same(found, expected)
 
 
-def test_adapters_are_put_above_the_frozen_layers_only(make_deep, batches, tmp_path: Path) -> None:
+def test_adapters_are_put_above_the_frozen_layers_only(make_deep, batches) -> None:
+    pytest.importorskip("peft")
     plain = make_deep(rank=2)
     trained = {name.split("layers.")[1][0] for name, p in plain.named_parameters() if "lora" in name}
     assert trained == {"2", "3"}
     model = keeping(plain)
     for batch in batches():
         assert_same(outcome(model, batch), outcome(plain, batch))
+
+
+def test_adapters_with_every_layer_frozen_are_refused(make_deep) -> None:
+    pytest.importorskip("peft")
+    with pytest.raises(ValueError, match=r"model.freeze_layers=4 with model.lora_rank=2: no layer is left"):
+        add_lora(make_deep().backbone, 2, 4, 0.0, above=4)
 
 
 def test_dropout_is_left_out_below(make_deep, batches) -> None:
