@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,7 +27,9 @@ from crm.data.sources import Splits
 from crm.lit_module import LitRewardModel
 from crm.models.backbone import add_lora, freeze_lower_layers, load_backbone, without_lora_wrapper
 from crm.models.export import MANIFEST, load_checkpoint
+from crm.models.frozen_layers import FrozenLayers
 from crm.models.heads import build_score
+from crm.models.kept_states import KeptStates
 from crm.models.kernels import compiled_layers, enable_checkpointing, liger_kernels
 from crm.models.memory import memory_at_hand, training_need
 from crm.models.reward_model import RewardModel
@@ -67,7 +70,9 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     freeze_lower_layers(backbone, settings.freeze_layers)
     hidden_size = backbone.config.hidden_size
     if settings.lora_rank:
-        backbone = add_lora(backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout)
+        backbone = add_lora(
+            backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout, settings.freeze_layers
+        )
     model = RewardModel(backbone, build_score(head, hidden_size, config.seed, score), head)
     if not model.reads_forests and config.batching.name != "padded":
         raise ValueError(
@@ -99,6 +104,43 @@ def settle_checkpointing(config: TrainConfig, model: RewardModel, tokens: int) -
     if wanted:
         enable_checkpointing(backbone)
     return bool(wanted)
+
+
+def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run_dir: Path) -> None:
+    """Have the frozen layers run once for each beginning of a sequence, where there are any and it is not switched off.
+
+    Room is half of the memory that is left of a step on ``tokens``, or half of the disk's, unless a number is given.
+    """
+    settings, backbone = config.model, without_lora_wrapper(model.backbone)
+    layers = min(settings.freeze_layers, len(backbone.layers) - 1)
+    if settings.kept_states == "off" or layers < 1:
+        return
+    if not model.reads_forests:
+        rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)
+        return
+    on_disk = settings.kept_states == "disk"
+    room = settings.kept_states_gb * 1e9
+    if not room and on_disk:
+        room = shutil.disk_usage(run_dir).free / 2
+    elif not room:
+        need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
+        room = max(0, memory_at_hand(torch.device("cpu")) - need) / 2
+    kept = KeptStates(
+        backbone.config.hidden_size,
+        budget=int(room) // config.trainer.devices,
+        dtype=getattr(torch, settings.kept_states_dtype),
+        folder=run_dir if on_disk else None,
+    )
+    model.frozen = FrozenLayers(backbone, layers, kept)
+    rank_zero_only(log.info)(
+        "frozen layers: the states that %d layers give are kept (%s) in %s: room for %.1f GB, %d tokens; "
+        "model.kept_states=off computes them anew",
+        layers,
+        settings.kept_states_dtype,
+        settings.kept_states,
+        room / 1e9,
+        kept.room,
+    )
 
 
 @contextmanager

@@ -74,6 +74,12 @@ class TrainConfig:
             self.noise.kind,
             "none with criteria=none: the one generic criterion is never perturbed",
         )
+        require(
+            not (self.model.freeze_layers and self.trainer.strategy == "fsdp") or self.model.kept_states == "off",
+            "model.kept_states",
+            self.model.kept_states,
+            "off with trainer.strategy=fsdp: sharded weights are not there for a run of the frozen layers alone",
+        )
         if self.loss.centre_scores and self.head.name == "pairwise":
             raise ValueError(
                 f"loss.centre_scores={self.loss.centre_scores} with head=pairwise: that head has no scores to centre; "

@@ -64,6 +64,11 @@ class ModelConfig:
     heads: int = 4
     freeze_layers: int = 0
     """Lowest transformer layers (and the embedding) that are not trained."""
+    kept_states: str = "memory"
+    """Where to keep what frozen layers give, so that they are run once: memory, disk (the run folder), or off."""
+    kept_states_gb: float = 0.0
+    """Room for that in 10^9 bytes, shared by the processes of a machine; 0 takes half of what is free."""
+    kept_states_dtype: str = "float32"
     gradient_checkpointing: Any = "auto"
     """true, false, or ``auto``: only where an estimate says that the activations do not fit the memory at hand."""
     lora_rank: int = 0
@@ -83,6 +88,9 @@ class ModelConfig:
             "a multiple of model.heads",
         )
         require(self.freeze_layers >= 0, "model.freeze_layers", self.freeze_layers, "0 or more layers")
+        one_of("model.kept_states", self.kept_states, ("off", "memory", "disk"))
+        require(self.kept_states_gb >= 0, "model.kept_states_gb", self.kept_states_gb, "0 (half of what is free) or GB")
+        one_of("model.kept_states_dtype", self.kept_states_dtype, ("float32", "bfloat16"))
         require(
             self.gradient_checkpointing == "auto" or isinstance(self.gradient_checkpointing, bool),
             "model.gradient_checkpointing",

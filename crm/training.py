@@ -26,6 +26,7 @@ from crm.building import (
     build_model,
     build_trainer,
     faster_layers,
+    keep_frozen_states,
     settle_checkpointing,
     total_steps,
 )
@@ -90,6 +91,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     batches, counts = data.survey(config.trainer.devices * config.trainer.nodes)
     _refuse_nothing_to_do(config, batches, counts)
     settle_checkpointing(config, model, counts["largest_batch_tokens"])
+    keep_frozen_states(config, model, counts["largest_batch_tokens"], run_dir)
     lit = build_lit_module(config, model, total_steps(config, batches, data.passes))
     rank_zero_only(show_counts)(splits.counts, counts, batches, lit.total_steps)
     loggers = build_loggers(
@@ -184,6 +186,9 @@ def _finish(
     outcome = TrainingOutcome(**{**asdict(outcome), "digest": digest, "seconds": time.perf_counter() - started})
     speed = mean_throughput(trainer)
     summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), "counts": counts, "throughput": speed}
+    if lit.model.frozen is not None:
+        summary["frozen_layers"] = asdict(lit.model.frozen.counts)
+        lit.model.frozen = None  # the memory is free for what follows
     text = json.dumps({**summary, "config": plain, "commit": commit()}, indent=2, ensure_ascii=False)
     replace_file(run_dir / "summary.json", text)
     size, precision = config.trainer.batch_size, config.trainer.precision

@@ -131,6 +131,15 @@ def test_a_killed_and_resumed_run_is_the_run_that_was_never_stopped(
     assert outcome.validation_loss == expected.validation_loss
 
 
+def test_with_kept_states_a_resumed_run_agrees_to_rounding(tmp_path: Path) -> None:
+    """They are computed anew, in other batches, whose sums may round otherwise: the last bits are not promised."""
+    settings = (*EVERY_STEP, "model.freeze_layers=1", "trainer.epochs=1")
+    train(tmp_path / "whole", *settings)
+    kill_at(7, tmp_path / "killed", train, *settings)
+    train(tmp_path / "killed", *settings, "resume=true")
+    pd.testing.assert_frame_equal(curves(tmp_path / "killed"), curves(tmp_path / "whole"), rtol=1e-3, atol=1e-5)
+
+
 def test_dropout_matters_in_the_case_that_tests_it(uninterrupted: dict[str, tuple[Path, TrainingOutcome]]) -> None:
     plain, dropped = (curves(uninterrupted[case][0])["train/loss"].dropna() for case in ("every_step", "dropout"))
     assert not plain.equals(dropped)

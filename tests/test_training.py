@@ -128,6 +128,26 @@ def test_a_run_with_compiled_layers_leaves_what_a_plain_one_does(
     assert resumed.steps == 3
 
 
+@pytest.mark.parametrize("place", ["memory", "disk"])
+def test_frozen_layers_run_once_leave_what_they_leave_run_always(place: str, tmp_path: Path) -> None:
+    """Two epochs and their validations; what was kept is gone with the run."""
+    settings = (
+        *("loss=ranking", "direction=original", "model.layers=3", "model.freeze_layers=2"),
+        *("trainer.max_steps=6", "trainer.epochs=2", "trainer.validate_every=2", "trainer.precision=32-true"),
+    )
+    runs = {kind: train(tmp_path / kind, *settings, f"model.kept_states={kind}") for kind in ("off", place)}
+    assert runs["off"].validation_loss == pytest.approx(runs[place].validation_loss, abs=1e-5)
+    weights, others = (load_checkpoint(run.checkpoint)[0].state_dict() for run in runs.values())
+    for name, weight in weights.items():
+        torch.testing.assert_close(others[name], weight, rtol=0, atol=1e-4, msg=name)
+    files = [{path.name for path in (tmp_path / kind).rglob("*")} for kind in runs]
+    assert files[0] == files[1]
+    summary = json.loads((tmp_path / place / "summary.json").read_text())
+    counts = summary["frozen_layers"]
+    assert 0 < counts["computed"] < counts["read"] / 2 and counts["without_room"] == 0
+    assert "frozen_layers" not in json.loads((tmp_path / "off" / "summary.json").read_text())
+
+
 def test_a_backbone_out_of_reach_is_told_before_any_data_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,13 +117,21 @@ def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
         module.requires_grad_(False)
 
 
-def add_lora(model: PreTrainedModel, rank: int, alpha: int, dropout: float) -> Any:
-    """Wrap the backbone's linear layers in LoRA adapters of ``rank`` (peft); only they are trained."""
+def add_lora(model: PreTrainedModel, rank: int, alpha: int, dropout: float, above: int = 0) -> Any:
+    """Wrap the linear layers of the backbone in LoRA adapters of ``rank`` (peft); only they are trained.
+
+    The lowest ``above`` transformer layers get none: an adapter there would train what is to be frozen.
+    """
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError:
         raise ValueError(f"model.lora_rank={rank} needs peft: pip install 'crm-leaderboard[lora]'") from None
+    total = len(model.layers)  # type: ignore[arg-type]
+    if above >= total:
+        raise ValueError(f"model.freeze_layers={above} with model.lora_rank={rank}: no layer is left for adapters")
     config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules="all-linear")
+    if above:
+        config.layers_pattern, config.layers_to_transform = "layers", list(range(above, total))
     return get_peft_model(model, config)
 
 

@@ -13,6 +13,7 @@ from crm.data.encoding import HeadName
 from crm.data.even import Batch
 from crm.data.forest_batches import ForestBatch
 from crm.models.forest_attention import let_see_forests
+from crm.models.frozen_layers import FrozenLayers, forest_inputs
 from crm.models.heads import HeadOutput, read_head
 from crm.models.last_layer import is_known, prune_last_layer
 
@@ -33,6 +34,8 @@ class RewardModel(nn.Module):
         if self.reads_forests:
             let_see_forests(backbone)
         self.prunes = prune_last_layer(backbone)
+        self.frozen: FrozenLayers | None = None
+        """Where set, what the lowest layers give is kept and only those above are run anew."""
 
     def forward(self, batch: Batch) -> HeadOutput:
         """Logits (B,) for the response **shown first**; multiply by ``batch.sign`` for the record's response A."""
@@ -43,32 +46,29 @@ class RewardModel(nn.Module):
         """(B, 2, H): states at the read positions."""
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "use_cache": False}
         if not self.prunes:
-            return self._states(**inputs)[batch.rows, batch.positions]
+            return self._states(batch, **inputs)[batch.rows, batch.positions]
         reads = torch.zeros(len(batch.input_ids), 2, dtype=torch.int64, device=batch.rows.device)
         slots = torch.arange(2, device=reads.device).expand_as(batch.rows)
         reads[batch.rows, slots] = batch.positions
-        return self._states(**inputs, read_positions=reads)[batch.rows, slots]
+        return self._states(batch, **inputs, read_positions=reads)[batch.rows, slots]
 
     def _read_forest(self, batch: ForestBatch) -> torch.Tensor:
         """(B, 2, H): states at the read tokens."""
         if not self.reads_forests:
             raise ValueError(f"batching: {type(self.backbone).__name__} is not known to pack; use batching=padded")
-        # A mask of four dimensions keeps transformers from making one of its own; who sees whom is in the sights.
-        unused = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=batch.input_ids.device)
-        inputs: dict[str, Any] = {
-            "input_ids": batch.input_ids,
-            "position_ids": batch.position_ids,
-            "attention_mask": unused,
-        }
-        inputs |= {"sight": batch.sight, "use_cache": False}
+        inputs = forest_inputs(batch.input_ids, batch.position_ids, batch.sight)
         if not self.prunes:
-            return self._states(**inputs)[0, batch.read_tokens][batch.reads]
+            return self._states(batch, **inputs)[0, batch.read_tokens][batch.reads]
         reads = {"read_positions": batch.read_tokens[None], "read_sight": batch.read_sight}
-        return self._states(**inputs, **reads)[0, batch.reads]
+        return self._states(batch, **inputs, **reads)[0, batch.reads]
 
-    def _states(self, **inputs: Any) -> torch.Tensor:
+    def _states(self, batch: Batch, **inputs: Any) -> torch.Tensor:
         """(S, T, H), or (S, R, H) where only some positions are read."""
-        states = self.backbone(**inputs).last_hidden_state
+        backbone = self.backbone
+        if self.frozen is not None:
+            backbone = self.frozen.upper
+            inputs |= {"input_ids": None, "inputs_embeds": self.frozen.states(batch)}
+        states = backbone(**inputs).last_hidden_state
         assert isinstance(states, torch.Tensor)
         return states
 
