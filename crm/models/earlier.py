@@ -27,6 +27,10 @@ class Earlier:
     lengths: Tensor
     """(G,) int64, tokens of each text that may be seen; those after them are hidden"""
 
+    def to(self, device: torch.device) -> Earlier:
+        """The same on another device."""
+        return Earlier(self.keys.to(device), self.values.to(device), self.lengths.to(device))
+
     def see(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, positions: Tensor, scaling: float | None
     ) -> Tensor:
