@@ -1,4 +1,4 @@
-"""The conversations of a bank, each once. In: comparisons and an encoder. Out: token ids in passes, and who needs which.
+"""The conversations of a bank, each once. In: comparisons and an encoder. Out: token ids in passes, who needs which.
 
 With the criteria last a prompt is a conversation (query and response, or responses) and then the criteria, so that
 the conversation's part is the same for every user. So is the beginning of the criteria's part, the instruction.
@@ -19,6 +19,11 @@ PASS_TOKENS = 8192
 """Tokens of one pass, padding included: larger ones are no faster (measured on CPU) and take more memory at once."""
 _PROBES = (GENERIC_CRITERION, "a", "Z", "7", "(", "«", "東京")
 """Criteria that begin so differently that what their prompts begin with is the same for nearly all."""
+
+
+class KeepingError(ValueError):
+    """A model whose reading of a bank is another for every user, or that cannot go on from a kept one."""
+
 
 Turns = tuple[Message, ...]
 Conversation = tuple[Turns, ...]
@@ -43,12 +48,12 @@ class Conversations:
 
     ``texts[n]`` are token ids. ``starts`` cut the numbers into passes of `PASS_TOKENS`: pass p reads the texts from
     ``starts[p]`` to ``starts[p + 1]``. Conversations too long for any criteria are left out.
-    Raises ``ValueError`` for an encoder with the criteria first, whose conversations depend on the user.
+    Raises `KeepingError` for an encoder with the criteria first, whose conversations depend on the user.
     """
 
     def __init__(self, encoder: Encoder, comparisons: Sequence[Comparison]) -> None:
         if encoder.prompt_order != "criteria_last":
-            raise ValueError(
+            raise KeepingError(
                 f"prompt_order={encoder.prompt_order}: what a model with the criteria first makes of a response is "
                 "another for every user; train with prompt=criteria_last to keep it"
             )
@@ -98,7 +103,7 @@ class Conversations:
 
 
 def lead_of(encoder: Encoder) -> tuple[int, ...]:
-    """Token ids that the criteria's part begins with for all `_PROBES`: the instruction, as far as tokens keep to it."""
+    """Token ids that the criteria's part begins with for all `_PROBES`: the instruction, or most of it."""
     parts = [encoder.criteria_segments((probe,))[0].ids for probe in _PROBES]
     return reduce(lambda known, other: known[: common_prefix(known, other)], parts)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from crm.data.encoding import Encoder, Order
 from crm.evaluation.predict import Judge, Reading
-from crm.leaderboard.conversations import Continuation, Conversations
+from crm.leaderboard.conversations import KeepingError, Continuation, Conversations
 from crm.leaderboard.kept_states import KeptStates, name_of, rows_of
 from crm.models.continuing import read_on, read_texts
 from crm.models.earlier import Earlier
@@ -43,7 +43,7 @@ class KeptJudge(Judge):
     States of the conversations go into ``memory_gb`` of the model's device, then into files of ``disk_gb`` in all in
     ``folder``; what fits neither is computed anew for every call of `read`, once for all criteria in it. They are kept
     in float32, or in bfloat16 for the precision ``bf16-mixed``, unless ``dtype`` says otherwise.
-    Raises ``ValueError`` for a model with the criteria first, or of an architecture that cannot go on from states.
+    Raises `KeepingError` for a model with the criteria first, or of an architecture that cannot go on from states.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class KeptJudge(Judge):
     ) -> None:
         super().__init__(model, encoder, batch_size=batch_size, precision=precision)
         if not model.reads_forests:
-            raise ValueError(f"model: {type(model.backbone).__name__} is not known to go on from kept states")
+            raise KeepingError(f"model: {type(model.backbone).__name__} is not known to go on from kept states")
         self._rows = list(comparisons)
         self._dtype = dtype or (torch.bfloat16 if precision == "bf16-mixed" else torch.float32)
         self._conversations = Conversations(encoder, comparisons)
@@ -84,12 +84,8 @@ class KeptJudge(Judge):
     def score_many(self, users: Sequence[Sequence[str]]) -> list[list[Reading]]:
         """`score` of several users in one go: states that are kept nowhere are made once, not once a user."""
         criteria = [tuple(user) for user in users]
-        pairs = [
-            (replace(row, criteria=user), order)
-            for user in dict.fromkeys(criteria)
-            for row in self._rows
-            for order in ORDERS
-        ]
+        rows = (replace(row, criteria=user) for user in dict.fromkeys(criteria) for row in self._rows)
+        pairs = [(row, order) for row in rows for order in ORDERS]
         found: dict[tuple[str, ...], list[Reading]] = {user: [] for user in criteria}
         for readings in self.read(pairs):
             for reading in readings:
@@ -108,7 +104,9 @@ class KeptJudge(Judge):
             for user, numbers in texts.items():
                 rows = [row[number] for number in sorted(numbers)]
                 outcomes[user].update(zip(sorted(numbers), self._outcomes(earlier, rows, users[user]), strict=True))
-            yield [self._reading(pair, [outcomes[pair[0].criteria][n] for n in ns]) for pair, ns in work[index].complete]
+            yield [
+                self._reading(pair, [outcomes[pair[0].criteria][n] for n in ns]) for pair, ns in work[index].complete
+            ]
         if strangers:
             yield from super().read(strangers)
 

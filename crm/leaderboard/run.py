@@ -18,9 +18,11 @@ from crm.evaluation.predict import Judge, open_judge
 from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, write_table
 from crm.leaderboard.bank import Bank, load_bank
+from crm.leaderboard.conversations import KeepingError
+from crm.leaderboard.kept_judge import KeptJudge
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import VIEWS, Leaderboard
-from crm.leaderboard.scoring import race_bank, score_bank
+from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank
 from crm.models.export import read_manifest
 from crm.processes import Processes, start
 from crm.provenance import commit
@@ -68,6 +70,27 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     if processes.first:
         write_leaderboard(Path(config.run_dir), board, criteria, sort, show)
     return board
+
+
+def _keeping(
+    config: LeaderboardConfig, judge: Judge, digest: str, bank: Bank, criteria: tuple[str, ...], kept: Path
+) -> Judge:
+    """A judge that keeps what precedes the criteria, or the same judge and a line that says why not."""
+    comparisons = bank_comparisons(bank, criteria, config.bank.baseline or bank.baseline)
+    try:
+        return KeptJudge(
+            judge.model,
+            judge.encoder,
+            comparisons,
+            batch_size=config.batch_size,
+            precision=config.precision,
+            model_digest=digest,
+            disk_gb=config.bank_states_gb,
+            folder=kept / "states",
+        )
+    except KeepingError as error:
+        log.warning("bank_states_gb=%g: no states are kept: %s", config.bank_states_gb, error)
+        return judge
 
 
 def _score(
