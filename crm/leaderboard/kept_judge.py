@@ -15,7 +15,7 @@ from torch import Tensor
 
 from crm.data.encoding import Encoder, Order
 from crm.evaluation.predict import Judge, Reading
-from crm.leaderboard.conversations import KeepingError, Continuation, Conversations
+from crm.leaderboard.conversations import Continuation, Conversations, KeepingError
 from crm.leaderboard.kept_states import KeptStates, name_of, rows_of
 from crm.models.continuing import read_on, read_texts
 from crm.models.earlier import Earlier
@@ -138,8 +138,8 @@ class KeptJudge(Judge):
         """Of the keys of a pass, and of its values: (layers, texts, key heads, tokens, size of a head)."""
         backbone, texts = self.model.backbone, self._texts(index)
         attention = backbone.layers[0].self_attn  # type: ignore[union-attr,index]
-        size = int(attention.head_dim)  # type: ignore[union-attr,arg-type]
-        heads = attention.k_proj.out_features // size  # type: ignore[union-attr,operator]
+        size = int(attention.head_dim)
+        heads = attention.k_proj.out_features // size
         return (len(backbone.layers), len(texts), int(heads), len(texts[-1]), size)  # type: ignore[arg-type]
 
     def _size(self, index: int) -> int:

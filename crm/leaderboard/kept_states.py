@@ -1,4 +1,4 @@
-"""Where a bank's states are kept. In: passes and budgets. Out: the states of a pass, from memory, from a file, or new."""
+"""Where a bank's states are kept. In: passes and budgets. Out: the states of a pass, kept or new."""
 
 from __future__ import annotations
 
@@ -51,7 +51,11 @@ class KeptStates:
 
     def describe(self) -> str:
         """Where they are, in one line."""
-        where = {"memory": "kept in memory", "disk": "kept on disk", "nowhere": "not kept, read anew for every user"}
+        where: dict[Place, str] = {
+            "memory": "kept in memory",
+            "disk": "kept on disk",
+            "nowhere": "not kept, read anew for every user",
+        }
         parts = [f"{self.bytes(place) / 1e6:.0f} MB {words}" for place, words in where.items() if self.bytes(place)]
         return ", ".join(parts) or "none"
 

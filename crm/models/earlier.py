@@ -1,4 +1,4 @@
-"""Keys and values of tokens that were read before. In: heads of the tokens that follow. Out: what those gather from both.
+"""Keys and values of texts that were read before. In: heads of tokens that follow. Out: what those gather from both.
 
 A decoder reads from left to right, so what it made of a text serves every continuation of it.
 Letters: G texts, L tokens of the longest, C tokens that follow each text, Q of these that read, D size of a head.
@@ -52,6 +52,6 @@ class Earlier:
         after.masked_fill_(follows.repeat(1, 1, groups, 1), float("-inf"))
         logits = torch.cat([before, after], dim=-1).mul_(size**-0.5 if scaling is None else scaling)
         weights = softmax(logits, dim=-1).to(value.dtype)
-        of_text, of_own = weights.split([kept_keys.shape[2], key.shape[2]], dim=-1)
-        gathered = (of_text @ kept_values + of_own @ value).reshape(texts, heads, reads, size)
-        return gathered.transpose(1, 2)
+        width = kept_keys.shape[2]
+        gathered: Tensor = weights[..., :width] @ kept_values + weights[..., width:] @ value
+        return gathered.reshape(texts, heads, reads, size).transpose(1, 2)
