@@ -83,11 +83,12 @@ class KeptJudge(Judge):
 
     def score_many(self, users: Sequence[Sequence[str]]) -> list[list[Reading]]:
         """`score` of several users in one go: states that are kept nowhere are made once, not once a user."""
-        criteria = [tuple(user) for user in users]
+        if not self._rows:
+            return [[] for _ in users]
+        criteria = [replace(self._rows[0], criteria=tuple(user)).criteria for user in users]  # as a record has them
         rows = (replace(row, criteria=user) for user in dict.fromkeys(criteria) for row in self._rows)
-        pairs = [(row, order) for row in rows for order in ORDERS]
         found: dict[tuple[str, ...], list[Reading]] = {user: [] for user in criteria}
-        for readings in self.read(pairs):
+        for readings in self.read([(row, order) for row in rows for order in ORDERS]):
             for reading in readings:
                 found[reading.comparison.criteria].append(reading)
         return [found[user] for user in criteria]

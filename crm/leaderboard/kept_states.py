@@ -17,6 +17,11 @@ from crm.models.earlier import Earlier
 log = logging.getLogger(__name__)
 GB = 10**9
 Place = Literal["memory", "disk", "nowhere"]
+_WORDS: dict[Place, str] = {
+    "memory": "kept in memory",
+    "disk": "kept on disk",
+    "nowhere": "not kept, read anew for every user",
+}
 
 
 class KeptStates:

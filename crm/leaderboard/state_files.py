@@ -31,7 +31,7 @@ def read_states(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> Earli
             found = (file.metadata() or {}).get("content")
         if any((part.shape, part.dtype) != (shape, dtype) for part in (earlier.keys, earlier.values)):
             raise ValueError(f"it holds {tuple(earlier.keys.shape)}, {earlier.keys.dtype}")
-        if found != content(earlier):
+        if found != content(earlier, path.stem):
             raise ValueError("its content is not what was written")
     except (SafetensorError, OSError, ValueError) as error:
         warnings.warn(f"{path}: not used and made anew ({error})", stacklevel=2)
@@ -46,7 +46,7 @@ def write_states(path: Path, earlier: Earlier) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     tensors = {name: getattr(earlier, name).cpu().contiguous() for name in NAMES}
     try:
-        save_file(tensors, draft, metadata={"content": content(earlier)})
+        save_file(tensors, draft, metadata={"content": content(earlier, path.stem)})
         draft.replace(path)
     except SafetensorError as error:  # a full disk, for one
         raise OSError(str(error)) from None
@@ -66,9 +66,9 @@ def make_room(folder: Path, needed: Collection[Path], size: int, budget: int) ->
         total -= taken
 
 
-def content(earlier: Earlier) -> str:
-    """Digest of every byte."""
-    digest = hashlib.sha256()
+def content(earlier: Earlier, name: str) -> str:
+    """Digest of every byte, and of the name, so that a file in the place of another is found out."""
+    digest = hashlib.sha256(name.encode())
     for name in NAMES:
         digest.update(getattr(earlier, name).cpu().contiguous().view(torch.uint8).numpy())
     return digest.hexdigest()
