@@ -4,7 +4,7 @@ SCALE ?= demo
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format demo reproduce-tables bench-prepare smollm2 notebooks clean
+.PHONY: help install test lint format demo reproduce-tables bench bench-parity bench-growth bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -15,7 +15,7 @@ install: .venv/.installed ## Make .venv and install the pinned packages, once
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \
 	echo "$(PYTHON) is missing or not Python 3.10 to 3.13; name one that is: make PYTHON=python3.12 install" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lora,tensorboard,embeddings,bertopic,sweeps]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lora,tensorboard,embeddings,bertopic,sweeps,bench]'
 	@touch $@
 
 test: install ## Run the whole test suite (CPU, no network)
@@ -36,6 +36,18 @@ demo: install ## Train, evaluate and rank on the simulated arena; the report lan
 
 reproduce-tables: install ## Rebuild the ablation tables (SCALE=demo), training what is missing
 	$(BIN)/python -m crm.reproduce scale=$(SCALE)
+
+bench: install ## Speed of training and scoring on CPU against named peers; the table lands in bench/results
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.run
+
+bench-parity: install ## Every shortcut against stock transformers: logits and gradients
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.parity
+
+bench-growth: install ## What longer responses, more models and more comparisons cost; draws docs/images/growth.png
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.growth
+
+bench-gpu: install ## The same contest on one GPU with Qwen3 sizes (the installed torch has to see it)
+	$(BIN)/python -m bench.gpu
 
 bench-prepare: install ## Prepare 100,000 simulated votes; print seconds and peak memory
 	$(BIN)/python -m crm.prepare.benchmark

@@ -21,6 +21,7 @@ from crm.console import in_terminal, progress_bar
 from crm.data.datamodule import PreferenceDataModule
 from crm.data.encoding import Encoder, HeadName
 from crm.data.loading import tokenizer_texts
+from crm.data.packs import packing_named
 from crm.data.sources import Splits
 from crm.lit_module import LitRewardModel
 from crm.models.backbone import add_lora, freeze_lower_layers, load_backbone, without_lora_wrapper
@@ -67,7 +68,13 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     hidden_size = backbone.config.hidden_size
     if settings.lora_rank:
         backbone = add_lora(backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout)
-    return RewardModel(backbone, build_score(head, hidden_size, config.seed, score), head), tokenizer
+    model = RewardModel(backbone, build_score(head, hidden_size, config.seed, score), head)
+    if not model.reads_forests and config.batching.name != "padded":
+        raise ValueError(
+            f"batching={config.batching.name}: layers of {type(backbone).__name__} are not known to pack (those of "
+            "Qwen3 and Llama are); use batching=padded"
+        )
+    return model, tokenizer
 
 
 def training_device(accelerator: str) -> torch.device:
@@ -117,14 +124,16 @@ def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: in
         ties=config.loss.ties,
         criteria_mode=config.criteria,
         batch_size=config.trainer.batch_size,
+        accumulate=config.trainer.accumulate,
+        packing=packing_named(config.batching.name, config.batching.tokens),
         pad_id=pad_id,
         seed=config.seed,
     )
 
 
-def total_steps(config: TrainConfig, batches: int) -> int:
-    """Optimizer steps of the whole run, from the batches an epoch has on each rank."""
-    steps = config.trainer.epochs * math.ceil(batches / config.trainer.accumulate)
+def total_steps(config: TrainConfig, batches: int, passes: int) -> int:
+    """Optimizer steps of the whole run, from the forward passes that an epoch and a step have on each rank."""
+    steps = config.trainer.epochs * math.ceil(batches / passes)
     return min(steps, config.trainer.max_steps) if config.trainer.max_steps else steps
 
 
@@ -143,10 +152,12 @@ def build_lit_module(config: TrainConfig, model: RewardModel, steps: int) -> Lit
     )
 
 
-def build_trainer(config: TrainConfig, run_dir: Path, loggers: list[Any], callbacks: Sequence[Callback]) -> L.Trainer:
-    """Lightning's trainer; it draws no data and computes no schedule, both are ours."""
+def build_trainer(
+    config: TrainConfig, run_dir: Path, loggers: list[Any], callbacks: Sequence[Callback], passes: int
+) -> L.Trainer:
+    """Lightning's trainer, of ``passes`` a step; it draws no data and computes no schedule, both are ours."""
     settings = config.trainer
-    every = settings.validate_every * settings.accumulate
+    every = settings.validate_every * passes
     return L.Trainer(
         accelerator=settings.accelerator,
         devices=settings.devices,
@@ -155,7 +166,7 @@ def build_trainer(config: TrainConfig, run_dir: Path, loggers: list[Any], callba
         precision=cast(Any, settings.precision),
         max_epochs=settings.epochs,
         max_steps=settings.max_steps or -1,
-        accumulate_grad_batches=settings.accumulate,
+        accumulate_grad_batches=passes,
         gradient_clip_val=config.optimizer.clip or None,
         val_check_interval=every or None,
         check_val_every_n_epoch=None if every else 1,

@@ -22,6 +22,7 @@ from crm.config_groups import (
     LOSSES,
     PRECISIONS,
     BankConfig,
+    BatchingConfig,
     DataConfig,
     DirectionConfig,
     HeadConfig,
@@ -55,6 +56,7 @@ class TrainConfig:
     data: DataConfig = field(default_factory=DataConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    batching: BatchingConfig = field(default_factory=BatchingConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     criteria: str = "own"
     """``none`` shows one generic criterion instead of the user's: the criteria-blind control."""
@@ -89,6 +91,8 @@ class JudgingConfig:
     predictions: str | None = None
     """Folder of prediction files, kept between runs; null means ``predictions`` beside the checkpoint."""
     batch_size: int = 64
+    """Comparisons of a padded forward pass; packed ones have ``batching.tokens``."""
+    batching: BatchingConfig = field(default_factory=BatchingConfig)
     devices: int = 1
     """Processes on this machine, one a GPU, or on the CPU where there is none; each reads its share."""
     nodes: int = 1

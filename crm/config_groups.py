@@ -14,11 +14,12 @@ from omegaconf import MISSING
 
 from crm.data.direction import DIRECTIONS, TIES
 from crm.data.encoding import HEADS, PROMPT_ORDERS
+from crm.data.forest import BATCHINGS
 from crm.data.noise import NOISES
 from crm.data.sources.catalogue import OWN, SOURCES
 from crm.schema import SIDES
 
-DATA_SOURCES = ("simulation", "dataset", *SOURCES)
+DATA_SOURCES = ("simulation", "dataset", "summeval_aspects", *SOURCES)
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
 """The losses of the paper and the head each selects when ``head=auto``."""
 PRECISIONS = ("32-true", "bf16-mixed")
@@ -300,6 +301,22 @@ class TrainerConfig:
             self.liger,
             "false with trainer.compile=true: both replace the same operations",
         )
+
+
+@dataclass
+class BatchingConfig:
+    """How comparisons become forward passes; the numbers that come out are the same."""
+
+    name: str = "tree"
+    """``padded``; ``packed``: no padding; ``tree``: and common beginnings once; ``prompt_tree``: and a step has all
+    comparisons of a prompt."""
+    tokens: int = 8192
+    """Most tokens of a forward pass on one device; an optimizer step takes as many passes as it needs. Not of padded
+    batches, which have ``trainer.batch_size`` rows."""
+
+    def __post_init__(self) -> None:
+        one_of("batching.name", self.name, BATCHINGS)
+        require(self.tokens >= 1, "batching.tokens", self.tokens, "1 or more")
 
 
 @dataclass

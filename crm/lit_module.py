@@ -11,8 +11,7 @@ from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor
 from torchmetrics import MeanMetric
 
-from crm.data.batches import PaddedBatch
-from crm.data.even import Spare
+from crm.data.even import Batch, Spare
 from crm.metrics import PreferenceAccuracy
 from crm.models.losses import centring_penalty, preference_loss
 from crm.models.reward_model import RewardModel
@@ -60,8 +59,8 @@ class LitRewardModel(L.LightningModule):
         """Put the backbone in training mode: Hugging Face loads it in eval mode, where checkpointing is ignored."""
         self.model.train()
 
-    def training_step(self, batch: PaddedBatch, batch_idx: int) -> Tensor:
-        """Mean loss of one micro-batch; raises `NonFiniteLossError` naming the step before any weight is touched."""
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Mean loss of a pass, weighted; raises `NonFiniteLossError` naming the step before any weight is touched."""
         output = self.model(batch)
         loss = preference_loss(output.preference_logit, batch.target, self.label_smoothing).mean()
         objective = loss
@@ -72,15 +71,16 @@ class LitRewardModel(L.LightningModule):
                 f"loss is {objective.item()} at optimizer step {self.global_step}, batch {batch_idx}: lower "
                 "optimizer.lr or use trainer.precision=32-true; the last checkpoint holds finite weights"
             )
-        self.train_accuracy.update(output.preference_logit.detach(), batch.target)
+        if batch.weight:  # else another rank's row, read only to keep in step
+            self.train_accuracy.update(output.preference_logit.detach(), batch.target)
         self.log("train/loss", loss, prog_bar=True, batch_size=len(batch), sync_dist=True)
         self.log("train/accuracy", self.train_accuracy, on_step=False, on_epoch=True, batch_size=len(batch))
         margin = output.preference_logit.detach().abs().mean()
         self.log("train/margin", margin, batch_size=len(batch), sync_dist=True)
         self.log("train/lr", self.lr_schedulers().get_last_lr()[0])  # type: ignore[union-attr]
-        return objective
+        return objective * batch.weight
 
-    def validation_step(self, batch: PaddedBatch | Spare, batch_idx: int) -> None:
+    def validation_step(self, batch: Batch | Spare, batch_idx: int) -> None:
         """Accumulate loss and accuracy; both are averaged over rows, on all ranks, at the end."""
         if isinstance(batch, Spare):
             batch = batch.batch

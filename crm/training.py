@@ -35,8 +35,8 @@ from crm.console import quieten, show_counts
 from crm.data.comparisons import make_comparisons
 from crm.data.datamodule import VALIDATION_EPOCH, PreferenceDataModule
 from crm.data.encoding import Encoder, Order, PromptOrder
-from crm.data.loader import draw_order
 from crm.data.loading import load_splits
+from crm.data.plans import draw_order
 from crm.evaluation.files import replace_file
 from crm.evaluation.predict import Judge
 from crm.evaluation.tables import write_table
@@ -90,7 +90,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     batches, counts = data.survey(config.trainer.devices * config.trainer.nodes)
     _refuse_nothing_to_do(config, batches, counts)
     settle_checkpointing(config, model, counts["largest_batch_tokens"])
-    lit = build_lit_module(config, model, total_steps(config, batches))
+    lit = build_lit_module(config, model, total_steps(config, batches, data.passes))
     rank_zero_only(show_counts)(splits.counts, counts, batches, lit.total_steps)
     loggers = build_loggers(
         config.logger.kind,
@@ -101,7 +101,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
         resume=config.resume,
     )
     with finished(loggers):
-        trainer = build_trainer(config, run_dir, loggers, callbacks)
+        trainer = build_trainer(config, run_dir, loggers, callbacks, data.passes)
         with faster_layers(config, model):
             trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
         return _finish(config, run_dir, trainer, lit, data, counts, plain, started)
@@ -186,7 +186,8 @@ def _finish(
     summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), "counts": counts, "throughput": speed}
     text = json.dumps({**summary, "config": plain, "commit": commit()}, indent=2, ensure_ascii=False)
     replace_file(run_dir / "summary.json", text)
-    judge = Judge(model, data.encoder, batch_size=config.trainer.batch_size, precision=config.trainer.precision)
+    size, precision = config.trainer.batch_size, config.trainer.precision
+    judge = Judge(model, data.encoder, batch_size=size, precision=precision, packing=data.packing)
     worst = worst_pairs(judge, _validation_rows(config, data))
     files = [*write_table(run_dir, "worst_pairs", worst), run_dir / "summary.json", run_dir / "metrics.csv"]
     best_numbers = {"best/loss": outcome.validation_loss, "best/accuracy": outcome.validation_accuracy}

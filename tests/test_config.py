@@ -14,10 +14,10 @@ CONF = config_dir()
 GROUPS = {
     "train": (
         *("model", "head", "prompt", "loss", "noise", "direction", "data"),
-        *("optimizer", "trainer", "logger", "experiment", "debug"),
+        *("optimizer", "trainer", "batching", "logger", "experiment", "debug"),
     ),
-    "evaluate": ("suite", "data"),
-    "leaderboard": ("bank",),
+    "evaluate": ("suite", "data", "batching"),
+    "leaderboard": ("bank", "batching"),
     "prepare": ("data", "judge", "topic_model"),
 }
 NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": [], "prepare": []}

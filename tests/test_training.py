@@ -17,7 +17,7 @@ from crm.building import build_model
 from crm.config import compose
 from crm.data.comparisons import make_comparisons
 from crm.data.encoding import PROMPT_ORDERS, Encoder
-from crm.data.loader import draw_order
+from crm.data.plans import draw_order
 from crm.evaluation.predict import Judge, open_judge
 from crm.models.export import load_checkpoint
 from crm.models.kernels import compiled_layers

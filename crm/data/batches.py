@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -33,6 +34,9 @@ class PaddedBatch:
     """(B,) float32 in {0, 1/2, 1}: probability that the response shown first is preferred"""
     sign: Tensor
     """(B,) float32: +1 where response A of the record stands first, -1 where B does"""
+
+    weight: ClassVar[float] = 1.0
+    """Factor of the batch's mean loss: all padded batches count alike"""
 
     def to(self, device: torch.device | str) -> PaddedBatch:
         """The same batch on another device."""

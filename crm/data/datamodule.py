@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import lightning as L
 
-from crm.data.batches import PaddedBatch, collate
+from crm.data.batches import collate
 from crm.data.comparisons import make_comparisons
 from crm.data.encoding import EncodedComparison, Encoder
-from crm.data.even import EvenBatches
-from crm.data.loader import EvaluationLoader, TrainLoader, draw_order, plan_epoch
+from crm.data.even import Batch, EvenBatches
+from crm.data.loader import EvaluationLoader, TrainLoader
 from crm.data.noise import CriteriaPool
+from crm.data.packs import Packing
+from crm.data.plans import EpochPlan, PackedPlan, draw_order, passes_needed, plan_epoch, plan_packed_epoch
 from crm.schema import Comparison, Preference
 
 VALIDATION_EPOCH = 0
@@ -39,12 +42,17 @@ class PreferenceDataModule(L.LightningDataModule):
         batch_size: int,
         pad_id: int,
         seed: int,
+        accumulate: int = 1,
+        packing: Packing | None = None,
     ) -> None:
         super().__init__()
         self.train, self.validation = train, validation
         self.encoder = encoder
         self.direction, self.noise, self.ties, self.criteria_mode = direction, noise, ties, criteria_mode
         self.batch_size, self.pad_id, self.seed = batch_size, pad_id, seed
+        self.accumulate, self.packing = accumulate, packing
+        self.passes = accumulate
+        """Forward passes a rank and optimizer step; with a packing as many as `survey` finds necessary."""
         self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
         self.pool = CriteriaPool.from_preferences(train)
 
@@ -72,14 +80,16 @@ class PreferenceDataModule(L.LightningDataModule):
         return TrainLoader(
             self.epoch_comparisons,
             self.encoder,
-            batch_size=self.batch_size,
+            batch_size=self.batch_size * (self.accumulate if self.packing else 1),
             pad_id=self.pad_id,
             seed=self.seed,
             rank=rank,
             world_size=world_size,
+            packing=self.packing,
+            passes=self.passes,
         )
 
-    def on_before_batch_transfer(self, batch: PaddedBatch, dataloader_idx: int) -> PaddedBatch:
+    def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
         """Count what a training batch holds while it is on the CPU: a GPU would be waited for."""
         if self.trainer is not None and self.trainer.training:
             self.tokens_read += batch.tokens
@@ -90,11 +100,19 @@ class PreferenceDataModule(L.LightningDataModule):
         """Clean validation rows, direction and order drawn once; as many batches on every rank."""
         rank, world_size = self._ranks()
         rows = self._encoded(self._make(self.validation, "none", VALIDATION_EPOCH)[0])
-        own, first = (
-            EvaluationLoader(rows, batch_size=self.batch_size, pad_id=self.pad_id, rank=index, world_size=world_size)
-            for index in (rank, 0)  # the first rank has no fewer batches than any other
-        )
-        return EvenBatches(own, len(first), collate(rows[:1], self.pad_id))
+        loaders = [
+            EvaluationLoader(
+                rows,
+                batch_size=self.batch_size,
+                pad_id=self.pad_id,
+                rank=index,
+                world_size=world_size,
+                packing=self.packing,
+            )
+            for index in range(world_size)
+        ]
+        spare = self.packing.collate(rows[:1]) if self.packing else collate(rows[:1], self.pad_id)
+        return EvenBatches(loaders[rank], max(map(len, loaders)), spare)
 
     def _encoded(self, validation: Sequence[Comparison]) -> list[EncodedComparison]:
         orders = (draw_order(row.preference_id, seed=self.seed, epoch=VALIDATION_EPOCH) for row in validation)
@@ -102,22 +120,46 @@ class PreferenceDataModule(L.LightningDataModule):
         return [row for row in drawn if row is not None]
 
     def survey(self, world_size: int) -> tuple[int, dict[str, int]]:
-        """Batches an epoch on each rank, and rows of the first epoch: read, made, dropped and why, trained on."""
+        """Forward passes an epoch on each rank, and rows of the first epoch: read, made, dropped and why, trained on.
+
+        With a packing it also settles ``passes``.
+        """
         rows, made = self._make(self.train, self.noise, 0)
-        plan = plan_epoch(rows, self.encoder, self.batch_size * world_size, seed=self.seed, epoch=0)
+        plan, most = self._survey_packs(rows, world_size) if self.packing else self._survey_padded(rows, world_size)
         rows, validation = self._make(self.validation, "none", VALIDATION_EPOCH)
         counts = {
             "read": len(self.train),
             **made,
             "overlong": plan.overlong,
             "left_over": plan.left_over(world_size),
-            "largest_batch_tokens": max(map(padded_tokens, plan.batches), default=0) // world_size,
+            "largest_batch_tokens": most,
             "trained_on": plan.comparisons - plan.left_over(world_size),
             "validation_read": len(self.validation),
             "validation_made": validation["made"],
             "validation_overlong": len(rows) - len(self._encoded(rows)),
         }
-        return len(plan.batches), counts
+        return len(plan), counts
+
+    def _survey_padded(self, rows: Sequence[Comparison], world_size: int) -> tuple[EpochPlan, int]:
+        plan = plan_epoch(rows, self.encoder, self.batch_size * world_size, seed=self.seed, epoch=0)
+        return plan, max(map(padded_tokens, plan.batches), default=0) // world_size
+
+    def _survey_packs(self, rows: Sequence[Comparison], world_size: int) -> tuple[PackedPlan, int]:
+        """The first epoch in as few passes a step as hold ``packing.tokens``, and the tokens of its largest pack."""
+        assert self.packing is not None
+        draw = partial(
+            plan_packed_epoch,
+            rows,
+            self.encoder,
+            self.packing,
+            pairs=self.batch_size * self.accumulate * world_size,
+            world_size=world_size,
+            seed=self.seed,
+            epoch=0,
+        )
+        self.passes = passes_needed(draw(passes=1), self.packing)
+        plan = draw(passes=self.passes)
+        return plan, max((self.packing.work(pack.rows) for packs in plan.passes for pack in packs), default=0)
 
     def _ranks(self) -> tuple[int, int]:
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 import torch
 
 from crm.data.batches import PaddedBatch
+from crm.data.forest_batches import ForestBatch
+
+Batch = PaddedBatch | ForestBatch
 
 
 @dataclass(frozen=True)
 class Spare:
     """A batch to run and forget; its rows are another rank's."""
 
-    batch: PaddedBatch
+    batch: Batch
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Spare:
         """The same on another device."""
@@ -27,13 +30,13 @@ class Spare:
 class EvenBatches:
     """``own`` batches of a rank, filled up with ``spare`` to ``length``, which is the same on all ranks."""
 
-    def __init__(self, own: Iterable[PaddedBatch], length: int, spare: PaddedBatch) -> None:
+    def __init__(self, own: Iterable[Batch], length: int, spare: Batch) -> None:
         self._own, self._length, self._spare = own, length, spare
 
     def __len__(self) -> int:
         return self._length
 
-    def __iter__(self) -> Iterator[PaddedBatch | Spare]:
+    def __iter__(self) -> Iterator[Batch | Spare]:
         count = 0
         for batch in self._own:
             count += 1

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal, get_args
 
+BatchingKind = Literal["padded", "packed", "tree", "prompt_tree"]
+BATCHINGS: tuple[BatchingKind, ...] = get_args(BatchingKind)
 MIN_SHARED = 8
 """Tokens that must be common beyond what is shared already: a shorter run costs more as a node than it saves."""
 

@@ -70,13 +70,15 @@ class ForestBatch:
     """For all N tokens"""
     read_sight: Sight
     """For the R read tokens alone"""
+    pairs: int
+    """(query, key) pairs of tokens that attention reads"""
     weight: float = 1.0
     """Factor of this batch's mean loss, so that every comparison of an optimizer step counts the same"""
 
     def to(self, device: torch.device | str) -> ForestBatch:
         """The same batch on another device."""
-        moved: dict[str, Any] = {name: value.to(device) for name, value in vars(self).items() if name != "weight"}
-        return ForestBatch(**moved, weight=self.weight)
+        parts: dict[str, Any] = dict(vars(self))
+        return ForestBatch(**{name: part.to(device) if hasattr(part, "to") else part for name, part in parts.items()})
 
     def __len__(self) -> int:
         return int(self.target.shape[0])
@@ -114,6 +116,7 @@ def collate_forest(encoded: Sequence[EncodedComparison], *, share: bool, weight:
         torch.tensor([1.0 if item.order == "ab" else -1.0 for item in encoded]),
         full_sight(forest),
         read_sight(forest, read_tokens),
+        sum(node.length * node.depth + node.length * (node.length + 1) // 2 for node in forest.nodes),
         weight,
     )
 

@@ -40,8 +40,10 @@ def load_splits(
         return _simulated(train or 10_000, validation or 500, suite or 600, seed)
     limits: dict[str, Any] = {"max_train": train or None, "max_suite": suite or None}
     words = max_words or None
-    if name == "summeval":
-        splits = summeval.load(root, seed=seed, strict=strict, max_document_words=words, **limits)
+    if name in ("summeval", "summeval_aspects"):
+        by_aspect = name == "summeval_aspects"
+        limits |= {"max_document_words": words, "aspect_by_aspect": by_aspect}
+        splits = summeval.load(root, seed=seed, strict=strict, **limits)
     elif name == "dsp":
         splits = dsp.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
     elif name == "concise_verbose":

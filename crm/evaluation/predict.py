@@ -18,6 +18,8 @@ from rich.progress import track
 
 from crm.data.batches import collate
 from crm.data.encoding import EncodedComparison, Encoder, Order
+from crm.data.even import Batch
+from crm.data.packs import Packing, fill
 from crm.evaluation.prediction_file import finished, share_of
 from crm.models.export import load_checkpoint
 from crm.models.reward_model import RewardModel
@@ -40,13 +42,26 @@ class Reading:
 
 
 class Judge:
-    """A reward model ready to read: model, encoder, device and precision in one place."""
+    """A reward model ready to read: model, encoder, device, precision and batches in one place.
 
-    def __init__(self, model: RewardModel, encoder: Encoder, *, batch_size: int, precision: str = "32-true") -> None:
+    With a ``packing``, comparisons of one prompt that stand in one portion share what they can; an architecture that
+    is not known to pack is read in padded batches all the same.
+    """
+
+    def __init__(
+        self,
+        model: RewardModel,
+        encoder: Encoder,
+        *,
+        batch_size: int,
+        precision: str = "32-true",
+        packing: Packing | None = None,
+    ) -> None:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = model.to(device).eval()
         self.encoder = encoder
         self.batch_size = batch_size
+        self.packing = packing if model.reads_forests else None
         self._pad_id = int(encoder.tokenizer.pad_token_id)
         self._precision = precision
         self._autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
@@ -68,15 +83,18 @@ class Judge:
             yield self._read_portion([row for row in encoded if row is not None])
 
     def _read_portion(self, rows: list[EncodedComparison]) -> list[Reading]:
-        readings = []
+        return [reading for batch in self._batches(rows) for reading in self._read_batch(batch)]
+
+    def _batches(self, rows: list[EncodedComparison]) -> list[list[EncodedComparison]]:
+        if self.packing:
+            return fill(rows, self.packing)
         rows = sorted(rows, key=lambda row: (max(row.lengths), row.comparison.id))
-        for at in range(0, len(rows), self.batch_size):
-            readings += self._read_batch(rows[at : at + self.batch_size])
-        return readings
+        return [rows[at : at + self.batch_size] for at in range(0, len(rows), self.batch_size)]
 
     @torch.inference_mode()
     def _read_batch(self, rows: list[EncodedComparison]) -> list[Reading]:
-        batch = collate(rows, self._pad_id).to(self.model.device)
+        batch: Batch = self.packing.collate(rows) if self.packing else collate(rows, self._pad_id)
+        batch = batch.to(self.model.device)
         with self._autocast:
             output = self.model(batch)
         logits = (output.preference_logit * batch.sign).tolist()
@@ -88,11 +106,13 @@ class Judge:
         return readings
 
 
-def open_judge(folder: Path, *, batch_size: int, precision: str) -> tuple[Judge, dict[str, Any]]:
+def open_judge(
+    folder: Path, *, batch_size: int, precision: str, packing: Packing | None = None
+) -> tuple[Judge, dict[str, Any]]:
     """A checkpoint folder as a judge, and its manifest. Raises ``ValueError`` as `load_checkpoint` does."""
     model, tokenizer, manifest = load_checkpoint(folder)
     encoder = Encoder(tokenizer, model.head, int(manifest["max_length"]), manifest["prompt_order"])
-    return Judge(model, encoder, batch_size=batch_size, precision=precision), manifest
+    return Judge(model, encoder, batch_size=batch_size, precision=precision, packing=packing), manifest
 
 
 def fingerprint(model_digest: str, template_digest: str, comparisons: Sequence[Comparison]) -> str:

@@ -16,6 +16,7 @@ from crm.data.comparisons import make_comparisons
 from crm.data.encoding import per_character
 from crm.data.loading import load_splits
 from crm.data.noise import CriteriaPool
+from crm.data.packs import packing_named
 from crm.data.sources import Splits
 from crm.data.suites import parse_suite, suite_names
 from crm.evaluation.plots import suite_accuracy
@@ -41,7 +42,12 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     for name in names:
         parse_suite(name, list(splits.suites))
     processes = start(config.devices, config.nodes)
-    judge, manifest = open_judge(folder, batch_size=config.batch_size, precision=config.precision)
+    judge, manifest = open_judge(
+        folder,
+        batch_size=config.batch_size,
+        precision=config.precision,
+        packing=packing_named(config.batching.name, config.batching.tokens),
+    )
     predictions_dir = Path(config.predictions) if config.predictions else folder.parent / "predictions"
     predictions: list[Prediction] = []
     for name in names:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from crm.data.encoding import Encoder, Order
+from crm.data.packs import Packing
 from crm.evaluation.predict import Judge, Reading
 from crm.leaderboard.conversations import Continuation, Conversations, KeepingError
 from crm.leaderboard.kept_states import KeptStates, name_of, rows_of
@@ -54,13 +55,14 @@ class KeptJudge(Judge):
         *,
         batch_size: int,
         precision: str = "32-true",
+        packing: Packing | None = None,
         model_digest: str = "",
         memory_gb: float = 0.0,
         disk_gb: float = 0.0,
         folder: Path | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(model, encoder, batch_size=batch_size, precision=precision)
+        super().__init__(model, encoder, batch_size=batch_size, precision=precision, packing=packing)
         if not model.reads_forests:
             raise KeepingError(f"model: {type(model.backbone).__name__} is not known to go on from kept states")
         self._rows = list(comparisons)

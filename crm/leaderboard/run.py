@@ -12,6 +12,7 @@ from rich.console import Console
 
 from crm.config import BankConfig, LeaderboardConfig
 from crm.data.comparisons import GENERIC_CRITERION
+from crm.data.packs import packing_named
 from crm.data.token_store import stored_ids
 from crm.evaluation.plots import one_leaderboard
 from crm.evaluation.predict import Judge, open_judge
@@ -50,7 +51,12 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             f"{len(bank.authors) - 1} can be settled; or give 0 to score everything"
         )
     processes = start(config.devices, config.nodes)
-    judge, manifest = open_judge(folder, batch_size=config.batch_size, precision=config.precision)
+    judge, manifest = open_judge(
+        folder,
+        batch_size=config.batch_size,
+        precision=config.precision,
+        packing=packing_named(config.batching.name, config.batching.tokens),
+    )
     kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
     texts = [
         text
@@ -60,6 +66,8 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     ]
     judge.encoder.use(stored_ids(kept, judge.encoder.tokenizer, texts))
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
+    if config.bank_states_gb:
+        judge = _keeping(config, judge, manifest["digest"], bank, kept, processes)
     matches, counts, standing = _score(config, judge, manifest["digest"], bank, criteria, kept, processes)
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
     if not matches:
@@ -73,20 +81,25 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
 
 
 def _keeping(
-    config: LeaderboardConfig, judge: Judge, digest: str, bank: Bank, criteria: tuple[str, ...], kept: Path
+    config: LeaderboardConfig, judge: Judge, digest: str, bank: Bank, kept: Path, processes: Processes
 ) -> Judge:
-    """A judge that keeps what precedes the criteria, or the same judge and a line that says why not."""
-    comparisons = bank_comparisons(bank, criteria, config.bank.baseline or bank.baseline)
+    """A judge that keeps what precedes the criteria, or the same judge and a line that says why not.
+
+    Of several processes each keeps its share, in a folder of its own.
+    """
+    comparisons = bank_comparisons(bank, (), config.bank.baseline or bank.baseline)
+    own = f"states-{processes.rank}-of-{processes.size}" if processes.size > 1 else "states"
     try:
         return KeptJudge(
             judge.model,
             judge.encoder,
-            comparisons,
+            processes.share(comparisons),
             batch_size=config.batch_size,
             precision=config.precision,
+            packing=judge.packing,
             model_digest=digest,
-            disk_gb=config.bank_states_gb,
-            folder=kept / "states",
+            disk_gb=config.bank_states_gb / processes.size,
+            folder=kept / own,
         )
     except KeepingError as error:
         log.warning("bank_states_gb=%g: no states are kept: %s", config.bank_states_gb, error)

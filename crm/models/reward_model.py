@@ -10,12 +10,11 @@ from transformers import PreTrainedModel
 
 from crm.data.batches import PaddedBatch
 from crm.data.encoding import HeadName
+from crm.data.even import Batch
 from crm.data.forest_batches import ForestBatch
 from crm.models.forest_attention import let_see_forests
 from crm.models.heads import HeadOutput, read_head
 from crm.models.last_layer import is_known, prune_last_layer
-
-Batch = PaddedBatch | ForestBatch
 
 
 class RewardModel(nn.Module):

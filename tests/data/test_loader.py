@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crm.data.comparisons import make_comparisons
-from crm.data.loader import EvaluationLoader, TrainLoader, draw_order, plan_epoch
+from crm.data.loader import EvaluationLoader, TrainLoader
+from crm.data.plans import draw_order, plan_epoch
 from crm.schema import Message
 
 fast = settings(derandomize=True, deadline=None, max_examples=25)

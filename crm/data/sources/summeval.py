@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,12 @@ def load(
     max_document_words: int | None = 120,
     max_train: int | None = None,
     max_suite: int | None = None,
+    aspect_by_aspect: bool = False,
 ) -> Splits:
     """Read ``<root>/summeval/ratings.jsonl.gz``.
+
+    With ``aspect_by_aspect`` training and validation have a row for every pair and aspect that decides it, its only
+    criterion, in one wording for a document: all comparisons of a document then share what a forest can share.
 
     ``min_gap`` is in rating points, [0, 4). ``max_document_words`` cuts the article in the prompt (experts saw it
     all, so a short cut hides what consistency and relevance were judged on; ``None`` keeps it whole). ``max_train`` and
@@ -107,13 +112,13 @@ def load(
     for first, second in _pairs(ratings):
         counts["pairs"] += 1
         held = first.document in held_out
-        row = _preference(first, second, min_gap, max_document_words, seed, one_aspect=held)
-        if row is None:
-            counts["dropped_no_aspect_decides"] += 1
-        elif held:
-            parts["F" if flips(row) else "D"].append(row)
-        else:
-            parts["validation" if first.document in validation_documents else "train"].append(row)
+        make = partial(_preference, first, second, min_gap, max_document_words, seed, one_aspect=held)
+        split = "train" if first.document not in validation_documents else "validation"
+        rows = [make(only=aspect) for aspect in WORDINGS] if aspect_by_aspect and not held else [make()]
+        made = [row for row in rows if row is not None]
+        counts["dropped_no_aspect_decides"] += not made
+        for row in made:
+            parts[split if not held else "F" if flips(row) else "D"].append(row)
     limits = {"train": max_train, "validation": max_suite, "D": max_suite, "F": max_suite}
     kept = {name: balanced(rows, limits[name], seed, _kind, _aspects, _document) for name, rows in parts.items()}
     counts["dropped_by_subsampling"] = sum(len(parts[name]) - len(kept[name]) for name in parts)
@@ -158,12 +163,20 @@ def _pairs(ratings: Iterable[Rating]) -> Iterator[tuple[Rating, Rating]]:
 
 
 def _preference(
-    first: Rating, second: Rating, min_gap: float, max_words: int | None, seed: int, *, one_aspect: bool
+    first: Rating,
+    second: Rating,
+    min_gap: float,
+    max_words: int | None,
+    seed: int,
+    *,
+    one_aspect: bool,
+    only: str | None = None,
 ) -> Preference | None:
-    """The record of one pair, sides drawn; ``None`` where no aspect decides."""
+    """The record of one pair, sides drawn; ``None`` where no aspect decides, or not the ``only`` one asked for."""
     name = f"summeval-{first.document.rsplit('-', 1)[-1]}-{first.system}-{second.system}"
     a, b = (first, second) if fraction(seed, name, "side") < 0.5 else (second, first)
-    gaps = {aspect: a.scores[aspect] - b.scores[aspect] for aspect in WORDINGS}
+    gaps = {aspect: a.scores[aspect] - b.scores[aspect] for aspect in ([only] if only else WORDINGS)}
+    worded_for = first.document if only else name
     for_a = shuffled((aspect for aspect in gaps if gaps[aspect] > min_gap), seed, name, "a")
     for_b = shuffled((aspect for aspect in gaps if gaps[aspect] < -min_gap), seed, name, "b")
     if not for_a and not for_b:
@@ -175,13 +188,13 @@ def _preference(
     if abs(overall) < 1e-9:
         overall = fraction(seed, name, "winner") - 0.5
     return Preference(
-        id=name,
+        id=f"{name}-{only}" if only else name,
         prompt=turn("user", f"{INSTRUCTION}\n\n{first_words(a.article, max_words)}"),
         response_a=turn("assistant", a.summary),
         response_b=turn("assistant", b.summary),
         winner="a" if overall > 0 else "b",
-        criteria_a=tuple(shuffled(WORDINGS[aspect], seed, name)[0] for aspect in for_a),
-        criteria_b=tuple(shuffled(WORDINGS[aspect], seed, name)[0] for aspect in for_b),
+        criteria_a=tuple(shuffled(WORDINGS[aspect], seed, worded_for)[0] for aspect in for_a),
+        criteria_b=tuple(shuffled(WORDINGS[aspect], seed, worded_for)[0] for aspect in for_b),
         topic="News",
         criteria_topics_a=tuple(for_a),
         criteria_topics_b=tuple(for_b),

@@ -1,0 +1,1 @@
+"""Speed of training and scoring against named peers, measured in one run, in alternation."""

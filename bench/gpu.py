@@ -1,0 +1,181 @@
+"""``python -m bench.gpu``: the same contest on one GPU, bfloat16, random Qwen3 weights. Out: JSON.
+
+For each size: a training step of ours and the peers', and a scoring pass; tokens a second and MFU on unique tokens
+(`bench.flops`), peak memory, ratios to the peers. A contestant that does not fit is marked so, and the others go on.
+Weights are float32 under autocast, with Adam's state, where 16 bytes a parameter fit into seven tenths of the memory;
+bfloat16 where not, which is for speed alone. ``--toy`` runs all of it on CPU with small models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.optim import AdamW
+
+from bench import ours, peers, scoring_peers
+from bench.flops import Work, flops, peak_of, unique_work
+from bench.machine import versions
+from bench.models import SMALL, TOY, Size, build_reward_model, stock_twin
+from bench.pairs import bench_tokenizer, synthetic_pairs, synthetic_queries
+from bench.rounds import Contestant, Stopwatch, ratio
+from bench.run import RESULTS, quieten
+from bench.trl_peer import trl_steps
+from crm.evaluation.files import replace_file
+from crm.provenance import commit
+
+QWEN3 = {
+    "0.6B": Size(1024, 28, 16, 8, 128, 3072, vocabulary=151_936),
+    "1.7B": Size(2048, 28, 16, 8, 128, 6144, vocabulary=151_936),
+    "4B": Size(2560, 36, 32, 8, 128, 9728, vocabulary=151_936),
+    "8B": Size(4096, 36, 32, 8, 128, 12_288, vocabulary=151_936, tied=False),
+}
+"""Shapes of the published Qwen3 models; only the layers matter to speed, and the weights are random."""
+TOYS = {"toy": TOY, "small": SMALL}
+Contestants = dict[str, Callable[[], Contestant]]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure every size that fits and write the file; a size that the time does not reach is named in it."""
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--sizes", nargs="+", choices=(*QWEN3, *TOYS), help="default: all that fit")
+    parser.add_argument("--toy", action="store_true", help="on CPU, with small models")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=32)
+    parser.add_argument("--queries", type=int, default=8)
+    parser.add_argument("--candidates", type=int, default=8)
+    parser.add_argument("--length", type=int, default=400, help="tokens of a response, within half as much either way")
+    parser.add_argument("--pairs-a-forward", type=int, default=8)
+    parser.add_argument("--queries-a-forward", type=int, default=2)
+    parser.add_argument("--peak", type=float, help="peak bfloat16 operations a second of a device not in the table")
+    parser.add_argument("--minutes", type=float, default=9.0, help="no further size is begun after these")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=RESULTS / "gpu.json")
+    given = parser.parse_args(words)
+    quieten()
+    if not given.toy and not torch.cuda.is_available():
+        print("no GPU is visible; `python -m bench.gpu --toy` tries the same on CPU", file=sys.stderr)
+        return 2
+    device = "cpu" if given.toy else "cuda"
+    peak = given.peak or (None if given.toy else peak_of(torch.cuda.get_device_name()))
+    found: dict[str, Any] = {"sizes": {}, "settings": {name: str(value) for name, value in vars(given).items()}}
+    found |= {"versions": versions(), "commit": commit(), "peak_flops": peak}
+    started = time.perf_counter()
+    for name in given.sizes or (TOYS if given.toy else QWEN3):
+        if time.perf_counter() - started > given.minutes * 60:
+            found["sizes"][name] = "not begun: out of time (--minutes)"
+            continue
+        found["sizes"][name] = measure((QWEN3 | TOYS)[name], device, peak, given)
+        replace_file(given.out, json.dumps(found, indent=1) + "\n")
+        print(name, json.dumps(found["sizes"][name]["summary"]), flush=True)
+    replace_file(given.out, json.dumps(found, indent=1) + "\n")
+    return 0
+
+
+def measure(size: Size, device: str, peak: float | None, given: argparse.Namespace) -> dict[str, Any]:
+    """Training and scoring of one size: seconds of every round, tokens a second, MFU, peak memory, ratios."""
+    training = _training(size, device, given)
+    _free(device)
+    scoring = _scoring(size, device, given)
+    _free(device)
+    parts = {"train": training, "score": scoring}
+    for name, part in parts.items():
+        work = part.pop("work")
+        for entry in part["contestants"].values():
+            if isinstance(entry, dict):
+                entry |= _speed(size, work, statistics.median(entry["seconds"]), peak, training=name == "train")
+    summary = {name: part["ratios"] for name, part in parts.items()}
+    return {**parts, "summary": {name: {p: r["median"] for p, r in part.items()} for name, part in summary.items()}}
+
+
+def _training(size: Size, device: str, given: argparse.Namespace) -> dict[str, Any]:
+    dtype = _dtype(size, device)
+    model = build_reward_model(size, "scalar", given.seed, device=device, dtype=dtype)
+    pairs = synthetic_pairs("scalar", given.pairs, given.length, given.seed, spread=0.5)
+    optimizer = AdamW(model.parameters(), lr=0.0, fused=device == "cuda")
+    tokenizer = bench_tokenizer(given.seed)
+    contestants: Contestants = {
+        "ours": lambda: ours.train_step(model, optimizer, pairs, a_forward=given.pairs_a_forward, bf16=True),
+        "authors": lambda: peers.authors_step(stock_twin(model), optimizer, pairs, bf16=True),
+        "authors_no_checkpointing": lambda: peers.authors_step(
+            stock_twin(model), optimizer, pairs, checkpointing=False, bf16=True
+        ),
+        "trl_default": lambda: trl_steps(stock_twin(model), tokenizer, pairs, bf16=True),
+    }
+    found = _contest(contestants, given.rounds, device)
+    return {**found, "weights": str(dtype), "work": unique_work([[pair] for pair in pairs])}
+
+
+def _scoring(size: Size, device: str, given: argparse.Namespace) -> dict[str, Any]:
+    # Inference needs no master weights: all contestants read bfloat16, as a server would.
+    dtype = torch.bfloat16 if device == "cuda" else torch.float32
+    model = build_reward_model(size, "pairwise", given.seed, device=device, dtype=dtype).eval()
+    queries = synthetic_queries("pairwise", given.queries, given.candidates, given.length, given.seed, spread=0.5)
+    twin = stock_twin(model)
+    contestants: Contestants = {
+        "ours": lambda: ours.score_queries(model, queries, a_forward=given.queries_a_forward, bf16=True),
+        "arrival_b4": lambda: scoring_peers.arrival_order(twin, queries, bf16=True),
+        "sorted_b4": lambda: scoring_peers.sorted_by_length(twin, queries, bf16=True),
+        "dynamic_cache": lambda: scoring_peers.cached_prefix(twin, queries, bf16=True),
+    }
+    found = _contest(contestants, given.rounds, device)
+    return {**found, "weights": str(dtype), "work": unique_work(queries)}
+
+
+def _contest(contestants: Contestants, rounds: int, device: str) -> dict[str, Any]:
+    """Rounds of all that fit; whoever runs out of memory in the first round is left out of the others."""
+    entries: dict[str, Any] = {name: {"seconds": []} for name in contestants}
+    for turn in range(rounds + 1):
+        names = [name for name in contestants if isinstance(entries[name], dict)]
+        at = turn % max(1, len(names))
+        for name in names[at:] + names[:at]:
+            _free(device)
+            stopwatch = Stopwatch(device)
+            try:
+                answer = list(contestants[name]()(stopwatch))
+            except torch.OutOfMemoryError:
+                entries[name] = "out of memory"
+                continue
+            if turn:
+                entries[name]["seconds"].append(stopwatch.seconds)
+            else:
+                entries[name]["answer"] = answer[:8]
+            if device == "cuda":
+                entries[name]["peak_gigabytes"] = round(torch.cuda.max_memory_allocated() / 1e9, 1)
+    seconds = {name: entry["seconds"] for name, entry in entries.items() if isinstance(entry, dict)}
+    others = [name for name in seconds if name != "ours"] if "ours" in seconds else []
+    return {"contestants": entries, "ratios": {name: ratio(seconds, peer=name, ours="ours") for name in others}}
+
+
+def _speed(size: Size, work: Work, seconds: float, peak: float | None, *, training: bool) -> dict[str, Any]:
+    rate = flops(size, work, training=training) / seconds
+    return {"unique_tokens_a_second": round(work.tokens / seconds), "mfu": round(rate / peak, 3) if peak else None}
+
+
+def _dtype(size: Size, device: str) -> torch.dtype:
+    if device != "cuda":
+        return torch.float32
+    from bench.flops import matrix_parameters
+
+    parameters = matrix_parameters(size) + size.vocabulary * size.hidden
+    fits = 16 * parameters < 0.7 * torch.cuda.get_device_properties(0).total_memory
+    return torch.float32 if fits else torch.bfloat16
+
+
+def _free(device: str) -> None:
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

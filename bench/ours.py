@@ -1,0 +1,167 @@
+"""Our side of the contests. In: encoded comparisons. Out: an optimizer step, or logits, timed by a stopwatch.
+
+A forward pass reads ``packed`` or ``tree`` forests of a few comparisons, or a ``padded`` batch. What is timed starts at
+token ids, as it does for the peers: collation, forward, backward, optimizer step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, get_args
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Callback
+from torch.optim import Optimizer
+
+from bench.models import PAD_ID
+from bench.rounds import Answer, Contestant, Stopwatch
+from crm.data.batches import collate
+from crm.data.encoding import EncodedComparison
+from crm.data.forest_batches import collate_forest
+from crm.lit_module import LitRewardModel
+from crm.models.losses import preference_loss
+from crm.models.reward_model import RewardModel
+
+Mode = Literal["padded", "packed", "tree"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+PAIRS_A_FORWARD = 4
+QUERIES_A_FORWARD = 1
+
+
+def batch_of(encoded: Sequence[EncodedComparison], mode: Mode) -> Any:
+    """One forward pass: a padded batch, or a forest that is packed or shares prefixes."""
+    if mode == "padded":
+        return collate(encoded, PAD_ID)
+    return collate_forest(encoded, share=mode == "tree")
+
+
+def tokens_of(batch: Any) -> int:
+    """Tokens that a forward pass computes, padding included."""
+    return int(batch.tokens) if hasattr(batch, "tokens") else int(batch.input_ids.numel())
+
+
+def mixed(device: str, bf16: bool) -> AbstractContextManager[Any]:
+    """bfloat16 autocast around a forward pass, or nothing."""
+    return torch.autocast(device.partition(":")[0], torch.bfloat16) if bf16 else nullcontext()
+
+
+def train_step(
+    model: RewardModel,
+    optimizer: Optimizer,
+    pairs: Sequence[EncodedComparison],
+    *,
+    mode: Mode = "tree",
+    a_forward: int = PAIRS_A_FORWARD,
+    bf16: bool = False,
+) -> Contestant:
+    """One optimizer step over ``pairs``, ``a_forward`` of them a forward pass; answers their mean loss.
+
+    The loss is divided by the pairs of the step, not of the forward pass.
+    """
+    device = str(model.device)
+
+    def run(stopwatch: Stopwatch) -> Answer:
+        losses = []
+        with stopwatch:
+            for start in range(0, len(pairs), a_forward):
+                batch = batch_of(pairs[start : start + a_forward], mode).to(device)
+                with mixed(device, bf16):
+                    logit = model(batch).preference_logit
+                loss = preference_loss(logit, batch.target).sum() / len(pairs)
+                loss.backward()  # type: ignore[no-untyped-call]
+                losses.append(loss.detach())
+            optimizer.step()
+            optimizer.zero_grad()
+        return [float(sum(losses))]
+
+    return run
+
+
+def score_queries(
+    model: RewardModel,
+    queries: Sequence[Sequence[EncodedComparison]],
+    *,
+    mode: Mode = "tree",
+    a_forward: int = QUERIES_A_FORWARD,
+    bf16: bool = False,
+) -> Contestant:
+    """Logits for the response shown first, query by query, ``a_forward`` queries a forward pass."""
+    device = str(model.device)
+
+    @torch.inference_mode()
+    def run(stopwatch: Stopwatch) -> Answer:
+        model.eval()
+        logits = []
+        with stopwatch:
+            for start in range(0, len(queries), a_forward):
+                rows = [row for query in queries[start : start + a_forward] for row in query]
+                with mixed(device, bf16):
+                    logits.append(model(batch_of(rows, mode).to(device)).preference_logit)
+        return list(map(float, torch.cat(logits)))
+
+    return run
+
+
+def lightning_steps(
+    model: RewardModel, pairs: Sequence[EncodedComparison], *, pairs_a_step: int, a_forward: int, bf16: bool = False
+) -> Contestant:
+    """The same pairs through our own training loop, Lightning and `LitRewardModel`, from its first to its last batch.
+
+    For the contest with another library's trainer: both loops have the bookkeeping that their users get. The learning
+    rate is 0, so the weights stay, and the mean loss over all steps is that of the pairs.
+    """
+
+    def run(stopwatch: Stopwatch) -> Answer:
+        lit = LitRewardModel(
+            model, lr=0.0, weight_decay=0.0, betas=(0.9, 0.999), warmup_fraction=0.0,
+            total_steps=-(-len(pairs) // pairs_a_step),
+        )  # fmt: skip
+        timer = _Timer(stopwatch)
+        trainer = L.Trainer(
+            accelerator="gpu" if str(model.device).startswith("cuda") else "cpu",
+            devices=1,
+            precision="bf16-mixed" if bf16 else "32-true",
+            max_epochs=1,
+            accumulate_grad_batches=pairs_a_step // a_forward,
+            callbacks=[timer],
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        trainer.fit(lit, train_dataloaders=_Loader(pairs, a_forward))
+        return [timer.loss / len(pairs)]
+
+    return run
+
+
+class _Loader:
+    """Forests of ``a_forward`` pairs each, collated when asked for."""
+
+    def __init__(self, pairs: Sequence[EncodedComparison], a_forward: int) -> None:
+        self._pairs, self._a_forward = pairs, a_forward
+
+    def __len__(self) -> int:
+        return -(-len(self._pairs) // self._a_forward)
+
+    def __iter__(self) -> Iterator[Any]:
+        for start in range(0, len(self._pairs), self._a_forward):
+            yield batch_of(self._pairs[start : start + self._a_forward], "tree")
+
+
+class _Timer(Callback):
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        self._stopwatch = stopwatch
+        self.loss = 0.0
+
+    def on_train_epoch_start(self, *_: Any) -> None:
+        self._stopwatch.start()
+
+    def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        # Lightning hands out the loss divided by the batches of a step.
+        self.loss += float(outputs["loss"]) * trainer.accumulate_grad_batches * len(batch)
+
+    def on_train_epoch_end(self, *_: Any) -> None:
+        self._stopwatch.stop()

@@ -1,0 +1,155 @@
+"""What the contests read. In: sizes and a seed. Out: encoded comparisons, of the simulated arena or of given lengths.
+
+Arena text is real text through our `Encoder`; synthetic pairs are random token ids, for sweeps over lengths. A query of
+the leaderboard is a list of comparisons, one a candidate; the baseline stands first unless ``swapped``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from crm.data.comparisons import make_comparisons
+from crm.data.encoding import EncodedComparison, Encoder, HeadName, Order, Segment
+from crm.models.tiny import train_tokenizer
+from crm.schema import Comparison, Message
+from crm.simulation.arena import lexicon_texts, simulate
+from crm.simulation.authors import AUTHORS, BASELINE
+from crm.simulation.responses import write
+from crm.simulation.topics import TOPICS, queries
+
+VOCABULARY = 2048
+LONGEST = 1024
+"""Tokens of a sequence at most: `trl.RewardTrainer` leaves out longer ones without a word."""
+CRITERIA = ("Prefers answers with an example from daily life", "Wants to see the reasons for and against")
+CRITERIA_LENGTH, QUERY_LENGTH = 40, 60
+"""Tokens of the synthetic criteria and queries."""
+FIRST_ID = 4
+"""Lowest id of synthetic text: those below are the control tokens, the pad token first."""
+TEXT = (Message("user", "?"),)
+
+
+@lru_cache(maxsize=2)
+def bench_tokenizer(seed: int) -> Any:
+    """A byte-level tokenizer of `VOCABULARY` tokens, trained on the arena's lexicon."""
+    return train_tokenizer(lexicon_texts(seed), VOCABULARY)
+
+
+def arena_pairs(head: HeadName, count: int, seed: int) -> list[EncodedComparison]:
+    """``count`` votes of the simulated arena, without ties, read in the order in which they were shown."""
+    encoder = Encoder(bench_tokenizer(seed), head, LONGEST)
+    # A tenth more than asked for makes up for the ties, which are about 4 %.
+    votes = simulate(seed=seed, train=count + count // 10 + 10, validation=0, suite=0).train
+    made, _ = make_comparisons(votes, direction="original", noise="none", pool=None, seed=seed, epoch=0)
+    encoded = [row for row in map(encoder.encode, made) if row is not None][:count]
+    assert len(encoded) == count, f"the arena gave {len(encoded)} pairs of at most {LONGEST} tokens, not {count}"
+    return encoded
+
+
+def arena_queries(
+    head: HeadName, count: int, candidates: int, seed: int, *, swapped: bool = False
+) -> list[list[EncodedComparison]]:
+    """``count`` leaderboard queries of one user, each with ``candidates`` responses against one baseline's.
+
+    The simulated authors write several responses each where there are fewer authors than candidates.
+    """
+    encoder = Encoder(bench_tokenizer(seed), head, LONGEST)
+    drafts = -(-candidates // (len(AUTHORS) - 1))
+    writers = [(seed + draft, name) for draft in range(drafts) for name in AUTHORS if name != BASELINE][:candidates]
+    order: Order = "ab" if swapped else "ba"
+    found = []
+    for index in range(count):
+        query = queries(TOPICS[index % len(TOPICS)].name, "bank")[index // len(TOPICS)]
+        baseline = (Message("assistant", write(seed, BASELINE, query).text),)
+        rows = [
+            Comparison(
+                id=f"{index}-{writer}",
+                preference_id=str(index),
+                criteria=CRITERIA,
+                prompt=(Message("user", query.text),),
+                response_a=(Message("assistant", write(draw, name, query).text),),
+                response_b=baseline,
+                label="tie",
+            )
+            for writer, (draw, name) in enumerate(writers)
+        ]
+        encoded = [encoder.encode(row, order) for row in rows]
+        assert None not in encoded
+        found.append([row for row in encoded if row is not None])
+    return found
+
+
+def synthetic_pairs(head: HeadName, count: int, length: int, seed: int, spread: float = 0.2) -> list[EncodedComparison]:
+    """``count`` pairs of random ids; lengths of responses are uniform within ``spread`` of ``length`` tokens."""
+    draw = _Draw(seed)
+    return [
+        from_ids(head, draw.ids(CRITERIA_LENGTH), draw.ids(QUERY_LENGTH), draw.around(length, spread),
+                 draw.around(length, spread), name=str(index))
+        for index in range(count)
+    ]  # fmt: skip
+
+
+def synthetic_queries(
+    head: HeadName, count: int, candidates: int, length: int, seed: int, *, spread: float = 0.2
+) -> list[list[EncodedComparison]]:
+    """``count`` queries of one user with ``candidates`` responses each, against a baseline that stands first."""
+    draw = _Draw(seed)
+    criteria = draw.ids(CRITERIA_LENGTH)
+    found = []
+    for index in range(count):
+        query, baseline = draw.ids(QUERY_LENGTH), draw.around(length, spread)
+        found.append(
+            [
+                from_ids(head, criteria, query, baseline, draw.around(length, spread), name=f"{index}-{candidate}")
+                for candidate in range(candidates)
+            ]
+        )
+    return found
+
+
+class _Draw:
+    """Random token ids, none of them a control token."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def ids(self, length: int) -> tuple[int, ...]:
+        drawn = torch.randint(FIRST_ID, VOCABULARY - 1, (length,), generator=self._generator)
+        return tuple(drawn.tolist())
+
+    def around(self, length: int, spread: float) -> tuple[int, ...]:
+        low, high = round(length * (1 - spread)), round(length * (1 + spread))
+        return self.ids(int(torch.randint(low, high + 1, (1,), generator=self._generator)))
+
+
+def from_ids(
+    head: HeadName,
+    criteria: Sequence[int],
+    query: Sequence[int],
+    first: Sequence[int],
+    second: Sequence[int],
+    *,
+    order: Order = "ab",
+    target: float = 1.0,
+    name: str = "",
+) -> EncodedComparison:
+    """What `Encoder.encode` would give if these ids were the parts of a prompt; ``first`` is shown first."""
+    row = Comparison(name, name, (), TEXT, TEXT, TEXT, "tie")
+    start = (Segment("criteria", tuple(criteria)), Segment("query", tuple(query)))
+    one, other = Segment("response_a", tuple(first)), Segment("response_b", tuple(second))
+    if head == "scalar":
+        second_alone = Segment("response_a", other.ids)
+        before = len(criteria) + len(query) - 1
+        reads = ((0, before + len(first)), (1, before + len(second)))
+        return EncodedComparison(row, order, ((*start, one), (*start, second_alone)), reads, target)
+    last = len(criteria) + len(query) + len(first) + len(second) - 1
+    end_of_first = last - len(second) if head == "pairwise_span" else last
+    return EncodedComparison(row, order, ((*start, one, other),), ((0, end_of_first), (0, last)), target)
+
+
+def flat(sequence: Sequence[Segment]) -> list[int]:
+    """Token ids of one sequence, as a model without segments reads it."""
+    return [token for segment in sequence for token in segment.ids]

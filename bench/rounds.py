@@ -1,0 +1,111 @@
+"""The harness. In: contestants that do the same work. Out: seconds of every round, and ratios with their median.
+
+Contestants alternate within a round and the order is rotated from round to round, so that a machine that grows slower
+or faster meets all of them alike. A first round warms up and is not counted.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+Answer = Sequence[float]
+"""What a contestant found out: logits, or a mean loss. Contestants of one contest have to agree."""
+Check = Callable[[str, Answer, str, Answer], None]
+
+
+class Stopwatch:
+    """Sums up what runs inside ``with stopwatch``: process CPU seconds, or seconds between events of a GPU."""
+
+    def __init__(self, device: str) -> None:
+        self._on_gpu = device.startswith("cuda")
+        self.seconds = 0.0
+
+    def __enter__(self) -> Stopwatch:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin a timed part."""
+        if self._on_gpu:
+            torch.cuda.synchronize()
+            event: Any = torch.cuda.Event
+            self._events = [event(enable_timing=True) for _ in range(2)]
+            self._events[0].record()
+        else:
+            self._begun = time.process_time()
+
+    def stop(self) -> None:
+        """End it, once everything that was begun is done."""
+        if self._on_gpu:
+            self._events[1].record()
+            torch.cuda.synchronize()
+            self.seconds += self._events[0].elapsed_time(self._events[1]) / 1000.0
+        else:
+            self.seconds += time.process_time() - self._begun
+
+
+Contestant = Callable[[Stopwatch], Answer]
+
+
+def contest(
+    contestants: Mapping[str, Contestant], *, rounds: int, check: Check, device: str = "cpu"
+) -> dict[str, list[float]]:
+    """Seconds of every counted round by contestant. ``check`` is called with every answer and the first one given.
+
+    Raises what ``check`` raises: a contestant that answers otherwise did other work.
+    """
+    if rounds < 1:
+        raise ValueError(f"rounds={rounds}: give at least 1, and 5 for numbers to be quoted")
+    names = list(contestants)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    first: tuple[str, Answer] | None = None
+    for turn in range(rounds + 1):
+        at = turn % len(names)
+        for name in names[at:] + names[:at]:
+            gc.collect()
+            stopwatch = Stopwatch(device)
+            answer = contestants[name](stopwatch)
+            first = first or (name, answer)
+            check(*first, name, answer)
+            if turn:
+                seconds[name].append(stopwatch.seconds)
+    return seconds
+
+
+def ratio(seconds: Mapping[str, Sequence[float]], *, peer: str, ours: str) -> dict[str, Any]:
+    """``{"median": ..., "rounds": [...]}`` of peer time over our time, round by round: above 1 we are faster."""
+    rounds = [theirs / own for theirs, own in zip(seconds[peer], seconds[ours], strict=True)]
+    return {"median": round(statistics.median(rounds), 3), "rounds": [round(value, 3) for value in rounds]}
+
+
+def within(tolerance: float) -> Check:
+    """A check that all numbers of two answers differ by at most ``tolerance``."""
+
+    def check(one: str, expected: Answer, other: str, found: Answer) -> None:
+        assert len(expected) == len(found), f"{other} gave {len(found)} answers, {one} {len(expected)}"
+        worst = max(abs(a - b) for a, b in zip(expected, found, strict=True))
+        if not worst <= tolerance:
+            raise ValueError(f"{other} and {one} differ by {worst:.2g}, allowed is {tolerance:.2g}: not the same work")
+
+    return check
+
+
+def same_decisions(share: float) -> Check:
+    """A check that at least ``share`` of two answers' logits have one sign: in bfloat16, logits differ by rounding."""
+
+    def check(one: str, expected: Answer, other: str, found: Answer) -> None:
+        assert len(expected) == len(found), f"{other} gave {len(found)} answers, {one} {len(expected)}"
+        same = sum((a > 0) == (b > 0) for a, b in zip(expected, found, strict=True)) / len(expected)
+        if not same >= share:
+            raise ValueError(f"{other} and {one} agree on {same:.1%} of decisions, expected {share:.0%}")
+
+    return check

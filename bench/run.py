@@ -1,0 +1,165 @@
+"""``python -m bench.run``: training and scoring on CPU against named peers. Out: ``results/cpu.json`` and ``.md``.
+
+Parity is checked first. Peers and ours alternate in one process with one thread; time is process CPU time. A ratio is
+peer time over our time for the same pairs or decisions. Take figures to be quoted on an idle machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.optim import AdamW
+
+from bench import ours, peers, scoring_peers
+from bench.machine import versions
+from bench.models import TOY, build_reward_model, stock_twin, twin_of_ours
+from bench.pairs import arena_pairs, arena_queries, bench_tokenizer
+from bench.parity import check_parity
+from bench.report import to_markdown
+from bench.rounds import contest, ratio, within
+from bench.trl_peer import BATCH, trl_steps
+from crm.data.encoding import HeadName
+from crm.evaluation.files import replace_file
+from crm.provenance import commit
+
+RESULTS = Path(__file__).parent / "results"
+OURS = ("without_pruning", "with_pruning")
+LOSS_TOLERANCE, LOGIT_TOLERANCE = 1e-4, 1e-3
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Check parity, run every contest, write the two files."""
+    parser = argparse.ArgumentParser(prog="python -m bench.run", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--pairs", type=int, default=32, help="of one training step")
+    parser.add_argument("--queries", type=int, default=24, help="of one scoring pass")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args(words)
+    quieten()
+    torch.set_num_threads(1)
+    print(f"parity: {check_parity(quick=True)}", flush=True)
+    started = time.perf_counter()
+    measured = measure(given.rounds, given.pairs, given.queries, given.seed)
+    measured["minutes"] = round((time.perf_counter() - started) / 60, 1)
+    replace_file(given.out / "cpu.json", json.dumps(measured, indent=1) + "\n")
+    table = to_markdown(measured)
+    replace_file(given.out / "cpu.md", table)
+    print(table)
+    return 0
+
+
+def quieten() -> None:
+    """Keep what trainers say about devices and workers out of the output."""
+    for name in ("lightning", "lightning.pytorch", "lightning.pytorch.utilities.rank_zero"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module=r"(lightning|torch|trl|transformers).*")
+
+
+def measure(rounds: int, pairs: int, queries: int, seed: int) -> dict[str, Any]:
+    """All contests: ratios by name, beside everything needed to take them again."""
+    raw: dict[str, dict[str, list[float]]] = {}
+    raw["pointwise"] = training("scalar", rounds, pairs, seed)
+    raw["trl"] = trl(rounds, pairs, seed)
+    raw["pairwise"] = training("pairwise", rounds, pairs, seed)
+    raw["m8"] = scoring(rounds, queries, 8, seed)
+    raw["m20"] = scoring(rounds, max(1, queries // 2), 20, seed)
+    raw["m8_swapped"] = scoring(rounds, queries, 8, seed, swapped=True)
+    return {
+        "train": {
+            "vs_authors": both(raw["pointwise"], "authors"),
+            "vs_authors_no_checkpointing": both(raw["pointwise"], "authors_no_checkpointing"),
+            "vs_trl_default": both(raw["trl"], "trl_default"),
+            "pairwise_vs_authors": both(raw["pairwise"], "authors"),
+        },
+        "score": {
+            "m8_vs_arrival_b4": both(raw["m8"], "arrival_b4"),
+            "m8_vs_dynamic_cache": both(raw["m8"], "dynamic_cache"),
+            "m20_vs_arrival_b4": both(raw["m20"], "arrival_b4"),
+            "m8_swapped_vs_arrival_b4": both(raw["m8_swapped"], "arrival_b4"),
+        },
+        "further": {
+            "train_vs_trl_batch_1": both(raw["trl"], "trl_batch_1"),
+            "pairwise_vs_authors_no_checkpointing": both(raw["pairwise"], "authors_no_checkpointing"),
+            "score_m8_vs_sorted_b4": both(raw["m8"], "sorted_b4"),
+            "score_m20_vs_dynamic_cache": both(raw["m20"], "dynamic_cache"),
+            "score_m8_swapped_vs_dynamic_cache": both(raw["m8_swapped"], "dynamic_cache"),
+        },
+        "seconds": raw,
+        "clock": "process CPU seconds of one thread",
+        "sizes": {"rounds": rounds, "pairs": pairs, "queries": queries, "pairs_a_step_of_trl": BATCH,
+                  "model": {name: getattr(TOY, name) for name in TOY.__dataclass_fields__}},
+        "seeds": [seed],
+        "precision": "float32",
+        "versions": versions(),
+        "commit": commit(),
+    }  # fmt: skip
+
+
+def both(seconds: dict[str, list[float]], peer: str) -> dict[str, Any]:
+    """The ratio to one peer without and with the last layer pruned."""
+    return {name: ratio(seconds, peer=peer, ours=name) for name in OURS}
+
+
+def training(head: HeadName, rounds: int, pairs: int, seed: int) -> dict[str, list[float]]:
+    """One optimizer step over arena pairs: ours against the authors' loop, with and without checkpointing."""
+    full = build_reward_model(TOY, head, seed, prunes=False)
+    data = arena_pairs(head, pairs, seed)
+    # The learning rate is 0: the arithmetic of a step is the same, and every round starts from the same weights.
+    optimizer = AdamW(full.parameters(), lr=0.0)
+    contestants = {
+        "without_pruning": ours.train_step(full, optimizer, data),
+        "with_pruning": ours.train_step(twin_of_ours(full, prunes=True), optimizer, data),
+        "authors": peers.authors_step(stock_twin(full), optimizer, data),
+        "authors_no_checkpointing": peers.authors_step(stock_twin(full), optimizer, data, checkpointing=False),
+    }
+    return _shown(head, contest(contestants, rounds=rounds, check=within(LOSS_TOLERANCE)))
+
+
+def trl(rounds: int, pairs: int, seed: int) -> dict[str, list[float]]:
+    """Steps of 8 pairs: our Lightning loop against TRL's trainer, with its batch of 8 and with batches of 1."""
+    full = build_reward_model(TOY, "scalar", seed, prunes=False)
+    data, tokenizer = arena_pairs("scalar", pairs, seed), bench_tokenizer(seed)
+    contestants = {
+        "without_pruning": ours.lightning_steps(full, data, pairs_a_step=BATCH, a_forward=ours.PAIRS_A_FORWARD),
+        "with_pruning": ours.lightning_steps(
+            twin_of_ours(full, prunes=True), data, pairs_a_step=BATCH, a_forward=ours.PAIRS_A_FORWARD
+        ),
+        "trl_default": trl_steps(stock_twin(full), tokenizer, data),
+        "trl_batch_1": trl_steps(stock_twin(full), tokenizer, data, batch=1),
+    }
+    return _shown("trl", contest(contestants, rounds=rounds, check=within(LOSS_TOLERANCE)))
+
+
+def scoring(rounds: int, queries: int, candidates: int, seed: int, *, swapped: bool = False) -> dict[str, list[float]]:
+    """One pass over leaderboard queries with the pairwise head; all peers have to give our logits."""
+    full = build_reward_model(TOY, "pairwise", seed, prunes=False)
+    data = arena_queries("pairwise", queries, candidates, seed, swapped=swapped)
+    twin = stock_twin(full)
+    contestants = {
+        "without_pruning": ours.score_queries(full, data),
+        "with_pruning": ours.score_queries(twin_of_ours(full, prunes=True), data),
+        "arrival_b4": scoring_peers.arrival_order(twin, data),
+        "sorted_b4": scoring_peers.sorted_by_length(twin, data),
+        "dynamic_cache": scoring_peers.cached_prefix(twin, data),
+    }
+    return _shown(f"score m={candidates}", contest(contestants, rounds=rounds, check=within(LOGIT_TOLERANCE)))
+
+
+def _shown(name: str, seconds: dict[str, list[float]]) -> dict[str, list[float]]:
+    best = {contestant: f"{min(rounds):.2f}" for contestant, rounds in seconds.items()}
+    print(f"{name}: seconds, best round: {best}", flush=True)
+    return seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""What an epoch holds. In: one epoch's comparisons. Out: forward passes of every rank, by (seed, epoch) alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from crm.data.draws import generator
+from crm.data.encoding import EncodedComparison, Encoder, Order
+from crm.data.packs import Pack, Packing, spread
+from crm.schema import Comparison
+
+WINDOW = 16
+"""Batches that are sorted by length together: near-equal lengths pad little, and batches stay random enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPlan:
+    """One epoch, encoded and cut into batches of near-equal length; ``overlong`` rows did not fit and are left out."""
+
+    batches: list[list[EncodedComparison]]
+    overlong: int
+
+    @property
+    def comparisons(self) -> int:
+        """Rows in the epoch, on all ranks together."""
+        return sum(map(len, self.batches))
+
+    def left_over(self, world_size: int) -> int:
+        """Rows of uneven batches that no rank reads (see `TrainLoader`); 0 on one rank."""
+        return sum(len(batch) - max(1, len(batch) - len(batch) % world_size) for batch in self.batches)
+
+    def __len__(self) -> int:
+        """Forward passes on each rank."""
+        return len(self.batches)
+
+    def share(self, index: int, rank: int, world_size: int) -> Pack:
+        """What a rank reads in forward pass ``index``."""
+        batch = self.batches[index]
+        own = batch[rank : len(batch) - len(batch) % world_size : world_size]
+        return Pack(own or batch[:1], 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedPlan:
+    """One epoch in packs: ``passes[i]`` holds forward pass i of every rank, a fixed number of them a step."""
+
+    passes: list[list[Pack]]
+    overlong: int
+
+    @property
+    def comparisons(self) -> int:
+        """Rows in the epoch, on all ranks together."""
+        return sum(len(pack.rows) for packs in self.passes for pack in packs if pack.weight)
+
+    def left_over(self, world_size: int) -> int:
+        """Always 0: packs of unequal size have weights instead."""
+        return 0
+
+    def __len__(self) -> int:
+        return len(self.passes)
+
+    def share(self, index: int, rank: int, world_size: int) -> Pack:
+        """What a rank reads in forward pass ``index``."""
+        return self.passes[index][rank]
+
+
+def encode_epoch(
+    comparisons: Sequence[Comparison], encoder: Encoder, *, seed: int, epoch: int
+) -> tuple[list[list[EncodedComparison]], int]:
+    """Each row in an order drawn for it, rows of one preference in a group; and how many rows were overlong."""
+    encoded = [encoder.encode(row, draw_order(row.preference_id, seed=seed, epoch=epoch)) for row in comparisons]
+    groups: dict[str, list[EncodedComparison]] = {}
+    for row in encoded:
+        if row is not None:
+            groups.setdefault(row.comparison.preference_id, []).append(row)
+    return list(groups.values()), encoded.count(None)
+
+
+def plan_packed_epoch(
+    comparisons: Sequence[Comparison],
+    encoder: Encoder,
+    packing: Packing,
+    *,
+    pairs: int,
+    passes: int,
+    world_size: int,
+    seed: int,
+    epoch: int,
+) -> PackedPlan:
+    """Draw orders and steps of ``pairs`` rows, and deal each step out to ``passes`` packs a rank, of near-equal work.
+
+    With ``prompt_tree`` a step has whole prompts: as many as reach ``pairs`` rows.
+    """
+    groups, overlong = encode_epoch(comparisons, encoder, seed=seed, epoch=epoch)
+    if packing.kind == "prompt_tree":
+        prompts: dict[str, list[EncodedComparison]] = {}
+        for group in groups:
+            prompts.setdefault(group[0].comparison.cluster, []).extend(group)
+        groups = list(prompts.values())
+    drawn = generator(seed, epoch, "epoch", "packs").sample(groups, len(groups))
+    plan = PackedPlan([], overlong)
+    for step in _steps(drawn, pairs):
+        packs = spread(step, passes * world_size, packing)
+        plan.passes.extend(packs[at : at + world_size] for at in range(0, len(packs), world_size))
+    return plan
+
+
+def _steps(groups: Sequence[list[EncodedComparison]], pairs: int) -> Iterator[list[list[EncodedComparison]]]:
+    """Groups one after the other until a step has ``pairs`` rows."""
+    step: list[list[EncodedComparison]] = []
+    for group in groups:
+        step.append(group)
+        if sum(map(len, step)) >= pairs:
+            yield step
+            step = []
+    if step:
+        yield step
+
+
+def passes_needed(plan: PackedPlan, packing: Packing) -> int:
+    """Forward passes a rank and step so that none has more than ``packing.tokens``; ``plan`` has one a step."""
+    most = max((packing.work(pack.rows) for packs in plan.passes for pack in packs), default=0)
+    return max(1, -(-most // packing.tokens))
+
+
+def plan_epoch(
+    comparisons: Sequence[Comparison], encoder: Encoder, batch_size: int, *, seed: int, epoch: int
+) -> EpochPlan:
+    """Draw each row's order, drop and count overlong rows, group near-equal lengths, shuffle the batches.
+
+    Comparisons of one preference (direction ``both``) share their order and stay side by side.
+    """
+    groups, overlong = encode_epoch(comparisons, encoder, seed=seed, epoch=epoch)
+    length = {rows[0].comparison.preference_id: max(max(row.lengths) for row in rows) for rows in groups}
+    rng = generator(seed, epoch, "epoch", "batches")
+    fitting = [row for rows in rng.sample(groups, len(groups)) for row in rows]
+    batches: list[list[EncodedComparison]] = []
+    for start in range(0, len(fitting), batch_size * WINDOW):
+        window = fitting[start : start + batch_size * WINDOW]
+        window.sort(key=lambda row: length[row.comparison.preference_id])
+        cut = [window[at : at + batch_size] for at in range(0, len(window), batch_size)]
+        rng.shuffle(cut)
+        batches += cut
+    return EpochPlan(batches, overlong)
+
+
+def draw_order(sample_id: str, *, seed: int, epoch: int) -> Order:
+    """Which response stands first in training: a coin a sample and epoch, so that no position is worth learning."""
+    return "ab" if generator(seed, epoch, sample_id, "order").random() < 0.5 else "ba"
