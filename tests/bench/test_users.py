@@ -19,10 +19,9 @@ def test_both_files_are_written(head: str, tmp_path: Path, monkeypatch: pytest.M
     words = ["--users", "3", "1", "--rounds", "1", "--queries", "1", "--head", head, "--out", str(tmp_path)]
     assert users.main(words) == 0
     found = json.loads((tmp_path / "users.json").read_text("utf-8"))
-    assert (
-        found["agreement"]["float32"]["largest_difference"] <= 1e-4 < found["agreement"]["float32"]["spread_of_logits"]
-    )
-    assert found["agreement"]["float32"]["megabytes"] == 2 * found["agreement"]["bfloat16"]["megabytes"]
+    full, half = (found["agreement"][dtype] for dtype in ("float32", "bfloat16"))
+    assert full["largest_difference"] <= 1e-4 < full["spread_of_logits"] and full["same_decisions"] == 1
+    assert full["megabytes"] == 2 * half["megabytes"]
     assert [row["users"] for row in found["users"]] == [1, 3]
     assert found["users"][0]["kept"]["wall"] < found["users"][1]["kept"]["wall"]
     assert set(found["ratio"]) == {"first", "further", "from_files"} and found["head"] == head
