@@ -91,16 +91,43 @@ def test_four_batches_of_4_are_one_of_16(tmp_path: Path) -> None:
         fours = [batch[at : at + 4] for batch in plan.batches for at in range(0, len(batch), 4)]
         return type(plan)(fours, plan.overlong)
 
-    whole = train(tmp_path / "whole", "trainer.batch_size=16", "trainer.epochs=2")
+    padded = ("batching=padded", "trainer.epochs=2")
+    whole = train(tmp_path / "whole", "trainer.batch_size=16", *padded)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("crm.data.loader.plan_epoch", cut_into_fours)
         patch.setattr("crm.data.datamodule.plan_epoch", cut_into_fours)
-        parts = train(tmp_path / "parts", "trainer.batch_size=4", "trainer.accumulate=4", "trainer.epochs=2")
+        parts = train(tmp_path / "parts", "trainer.batch_size=4", "trainer.accumulate=4", *padded)
     assert (whole.steps, parts.steps) == (4, 4)
     assert parts.validation_loss == pytest.approx(whole.validation_loss, abs=1e-4)
     steps = pd.read_csv(tmp_path / "whole/metrics.csv").dropna(subset=["validation/loss"])["validation/loss"]
     others = pd.read_csv(tmp_path / "parts/metrics.csv").dropna(subset=["validation/loss"])["validation/loss"]
     assert others.tolist() == pytest.approx(steps.tolist(), abs=1e-4)
+
+
+class Passes(Callback):
+    """Counts forward passes of training."""
+
+    passes = 0
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        self.passes += 1
+
+
+@pytest.mark.parametrize("head", ["scalar", "pairwise_span"])
+def test_a_step_in_one_pass_is_that_step_in_many(head: str, tmp_path: Path) -> None:
+    """The same rows a step, in one pack or in several of unequal size, shared or not: the same curve."""
+    common = (f"head={head}", "trainer.batch_size=8", "trainer.accumulate=2", "trainer.epochs=2", "loss.ties=drop")
+    curves = {}
+    for name, tokens in (("tree", 100_000), ("tree", 400), ("packed", 700)):
+        count = Passes()
+        settings = (f"batching={name}", f"batching.tokens={tokens}")
+        run = train(tmp_path / f"{name}{tokens}", *common, *settings, callbacks=[count])
+        rows = pd.read_csv(tmp_path / f"{name}{tokens}/metrics.csv")
+        curves[name, tokens] = (count.passes / run.steps, rows["validation/loss"].dropna().tolist())
+    (one, expected), *others = curves.values()
+    assert one == 1 and all(passes > 1 for passes, _ in others)
+    for _, losses in others:
+        assert losses == pytest.approx(expected, abs=1e-4)
 
 
 class Poison(Callback):
