@@ -43,8 +43,9 @@ class KeptJudge(Judge):
 
     States of the conversations go into ``memory_gb`` of the model's device, then into files of ``disk_gb`` in all in
     ``folder``; what fits neither is computed anew for every call of `read`, once for all criteria in it. They are kept
-    in float32, or in bfloat16 for the precision ``bf16-mixed``, unless ``dtype`` says otherwise.
-    Raises `KeepingError` for a model with the criteria first, or of an architecture that cannot go on from states.
+    in float32, or in bfloat16 for the precision ``bf16-mixed``; another ``dtype`` shows in the digest.
+    Raises ``ValueError`` for files without a ``folder`` or without ``model_digest``, which keeps models apart, and
+    `KeepingError` for a model with the criteria first, or of an architecture that cannot go on from states.
     """
 
     def __init__(
@@ -65,8 +66,12 @@ class KeptJudge(Judge):
         super().__init__(model, encoder, batch_size=batch_size, precision=precision, packing=packing)
         if not model.reads_forests:
             raise KeepingError(f"model: {type(model.backbone).__name__} is not known to go on from kept states")
+        if disk_gb and not (folder and model_digest):
+            raise ValueError(f"disk_gb={disk_gb:g}: files of states need a folder and the model_digest of its manifest")
         self._rows = list(comparisons)
-        self._dtype = dtype or (torch.bfloat16 if precision == "bf16-mixed" else torch.float32)
+        usual = torch.bfloat16 if precision == "bf16-mixed" else torch.float32
+        self._dtype = dtype or usual
+        self._mark = "" if self._dtype == usual else f"-states-{self._dtype}"
         self._conversations = Conversations(encoder, comparisons)
         self._starts = self._conversations.starts
         passes = range(len(self._starts) - 1)
@@ -78,6 +83,11 @@ class KeptJudge(Judge):
             disk_gb=disk_gb,
             folder=folder,
         )
+
+    @property
+    def digest(self) -> str:
+        """That of a `Judge`, whose numbers these are, unless states are kept in a dtype of one's own."""
+        return super().digest + self._mark
 
     def score(self, criteria: Sequence[str]) -> list[Reading]:
         """Readings of the bank's comparisons in both orders for one user; too long ones are missing."""

@@ -44,7 +44,7 @@ class KeptStates:
             self.places.append(place)
             if place != "nowhere":
                 left[place] -= size
-        self._paths = [(folder or Path()) / f"{name}.safetensors" for name in names]
+        self._paths = [(folder or Path()) / f"states-{name}.safetensors" for name in names]
         if folder and self.bytes("disk"):
             wanted = [path for path, place in zip(self._paths, self.places, strict=True) if place == "disk"]
             make_room(folder, wanted, self.bytes("disk"), int(disk_gb * GB))

@@ -56,7 +56,7 @@ def write_states(path: Path, earlier: Earlier) -> None:
 
 def make_room(folder: Path, needed: Collection[Path], size: int, budget: int) -> None:
     """Delete files of states other than ``needed``, the longest unused first, until with ``size`` bytes they fit."""
-    others = [path for path in folder.glob("*.safetensors") if path not in needed]
+    others = [path for path in folder.glob("states-*.safetensors") if path not in needed]
     ages = sorted((path.stat().st_mtime, path, path.stat().st_size) for path in others)
     total = sum(taken for *_, taken in ages) + size
     for _, path, taken in ages:

@@ -170,6 +170,20 @@ def test_bfloat16_states_are_near(keep, rows) -> None:
     assert_same(mixed.score(("a",)), whole(judge, rows, ("a",)), atol=0.05)
 
 
+def test_a_dtype_of_ones_own_shows_in_the_digest(keep) -> None:
+    kept, judge = keep()
+    assert kept.digest == judge.digest
+    half, _ = keep(dtype=torch.bfloat16)
+    mixed, judge = keep(precision="bf16-mixed")
+    assert mixed.digest == judge.digest and len({kept.digest, half.digest, mixed.digest}) == 3
+
+
+@pytest.mark.parametrize("given", [{"folder": Path("x")}, {"model_digest": "m"}])
+def test_files_need_a_place_and_a_model(given, keep) -> None:
+    with pytest.raises(ValueError, match="disk_gb=1: files of states need a folder and the model_digest"):
+        keep(disk_gb=1.0, **given)
+
+
 def test_the_criteria_first_cannot_be_kept(make_model, make_encoder, many) -> None:
     with pytest.raises(KeepingError, match=r"prompt_order=criteria_first: .* train with prompt=criteria_last"):
         KeptJudge(make_model("scalar"), make_encoder("scalar"), many, batch_size=4)
@@ -258,7 +272,7 @@ def test_states_go_to_memory_then_to_files_and_come_back(keep, tmp_path, caplog,
 
 @pytest.mark.parametrize("damage", ["byte", "cut", "other"])
 def test_a_damaged_file_is_left_aside_and_made_anew(damage, keep, tmp_path) -> None:
-    settings: dict[str, Any] = {"memory_gb": 0.0, "disk_gb": 1.0, "folder": tmp_path}
+    settings: dict[str, Any] = {"memory_gb": 0.0, "disk_gb": 1.0, "folder": tmp_path, "model_digest": "m"}
     kept, _ = keep("scalar", **settings)
     expected = table(kept.score(("a",)))
     path, other = sorted(tmp_path.iterdir())[:2]
@@ -284,10 +298,12 @@ def test_files_of_other_models_give_way(keep, tmp_path) -> None:
     first, _ = keep("scalar", memory_gb=0.0, disk_gb=1.0, folder=tmp_path, model_digest="one")
     first.score(("a",))
     olds = set(tmp_path.iterdir())
+    (tmp_path / "model.safetensors").write_bytes(b"x" * 10**6)  # not ours to delete, nor to count
     size = sum(path.stat().st_size for path in olds) / 1e9
     second, _ = keep("scalar", memory_gb=0.0, disk_gb=1.5 * size, folder=tmp_path, model_digest="two")
     second.score(("a",))
-    left = set(tmp_path.iterdir())
+    left = set(tmp_path.iterdir()) - {tmp_path / "model.safetensors"}
+    assert (tmp_path / "model.safetensors").exists()
     assert 0 < len(left & olds) < len(olds) and len(left - olds) == len(second.states.places)
     assert sum(path.stat().st_size for path in left) / 1e9 <= 1.5 * size
 
@@ -295,7 +311,7 @@ def test_files_of_other_models_give_way(keep, tmp_path) -> None:
 def test_a_disk_that_refuses_costs_time_only(keep, tmp_path, caplog) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    kept, _ = keep("scalar", memory_gb=0.0, disk_gb=1.0, folder=blocked / "states")
+    kept, _ = keep("scalar", memory_gb=0.0, disk_gb=1.0, folder=blocked / "states", model_digest="m")
     assert table(kept.score(("a",))).keys() and "not kept" in caplog.text
     assert set(kept.states.places) == {"nowhere"}
     assert_same(kept.score(("a",)), table(kept.score(("a",))))
