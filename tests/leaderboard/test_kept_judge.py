@@ -14,12 +14,13 @@ from crm.data.comparisons import GENERIC_CRITERION
 from crm.data.encoding import HEADS
 from crm.evaluation.predict import Judge, Reading
 from crm.leaderboard import conversations
+from crm.leaderboard.bank import Bank, BankQuery
 from crm.leaderboard.conversations import Conversations, KeepingError
 from crm.leaderboard.kept_judge import ORDERS, KeptJudge
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.scoring import race_bank, score_bank
+from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank
 from crm.models.continuing import read_texts
-from crm.schema import Comparison
+from crm.schema import Comparison, Message
 
 USERS = [("Likes it short", "東京"), ("a",), (), ("\u0301 begins with an accent",), (GENERIC_CRITERION,), ("x " * 40,)]
 
@@ -195,8 +196,6 @@ def test_the_criteria_first_cannot_be_kept(make_model, make_encoder, many) -> No
 
 @pytest.mark.parametrize("head", HEADS)
 def test_predictions_of_a_bank_are_the_same_file(head, make_model, make_encoder, bank_of_words, tmp_path) -> None:
-    from crm.leaderboard.scoring import bank_comparisons
-
     model, encoder = make_model(head), make_encoder(head, order="criteria_last")
     rows = bank_comparisons(bank_of_words, ("x",), "base")
     kept = KeptJudge(model, encoder, rows, batch_size=4, memory_gb=1.0)
@@ -218,8 +217,6 @@ def test_predictions_of_a_bank_are_the_same_file(head, make_model, make_encoder,
 
 
 def test_a_race_runs_on_kept_states(make_model, make_encoder, bank_of_words, tmp_path, monkeypatch) -> None:
-    from crm.leaderboard.scoring import bank_comparisons
-
     model, encoder = make_model("scalar"), make_encoder("scalar", order="criteria_last")
     rows = bank_comparisons(bank_of_words, ("x",), "base")
     given: dict[str, Any] = {"baseline": "base", "progress": False, "top": 1, "confidence": 0.9, "seed": 0}
@@ -232,10 +229,7 @@ def test_a_race_runs_on_kept_states(make_model, make_encoder, bank_of_words, tmp
 
 
 @pytest.fixture(scope="module")
-def bank_of_words() -> Any:
-    from crm.leaderboard.bank import Bank, BankQuery
-    from crm.schema import Message
-
+def bank_of_words() -> Bank:
     queries = [BankQuery(f"q{index}", (Message("user", f"Tell me {index}"),), "topic") for index in range(20)]
     texts = {"base": "plain words", "v": "!!!!", "w": "the the the the", "x": "??? 7 7 7", "y": ""}
     responses = {author: {q.id: f"{text} {q.id}" for q in queries} for author, text in texts.items()}
