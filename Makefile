@@ -4,7 +4,7 @@ SCALE ?= demo
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format demo reproduce-tables bench bench-parity bench-growth bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install test lint format demo reproduce-tables bench bench-parity bench-growth bench-users bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -45,6 +45,9 @@ bench-parity: install ## Every shortcut against stock transformers: logits and g
 
 bench-growth: install ## What longer responses, more models and more comparisons cost; draws docs/images/growth.png
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.growth
+
+bench-users: install ## What one more user's leaderboard costs, with a bank's responses read once; the table lands in bench/results
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.users
 
 bench-gpu: install ## The same contest on one GPU with Qwen3 sizes (the installed torch has to see it)
 	$(BIN)/python -m bench.gpu

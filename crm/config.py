@@ -7,6 +7,7 @@ in `checked`. Below the entry layer no function sees these classes: they take pl
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
@@ -144,11 +145,14 @@ class LeaderboardConfig(JudgingConfig):
     """Score only until it is known which models are the first so many, the baseline among them; 0 scores everything."""
     settle_confidence: float = 0.95
     """Probability, at least, that the set found by ``settle_top`` is the one that scoring everything would give."""
+    bank_states_gb: float = 0.0
+    """Files, in 10^9 bytes, of what a criteria-last model makes of the bank's responses, for the next user; 0: none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.settle_top >= 0, "settle_top", self.settle_top, "0 (score everything) or more")
         require(0 < self.settle_confidence < 1, "settle_confidence", self.settle_confidence, "between 0 and 1")
+        require(0 <= self.bank_states_gb < math.inf, "bank_states_gb", self.bank_states_gb, "0 (keep none) or more")
         require(
             not self.settle_top or self.devices * self.nodes == 1,
             "settle_top",

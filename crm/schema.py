@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 ROLES = ("system", "user", "assistant")
@@ -91,7 +91,11 @@ class _Record:
     _text_fields: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)  # type: ignore[call-overload,no-any-return]
+        """What `dataclasses.asdict` gives, a few times faster: what records hold need not be copied."""
+        row = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        for name in self._message_fields:
+            row[name] = tuple({"role": turn.role, "content": turn.content} for turn in row[name])
+        return row
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from pathlib import Path
 
@@ -108,6 +109,30 @@ def test_a_leaderboard_for_a_user(model: Path, tmp_path: Path, capsys: pytest.Ca
     assert tuple(table.columns) == COLUMNS == tuple(board.frame().columns)
     assert table["model"].tolist() == sorted(table["model"])
     assert "be brief, please" in capsys.readouterr().out
+
+
+def test_the_next_user_is_served_from_kept_states(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = run_training(compose("train", [*TINY, *DATA, "prompt=criteria_last"], tmp_path / "run")).checkpoint
+    keep = ("bank_states_gb=1", f"predictions='{tmp_path / 'kept'}'")
+    with caplog.at_level(logging.INFO):
+        rank(made, tmp_path / "first", *keep, "criteria=[be brief]")
+    assert re.search(r"states of the bank's conversations: \d+ MB kept on disk", caplog.text)
+    monkeypatch.setattr("crm.leaderboard.kept_judge.read_texts", lambda *_: pytest.fail("read a response again"))
+    ours = rank(made, tmp_path / "second", *keep, "criteria=[tell me everything]")
+    race = rank(made, tmp_path / "third", *keep, "criteria=[be kind]", "settle_top=2")
+    plain = rank(made, tmp_path / "plain", "criteria=[tell me everything]")
+    assert ours.win_rates() == pytest.approx(plain.win_rates(), abs=1e-6)
+    assert race.standing == rank(made, tmp_path / "plain", "criteria=[be kind]", "settle_top=2").standing
+
+
+def test_a_model_with_the_criteria_first_keeps_nothing_and_says_so(
+    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rank(model, tmp_path, "bank_states_gb=1")
+    assert "bank_states_gb=1: no states are kept: prompt_order=criteria_first" in caplog.text
+    assert not (tmp_path / "predictions" / "states").exists()
 
 
 def test_a_race_says_what_it_settled(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,9 +19,11 @@ from crm.evaluation.predict import Judge, open_judge
 from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, write_table
 from crm.leaderboard.bank import Bank, load_bank
+from crm.leaderboard.conversations import KeepingError
+from crm.leaderboard.kept_judge import KeptJudge
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import VIEWS, Leaderboard
-from crm.leaderboard.scoring import race_bank, score_bank
+from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank
 from crm.models.export import read_manifest
 from crm.processes import Processes, start
 from crm.provenance import commit
@@ -64,6 +66,8 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     ]
     judge.encoder.use(stored_ids(kept, judge.encoder.tokenizer, texts))
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
+    if config.bank_states_gb:
+        judge = _keeping(config, judge, manifest["digest"], bank, kept, processes)
     matches, counts, standing = _score(config, judge, manifest["digest"], bank, criteria, kept, processes)
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
     if not matches:
@@ -74,6 +78,32 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     if processes.first:
         write_leaderboard(Path(config.run_dir), board, criteria, sort, show)
     return board
+
+
+def _keeping(
+    config: LeaderboardConfig, judge: Judge, digest: str, bank: Bank, kept: Path, processes: Processes
+) -> Judge:
+    """A judge that keeps what precedes the criteria, or the same judge and a line that says why not.
+
+    Of several processes each keeps its share, in a folder of its own.
+    """
+    comparisons = bank_comparisons(bank, (), config.bank.baseline or bank.baseline)
+    own = f"states-{processes.rank}-of-{processes.size}" if processes.size > 1 else "states"
+    try:
+        return KeptJudge(
+            judge.model,
+            judge.encoder,
+            processes.share(comparisons),
+            batch_size=config.batch_size,
+            precision=config.precision,
+            packing=judge.packing,
+            model_digest=digest,
+            disk_gb=config.bank_states_gb / processes.size,
+            folder=kept / own,
+        )
+    except KeepingError as error:
+        log.warning("bank_states_gb=%g: no states are kept: %s", config.bank_states_gb, error)
+        return judge
 
 
 def _score(

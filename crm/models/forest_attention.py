@@ -1,7 +1,8 @@
 """Attention over a forest of tokens, for unmodified decoders. In: projected heads and a `Sight`. Out: what is gathered.
 
-transformers lets a model's attention be replaced by name. Ours reads a packed row when it is given a ``sight``, and
-otherwise calls what the model had before. On a CPU it is one scaled dot product a node; on a GPU one call of torch's
+transformers lets a model's attention be replaced by name. Ours reads a packed row when it is given a ``sight``, goes on
+from kept texts when it is given what is ``earlier``, and otherwise calls what the model had before, noting keys and
+values where it is told to ``keep`` them. On a CPU it is one scaled dot product a node; on a GPU one call of torch's
 variable-length attention for the whole row.
 """
 
@@ -19,6 +20,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.qwen3.modeling_qwen3 import eager_attention_forward
 
 from crm.data.forest_batches import Sight
+from crm.models.earlier import Earlier, Kept
 
 PREFIX = "forest_or_"
 
@@ -44,10 +46,17 @@ def _attention(
     attention_mask: Tensor | None,
     *,
     sight: Sight | None = None,
+    keep: Kept | None = None,
+    earlier: Earlier | None = None,
     dropout: float = 0.0,
     scaling: float | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
+    if keep is not None:
+        keep.append((key, value))
+    if earlier is not None:
+        own = torch.arange(query.shape[2], device=query.device)[None]
+        return earlier.see(module.layer_idx, query, key, value, own, scaling), None
     if sight is None:
         outcome: tuple[Tensor, Tensor | None] = plain(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others

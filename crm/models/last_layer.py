@@ -19,6 +19,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, rotate_h
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
 
 from crm.data.forest_batches import Sight
+from crm.models.earlier import Earlier, Kept
 from crm.models.forest_attention import see
 
 KNOWN_LAYERS = (Qwen3DecoderLayer, LlamaDecoderLayer)
@@ -31,6 +32,7 @@ def prune_last_layer(backbone: PreTrainedModel) -> bool:
     Afterwards ``backbone(..., read_positions=p).last_hidden_state`` is (S, R, H), the states at those positions, and
     without that argument the backbone answers as before. Sequences must be padded on the right, or S be 1 and the row a
     forest, ``sight`` then saying what its tokens see and ``read_sight`` what those that are read see.
+    ``keep`` and ``earlier`` mean here what they mean to `forest_attention`.
     """
     layer: Any = backbone.layers[-1]  # type: ignore[index]
     if not is_known(layer):
@@ -53,17 +55,24 @@ def _forward(
 ) -> Any:
     if read_positions is None:
         return type(layer).forward(layer, hidden_states, **others)
-    return _forward_at(layer, hidden_states, read_positions, others["position_embeddings"], read_sight)
+    seen = (read_sight, others.get("keep"), others.get("earlier"))
+    return _forward_at(layer, hidden_states, read_positions, others["position_embeddings"], *seen)
 
 
 def _forward_at(
-    layer: Any, states: Tensor, positions: Tensor, rotations: tuple[Tensor, Tensor], sight: Sight | None
+    layer: Any,
+    states: Tensor,
+    positions: Tensor,
+    rotations: tuple[Tensor, Tensor],
+    sight: Sight | None,
+    keep: Kept | None,
+    earlier: Earlier | None,
 ) -> Any:
     """(S, R, H): the layer's output at ``positions`` (S, R) of ``states`` (S, T, H)."""
     rows = torch.arange(len(states), device=states.device)[:, None]
     residual = states[rows, positions]
     normed = layer.input_layernorm(states)
-    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations, sight)
+    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations, sight, keep, earlier)
     residual = residual + layer.self_attn.o_proj(attended)
     return residual + layer.mlp(layer.post_attention_layernorm(residual))
 
@@ -75,13 +84,22 @@ def _attend(
     positions: Tensor,
     rotations: tuple[Tensor, Tensor],
     sight: Sight | None,
+    keep: Kept | None,
+    earlier: Earlier | None,
 ) -> Tensor:
     """(S, R, heads * head_dim): what ``readers`` (S, R, H) gather from the positions up to their own."""
-    cos, sin = (table[0] for table in rotations)  # one table: padded sequences all start at 0, a forest is one row
-    keys = _rotated(_heads(attention, attention.k_proj(states), "k_norm"), cos, sin)
-    queries = _heads(attention, attention.q_proj(readers), "q_norm")
-    queries = _rotated(queries, cos[positions][:, None], sin[positions][:, None])
+    # One table where padded sequences all start at 0 or a forest is one row; one a sequence where each goes on.
+    rows = torch.arange(len(states), device=states.device)[:, None]
+    at_keys = [table[:, None] for table in rotations]
+    at_queries = [table.expand(len(states), -1, -1)[rows, positions][:, None] for table in rotations]
+    keys = _rotated(_heads(attention, attention.k_proj(states), "k_norm"), *at_keys)
+    queries = _rotated(_heads(attention, attention.q_proj(readers), "q_norm"), *at_queries)
     values = _heads(attention, attention.v_proj(states))
+    if keep is not None:
+        keep.append((keys, values))
+    if earlier is not None:
+        gathered = earlier.see(attention.layer_idx, queries, keys, values, positions, attention.scaling)
+        return gathered.flatten(2)
     dropped = attention.attention_dropout if attention.training else 0.0
     if sight is not None:
         return see(queries, keys, values, sight, scaling=attention.scaling, dropout=dropped).flatten(2)

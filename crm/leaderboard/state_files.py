@@ -1,0 +1,74 @@
+"""Kept keys and values in files. In: what a pass over texts left behind. Out: the same, memory-mapped, or None.
+
+One file holds the texts of one pass; its name is the digest of all that its content depends on. A file that is damaged
+is left aside with a warning and made anew; any file may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Collection
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from crm.models.earlier import Earlier
+
+NAMES = ("keys", "values", "lengths")
+
+
+def read_states(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> Earlier | None:
+    """What `write_states` wrote, if keys and values are of this shape and dtype and every byte is as it was."""
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, "pt") as file:
+            earlier = Earlier(*(file.get_tensor(name) for name in NAMES))
+            found = (file.metadata() or {}).get("content")
+        if any((part.shape, part.dtype) != (shape, dtype) for part in (earlier.keys, earlier.values)):
+            raise ValueError(f"it holds {tuple(earlier.keys.shape)}, {earlier.keys.dtype}")
+        if found != content(earlier, path.stem):
+            raise ValueError("its content is not what was written")
+    except (SafetensorError, OSError, ValueError) as error:
+        warnings.warn(f"{path}: not used and made anew ({error})", stacklevel=2)
+        return None
+    path.touch()  # used now: `make_room` deletes the longest unused first
+    return earlier
+
+
+def write_states(path: Path, earlier: Earlier) -> None:
+    """Write tensors and their digest in one step: a reader never meets half a file. Raises ``OSError``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    tensors = {name: getattr(earlier, name).cpu().contiguous() for name in NAMES}
+    try:
+        save_file(tensors, draft, metadata={"content": content(earlier, path.stem)})
+        draft.replace(path)
+    except SafetensorError as error:  # a full disk, for one
+        raise OSError(str(error)) from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def make_room(folder: Path, needed: Collection[Path], size: int, budget: int) -> None:
+    """Delete files of states other than ``needed``, the longest unused first, until with ``size`` bytes they fit."""
+    others = [path for path in folder.glob("states-*.safetensors") if path not in needed]
+    ages = sorted((path.stat().st_mtime, path, path.stat().st_size) for path in others)
+    total = sum(taken for *_, taken in ages) + size
+    for _, path, taken in ages:
+        if total <= budget:
+            break
+        path.unlink(missing_ok=True)
+        total -= taken
+
+
+def content(earlier: Earlier, name: str) -> str:
+    """Digest of every byte, and of the name, so that a file in the place of another is found out."""
+    digest = hashlib.sha256(name.encode())
+    for name in NAMES:
+        digest.update(getattr(earlier, name).cpu().contiguous().view(torch.uint8).numpy())
+    return digest.hexdigest()
