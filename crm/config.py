@@ -22,22 +22,19 @@ from crm.config_groups import (
     LOSSES,
     PRECISIONS,
     BankConfig,
-    BatchingConfig,
     DataConfig,
     DirectionConfig,
     HeadConfig,
-    LoggerConfig,
     LossConfig,
     ModelConfig,
     NoiseConfig,
-    OptimizerConfig,
     PromptConfig,
     SuiteConfig,
-    TrainerConfig,
     one_of,
     require,
 )
 from crm.config_prepare import PrepareConfig
+from crm.config_training import BatchingConfig, LoggerConfig, OptimizerConfig, TrainerConfig
 from crm.data.comparisons import CRITERIA_MODES
 
 __all__ = ["BankConfig", "DataConfig", "EvaluateConfig", "LeaderboardConfig", "PrepareConfig", "TrainConfig", "compose"]
