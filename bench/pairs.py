@@ -1,7 +1,7 @@
 """What the contests read. In: sizes and a seed. Out: encoded comparisons, of the simulated arena or of given lengths.
 
-Arena text is real text through our `Encoder`; synthetic pairs are random token ids, for sweeps over lengths. A query of
-the leaderboard is a list of comparisons, one a candidate; the baseline stands first unless ``swapped``.
+Arena text is text through our `Encoder`; synthetic pairs are random token ids of any length. A query of the leaderboard
+is a list of comparisons, one a candidate; the baseline stands first unless ``swapped``.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from crm.data.encoding import EncodedComparison, Encoder, HeadName, Order, Segme
 from crm.models.tiny import train_tokenizer
 from crm.schema import Comparison, Message
 from crm.simulation.arena import lexicon_texts, simulate
-from crm.simulation.authors import AUTHORS, BASELINE
-from crm.simulation.responses import write
-from crm.simulation.topics import TOPICS, queries
 
 VOCABULARY = 2048
 LONGEST = 1024
 """Tokens of a sequence at most: `trl.RewardTrainer` leaves out longer ones without a word."""
-CRITERIA = ("Prefers answers with an example from daily life", "Wants to see the reasons for and against")
 CRITERIA_LENGTH, QUERY_LENGTH = 40, 60
 """Tokens of the synthetic criteria and queries."""
+LONGEST_RESPONSE = LONGEST - CRITERIA_LENGTH - QUERY_LENGTH
+VOTES_SPREAD = 0.9
+"""Standard deviation of the logarithm of a response's tokens; 1.0 in people's votes between chat models (VibeCheck's
+500 LMArena votes in SmolLM2's tokens, median 364), which the longest response cut here brings down a little."""
 FIRST_ID = 4
 """Lowest id of synthetic text: those below are the control tokens, the pad token first."""
 TEXT = (Message("user", "?"),)
@@ -49,41 +49,8 @@ def arena_pairs(head: HeadName, count: int, seed: int) -> list[EncodedComparison
     return encoded
 
 
-def arena_queries(
-    head: HeadName, count: int, candidates: int, seed: int, *, swapped: bool = False
-) -> list[list[EncodedComparison]]:
-    """``count`` leaderboard queries of one user, each with ``candidates`` responses against one baseline's.
-
-    The simulated authors write several responses each where there are fewer authors than candidates.
-    """
-    encoder = Encoder(bench_tokenizer(seed), head, LONGEST)
-    drafts = -(-candidates // (len(AUTHORS) - 1))
-    writers = [(seed + draft, name) for draft in range(drafts) for name in AUTHORS if name != BASELINE][:candidates]
-    order: Order = "ab" if swapped else "ba"
-    found = []
-    for index in range(count):
-        query = queries(TOPICS[index % len(TOPICS)].name, "bank")[index // len(TOPICS)]
-        baseline = (Message("assistant", write(seed, BASELINE, query).text),)
-        rows = [
-            Comparison(
-                id=f"{index}-{writer}",
-                preference_id=str(index),
-                criteria=CRITERIA,
-                prompt=(Message("user", query.text),),
-                response_a=(Message("assistant", write(draw, name, query).text),),
-                response_b=baseline,
-                label="tie",
-            )
-            for writer, (draw, name) in enumerate(writers)
-        ]
-        encoded = [encoder.encode(row, order) for row in rows]
-        assert None not in encoded
-        found.append([row for row in encoded if row is not None])
-    return found
-
-
-def synthetic_pairs(head: HeadName, count: int, length: int, seed: int, spread: float = 0.2) -> list[EncodedComparison]:
-    """``count`` pairs of random ids; lengths of responses are uniform within ``spread`` of ``length`` tokens."""
+def synthetic_pairs(head: HeadName, count: int, length: int, seed: int, spread: float = 0.1) -> list[EncodedComparison]:
+    """``count`` pairs of random ids; lengths of responses are log-normal about ``length`` tokens."""
     draw = _Draw(seed)
     return [
         from_ids(head, draw.ids(CRITERIA_LENGTH), draw.ids(QUERY_LENGTH), draw.around(length, spread),
@@ -93,20 +60,20 @@ def synthetic_pairs(head: HeadName, count: int, length: int, seed: int, spread: 
 
 
 def synthetic_queries(
-    head: HeadName, count: int, candidates: int, length: int, seed: int, *, spread: float = 0.2
+    head: HeadName, count: int, candidates: int, length: int, seed: int, *, spread: float = 0.1, swapped: bool = False
 ) -> list[list[EncodedComparison]]:
-    """``count`` queries of one user with ``candidates`` responses each, against a baseline that stands first."""
+    """``count`` queries of one user, ``candidates`` responses each; the baseline stands first unless ``swapped``."""
     draw = _Draw(seed)
     criteria = draw.ids(CRITERIA_LENGTH)
     found = []
     for index in range(count):
         query, baseline = draw.ids(QUERY_LENGTH), draw.around(length, spread)
-        found.append(
-            [
-                from_ids(head, criteria, query, baseline, draw.around(length, spread), name=f"{index}-{candidate}")
-                for candidate in range(candidates)
-            ]
-        )
+        rows = []
+        for candidate in range(candidates):
+            shown = (baseline, draw.around(length, spread))
+            first, second = shown[::-1] if swapped else shown
+            rows.append(from_ids(head, criteria, query, first, second, name=f"{index}-{candidate}"))
+        found.append(rows)
     return found
 
 
@@ -121,8 +88,8 @@ class _Draw:
         return tuple(drawn.tolist())
 
     def around(self, length: int, spread: float) -> tuple[int, ...]:
-        low, high = round(length * (1 - spread)), round(length * (1 + spread))
-        return self.ids(int(torch.randint(low, high + 1, (1,), generator=self._generator)))
+        factor = torch.randn(1, generator=self._generator).mul(spread).exp().item()
+        return self.ids(min(max(round(length * factor), 1), LONGEST_RESPONSE))
 
 
 def from_ids(

@@ -31,7 +31,8 @@ def to_markdown(measured: dict[str, Any]) -> str:
         f"Peer time over our time for the same work: above 1 we are faster. Median of {sizes['rounds']} rounds in "
         "which all contestants alternate, least and greatest in brackets; "
         f"{measured['clock']}, {measured['precision']}.",
-        f"{sizes['pairs']} pairs and {sizes['queries']} queries of the simulated arena, a Qwen3 of "
+        f"{sizes['pairs']} pairs and {sizes['queries']} queries, responses of {sizes['response_tokens']} tokens in the "
+        f"median (log-normal, {sizes['log_sd_of_response_tokens']}), a Qwen3 of "
         f"{sizes['model']['layers']} layers and hidden size {sizes['model']['hidden']}.",
     ]
     for part, title in PARTS.items():

@@ -22,7 +22,7 @@ from torch.optim import AdamW
 from bench import ours, peers, scoring_peers
 from bench.machine import versions
 from bench.models import TOY, build_reward_model, stock_twin, twin_of_ours
-from bench.pairs import arena_pairs, arena_queries, bench_tokenizer
+from bench.pairs import VOTES_SPREAD, bench_tokenizer, synthetic_pairs, synthetic_queries
 from bench.parity import check_parity
 from bench.report import to_markdown
 from bench.rounds import contest, ratio, within
@@ -32,6 +32,8 @@ from crm.evaluation.files import replace_file
 from crm.provenance import commit
 
 RESULTS = Path(__file__).parent / "results"
+RESPONSE = 150
+"""Median tokens of a response; the spread of lengths is that of people's votes."""
 OURS = ("without_pruning", "with_pruning")
 LOSS_TOLERANCE, LOGIT_TOLERANCE = 1e-4, 1e-3
 
@@ -39,9 +41,9 @@ LOSS_TOLERANCE, LOGIT_TOLERANCE = 1e-4, 1e-3
 def main(words: Sequence[str] | None = None) -> int:
     """Check parity, run every contest, write the two files."""
     parser = argparse.ArgumentParser(prog="python -m bench.run", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--pairs", type=int, default=32, help="of one training step")
-    parser.add_argument("--queries", type=int, default=24, help="of one scoring pass")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=16, help="of one training step")
+    parser.add_argument("--queries", type=int, default=12, help="of one scoring pass")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args(words)
@@ -96,7 +98,8 @@ def measure(rounds: int, pairs: int, queries: int, seed: int) -> dict[str, Any]:
         },
         "seconds": raw,
         "clock": "process CPU seconds of one thread",
-        "sizes": {"rounds": rounds, "pairs": pairs, "queries": queries, "pairs_a_step_of_trl": BATCH,
+        "sizes": {"rounds": rounds, "response_tokens": RESPONSE, "log_sd_of_response_tokens": VOTES_SPREAD,
+                  "pairs": pairs, "queries": queries, "pairs_a_step_of_trl": BATCH,
                   "model": {name: getattr(TOY, name) for name in TOY.__dataclass_fields__}},
         "seeds": [seed],
         "precision": "float32",
@@ -111,9 +114,9 @@ def both(seconds: dict[str, list[float]], peer: str) -> dict[str, Any]:
 
 
 def training(head: HeadName, rounds: int, pairs: int, seed: int) -> dict[str, list[float]]:
-    """One optimizer step over arena pairs: ours against the authors' loop, with and without checkpointing."""
+    """One optimizer step: ours against the authors' loop, with and without checkpointing."""
     full = build_reward_model(TOY, head, seed, prunes=False)
-    data = arena_pairs(head, pairs, seed)
+    data = synthetic_pairs(head, pairs, RESPONSE, seed, VOTES_SPREAD)
     # The learning rate is 0: the arithmetic of a step is the same, and every round starts from the same weights.
     optimizer = AdamW(full.parameters(), lr=0.0)
     contestants = {
@@ -128,7 +131,7 @@ def training(head: HeadName, rounds: int, pairs: int, seed: int) -> dict[str, li
 def trl(rounds: int, pairs: int, seed: int) -> dict[str, list[float]]:
     """Steps of 8 pairs: our Lightning loop against TRL's trainer, with its batch of 8 and with batches of 1."""
     full = build_reward_model(TOY, "scalar", seed, prunes=False)
-    data, tokenizer = arena_pairs("scalar", pairs, seed), bench_tokenizer(seed)
+    data, tokenizer = synthetic_pairs("scalar", pairs, RESPONSE, seed, VOTES_SPREAD), bench_tokenizer(seed)
     contestants = {
         "without_pruning": ours.lightning_steps(full, data, pairs_a_step=BATCH),
         "with_pruning": ours.lightning_steps(twin_of_ours(full, prunes=True), data, pairs_a_step=BATCH),
@@ -141,7 +144,7 @@ def trl(rounds: int, pairs: int, seed: int) -> dict[str, list[float]]:
 def scoring(rounds: int, queries: int, candidates: int, seed: int, *, swapped: bool = False) -> dict[str, list[float]]:
     """One pass over leaderboard queries with the pairwise head; all peers have to give our logits."""
     full = build_reward_model(TOY, "pairwise", seed, prunes=False)
-    data = arena_queries("pairwise", queries, candidates, seed, swapped=swapped)
+    data = synthetic_queries("pairwise", queries, candidates, RESPONSE, seed, spread=VOTES_SPREAD, swapped=swapped)
     twin = stock_twin(full)
     contestants = {
         "without_pruning": ours.score_queries(full, data),

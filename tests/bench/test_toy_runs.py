@@ -12,7 +12,7 @@ import pytest
 from bench import gpu, growth, run
 from bench.flops import Work, flops, unique_work
 from bench.models import SMALL, TOY
-from bench.pairs import arena_queries, from_ids, synthetic_pairs
+from bench.pairs import from_ids, synthetic_pairs, synthetic_queries
 from bench.report import to_markdown
 from bench.scoring_peers import arrival_tokens, cached_tokens
 
@@ -99,7 +99,7 @@ def test_peers_tokens_by_hand() -> None:
 def test_data_is_a_function_of_the_seed_and_candidates_differ() -> None:
     assert synthetic_pairs("scalar", 3, 30, seed=1) == synthetic_pairs("scalar", 3, 30, seed=1)
     assert synthetic_pairs("scalar", 3, 30, seed=1) != synthetic_pairs("scalar", 3, 30, seed=2)
-    for query in arena_queries("pairwise", 2, 20, seed=0):
+    for query in synthetic_queries("pairwise", 2, 20, 30, seed=0):
         assert len({row.sequences for row in query}) == 20
         assert len({row.sequences[0][:3] for row in query}) == 1, "the baseline stands first"
     assert TOY.heads > TOY.key_value_heads
