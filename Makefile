@@ -4,7 +4,7 @@ SCALE ?= demo
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format demo reproduce-tables bench bench-parity bench-growth bench-users bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install test lint format demo reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -39,6 +39,9 @@ reproduce-tables: install ## Rebuild the ablation tables (SCALE=demo), training 
 
 bench: install ## Speed of training and scoring on CPU against named peers; the table lands in bench/results
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.run
+
+bench-documents: install ## Time training on all comparisons of a document in one tree
+	$(BIN)/python -m bench.documents
 
 bench-parity: install ## Every shortcut against stock transformers: logits and gradients
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.parity
