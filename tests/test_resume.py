@@ -78,7 +78,10 @@ def last_step(run_dir: Path) -> int:
 
 
 def curves(run_dir: Path) -> pd.DataFrame:
+    """What was logged but for speed, which no two runs have in common."""
     frame = pd.read_csv(run_dir / "metrics.csv")
+    frame = frame.drop(columns=frame.filter(like="throughput/").columns)
+    frame = frame.dropna(how="all", subset=frame.columns.difference(["step", "epoch"])).astype(float)
     return frame[sorted(frame.columns)].sort_values(["step", "epoch", "train/loss"]).reset_index(drop=True)
 
 

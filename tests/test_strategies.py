@@ -36,7 +36,7 @@ def test_deepspeed_that_is_not_installed_is_one_sentence(monkeypatch: pytest.Mon
     monkeypatch.setattr(engine, "_DEEPSPEED_AVAILABLE", False)
     config = compose("train", ["trainer=deepspeed", "optimizer=paper"], tmp_path)
     with pytest.raises(ValueError, match=r"trainer.strategy='deepspeed': .* not installed; pip install .*trainer=fsdp"):
-        build_trainer(config, tmp_path, [], [])
+        build_trainer(config, tmp_path, [], [], passes=1)
 
 
 @pytest.fixture

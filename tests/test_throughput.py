@@ -113,7 +113,7 @@ def test_a_run_is_measured_at_optimizer_steps_without_its_validations(
     seen: list[Seen] = []
     monkeypatch.setattr("crm.building.Throughput", lambda **settings: seen.append(Seen(**settings)) or seen[0])
     settings = ["trainer.batch_size=4", "trainer.accumulate=2", "trainer.validate_every=2", "trainer.peak_tflops=0.5"]
-    run_training(compose("train", [*TINY, *settings], tmp_path))
+    run_training(compose("train", [*TINY, *settings, "batching=padded"], tmp_path))
     (callback,) = seen
     assert [(mark.steps, mark.comparisons) for mark in callback.read] == [(1, 8), (3, 24), (4, 32)]
     assert [mark.tokens for mark in callback.read] == [sum(t for t, _ in callback.lengths[:n]) for n in (2, 6, 8)]

@@ -102,7 +102,8 @@ def _attend(
         return gathered.flatten(2)
     dropped = attention.attention_dropout if attention.training else 0.0
     if sight is not None:
-        return see(queries, keys, values, sight, scaling=attention.scaling, dropout=dropped).flatten(2)
+        seen: Tensor = see(queries, keys, values, sight, scaling=attention.scaling, dropout=dropped)
+        return seen.flatten(2)
     # Several query heads share a key head: they are read as if they were further positions of it. Written out, since
     # for one or two queries the fused kernel's backward was the most costly part of a small step in bfloat16 on CPU.
     sequences, heads, reads, size = queries.shape
