@@ -144,8 +144,8 @@ def _refuse_nothing_to_do(config: TrainConfig, batches: int, counts: dict[str, i
         raise ValueError(f"data={config.data.name}: no comparison left to train on; rows went here: {counts}")
     if counts["validation_made"] == counts["validation_overlong"] > 0:
         raise ValueError(
-            f"model.max_length={config.model.max_length}: all {counts['validation_made']} comparisons to validate on are "
-            "longer; raise it"
+            f"model.max_length={config.model.max_length}: all {counts['validation_made']} comparisons to validate on "
+            "are longer; raise it"
         )
     if not counts["validation_made"]:
         raise ValueError(

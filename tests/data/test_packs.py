@@ -123,7 +123,7 @@ def test_later_epochs_of_uneven_prompts_have_the_steps_of_the_first_and_all_rows
         assert len(planned) == len(loader) and planned.comparisons == len(rows)
         steps = [[row for packs in planned.passes[at : at + 2] for row in packs[0].rows if packs[0].weight]
                  for at in range(0, len(planned), 2)]  # fmt: skip
-        assert sorted(ids(sum(steps, []))) == sorted(row.id for row in rows)
+        assert sorted(name for step in steps for name in ids(step)) == sorted(row.id for row in rows)
         assert all(steps), "no step without rows"
         prompts = [{row.comparison.cluster for row in step} for step in steps]
         assert sum(map(len, prompts)) == len(many), "prompts stay whole"
