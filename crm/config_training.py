@@ -69,9 +69,10 @@ class TrainerConfig:
     max_steps: int = 0
     """Optimizer steps; 0 means as many as ``epochs`` makes."""
     batch_size: int = 1
-    """Comparisons a device and forward pass."""
+    """Comparisons a device and padded forward pass."""
     accumulate: int = 32
-    """Forward passes an optimizer step."""
+    """Padded forward passes an optimizer step. Packed, a step has ``batch_size`` x ``accumulate`` comparisons a device
+    in as many passes as ``batching.tokens`` asks for."""
     validate_every: int = 50
     """Optimizer steps; 0 validates at the end of each epoch."""
     patience: int = 3

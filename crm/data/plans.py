@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -136,9 +137,13 @@ def _even_steps(groups: Sequence[list[EncodedComparison]], steps: int) -> Iterat
 
 
 def passes_needed(plan: PackedPlan, packing: Packing) -> int:
-    """Forward passes a rank and step that tokens alone ask for, or more; ``plan`` has one a step."""
+    """Forward passes a rank and step that its tokens ask for, or fewer where it has not as many rows; one or more.
+
+    ``plan`` has one pass a step. A pass more than there are rows would only read a row again.
+    """
     most = largest_work(plan, packing)
-    return max(1, -(-most // packing.tokens))
+    rows = max((sum(len(pack.rows) for pack in packs if pack.weight) / len(packs) for packs in plan.passes), default=0)
+    return max(1, min(-(-most // packing.tokens), math.ceil(rows)))
 
 
 def largest_work(plan: PackedPlan, packing: Packing, least_rows: int = 1) -> int:

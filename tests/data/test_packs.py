@@ -137,6 +137,16 @@ def test_as_many_passes_as_hold_the_tokens(make_encoder, many) -> None:
     assert passes_needed(whole, TREE) == 1
 
 
+@pytest.mark.parametrize(("world_size", "expected"), [(1, 8), (3, 3)])
+def test_no_more_passes_than_rows(world_size: int, expected: int, make_encoder, many) -> None:
+    """Comparisons longer than a pass may be: one each, and none is read only to fill a pass."""
+    tight = Packing("tree", 10)
+    whole = plan(many, make_encoder("scalar"), tight, passes=1, world_size=world_size)
+    assert passes_needed(whole, tight) == expected
+    dealt = plan(many, make_encoder("scalar"), tight, passes=expected, world_size=world_size)
+    assert max(len(pack.rows) for packs in dealt.passes for pack in packs) == 1
+
+
 def test_a_resumed_loader_of_packs_goes_on_and_refuses_another_plan(make_encoder, many) -> None:
     def make(**changes: Any) -> TrainLoader:
         settings = {"batch_size": 8, "pad_id": 0, "seed": 1, "packing": TREE, "passes": 2, **changes}
