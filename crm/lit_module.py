@@ -1,4 +1,4 @@
-"""Training step, validation step and optimizer. In: padded or packed batches. Out: a trained `RewardModel` and logged numbers."""
+"""Training step, validation step, optimizer. In: padded or packed batches. Out: a trained model and logged numbers."""
 
 from __future__ import annotations
 
