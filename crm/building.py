@@ -133,12 +133,12 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run
     )
     model.frozen = FrozenLayers(backbone, layers, kept)
     rank_zero_only(log.info)(
-        "frozen layers: the states that %d layers give are kept (%s) in %s: room for %.1f GB, %d tokens; "
+        "frozen layers: the states that %d layers give are kept (%s) in %s: room for %.1f GB, %d tokens a process; "
         "model.kept_states=off computes them anew",
         layers,
         settings.kept_states_dtype,
         settings.kept_states,
-        room / 1e9,
+        room / config.trainer.devices / 1e9,
         kept.room,
     )
 

@@ -87,7 +87,8 @@ class ModelConfig:
         )
         require(self.freeze_layers >= 0, "model.freeze_layers", self.freeze_layers, "0 or more layers")
         one_of("model.kept_states", self.kept_states, ("off", "memory", "disk"))
-        require(self.kept_states_gb >= 0, "model.kept_states_gb", self.kept_states_gb, "0 (half of what is free) or GB")
+        room = self.kept_states_gb
+        require(0 <= room < math.inf, "model.kept_states_gb", room, "0 (half of what is free) or GB")
         one_of("model.kept_states_dtype", self.kept_states_dtype, ("float32", "bfloat16"))
         require(
             self.gradient_checkpointing == "auto" or isinstance(self.gradient_checkpointing, bool),

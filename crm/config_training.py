@@ -69,9 +69,10 @@ class TrainerConfig:
     max_steps: int = 0
     """Optimizer steps; 0 means as many as ``epochs`` makes."""
     batch_size: int = 1
-    """Comparisons a device and forward pass."""
+    """Comparisons a device and padded forward pass."""
     accumulate: int = 32
-    """Forward passes an optimizer step."""
+    """Padded forward passes an optimizer step. Packed, a step has ``batch_size`` x ``accumulate`` comparisons a device
+    in as many passes as ``batching.tokens`` asks for."""
     validate_every: int = 50
     """Optimizer steps; 0 validates at the end of each epoch."""
     patience: int = 3
@@ -126,8 +127,8 @@ class BatchingConfig:
     """``padded``; ``packed``: no padding; ``tree``: and common beginnings once; ``prompt_tree``: and a step has all
     comparisons of a prompt."""
     tokens: int = 8192
-    """Most tokens of a forward pass on one device; an optimizer step takes as many passes as it needs. Not of padded
-    batches, which have ``trainer.batch_size`` rows."""
+    """Most tokens of a forward pass on one device; an optimizer step takes as many passes as the first epoch needs, and
+    draws of later epochs may exceed it a little. Not of padded batches, which have ``trainer.batch_size`` rows."""
 
     def __post_init__(self) -> None:
         one_of("batching.name", self.name, BATCHINGS)

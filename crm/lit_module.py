@@ -1,4 +1,4 @@
-"""Training step, validation step and optimizer. In: padded batches. Out: a trained `RewardModel` and logged numbers."""
+"""Training step, validation step, optimizer. In: padded or packed batches. Out: a trained model and logged numbers."""
 
 from __future__ import annotations
 
@@ -53,6 +53,8 @@ class LitRewardModel(L.LightningModule):
         self.validation_loss = MeanMetric()
         self.validation_accuracy = PreferenceAccuracy()
         self.train_accuracy = PreferenceAccuracy()
+        self._of_step: list[Tensor] = []
+        """Of each pass of the step so far: weighted mean loss, and weighted mean size of the logits."""
         self._skeletons: tuple[RewardModel, ...] = ()  # a tuple: a module here would be trained and saved too
 
     def on_fit_start(self) -> None:
@@ -73,9 +75,13 @@ class LitRewardModel(L.LightningModule):
             )
         if batch.weight:  # else another rank's row, read only to keep in step
             self.train_accuracy.update(output.preference_logit.detach(), batch.target)
+        if batch_idx % self.trainer.accumulate_grad_batches == 0:
+            self._of_step = []
+        means = torch.stack([loss, output.preference_logit.abs().mean()]).detach()
+        self._of_step.append(means * batch.weight)
+        loss, margin = torch.stack(self._of_step).mean(dim=0)  # Lightning writes what is logged in a step's last pass
         self.log("train/loss", loss, prog_bar=True, batch_size=len(batch), sync_dist=True)
         self.log("train/accuracy", self.train_accuracy, on_step=False, on_epoch=True, batch_size=len(batch))
-        margin = output.preference_logit.detach().abs().mean()
         self.log("train/margin", margin, batch_size=len(batch), sync_dist=True)
         self.log("train/lr", self.lr_schedulers().get_last_lr()[0])  # type: ignore[union-attr]
         return objective * batch.weight

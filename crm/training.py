@@ -142,6 +142,11 @@ def _refuse_nothing_to_do(config: TrainConfig, batches: int, counts: dict[str, i
         raise ValueError(f"data={config.data.name}: a set to evaluate on; choose another to train on")
     if not batches:
         raise ValueError(f"data={config.data.name}: no comparison left to train on; rows went here: {counts}")
+    if counts["validation_made"] == counts["validation_overlong"] > 0:
+        raise ValueError(
+            f"model.max_length={config.model.max_length}: all {counts['validation_made']} comparisons to validate on "
+            "are longer; raise it"
+        )
     if not counts["validation_made"]:
         raise ValueError(
             f"data={config.data.name}: no comparison to validate on; raise data.validation_fraction or data.validation"

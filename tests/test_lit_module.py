@@ -123,7 +123,8 @@ def test_a_step_in_one_pass_is_that_step_in_many(head: str, tmp_path: Path) -> N
         settings = (f"batching={name}", f"batching.tokens={tokens}")
         run = train(tmp_path / f"{name}{tokens}", *common, *settings, callbacks=[count])
         rows = pd.read_csv(tmp_path / f"{name}{tokens}/metrics.csv")
-        curves[name, tokens] = (count.passes / run.steps, rows["validation/loss"].dropna().tolist())
+        validation, training = (rows[f"{stage}/loss"].dropna().tolist() for stage in ("validation", "train"))
+        curves[name, tokens] = (count.passes / run.steps, validation + training)
     (one, expected), *others = curves.values()
     assert one == 1 and all(passes > 1 for passes, _ in others)
     for _, losses in others:

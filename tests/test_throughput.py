@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import pandas as pd
 import pytest
@@ -130,6 +131,14 @@ def test_a_run_is_measured_at_optimizer_steps_without_its_validations(
     done = callback.read[-1].since(callback.read[0])
     assert mean["tokens_per_second"] == done.tokens / 4
     assert mean["mfu"] == pytest.approx(done.flops / 4 / 0.5e12)
+
+
+def test_a_row_that_only_keeps_a_rank_in_step_is_no_comparison() -> None:
+    callback, trainer = Throughput(peak_tflops=0, bfloat16=False), Mock(global_step=0)
+    callback._steps = 0
+    for weight in (1.0, 0.0, 0.5):
+        callback.on_train_batch_end(trainer, None, None, MagicMock(weight=weight, __len__=lambda _: 3), 0)
+    assert callback._comparisons == 6
 
 
 def test_a_cpu_has_no_mfu_and_a_run_of_one_step_no_speed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -169,3 +169,11 @@ def test_nothing_to_validate_on_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("crm.training.build_data", without_validation)
     with pytest.raises(ValueError, match=r"no comparison to validate on; raise data\.validation"):
         train(tmp_path)
+
+
+def test_validation_rows_that_are_all_too_long_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from crm.data.datamodule import PreferenceDataModule
+
+    monkeypatch.setattr(PreferenceDataModule, "_encoded", lambda *_: [])
+    with pytest.raises(ValueError, match=r"model\.max_length=\d+: all \d+ comparisons to validate on are longer"):
+        train(tmp_path)

@@ -14,7 +14,15 @@ from crm.data.even import Batch, EvenBatches
 from crm.data.loader import EvaluationLoader, TrainLoader
 from crm.data.noise import CriteriaPool
 from crm.data.packs import Packing
-from crm.data.plans import EpochPlan, PackedPlan, draw_order, passes_needed, plan_epoch, plan_packed_epoch
+from crm.data.plans import (
+    EpochPlan,
+    PackedPlan,
+    draw_order,
+    largest_work,
+    passes_needed,
+    plan_epoch,
+    plan_packed_epoch,
+)
 from crm.schema import Comparison, Preference
 
 VALIDATION_EPOCH = 0
@@ -159,7 +167,10 @@ class PreferenceDataModule(L.LightningDataModule):
         )
         self.passes = passes_needed(draw(passes=1), self.packing)
         plan = draw(passes=self.passes)
-        return plan, max((self.packing.work(pack.rows) for packs in plan.passes for pack in packs), default=0)
+        while largest_work(plan, self.packing, least_rows=2) > self.packing.tokens:  # rows do not divide evenly
+            self.passes += 1
+            plan = draw(passes=self.passes)
+        return plan, largest_work(plan, self.packing)
 
     def _ranks(self) -> tuple[int, int]:
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)

@@ -71,11 +71,13 @@ class TrainLoader:
             world_size=self._world_size,
             seed=self._seed,
             epoch=epoch,
+            steps=len(self) // self._passes if epoch else None,
         )
 
     def __len__(self) -> int:
         """Batches of the first epoch, and at most of any other: noise can make more rows fit in one than in another,
-        and the trainer counts on equal epochs.
+        and the trainer counts on equal epochs. Packs of a later epoch are cut to that number, so that all its rows are
+        read.
         """
         if self._length is None:
             self._length = len(self.plan(0))

@@ -25,7 +25,8 @@ class Packing:
 
     kind: BatchingKind
     tokens: int
-    """Most tokens of a forward pass; only a single comparison that has more is read all the same."""
+    """Most tokens of a forward pass; a single comparison that has more is read all the same, and a step of training is
+    dealt out to a fixed number of passes, which the first epoch settles."""
 
     def work(self, rows: Sequence[EncodedComparison]) -> int:
         """Tokens that a pack of ``rows`` computes."""

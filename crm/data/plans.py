@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -87,10 +88,12 @@ def plan_packed_epoch(
     world_size: int,
     seed: int,
     epoch: int,
+    steps: int | None = None,
 ) -> PackedPlan:
     """Draw orders and steps of ``pairs`` rows, and deal each step out to ``passes`` packs a rank, of near-equal work.
 
-    With ``prompt_tree`` a step has whole prompts: as many as reach ``pairs`` rows.
+    With ``prompt_tree`` a step has whole prompts: as many as reach ``pairs`` rows. Where that makes another number of
+    steps than the ``steps`` that are asked for, the epoch is cut into so many of near-equal size instead.
     """
     groups, overlong = encode_epoch(comparisons, encoder, seed=seed, epoch=epoch)
     if packing.kind == "prompt_tree":
@@ -100,7 +103,8 @@ def plan_packed_epoch(
         groups = list(prompts.values())
     drawn = generator(seed, epoch, "epoch", "packs").sample(groups, len(groups))
     plan = PackedPlan([], overlong)
-    for step in _steps(drawn, pairs):
+    cut = list(_steps(drawn, pairs))
+    for step in cut if steps in (None, len(cut)) else _even_steps(drawn, steps):
         packs = spread(step, passes * world_size, packing)
         plan.passes.extend(packs[at : at + world_size] for at in range(0, len(packs), world_size))
     return plan
@@ -118,10 +122,34 @@ def _steps(groups: Sequence[list[EncodedComparison]], pairs: int) -> Iterator[li
         yield step
 
 
+def _even_steps(groups: Sequence[list[EncodedComparison]], steps: int) -> Iterator[list[list[EncodedComparison]]]:
+    """``steps`` portions of near-equal numbers of rows, or one a group where there are fewer groups."""
+    steps, total = min(steps, len(groups)), sum(map(len, groups))
+    step: list[list[EncodedComparison]] = []
+    made = rows = 0
+    for index, group in enumerate(groups, start=1):
+        step.append(group)
+        rows += len(group)
+        left = steps - made - 1  # after this one; each needs a group
+        if len(groups) - index == left or (left and rows * steps >= total * (made + 1)):
+            yield step
+            step, made = [], made + 1
+
+
 def passes_needed(plan: PackedPlan, packing: Packing) -> int:
-    """Forward passes a rank and step so that none has more than ``packing.tokens``; ``plan`` has one a step."""
-    most = max((packing.work(pack.rows) for packs in plan.passes for pack in packs), default=0)
-    return max(1, -(-most // packing.tokens))
+    """Forward passes a rank and step that its tokens ask for, or fewer where it has not as many rows; one or more.
+
+    ``plan`` has one pass a step. A pass more than there are rows would only read a row again.
+    """
+    most = largest_work(plan, packing)
+    rows = max((sum(len(pack.rows) for pack in packs if pack.weight) / len(packs) for packs in plan.passes), default=0)
+    return max(1, min(-(-most // packing.tokens), math.ceil(rows)))
+
+
+def largest_work(plan: PackedPlan, packing: Packing, least_rows: int = 1) -> int:
+    """Tokens of the largest pack that has ``least_rows`` or more."""
+    works = (packing.work(pack.rows) for packs in plan.passes for pack in packs if len(pack.rows) >= least_rows)
+    return max(works, default=0)
 
 
 def plan_epoch(

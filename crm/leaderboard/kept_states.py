@@ -56,12 +56,7 @@ class KeptStates:
 
     def describe(self) -> str:
         """Where they are, in one line."""
-        where: dict[Place, str] = {
-            "memory": "kept in memory",
-            "disk": "kept on disk",
-            "nowhere": "not kept, read anew for every user",
-        }
-        parts = [f"{self.bytes(place) / 1e6:.0f} MB {words}" for place, words in where.items() if self.bytes(place)]
+        parts = [f"{self.bytes(place) / 1e6:.0f} MB {words}" for place, words in _WORDS.items() if self.bytes(place)]
         return ", ".join(parts) or "none"
 
     def get(self, index: int, shape: tuple[int, ...], dtype: torch.dtype, make: Callable[[], Earlier]) -> Earlier:

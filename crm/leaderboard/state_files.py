@@ -10,6 +10,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -36,7 +37,8 @@ def read_states(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> Earli
     except (SafetensorError, OSError, ValueError) as error:
         warnings.warn(f"{path}: not used and made anew ({error})", stacklevel=2)
         return None
-    path.touch()  # used now: `make_room` deletes the longest unused first
+    with suppress(FileNotFoundError):  # another process may have made room just now; what is mapped stays
+        os.utime(path)  # used now: `make_room` deletes the longest unused first
     return earlier
 
 
@@ -56,8 +58,13 @@ def write_states(path: Path, earlier: Earlier) -> None:
 
 def make_room(folder: Path, needed: Collection[Path], size: int, budget: int) -> None:
     """Delete files of states other than ``needed``, the longest unused first, until with ``size`` bytes they fit."""
-    others = [path for path in folder.glob("states-*.safetensors") if path not in needed]
-    ages = sorted((path.stat().st_mtime, path, path.stat().st_size) for path in others)
+    ages = []
+    for path in folder.glob("states-*.safetensors"):
+        with suppress(FileNotFoundError):  # another process may make room at the same time
+            if path not in needed:
+                found = path.stat()
+                ages.append((found.st_mtime, path, found.st_size))
+    ages.sort()
     total = sum(taken for *_, taken in ages) + size
     for _, path, taken in ages:
         if total <= budget:

@@ -10,6 +10,7 @@ import torch
 
 from crm.data.comparisons import GENERIC_CRITERION
 from crm.data.datamodule import PreferenceDataModule
+from crm.data.packs import Packing
 from crm.schema import Message
 
 
@@ -79,3 +80,13 @@ def test_without_criteria_the_same_rows_show_the_generic_one(make_data) -> None:
     rows, generic = own.epoch_comparisons(0), none.epoch_comparisons(0)
     assert [(row.preference_id, row.label) for row in rows] == [(row.preference_id, row.label) for row in generic]
     assert {row.criteria for row in generic} == {(GENERIC_CRITERION,)}
+
+
+@pytest.mark.parametrize("tokens", (300, 400, 500, 600, 800, 1000))
+def test_no_pack_of_the_first_epoch_has_more_tokens_than_asked_for(make_data, tokens: int) -> None:
+    packing = Packing("packed", tokens)
+    data = make_data(max_length=400, packing=packing, batch_size=16)
+    _, counts = data.survey(world_size=1)
+    packs = [pack for packs in data.train_dataloader().plan(0).passes for pack in packs]
+    assert all(packing.work(pack.rows) <= tokens for pack in packs if len(pack.rows) > 1)
+    assert counts["largest_batch_tokens"] == max(packing.work(pack.rows) for pack in packs)

@@ -110,12 +110,41 @@ def test_a_prompt_tree_has_whole_prompts(make_encoder, many) -> None:
         assert set(Counter(row.comparison.cluster for row in packs[0].rows).values()) == {6}
 
 
+def test_later_epochs_of_uneven_prompts_have_the_steps_of_the_first_and_all_rows(make_encoder, many) -> None:
+    rows = [replace(row, id=f"{row.id}-{n}", preference_id=f"{row.id}-{n}", criteria=(f"{n}",))
+            for index, row in enumerate(many) for n in range((1, 1, 2, 5, 7)[index % 5])]  # fmt: skip
+    packing = Packing("prompt_tree", 10_000)
+    free = {len(plan(rows, make_encoder("scalar"), packing, passes=1, pairs=6, epoch=epoch)) for epoch in range(5)}
+    assert len(free) > 1, "left to themselves, epochs differ"
+    settings = {"batch_size": 6, "pad_id": 0, "seed": 0, "packing": packing, "passes": 2}
+    loader = TrainLoader(lambda epoch: rows, make_encoder("scalar"), **settings)
+    for epoch in range(5):
+        planned = loader.plan(epoch)
+        assert len(planned) == len(loader) and planned.comparisons == len(rows)
+        steps = [[row for packs in planned.passes[at : at + 2] for row in packs[0].rows if packs[0].weight]
+                 for at in range(0, len(planned), 2)]  # fmt: skip
+        assert sorted(name for step in steps for name in ids(step)) == sorted(row.id for row in rows)
+        assert all(steps), "no step without rows"
+        prompts = [{row.comparison.cluster for row in step} for step in steps]
+        assert sum(map(len, prompts)) == len(many), "prompts stay whole"
+
+
 def test_as_many_passes_as_hold_the_tokens(make_encoder, many) -> None:
     packing = Packing("packed", 500)
     whole = plan(many, make_encoder("scalar"), packing, passes=1)
     most = max(packing.work(pack.rows) for packs in whole.passes for pack in packs)
     assert passes_needed(whole, packing) == -(-most // 500) > 1
     assert passes_needed(whole, TREE) == 1
+
+
+@pytest.mark.parametrize(("world_size", "expected"), [(1, 8), (3, 3)])
+def test_no_more_passes_than_rows(world_size: int, expected: int, make_encoder, many) -> None:
+    """Comparisons longer than a pass may be: one each, and none is read only to fill a pass."""
+    tight = Packing("tree", 10)
+    whole = plan(many, make_encoder("scalar"), tight, passes=1, world_size=world_size)
+    assert passes_needed(whole, tight) == expected
+    dealt = plan(many, make_encoder("scalar"), tight, passes=expected, world_size=world_size)
+    assert max(len(pack.rows) for packs in dealt.passes for pack in packs) == 1
 
 
 def test_a_resumed_loader_of_packs_goes_on_and_refuses_another_plan(make_encoder, many) -> None:

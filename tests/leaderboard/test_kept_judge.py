@@ -13,7 +13,7 @@ import torch
 from crm.data.comparisons import GENERIC_CRITERION
 from crm.data.encoding import HEADS
 from crm.evaluation.predict import Judge, Reading
-from crm.leaderboard import conversations
+from crm.leaderboard import conversations, state_files
 from crm.leaderboard.bank import Bank, BankQuery
 from crm.leaderboard.conversations import Conversations, KeepingError
 from crm.leaderboard.kept_judge import ORDERS, KeptJudge
@@ -300,6 +300,23 @@ def test_files_of_other_models_give_way(keep, tmp_path) -> None:
     assert (tmp_path / "model.safetensors").exists()
     assert 0 < len(left & olds) < len(olds) and len(left - olds) == len(second.states.places)
     assert sum(path.stat().st_size for path in left) / 1e9 <= 1.5 * size
+
+
+def test_another_process_may_delete_a_file_at_any_time(keep, tmp_path, monkeypatch) -> None:
+    settings: dict[str, Any] = {"memory_gb": 0.0, "disk_gb": 1.0, "folder": tmp_path, "model_digest": "m"}
+    kept, _ = keep("scalar", **settings)
+    expected = table(kept.score(("a",)))
+    (tmp_path / "states-gone.safetensors").symlink_to(tmp_path / "nowhere")  # listed, but not there when looked at
+    plain = state_files.content
+
+    def gone_after_reading(earlier: Any, name: str) -> str:
+        (tmp_path / f"{name}.safetensors").unlink()
+        return plain(earlier, name)
+
+    again, _ = keep("scalar", **settings)
+    monkeypatch.setattr(state_files, "content", gone_after_reading)
+    assert_same(again.score(("a",)), expected)
+    assert not list(tmp_path.glob("states-[0-9a-f]*[0-9a-f].safetensors")), "no empty file in the place of one"
 
 
 def test_a_disk_that_refuses_costs_time_only(keep, tmp_path, caplog) -> None:
