@@ -65,6 +65,8 @@ def _attention(
     return see(query, key, value, sight, scaling=scaling, dropout=dropout), None
 
 
+# Every batch has another forest: compiled layers leave this call out instead of tracing it anew, in vain, each time.
+@torch.compiler.disable
 def see(query: Tensor, key: Tensor, value: Tensor, sight: Sight, *, scaling: float | None, dropout: float) -> Tensor:
     """Gather for ``query`` (1, heads, Q, D) from ``key`` and ``value`` (1, key heads, N, D); (1, Q, heads, D)."""
     if query.is_cuda and dropout == 0.0 and varlen_aligns_right(query.device, value.dtype):
