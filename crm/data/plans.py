@@ -10,6 +10,8 @@ from crm.data.encoding import EncodedComparison, Encoder, Order
 from crm.data.packs import Pack, Packing, spread
 from crm.schema import Comparison
 
+Step = list[list[EncodedComparison]]
+"""The rows of an optimizer step on all ranks, in units that share what they can."""
 WINDOW = 16
 """Batches that are sorted by length together: near-equal lengths pad little, and batches stay random enough."""
 
@@ -88,7 +90,15 @@ def plan_packed_epoch(
     seed: int,
     epoch: int,
 ) -> PackedPlan:
-    """Draw orders and steps of ``pairs`` rows, and deal each step out to ``passes`` packs a rank, of near-equal work.
+    """Draw steps as `draw_steps` does, and deal each out to ``passes`` packs a rank, of near-equal work."""
+    steps, overlong = draw_steps(comparisons, encoder, packing, pairs=pairs, seed=seed, epoch=epoch)
+    return deal(steps, overlong, packing, passes=passes, world_size=world_size)
+
+
+def draw_steps(
+    comparisons: Sequence[Comparison], encoder: Encoder, packing: Packing, *, pairs: int, seed: int, epoch: int
+) -> tuple[list[Step], int]:
+    """Orders and steps of ``pairs`` rows, drawn; and how many rows were overlong.
 
     With ``prompt_tree`` a step has whole prompts: as many as reach ``pairs`` rows.
     """
@@ -99,16 +109,21 @@ def plan_packed_epoch(
             prompts.setdefault(group[0].comparison.cluster, []).extend(group)
         groups = list(prompts.values())
     drawn = generator(seed, epoch, "epoch", "packs").sample(groups, len(groups))
+    return list(_steps(drawn, pairs)), overlong
+
+
+def deal(steps: Sequence[Step], overlong: int, packing: Packing, *, passes: int, world_size: int) -> PackedPlan:
+    """Each of ``steps`` in ``passes`` packs a rank."""
     plan = PackedPlan([], overlong)
-    for step in _steps(drawn, pairs):
+    for step in steps:
         packs = spread(step, passes * world_size, packing)
         plan.passes.extend(packs[at : at + world_size] for at in range(0, len(packs), world_size))
     return plan
 
 
-def _steps(groups: Sequence[list[EncodedComparison]], pairs: int) -> Iterator[list[list[EncodedComparison]]]:
+def _steps(groups: Sequence[list[EncodedComparison]], pairs: int) -> Iterator[Step]:
     """Groups one after the other until a step has ``pairs`` rows."""
-    step: list[list[EncodedComparison]] = []
+    step: Step = []
     for group in groups:
         step.append(group)
         if sum(map(len, step)) >= pairs:
@@ -118,10 +133,23 @@ def _steps(groups: Sequence[list[EncodedComparison]], pairs: int) -> Iterator[li
         yield step
 
 
-def passes_needed(plan: PackedPlan, packing: Packing) -> int:
-    """Forward passes a rank and step so that none has more than ``packing.tokens``; ``plan`` has one a step."""
-    most = max((packing.work(pack.rows) for packs in plan.passes for pack in packs), default=0)
-    return max(1, -(-most // packing.tokens))
+def passes_needed(steps: Sequence[Step], packing: Packing, world_size: int) -> int:
+    """The fewest forward passes a rank and step of which none has more than ``packing.tokens``.
+
+    A comparison that has more by itself is read all the same. Units do not fill packs to the brim, so that passes of
+    ``packing.tokens`` each may not do: they are dealt out until they fit.
+    """
+    passes = 1
+    for step in steps:
+        while not _fits(packs := spread(step, passes * world_size, packing), packing):
+            work = sum(packing.work(pack.rows) for pack in packs)  # in more packs it is as much or more
+            alone = -(-sum(map(len, step)) // world_size)  # passes in which every comparison is read by itself
+            passes = max(passes + 1, min(work // (world_size * packing.tokens), alone))
+    return passes
+
+
+def _fits(packs: Sequence[Pack], packing: Packing) -> bool:
+    return all(len(pack.rows) == 1 or packing.work(pack.rows) <= packing.tokens for pack in packs)
 
 
 def plan_epoch(
