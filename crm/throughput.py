@@ -94,7 +94,7 @@ class Throughput(Callback):
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Count; at the end of every ``every``-th optimizer step also measure and log."""
-        self._comparisons += len(batch)
+        self._comparisons += len(batch) if batch.weight else 0  # else another rank's row, which it counts itself
         if trainer.global_step == self._steps:
             return  # in the midst of accumulation
         self._steps = trainer.global_step
