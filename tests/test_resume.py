@@ -82,7 +82,7 @@ def curves(run_dir: Path) -> pd.DataFrame:
     frame = pd.read_csv(run_dir / "metrics.csv")
     kept = sorted(name for name in frame.columns if not name.startswith("throughput/"))
     frame = frame.dropna(how="all", subset=[name for name in kept if name not in ("step", "epoch")])
-    return frame[kept].sort_values(["step", "epoch", "train/loss"]).reset_index(drop=True)
+    return frame[kept].astype({"epoch": float}).sort_values(["step", "epoch", "train/loss"]).reset_index(drop=True)
 
 
 def assert_same_run(resumed: Path, uninterrupted: Path) -> None:
