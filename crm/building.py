@@ -90,6 +90,18 @@ def training_device(accelerator: str) -> torch.device:
     return torch.device("mps" if mps else "cpu")
 
 
+def check_accelerator(accelerator: str, devices: int) -> None:
+    """Raise ``ValueError`` where torch sees too few devices of the kind asked for."""
+    seen = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available()), "cpu": devices}
+    kind = training_device(accelerator).type
+    there = 0 if kind == "cpu" and accelerator == "gpu" else seen[kind]
+    if devices > there:
+        raise ValueError(
+            f"trainer.accelerator={accelerator} trainer.devices={devices}: torch {torch.__version__} sees {there} such "
+            "devices here; use trainer.devices=<that many>, trainer=cpu, or a torch built for your GPU"
+        )
+
+
 def settle_checkpointing(config: TrainConfig, model: RewardModel, tokens: int) -> bool:
     """Switch gradient checkpointing on where it is asked for, or ``auto`` finds too little memory for ``tokens``."""
     wanted, backbone = config.model.gradient_checkpointing, without_lora_wrapper(model.backbone)

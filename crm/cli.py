@@ -99,7 +99,7 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
     @hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=name)
     def entry(composed: DictConfig) -> Any:
         in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
-        folder = begin_job() if in_sweep or name == "train" else None
+        folder = begin_job() if in_sweep or name != "prepare" else None
         try:
             return task(settings.checked(composed, schema))
         except Exception as error:

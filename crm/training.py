@@ -25,6 +25,7 @@ from crm.building import (
     build_lit_module,
     build_model,
     build_trainer,
+    check_accelerator,
     faster_layers,
     keep_frozen_states,
     settle_checkpointing,
@@ -74,6 +75,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     started = time.perf_counter()
     quieten()
     check_launcher("trainer.devices", config.trainer.devices, config.trainer.nodes)
+    check_accelerator(config.trainer.accelerator, config.trainer.devices)
     _refuse_sharded_muon(config)
     run_dir = Path(config.run_dir)
     if config.model.path is not None:

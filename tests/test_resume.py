@@ -78,11 +78,11 @@ def last_step(run_dir: Path) -> int:
 
 
 def curves(run_dir: Path) -> pd.DataFrame:
-    """What was logged but for speed, which no two runs have in common."""
+    """All that was logged but the speed, which is of a clock and begins anew with a resumed run."""
     frame = pd.read_csv(run_dir / "metrics.csv")
-    frame = frame.drop(columns=frame.filter(like="throughput/").columns)
-    frame = frame.dropna(how="all", subset=frame.columns.difference(["step", "epoch"])).astype(float)
-    return frame[sorted(frame.columns)].sort_values(["step", "epoch", "train/loss"]).reset_index(drop=True)
+    kept = sorted(name for name in frame.columns if not name.startswith("throughput/"))
+    frame = frame.dropna(how="all", subset=[name for name in kept if name not in ("step", "epoch")])
+    return frame[kept].astype({"epoch": float}).sort_values(["step", "epoch", "train/loss"]).reset_index(drop=True)
 
 
 def assert_same_run(resumed: Path, uninterrupted: Path) -> None:

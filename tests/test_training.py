@@ -156,6 +156,18 @@ def test_a_backbone_out_of_reach_is_told_before_any_data_is_read(
         train(tmp_path, "model=qwen3_4b", "model.path=./not-there")
 
 
+@pytest.mark.parametrize("trainer", ["trainer=gpu", "trainer=fsdp", "trainer.accelerator=mps"])
+def test_devices_that_are_not_there_are_told_before_any_data_is_read(
+    trainer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
+    monkeypatch.setattr("crm.training.load_splits", None)
+    with pytest.raises(ValueError, match=r"trainer\.accelerator=\w+ trainer\.devices=\d: torch .* sees 0 such devices"):
+        train(tmp_path, trainer, "optimizer=paper")
+
+
 def test_nothing_to_validate_on_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import crm.training
 

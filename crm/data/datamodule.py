@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import lightning as L
 
@@ -14,15 +13,7 @@ from crm.data.even import Batch, EvenBatches
 from crm.data.loader import EvaluationLoader, TrainLoader
 from crm.data.noise import CriteriaPool
 from crm.data.packs import Packing
-from crm.data.plans import (
-    EpochPlan,
-    PackedPlan,
-    draw_order,
-    largest_work,
-    passes_needed,
-    plan_epoch,
-    plan_packed_epoch,
-)
+from crm.data.plans import EpochPlan, PackedPlan, deal, draw_order, draw_steps, passes_needed, plan_epoch
 from crm.schema import Comparison, Preference
 
 VALIDATION_EPOCH = 0
@@ -155,22 +146,11 @@ class PreferenceDataModule(L.LightningDataModule):
     def _survey_packs(self, rows: Sequence[Comparison], world_size: int) -> tuple[PackedPlan, int]:
         """The first epoch in as few passes a step as hold ``packing.tokens``, and the tokens of its largest pack."""
         assert self.packing is not None
-        draw = partial(
-            plan_packed_epoch,
-            rows,
-            self.encoder,
-            self.packing,
-            pairs=self.batch_size * self.accumulate * world_size,
-            world_size=world_size,
-            seed=self.seed,
-            epoch=0,
-        )
-        self.passes = passes_needed(draw(passes=1), self.packing)
-        plan = draw(passes=self.passes)
-        while largest_work(plan, self.packing, least_rows=2) > self.packing.tokens:  # rows do not divide evenly
-            self.passes += 1
-            plan = draw(passes=self.passes)
-        return plan, largest_work(plan, self.packing)
+        pairs = self.batch_size * self.accumulate * world_size
+        steps, overlong = draw_steps(rows, self.encoder, self.packing, pairs=pairs, seed=self.seed, epoch=0)
+        self.passes = passes_needed(steps, self.packing, world_size)
+        plan = deal(steps, overlong, self.packing, passes=self.passes, world_size=world_size)
+        return plan, max((self.packing.work(pack.rows) for packs in plan.passes for pack in packs), default=0)
 
     def _ranks(self) -> tuple[int, int]:
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,8 @@ from crm.data.encoding import EncodedComparison, Encoder, Order
 from crm.data.packs import Pack, Packing, spread
 from crm.schema import Comparison
 
+Step = list[list[EncodedComparison]]
+"""The rows of an optimizer step on all ranks, in units that share what they can."""
 WINDOW = 16
 """Batches that are sorted by length together: near-equal lengths pad little, and batches stay random enough."""
 
@@ -90,7 +91,22 @@ def plan_packed_epoch(
     epoch: int,
     steps: int | None = None,
 ) -> PackedPlan:
-    """Draw orders and steps of ``pairs`` rows, and deal each step out to ``passes`` packs a rank, of near-equal work.
+    """Draw steps as `draw_steps` does, and deal each out to ``passes`` packs a rank, of near-equal work."""
+    drawn, overlong = draw_steps(comparisons, encoder, packing, pairs=pairs, seed=seed, epoch=epoch, steps=steps)
+    return deal(drawn, overlong, packing, passes=passes, world_size=world_size)
+
+
+def draw_steps(
+    comparisons: Sequence[Comparison],
+    encoder: Encoder,
+    packing: Packing,
+    *,
+    pairs: int,
+    seed: int,
+    epoch: int,
+    steps: int | None = None,
+) -> tuple[list[Step], int]:
+    """Orders and steps of ``pairs`` rows, drawn; and how many rows were overlong.
 
     With ``prompt_tree`` a step has whole prompts: as many as reach ``pairs`` rows. Where that makes another number of
     steps than the ``steps`` that are asked for, the epoch is cut into so many of near-equal size instead.
@@ -102,17 +118,22 @@ def plan_packed_epoch(
             prompts.setdefault(group[0].comparison.cluster, []).extend(group)
         groups = list(prompts.values())
     drawn = generator(seed, epoch, "epoch", "packs").sample(groups, len(groups))
-    plan = PackedPlan([], overlong)
     cut = list(_steps(drawn, pairs))
-    for step in cut if steps in (None, len(cut)) else _even_steps(drawn, steps):
+    return cut if steps in (None, len(cut)) else list(_even_steps(drawn, steps)), overlong
+
+
+def deal(steps: Sequence[Step], overlong: int, packing: Packing, *, passes: int, world_size: int) -> PackedPlan:
+    """Each of ``steps`` in ``passes`` packs a rank."""
+    plan = PackedPlan([], overlong)
+    for step in steps:
         packs = spread(step, passes * world_size, packing)
         plan.passes.extend(packs[at : at + world_size] for at in range(0, len(packs), world_size))
     return plan
 
 
-def _steps(groups: Sequence[list[EncodedComparison]], pairs: int) -> Iterator[list[list[EncodedComparison]]]:
+def _steps(groups: Sequence[list[EncodedComparison]], pairs: int) -> Iterator[Step]:
     """Groups one after the other until a step has ``pairs`` rows."""
-    step: list[list[EncodedComparison]] = []
+    step: Step = []
     for group in groups:
         step.append(group)
         if sum(map(len, step)) >= pairs:
@@ -122,7 +143,7 @@ def _steps(groups: Sequence[list[EncodedComparison]], pairs: int) -> Iterator[li
         yield step
 
 
-def _even_steps(groups: Sequence[list[EncodedComparison]], steps: int) -> Iterator[list[list[EncodedComparison]]]:
+def _even_steps(groups: Sequence[list[EncodedComparison]], steps: int) -> Iterator[Step]:
     """``steps`` portions of near-equal numbers of rows, or one a group where there are fewer groups."""
     steps, total = min(steps, len(groups)), sum(map(len, groups))
     step: list[list[EncodedComparison]] = []
@@ -136,20 +157,23 @@ def _even_steps(groups: Sequence[list[EncodedComparison]], steps: int) -> Iterat
             step, made = [], made + 1
 
 
-def passes_needed(plan: PackedPlan, packing: Packing) -> int:
-    """Forward passes a rank and step that its tokens ask for, or fewer where it has not as many rows; one or more.
+def passes_needed(steps: Sequence[Step], packing: Packing, world_size: int) -> int:
+    """The fewest forward passes a rank and step of which none has more than ``packing.tokens``.
 
-    ``plan`` has one pass a step. A pass more than there are rows would only read a row again.
+    A comparison that has more by itself is read all the same. Units do not fill packs to the brim, so that passes of
+    ``packing.tokens`` each may not do: they are dealt out until they fit.
     """
-    most = largest_work(plan, packing)
-    rows = max((sum(len(pack.rows) for pack in packs if pack.weight) / len(packs) for packs in plan.passes), default=0)
-    return max(1, min(-(-most // packing.tokens), math.ceil(rows)))
+    passes = 1
+    for step in steps:
+        while not _fits(packs := spread(step, passes * world_size, packing), packing):
+            work = sum(packing.work(pack.rows) for pack in packs)  # in more packs it is as much or more
+            alone = -(-sum(map(len, step)) // world_size)  # passes in which every comparison is read by itself
+            passes = max(passes + 1, min(work // (world_size * packing.tokens), alone))
+    return passes
 
 
-def largest_work(plan: PackedPlan, packing: Packing, least_rows: int = 1) -> int:
-    """Tokens of the largest pack that has ``least_rows`` or more."""
-    works = (packing.work(pack.rows) for packs in plan.passes for pack in packs if len(pack.rows) >= least_rows)
-    return max(works, default=0)
+def _fits(packs: Sequence[Pack], packing: Packing) -> bool:
+    return all(len(pack.rows) == 1 or packing.work(pack.rows) <= packing.tokens for pack in packs)
 
 
 def plan_epoch(

@@ -7,13 +7,16 @@ fingerprint of checkpoint, template and data.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from rich.progress import track
 
 from crm.data.batches import collate
@@ -26,6 +29,7 @@ from crm.models.reward_model import RewardModel
 from crm.processes import ALONE, Processes
 from crm.schema import Comparison, Prediction, to_json
 
+log = logging.getLogger(__name__)
 WINDOW = 16
 """Batches sorted by length together: little padding, and predictions still reach the file in small portions."""
 
@@ -134,22 +138,44 @@ def predict(
     """Append the missing predictions of a suite to ``path``; counts of read, already there, made, and too long.
 
     Several processes each read a block of what is missing into a file of their own, and the first one puts them
-    together. A line that a kill cut off is removed first. Raises ``ValueError`` when the file belongs to another
-    fingerprint, or when two comparisons share an id.
+    together; another run at the same file waits. A line that a kill cut off is removed first. Raises ``ValueError``
+    when the file belongs to another fingerprint, or when two comparisons share an id.
     """
     if len({row.id for row in comparisons}) < len(comparisons):
         twice = next(name for name, count in Counter(row.id for row in comparisons).items() if count > 1)
         raise ValueError(f"suite {suite}: the comparison id {twice!r} occurs twice; every row needs an id of its own")
-    done = processes.from_first(lambda: finished(path, print_of_run))
     wanted: list[tuple[Comparison, Order]] = [(row, order) for row in comparisons for order in ("ab", "ba")]
-    missing = [pair for pair in wanted if (pair[0].id, pair[1]) not in done]
-    own = processes.share(missing)
-    file = path if processes.size == 1 else share_of(path, processes.rank)
-    made = _append(judge, own, suite, print_of_run, file, progress and processes.first)
-    if processes.size > 1:
-        processes.wait()
-        made = len(processes.from_first(lambda: finished(path, print_of_run))) - len(done)
+    with _held(path, processes):
+        done = processes.from_first(lambda: finished(path, print_of_run))
+        missing = [pair for pair in wanted if (pair[0].id, pair[1]) not in done]
+        own = processes.share(missing)
+        file = path if processes.size == 1 else share_of(path, processes.rank)
+        made = _append(judge, own, suite, print_of_run, file, progress and processes.first)
+        if processes.size > 1:
+            processes.wait()
+            made = len(processes.from_first(lambda: finished(path, print_of_run))) - len(done)
     return {"readings": len(wanted), "already_there": len(done), "made": made, "too_long": len(missing) - made}
+
+
+@contextmanager
+def _held(path: Path, processes: Processes) -> Iterator[None]:
+    """Have ``path`` for this run alone: two at once would each append what both found missing."""
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
+
+    def take() -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            log.info("another run writes %s; waiting for it", path)
+            lock.acquire()
+
+    processes.from_first(take)
+    try:
+        yield
+    finally:
+        if processes.first:
+            lock.release()
 
 
 def _append(

@@ -65,9 +65,17 @@ def _attention(
     return see(query, key, value, sight, scaling=scaling, dropout=dropout), None
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # every row has another shape: compiled layers break here
 def see(query: Tensor, key: Tensor, value: Tensor, sight: Sight, *, scaling: float | None, dropout: float) -> Tensor:
     """Gather for ``query`` (1, heads, Q, D) from ``key`` and ``value`` (1, key heads, N, D); (1, Q, heads, D)."""
+    gathered: Tensor = _see_untraced(query, key, value, sight, scaling, dropout)
+    return gathered
+
+
+# Every batch has another forest: compiled layers leave this call out instead of tracing it anew, in vain, each time.
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _see_untraced(
+    query: Tensor, key: Tensor, value: Tensor, sight: Sight, scaling: float | None, dropout: float
+) -> Tensor:
     if query.is_cuda and dropout == 0.0 and varlen_aligns_right(query.device, value.dtype):
         return _see_in_one_call(query, key, value, sight, scaling)
     return _see_node_by_node(query, key, value, sight, scaling, dropout)

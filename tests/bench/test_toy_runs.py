@@ -22,14 +22,20 @@ SCORE = {"m8_vs_arrival_b4", "m8_vs_dynamic_cache", "m20_vs_arrival_b4", "m8_swa
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small models and short responses, and no waiting for a clean memory: nothing here is timed for its own sake."""
+    monkeypatch.setattr(run, "RESPONSE", 20)
+    monkeypatch.setattr("bench.rounds.gc.collect", lambda: 0)
     monkeypatch.setattr(run, "TOY", SMALL)
     monkeypatch.setattr(growth, "TOY", SMALL)
     monkeypatch.setattr(gpu, "TOYS", {"small": SMALL})
 
 
 @pytest.mark.skipif(importlib.util.find_spec("trl") is None, reason="needs the extra bench: TRL is a peer")
-def test_the_cpu_contest_writes_both_files(small: None, tmp_path: Path) -> None:
+def test_the_cpu_contest_writes_both_files(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate: list[bool] = []
+    monkeypatch.setattr(run, "check_parity", lambda quick: gate.append(quick))  # the gate has tests of its own
     assert run.main(["--rounds", "1", "--pairs", "8", "--queries", "2", "--out", str(tmp_path)]) == 0
+    assert gate == [True]
     found = json.loads((tmp_path / "cpu.json").read_text("utf-8"))
     assert set(found["train"]) == TRAIN and set(found["score"]) == SCORE
     for entry in (entry for part in ("train", "score", "further") for entry in found[part].values()):

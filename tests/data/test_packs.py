@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crm.data.loader import EvaluationLoader, TrainLoader
 from crm.data.packs import Packing, fill, packing_named, spread
-from crm.data.plans import passes_needed, plan_packed_epoch
+from crm.data.plans import deal, draw_steps, passes_needed, plan_packed_epoch
 
 fast = settings(derandomize=True, deadline=None, max_examples=30)
 TREE = Packing("tree", 10_000)
@@ -130,19 +130,26 @@ def test_later_epochs_of_uneven_prompts_have_the_steps_of_the_first_and_all_rows
 
 
 def test_as_many_passes_as_hold_the_tokens(make_encoder, many) -> None:
-    packing = Packing("packed", 500)
-    whole = plan(many, make_encoder("scalar"), packing, passes=1)
-    most = max(packing.work(pack.rows) for packs in whole.passes for pack in packs)
-    assert passes_needed(whole, packing) == -(-most // 500) > 1
-    assert passes_needed(whole, TREE) == 1
+    encoder, sizes = make_encoder("scalar"), {"pairs": 8, "seed": 0, "epoch": 0}
+    work = max(TREE.work([row]) for row in map(encoder.encode, many))
+    for world_size, tokens in ((1, 500), (2, 500), (1, work), (2, work), (1, work * 7 // 4)):
+        packing = Packing("tree", tokens)
+        steps, _ = draw_steps(many, encoder, packing, **sizes)
+        passes = passes_needed(steps, packing, world_size)
+        plans = [deal(steps, 0, packing, passes=n, world_size=world_size) for n in (passes, passes - 1) if n]
+        packs = [[pack for own in planned.passes for pack in own if len(pack.rows) > 1] for planned in plans]
+        most = [max((packing.work(pack.rows) for pack in dealt), default=0) for dealt in packs]
+        assert most[0] <= tokens, "all fit"
+        assert len(most) == 1 or tokens < most[1], "and in one pass less they would not"
+    assert passes_needed(draw_steps(many, encoder, TREE, **sizes)[0], TREE, 1) == 1
 
 
 @pytest.mark.parametrize(("world_size", "expected"), [(1, 8), (3, 3)])
 def test_no_more_passes_than_rows(world_size: int, expected: int, make_encoder, many) -> None:
     """Comparisons longer than a pass may be: one each, and none is read only to fill a pass."""
     tight = Packing("tree", 10)
-    whole = plan(many, make_encoder("scalar"), tight, passes=1, world_size=world_size)
-    assert passes_needed(whole, tight) == expected
+    steps, _ = draw_steps(many, make_encoder("scalar"), tight, pairs=8, seed=0, epoch=0)
+    assert passes_needed(steps, tight, world_size) == expected
     dealt = plan(many, make_encoder("scalar"), tight, passes=expected, world_size=world_size)
     assert max(len(pack.rows) for packs in dealt.passes for pack in packs) == 1
 
@@ -162,10 +169,11 @@ def test_a_resumed_loader_of_packs_goes_on_and_refuses_another_plan(make_encoder
     for changes, why in (({"passes": 3}, "passes=2"), ({"packing": Packing("packed", 9)}, "batching=tree")):
         with pytest.raises(ValueError, match=why):
             make(**changes).load_state_dict(states[3])
-    with pytest.raises(ValueError, match="batching=None"):
-        make().load_state_dict(
-            TrainLoader(lambda _: many, make_encoder("scalar"), batch_size=8, pad_id=0, seed=1).state_dict()
-        )
+    padded = make(packing=None)
+    with pytest.raises(ValueError, match="batching=padded, this run has tree"):
+        make().load_state_dict(padded.state_dict())
+    with pytest.raises(ValueError, match="batching=tree, this run has padded"):
+        padded.load_state_dict(states[3])
 
 
 def test_packed_evaluation_reads_each_row_on_one_rank(encoded) -> None:

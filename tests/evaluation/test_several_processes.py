@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +61,7 @@ def test_the_file_is_that_of_one_process(
     on_ranks(size, read_together, size, expected, judge, rows, together)
     assert read(judge, rows, alone) == expected
     assert_same(together, alone)
-    assert [path.name for path in together.parent.iterdir()] == ["p.jsonl"], "the shares are gone"
+    assert [path.name for path in together.parent.glob("[!.]*")] == ["p.jsonl"], "the shares are gone"
 
 
 def test_rows_that_do_not_fit_are_counted_over_all_processes(
@@ -98,6 +100,29 @@ def test_a_killed_run_goes_on_with_any_number_of_processes(
     on_ranks(4, read_together, 4, {"readings": 48, "already_there": 32, "made": 16, "too_long": 0}, judge, many, path)
     read(judge, many, tmp_path / "alone.jsonl")
     assert_same(path, tmp_path / "alone.jsonl")
+
+
+def test_two_runs_at_the_same_file_write_every_reading_once(
+    judge: Judge, many: list[Comparison], tmp_path: Path
+) -> None:
+    path, made = tmp_path / "p.jsonl", []
+    meet = threading.Barrier(2, timeout=60)
+
+    class Waiting(Judge):
+        """Reads when the other one is at work too, or a second later where that may not be."""
+
+        def read(self, comparisons: Any) -> Any:
+            with suppress(threading.BrokenBarrierError):
+                meet.wait(1)
+            return super().read(comparisons)
+
+    waiting = Waiting(judge.model, judge.encoder, batch_size=64)
+    runs = [threading.Thread(target=lambda: made.append(read(waiting, many, path)["made"])) for _ in range(2)]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert sorted(made) == [0, 48] and len(by_key(path)) == 48
 
 
 def test_a_kill_between_adding_the_shares_and_removing_them_doubles_nothing(

@@ -11,6 +11,7 @@ import torch
 from transformers.models.qwen3 import modeling_qwen3
 
 from crm.data.batches import collate
+from crm.data.packs import Packing
 from crm.models.backbone import freeze_lower_layers
 from crm.models.kernels import compiled_layers, enable_checkpointing, liger_kernels
 
@@ -28,6 +29,30 @@ def step(model: Any, batch: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]
     logits = model(batch).preference_logit
     logits.sin().sum().backward()
     return logits.detach(), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def test_compiled_layers_are_traced_once_for_all_forests(make_model: Any, make_encoder: Any, comparisons: Any) -> None:
+    """Attention over a forest is left out of the trace; norms, projections and MLPs are in it."""
+    from torch._dynamo.utils import counters
+
+    encoder, packing = make_encoder("scalar"), Packing("tree", 8192)
+    rows = [encoder.encode(row, "ab") for row in comparisons]
+    batches = [packing.collate(rows[:count]) for count in (3, 1, 2)]
+    model = make_model("scalar").train()
+    plain = [step(model, batch) for batch in batches]
+    torch._dynamo.reset()
+    counters.clear()
+    traced = []
+    with compiled_layers(model.backbone, CPU, backend="eager"):
+        for batch, (logits, gradients) in zip(batches, plain, strict=True):
+            compiled, compiled_gradients = step(model, batch)
+            torch.testing.assert_close(compiled, logits, rtol=0, atol=1e-5)
+            for name, gradient in gradients.items():
+                torch.testing.assert_close(compiled_gradients[name], gradient, rtol=1e-4, atol=1e-5, msg=name)
+            traced.append(counters["stats"]["unique_graphs"])
+    assert traced[0] >= 5 and len(set(traced)) == 1, "the trial, and two pieces of each of two layers"
+    (reason,) = counters["graph_break"]
+    assert "torch.compiler.disable" in reason
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
