@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import multiprocessing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench import gpu, growth, run
@@ -15,6 +17,7 @@ from bench.models import SMALL, TOY
 from bench.pairs import from_ids, synthetic_pairs, synthetic_queries
 from bench.report import to_markdown
 from bench.scoring_peers import arrival_tokens, cached_tokens
+from bench.startup import peak_megabytes
 
 TRAIN = {"vs_authors", "vs_authors_no_checkpointing", "vs_trl_default", "pairwise_vs_authors"}
 SCORE = {"m8_vs_arrival_b4", "m8_vs_dynamic_cache", "m20_vs_arrival_b4", "m8_swapped_vs_arrival_b4"}
@@ -92,6 +95,12 @@ def test_flops_of_qwen3_are_those_of_the_table() -> None:
     work = Work(2048, 2048 * 2049 // 2)
     found = [flops(size, work, training=True) / 2048 / 1e9 for size in gpu.QWEN3.values()]
     assert found == pytest.approx([3.3, 9.2, 23.6, 43.5], rel=0.02)
+
+
+def test_peak_memory_is_of_the_process_and_not_of_the_one_that_started_it() -> None:
+    ballast = np.ones(100_000_000)  # 800 MB
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(peak_megabytes) < 0.9 * ballast.nbytes / 1e6 < peak_megabytes()
 
 
 def test_peers_tokens_by_hand() -> None:
