@@ -115,8 +115,3 @@ def from_ids(
     last = len(criteria) + len(query) + len(first) + len(second) - 1
     end_of_first = last - len(second) if head == "pairwise_span" else last
     return EncodedComparison(row, order, ((*start, one, other),), ((0, end_of_first), (0, last)), target)
-
-
-def flat(sequence: Sequence[Segment]) -> list[int]:
-    """Token ids of one sequence, as a model without segments reads it."""
-    return [token for segment in sequence for token in segment.ids]

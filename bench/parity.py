@@ -20,9 +20,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from bench.models import FILLER_ID, SMALL, TOY, build_reward_model, stock_twin, twin_of_ours
 from bench.ours import MODES, Mode, batch_of, mixed
-from bench.pairs import arena_pairs, flat
+from bench.pairs import arena_pairs
 from bench.parity_cases import cases
-from crm.data.encoding import HEADS, EncodedComparison, HeadName
+from crm.data.encoding import HEADS, EncodedComparison, HeadName, token_ids
 from crm.models.reward_model import RewardModel
 
 LOGITS = 1e-4
@@ -112,7 +112,7 @@ def _compare(worst: Worst, expected: Any, found: Any, place: str) -> None:
 
 def _reference_logits(reference: Any, head: HeadName, rows: Sequence[EncodedComparison], side: Side) -> Tensor:
     """Logits (B,) of the stock class, every sequence of every comparison in a row of its own."""
-    sequences = [flat(sequence) for row in rows for sequence in row.sequences]
+    sequences = [token_ids(sequence) for row in rows for sequence in row.sequences]
     width = max(map(len, sequences))
     ids = torch.full((len(sequences), width), FILLER_ID)
     for index, sequence in enumerate(sequences):

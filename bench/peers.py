@@ -16,9 +16,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.optim import Optimizer
 
 from bench.ours import mixed
-from bench.pairs import flat
 from bench.rounds import Answer, Contestant, Stopwatch
-from crm.data.encoding import EncodedComparison, Segment
+from crm.data.encoding import EncodedComparison, Segment, token_ids
 
 
 def authors_step(
@@ -64,6 +63,6 @@ def _preference(twin: Any, pair: EncodedComparison) -> Tensor:
 
 
 def _logits(twin: Any, sequence: Sequence[Segment]) -> Tensor:
-    ids = torch.tensor([flat(sequence)], device=twin.device)
+    ids = torch.tensor([token_ids(sequence)], device=twin.device)
     logits: Tensor = twin(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False).logits
     return logits.float()

@@ -15,9 +15,8 @@ from transformers import DynamicCache
 
 from bench.models import PAD_ID
 from bench.ours import mixed
-from bench.pairs import flat
 from bench.rounds import Answer, Contestant, Stopwatch
-from crm.data.encoding import EncodedComparison
+from crm.data.encoding import EncodedComparison, token_ids
 
 Queries = Sequence[Sequence[EncodedComparison]]
 BATCH = 4
@@ -50,7 +49,7 @@ def sorted_by_length(twin: Any, queries: Queries, *, bf16: bool = False) -> Cont
 def _batches(
     twin: Any, queries: Queries, arrange: Callable[[list[Place], dict[Place, int]], list[Place]], bf16: bool
 ) -> Contestant:
-    rows = {(q, c): flat(item.sequences[0]) for q, query in enumerate(queries) for c, item in enumerate(query)}
+    rows = {(q, c): token_ids(item.sequences[0]) for q, query in enumerate(queries) for c, item in enumerate(query)}
 
     @torch.inference_mode()
     def run(stopwatch: Stopwatch) -> Answer:
@@ -88,11 +87,11 @@ def _read_query(twin: Any, query: Sequence[EncodedComparison]) -> Tensor:
     """Logits (M, 2) of the candidates of one query."""
     sequences = [item.sequences[0] for item in query]
     shared = _shared(query)
-    prefix = torch.tensor([flat(sequences[0][:shared])], device=twin.device)
+    prefix = torch.tensor([token_ids(sequences[0][:shared])], device=twin.device)
     cache = DynamicCache(config=twin.config)
     twin.base_model(input_ids=prefix, past_key_values=cache, use_cache=True)
     cache.batch_repeat_interleave(len(query))
-    ids, mask = _padded([flat(sequence[shared:]) for sequence in sequences], twin.device)
+    ids, mask = _padded([token_ids(sequence[shared:]) for sequence in sequences], twin.device)
     mask = torch.cat([torch.ones(len(query), prefix.shape[1], dtype=mask.dtype, device=mask.device), mask], dim=1)
     positions = torch.arange(prefix.shape[1], mask.shape[1], device=mask.device).expand(len(query), -1)
     logits: Tensor = twin(

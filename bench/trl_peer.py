@@ -17,9 +17,9 @@ from transformers import PrinterCallback, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
 from bench.models import PAD_ID
-from bench.pairs import LONGEST, flat
+from bench.pairs import LONGEST
 from bench.rounds import Answer, Contestant, Stopwatch
-from crm.data.encoding import EncodedComparison
+from crm.data.encoding import EncodedComparison, token_ids
 
 BATCH = 8
 """Pairs of one optimizer step: TRL's default batch, without accumulation."""
@@ -52,7 +52,7 @@ def trl_steps(
 
 
 def _row(pair: EncodedComparison) -> dict[str, list[int]]:
-    first, second = (flat(sequence) for sequence in pair.sequences)
+    first, second = (list(token_ids(sequence)) for sequence in pair.sequences)
     assert pair.target in (0.0, 1.0), "TRL knows no ties"
     chosen, rejected = (first, second) if pair.target == 1.0 else (second, first)
     return {"chosen_ids": chosen, "rejected_ids": rejected}

@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from crm.data.encoding import EncodedComparison
+from crm.data.encoding import EncodedComparison, token_ids
 
 WIDTH_STEP = 16
 """Rows are padded to a multiple of this: few distinct shapes, so that kernels prepared for one serve again."""
@@ -66,8 +66,7 @@ def collate(encoded: Sequence[EncodedComparison], pad_id: int) -> PaddedBatch:
     row_of: dict[tuple[int, ...], int] = {}
     rows, positions = [], []
     for item in encoded:
-        flat = [tuple(token for segment in sequence for token in segment.ids) for sequence in item.sequences]
-        own_rows = [row_of.setdefault(ids, len(row_of)) for ids in flat]
+        own_rows = [row_of.setdefault(token_ids(sequence), len(row_of)) for sequence in item.sequences]
         rows.append([own_rows[sequence] for sequence, _ in item.reads])
         positions.append([position for _, position in item.reads])
     width = -(-max(map(len, row_of)) // WIDTH_STEP) * WIDTH_STEP

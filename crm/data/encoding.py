@@ -10,9 +10,10 @@ before the conversation (query and responses), or after it, so that all that pre
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal
 
 from crm.data.comparisons import GENERIC_CRITERION
@@ -72,6 +73,11 @@ class Segment:
 
     kind: Literal["criteria", "query", "response_a", "response_b", "mark_a", "mark_b"]
     ids: tuple[int, ...]
+
+
+def token_ids(segments: Iterable[Segment]) -> tuple[int, ...]:
+    """The ids of segments, one after the other."""
+    return tuple(chain.from_iterable(segment.ids for segment in segments))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crm.data.encoding import EncodedComparison
+from crm.data.encoding import EncodedComparison, token_ids
 from crm.data.forest import Forest, grow_forest
 
 
@@ -89,14 +89,9 @@ class ForestBatch:
         return int(self.input_ids.shape[1])
 
 
-def flat_sequences(item: EncodedComparison) -> list[tuple[int, ...]]:
-    """Token ids of a comparison's sequences, segments joined."""
-    return [tuple(token for segment in sequence for token in segment.ids) for sequence in item.sequences]
-
-
 def collate_forest(encoded: Sequence[EncodedComparison], *, share: bool, weight: float = 1.0) -> ForestBatch:
     """Lay comparisons out in one row; ``share`` makes common beginnings one node, else only equal sequences are."""
-    flat = [flat_sequences(item) for item in encoded]
+    flat = [list(map(token_ids, item.sequences)) for item in encoded]
     first = [0]
     for sequences in flat:
         first.append(first[-1] + len(sequences))

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from crm.data.encoding import EncodedComparison
+from crm.data.encoding import EncodedComparison, token_ids
 from crm.data.forest import BatchingKind, unique_tokens
-from crm.data.forest_batches import ForestBatch, collate_forest, flat_sequences
+from crm.data.forest_batches import ForestBatch, collate_forest
 
 Rows = list[EncodedComparison]
 
@@ -30,7 +30,7 @@ class Packing:
 
     def work(self, rows: Sequence[EncodedComparison]) -> int:
         """Tokens that a pack of ``rows`` computes."""
-        sequences = [sequence for row in rows for sequence in flat_sequences(row)]
+        sequences = [token_ids(sequence) for row in rows for sequence in row.sequences]
         return sum(map(len, set(sequences))) if self.kind == "packed" else unique_tokens(sequences)
 
     def collate(self, rows: Sequence[EncodedComparison], weight: float = 1.0) -> ForestBatch:
@@ -59,6 +59,8 @@ def spread(units: Sequence[Rows], bins: int, packing: Packing) -> list[Pack]:
     A unit stays whole for what it shares, unless it is more than a pack may hold or there are fewer units than bins.
     """
     total = sum(map(len, units))
+    if bins == 1:  # as most steps on a CPU are: nothing to weigh
+        return [Pack([row for unit in units for row in unit], 1.0)]
     pieces = [(packing.work(unit), unit) for unit in units]
     pieces = [piece for work, unit in pieces for piece in _fitting(work, unit, packing)]
     while len(pieces) < min(bins, total):

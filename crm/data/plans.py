@@ -146,7 +146,7 @@ def _steps(groups: Sequence[list[EncodedComparison]], pairs: int) -> Iterator[St
 def _even_steps(groups: Sequence[list[EncodedComparison]], steps: int) -> Iterator[Step]:
     """``steps`` portions of near-equal numbers of rows, or one a group where there are fewer groups."""
     steps, total = min(steps, len(groups)), sum(map(len, groups))
-    step: list[list[EncodedComparison]] = []
+    step: Step = []
     made = rows = 0
     for index, group in enumerate(groups, start=1):
         step.append(group)

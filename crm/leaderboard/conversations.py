@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from crm.data.comparisons import GENERIC_CRITERION
-from crm.data.encoding import Encoder, Order
+from crm.data.encoding import Encoder, Order, token_ids
 from crm.data.forest import common_prefix
 from crm.schema import Comparison, Message
 
@@ -66,7 +66,7 @@ class Conversations:
                 for shown in self._shown(row, order):
                     if shown not in ids:
                         segments = encoder.conversation_segments(*shown)
-                        ids[shown] = tuple(token for segment in segments for token in segment.ids)
+                        ids[shown] = token_ids(segments)
         fitting = sorted({text for text in ids.values() if len(text) < room}, key=lambda text: (len(text), text))
         number = {text: index for index, text in enumerate(fitting)}
         self._numbers = {shown: number[text] for shown, text in ids.items() if text in number}
@@ -82,7 +82,7 @@ class Conversations:
     def continuation(self, criteria: Sequence[str]) -> Continuation:
         """What a user's criteria add."""
         segments = self.encoder.criteria_segments(criteria)
-        ids = tuple(token for segment in segments for token in segment.ids)
+        ids = token_ids(segments)
         last = len(ids) - 1
         first = last - len(segments[-1].ids) if self.encoder.head == "pairwise_span" else last
         shared = min(common_prefix(self.lead, ids), first)
