@@ -26,7 +26,7 @@ from crm.models.reward_model import RewardModel
 
 Mode = Literal["padded", "packed", "tree"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-TOKENS_A_FORWARD = 8192
+TOKENS_A_FORWARD = 4096
 """As many as `batching.tokens` has by default."""
 
 

@@ -42,7 +42,7 @@ DEMO = Size(hidden=128, layers=2, heads=4, key_value_heads=4, head_dim=32, inter
 """The size of `make demo`."""
 TOLERANCE = 1e-4
 """Of float32 logits."""
-PACKING = Packing("tree", 8192)
+PACKING = Packing("tree", 4096)
 IN_ONE_GO = 10
 """Users of the pass that keeps nothing."""
 LARGE_BANK = {"models": 30, "queries": 804, "tokens": 360}

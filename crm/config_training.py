@@ -126,7 +126,7 @@ class BatchingConfig:
     name: str = "tree"
     """``padded``; ``packed``: no padding; ``tree``: and common beginnings once; ``prompt_tree``: and a step has all
     comparisons of a prompt."""
-    tokens: int = 8192
+    tokens: int = 4096
     """Most tokens of a forward pass on one device; an optimizer step takes as many passes as the first epoch needs, and
     draws of later epochs may exceed it a little. Not of padded batches, which have ``trainer.batch_size`` rows."""
 

@@ -52,6 +52,8 @@ class PreferenceDataModule(L.LightningDataModule):
         self.accumulate, self.packing = accumulate, packing
         self.passes = accumulate
         """Forward passes a rank and optimizer step; with a packing as many as `survey` finds necessary."""
+        self._first: tuple[int, EpochPlan | PackedPlan] | None = None
+        """Ranks and plan of the first epoch, as surveyed: not drawn a second time."""
         self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
         self.pool = CriteriaPool.from_preferences(train)
 
@@ -76,6 +78,7 @@ class PreferenceDataModule(L.LightningDataModule):
     def train_dataloader(self) -> TrainLoader:
         """The stateful loader of this rank; Lightning asks for it once a run."""
         rank, world_size = self._ranks()
+        surveyed, first = self._first or (0, None)
         return TrainLoader(
             self.epoch_comparisons,
             self.encoder,
@@ -86,6 +89,7 @@ class PreferenceDataModule(L.LightningDataModule):
             world_size=world_size,
             packing=self.packing,
             passes=self.passes,
+            first=first if surveyed == world_size else None,
         )
 
     def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
@@ -121,10 +125,11 @@ class PreferenceDataModule(L.LightningDataModule):
     def survey(self, world_size: int) -> tuple[int, dict[str, int]]:
         """Forward passes an epoch on each rank, and rows of the first epoch: read, made, dropped and why, trained on.
 
-        With a packing it also settles ``passes``.
+        With a packing it also settles ``passes``. The plan that it draws is the one that the loader begins with.
         """
         rows, made = self._make(self.train, self.noise, 0)
         plan, most = self._survey_packs(rows, world_size) if self.packing else self._survey_padded(rows, world_size)
+        self._first = (world_size, plan)
         rows, validation = self._make(self.validation, "none", VALIDATION_EPOCH)
         counts = {
             "read": len(self.train),

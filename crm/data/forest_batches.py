@@ -5,6 +5,7 @@ Letters: B comparisons, N tokens of the row, R distinct tokens at which the head
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,8 +25,9 @@ class Reading:
     """Q, how many tokens read, 1 or more"""
     path: tuple[int, ...]
     """Nodes whose K tokens together are the keys"""
-    visible: Tensor | None
-    """(Q, K) bool; None where each query sees the keys up to the last but as many as queries follow it (Q = K, or 1)"""
+    mask: Tensor | None
+    """(Q, K) float32, 0 where a query sees a key, else -inf; None where each sees the keys up to the last but as many
+    as queries follow it (Q = K, or 1)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +124,8 @@ def full_sight(forest: Forest) -> Sight:
     for node in forest.nodes:
         total = node.depth + node.length
         below_root = node.length not in (1, total)
-        visible = torch.ones(node.length, total, dtype=torch.bool).tril(node.depth) if below_root else None
-        readings.append(Reading(node.length, node.path, visible))
+        mask = torch.full((node.length, total), -math.inf).triu(node.depth + 1) if below_root else None
+        readings.append(Reading(node.length, node.path, mask))
         keys.append(_tokens_of(forest, node.path))
     return _sight(forest, readings, keys, [node.length for node in forest.nodes])
 
@@ -137,8 +139,9 @@ def read_sight(forest: Forest, read_tokens: Sequence[int]) -> Sight:
             continue
         seen = [node.depth + token - node.start + 1 for token in own]
         total = node.depth + node.length
-        visible = None if seen == [total] else torch.arange(total) < torch.tensor(seen)[:, None]
-        readings.append(Reading(len(own), node.path, visible))
+        hidden = torch.arange(total) >= torch.tensor(seen)[:, None]
+        mask = None if seen == [total] else torch.zeros(hidden.shape).masked_fill(hidden, -math.inf)
+        readings.append(Reading(len(own), node.path, mask))
         keys += [_tokens_of(forest, node.path)[:count] for count in seen]
     return _sight(forest, readings, keys, [1] * len(read_tokens))
 

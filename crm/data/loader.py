@@ -25,7 +25,7 @@ class TrainLoader:
     trimmed to a multiple of the ranks; of one smaller than that, all ranks read the first row.
 
     With a ``packing``, ``batch_size`` is that of an optimizer step, which is dealt out to ``passes`` packs a rank, of
-    near-equal work and with weights.
+    near-equal work and with weights. ``first`` is the plan of the first epoch, where it has been drawn already.
     """
 
     def __init__(
@@ -40,6 +40,7 @@ class TrainLoader:
         world_size: int = 1,
         packing: Packing | None = None,
         passes: int = 1,
+        first: EpochPlan | PackedPlan | None = None,
     ) -> None:
         self._epoch_comparisons = epoch_comparisons
         self._encoder = encoder
@@ -49,7 +50,7 @@ class TrainLoader:
         self._seed = seed
         self._rank, self._world_size = rank, world_size
         self._epoch, self._next_batch = 0, 0
-        self._plans: dict[int, EpochPlan | PackedPlan] = {}
+        self._plans = {} if first is None else {0: first}
         self._length: int | None = None
 
     def plan(self, epoch: int) -> EpochPlan | PackedPlan:

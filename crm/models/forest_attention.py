@@ -96,7 +96,7 @@ def _see_node_by_node(
     gathered = []
     with torch.autocast(device.type, enabled=False):
         for own, reading in zip(queries, sight.readings, strict=True):
-            mask = reading.visible if reading.visible is None else reading.visible.to(device)
+            mask = reading.mask if reading.mask is None else reading.mask.to(device, kept)
             gathered.append(
                 scaled_dot_product_attention(
                     own,

@@ -54,6 +54,17 @@ def test_the_loaders_hold_what_the_survey_says(make_data) -> None:
     assert validation == counts["validation_made"] - counts["validation_overlong"] == 3
 
 
+@pytest.mark.parametrize("packing", (None, Packing("tree", 600)))
+def test_what_was_surveyed_is_what_the_loader_would_draw(make_data, packing: Packing | None) -> None:
+    surveyed, fresh = (make_data(max_length=400, packing=packing, batch_size=8) for _ in range(2))
+    for ranks in (1, 2):  # a survey for other ranks than the loader's is of no use to it
+        surveyed.survey(ranks)
+        fresh.passes = surveyed.passes
+        plans = [data.train_dataloader().plan(0) for data in (surveyed, surveyed, fresh)]
+        assert plans[0] == plans[1] == plans[2]
+        assert (plans[0] is plans[1]) == (ranks == 1)
+
+
 def test_noise_changes_training_and_never_validation(make_data) -> None:
     clean, noised = make_data(), make_data(noise="remove")
     assert all(row.noise == "none" for row in clean.epoch_comparisons(0))

@@ -28,8 +28,9 @@ def dense(sight: Sight) -> Tensor:
     rows = []
     for reading in sight.readings:
         keys = [token for node in reading.path for token in range(starts[node], starts[node] + sight.lengths[node])]
-        visible = reading.visible
-        if visible is None:
+        if reading.mask is not None:
+            visible = reading.mask == 0
+        else:
             visible = torch.ones(reading.queries, len(keys), dtype=torch.bool).tril(len(keys) - reading.queries)
         row = torch.zeros(reading.queries, sum(sight.lengths), dtype=torch.bool)
         row[:, keys] = visible
