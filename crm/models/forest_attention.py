@@ -2,8 +2,8 @@
 
 transformers lets a model's attention be replaced by name. Ours reads a packed row when it is given a ``sight``, goes on
 from kept texts when it is given what is ``earlier``, and otherwise calls what the model had before, noting keys and
-values where it is told to ``keep`` them. On a CPU it is one scaled dot product a node; on a GPU one call of torch's
-variable-length attention for the whole row.
+values where it is told to ``keep`` them. On a CPU it is one scaled dot product a group of nodes; on a GPU one call of
+torch's variable-length attention for the whole row.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.qwen3.modeling_qwen3 import eager_attention_forward
 
-from crm.data.forest_batches import Sight
+from crm.data.sights import Sight, Varlen
 from crm.models.earlier import Earlier, Kept
 
 log = logging.getLogger(__name__)
@@ -78,53 +78,49 @@ def see(query: Tensor, key: Tensor, value: Tensor, sight: Sight, *, scaling: flo
 def _see_untraced(
     query: Tensor, key: Tensor, value: Tensor, sight: Sight, scaling: float | None, dropout: float
 ) -> Tensor:
-    if query.is_cuda and dropout == 0.0 and varlen_aligns_right(query.device, value.dtype):
-        return _see_in_one_call(query, key, value, sight, scaling)
-    return _see_node_by_node(query, key, value, sight, scaling, dropout)
+    if sight.varlen is not None and dropout == 0.0 and varlen_aligns_right(query.device, value.dtype):
+        return _see_in_one_call(query, key, value, sight.varlen, scaling)
+    return _see_in_groups(query, key, value, sight, scaling, dropout)
 
 
-def _see_node_by_node(
+def _see_in_groups(
     query: Tensor, key: Tensor, value: Tensor, sight: Sight, scaling: float | None, dropout: float
 ) -> Tensor:
-    """One call a node; on a CPU never in bfloat16, in which the kernel's backward takes thrice as long (measured)."""
+    """One call a group; on a CPU never in bfloat16, in which the kernel's backward takes thrice as long (measured)."""
     device, dtype = query.device, value.dtype  # under autocast, rotation has made float32 of queries and keys
-    kept = torch.promote_types(dtype, torch.float32) if device.type == "cpu" else dtype
-    query, key, value = query.to(kept), key.to(kept), value.to(kept)
-    # Split, not sliced: the backward of a split is one concatenation, that of a slice fills a row of zeros each time.
-    queries = torch.functional.split(query, [reading.queries for reading in sight.readings], dim=2)
-    keys, values = (torch.functional.split(part, list(sight.lengths), dim=2) for part in (key, value))
-    gathered = []
+    used = torch.promote_types(dtype, torch.float32) if device.type == "cpu" else dtype
+    rows = [part[0].transpose(0, 1).to(used) for part in (query, key, value)]
+    answers = []
     with torch.autocast(device.type, enabled=False):
-        for own, reading in zip(queries, sight.readings, strict=True):
-            mask = reading.mask if reading.mask is None else reading.mask.to(device, kept)
-            gathered.append(
-                scaled_dot_product_attention(
-                    own,
-                    _joined(keys, reading.path),
-                    _joined(values, reading.path),
-                    attn_mask=mask,
-                    dropout_p=dropout,
-                    is_causal=mask is None and reading.queries > 1,
-                    scale=scaling,
-                    enable_gqa=key.shape[1] != query.shape[1],
-                )
+        for group in sight.groups:
+            count = group.shape[0]
+            own, keys, values = (
+                part.index_select(0, index.to(device)).view(count, -1, *part.shape[1:]).transpose(1, 2)
+                for part, index in zip(rows, (group.queries, group.keys, group.keys), strict=True)
             )
-    return torch.cat(gathered, dim=2).to(dtype).transpose(1, 2)
+            answer = scaled_dot_product_attention(
+                own,
+                keys,
+                values,
+                attn_mask=None if group.mask is None else group.mask.to(device, used),
+                dropout_p=dropout,
+                is_causal=group.mask is None,
+                scale=scaling,
+                enable_gqa=key.shape[1] != query.shape[1],
+            )
+            answers.append(answer.transpose(1, 2).flatten(0, 1))
+    return torch.cat(answers).index_select(0, sight.back.to(device)).to(dtype)[None]
 
 
-def _joined(parts: tuple[Tensor, ...], path: tuple[int, ...]) -> Tensor:
-    return parts[path[0]] if len(path) == 1 else torch.cat([parts[index] for index in path], dim=2)
-
-
-def _see_in_one_call(query: Tensor, key: Tensor, value: Tensor, sight: Sight, scaling: float | None) -> Tensor:
+def _see_in_one_call(query: Tensor, key: Tensor, value: Tensor, sight: Varlen, scaling: float | None) -> Tensor:
     """Keys are gathered once for every sequence that sees them; queries need no gathering, they are in order."""
     from torch.nn.attention.varlen import varlen_attn
 
     own, keys, values = (part[0].transpose(0, 1).to(value.dtype) for part in (query, key, value))
     gathered = varlen_attn(
         own.contiguous(),
-        keys.index_select(0, sight.key_index),
-        values.index_select(0, sight.key_index),
+        keys.index_select(0, sight.keys),
+        values.index_select(0, sight.keys),
         sight.cu_queries,
         sight.cu_keys,
         *sight.longest,
@@ -146,15 +142,15 @@ def varlen_aligns_right(device: torch.device, dtype: torch.dtype) -> bool:
     generator = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(1, 2, size, 64, generator=generator).to(device, dtype) for size in (2, 5, 5))
     of_queries, of_keys = (torch.tensor([0, size], dtype=torch.int32, device=device) for size in (2, 5))
-    sight = Sight((5,), (), torch.arange(5, device=device), of_queries, of_keys, (2, 5))
+    sight = Varlen(torch.arange(5, device=device), of_queries, of_keys, (2, 5))
     visible = torch.ones(2, 5, dtype=torch.bool, device=device).tril(3)
     expected = scaled_dot_product_attention(query, key, value, attn_mask=visible).transpose(1, 2)
     try:
         found = _see_in_one_call(query, key, value, sight, None)
     except (ImportError, RuntimeError, TypeError) as error:  # not in this release, for this device, or called otherwise
-        log.warning("attention: no variable-length kernel on %s (%s); nodes are read one by one", device, error)
+        log.warning("attention: no variable-length kernel on %s (%s); groups are read instead", device, error)
         return False
     aligned = torch.allclose(found.float(), expected.float(), atol=3e-2)
     if not aligned:
-        log.warning("attention: the variable-length kernel on %s aligns otherwise; nodes are read one by one", device)
+        log.warning("attention: the variable-length kernel on %s aligns otherwise; groups are read instead", device)
     return aligned

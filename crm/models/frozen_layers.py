@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from crm.data.batches import PaddedBatch
 from crm.data.forest import Forest, Node
-from crm.data.forest_batches import ForestBatch, Sight, full_sight
+from crm.data.forest_batches import ForestBatch
+from crm.data.sights import Sight, full_sight
 from crm.models.kept_states import UNKNOWN, KeptStates
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class FrozenLayers:
     def states(self, batch: PaddedBatch | ForestBatch) -> Tensor:
         """What the frozen layers give for ``input_ids`` (S, T): (S, T, H) without gradient, 0 on padding."""
         ids: list[int] = batch.input_ids.flatten().tolist()
-        nodes = nodes_of(batch.sight) if isinstance(batch, ForestBatch) else rows_of(batch)
+        nodes = batch.nodes if isinstance(batch, ForestBatch) else rows_of(batch)
         slots = torch.tensor(self.kept.find(ids, nodes))
         unfinished = [node for node in nodes if slots[node.start + node.length - 1] == UNKNOWN]
         needed = sorted({index for node in unfinished for index in node.path})
@@ -84,7 +85,7 @@ class FrozenLayers:
         """
         self.lower.eval()
         if isinstance(batch, ForestBatch):
-            whole = len(needed) == len(batch.sight.lengths)
+            whole = len(needed) == len(batch.nodes)
             sight = batch.sight if whole else full_sight(Forest([], [], part, [])).to(batch.input_ids.device)
             inputs = forest_inputs(batch.input_ids[:, tokens], batch.position_ids[:, tokens], sight)
             states: Tensor = self.lower(**inputs).last_hidden_state[0]
@@ -120,17 +121,6 @@ def _part(backbone: Any, layers: Any, norm: nn.Module) -> Any:
     part = copy.copy(backbone)
     part._modules = {**backbone._modules, "layers": layers, "norm": norm}
     return part
-
-
-def nodes_of(sight: Sight) -> list[Node]:
-    """The nodes of the forest that ``sight``, which has a reading of every node, was made from."""
-    nodes: list[Node] = []
-    start = 0
-    for reading, length in zip(sight.readings, sight.lengths, strict=True):
-        depth = sum(nodes[above].length for above in reading.path[:-1])
-        nodes.append(Node(start, length, depth, reading.path))
-        start += length
-    return nodes
 
 
 def rows_of(batch: PaddedBatch) -> list[Node]:

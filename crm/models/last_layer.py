@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, rotate_half
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
 
-from crm.data.forest_batches import Sight
+from crm.data.sights import Sight
 from crm.models.earlier import Earlier, Kept
 from crm.models.forest_attention import see
 

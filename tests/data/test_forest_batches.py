@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 import torch
 from torch import Tensor
 
 from crm.data.encoding import HEADS, EncodedComparison, Segment
-from crm.data.forest_batches import Sight, collate_forest
+from crm.data.forest_batches import ForestBatch, collate_forest
+from crm.data.sights import Sight
 from crm.schema import Comparison, Message
 
 ROW = Comparison("c", "p", ("x",), *[(Message("user", "x"),)] * 3, "a")
@@ -22,20 +22,15 @@ def scalar_like(first: tuple[int, ...], second: tuple[int, ...]) -> EncodedCompa
     return EncodedComparison(ROW, "ba", sequences, ((0, len(first) - 1), (1, len(second) - 1)), 0.5)
 
 
-def dense(sight: Sight) -> Tensor:
+def dense(batch: ForestBatch, sight: Sight) -> Tensor:
     """(queries, N) bool: who sees whom, put together from the readings."""
-    starts = [sum(sight.lengths[:index]) for index in range(len(sight.lengths))]
     rows = []
     for reading in sight.readings:
-        keys = [token for node in reading.path for token in range(starts[node], starts[node] + sight.lengths[node])]
-        if reading.mask is not None:
-            visible = reading.mask == 0
-        else:
-            visible = torch.ones(reading.queries, len(keys), dtype=torch.bool).tril(len(keys) - reading.queries)
-        row = torch.zeros(reading.queries, sum(sight.lengths), dtype=torch.bool)
-        row[:, keys] = visible
-        rows.append(row)
-    return torch.cat(rows)
+        for count in reading.seen:
+            row = torch.zeros(batch.tokens, dtype=torch.bool)
+            row[reading.keys[:count]] = True
+            rows.append(row)
+    return torch.stack(rows)
 
 
 def test_a_batch_by_hand() -> None:
@@ -45,7 +40,7 @@ def test_a_batch_by_hand() -> None:
     assert batch.read_tokens.tolist() == [0, 11, 13] and batch.reads.tolist() == [[1, 2], [2, 0]]
     assert batch.target.tolist() == [0.5, 0.5] and batch.sign.tolist() == [-1.0, -1.0] and len(batch) == 2
     assert batch.tokens == 14 and batch.pairs == 1 + 55 + 11 + (11 + 12) and batch.weight == 1.0
-    assert torch.equal(dense(batch.read_sight), dense(batch.sight)[batch.read_tokens])
+    assert torch.equal(dense(batch, batch.read_sight), dense(batch, batch.sight)[batch.read_tokens])
 
 
 @pytest.mark.parametrize("share", [True, False])
@@ -54,7 +49,7 @@ def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, compar
     rows = [*comparisons, *(replace(row, criteria=(*row.criteria, "And rhymes")) for row in comparisons)]
     encoded = [make_encoder(head).encode(row, order) for row in rows for order in ("ab", "ba")]
     batch = collate_forest(encoded, share=share)
-    seen, ids, positions = dense(batch.sight), batch.input_ids[0], batch.position_ids[0]
+    seen, ids, positions = dense(batch, batch.sight), batch.input_ids[0], batch.position_ids[0]
     assert torch.equal(seen.sum(dim=1), positions + 1)
     assert batch.pairs == int(seen.sum())
     flat = {tuple(token for part in sequence for token in part.ids) for row in encoded for sequence in row.sequences}
@@ -64,22 +59,8 @@ def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, compar
         keys = torch.nonzero(row).flatten()
         pasts.append(tuple(ids[keys[positions[keys].argsort()]].tolist()))
     assert set(pasts) == beginnings and (share or len(pasts) == sum(map(len, flat)))
-    assert torch.equal(dense(batch.read_sight), seen[batch.read_tokens])
+    assert torch.equal(dense(batch, batch.read_sight), seen[batch.read_tokens])
     for row, (first, second) in zip(encoded, batch.reads.tolist(), strict=True):
         for (sequence, position), read in zip(row.reads, (first, second), strict=True):
             whole = tuple(token for part in row.sequences[sequence] for token in part.ids)
             assert pasts[int(batch.read_tokens[read])] == whole[: position + 1]
-
-
-def test_varlen_indices_describe_the_same_sights(make_encoder, comparisons) -> None:
-    encoded = [make_encoder("pairwise_span").encode(row, order) for row in comparisons for order in ("ab", "ba")]
-    batch = collate_forest(encoded, share=True)
-    for sight in (batch.sight, batch.read_sight):
-        queries, keys = sight.cu_queries.tolist(), sight.cu_keys.tolist()
-        seen = torch.zeros_like(dense(sight))
-        for q0, q1, k0, k1 in zip(queries, queries[1:], keys, keys[1:], strict=False):
-            index = sight.key_index[k0:k1]
-            for query in range(q0, q1):
-                seen[query, index[: len(index) - (q1 - 1 - query)]] = True
-        assert torch.equal(seen, dense(sight))
-        assert sight.longest == (max(b - a for a, b in pairwise(queries)), int(seen.sum(1).max()))

@@ -12,6 +12,7 @@ from torch import Tensor
 from crm.data.batches import collate
 from crm.data.encoding import HEADS
 from crm.data.forest_batches import collate_forest
+from crm.data.sights import varlen
 from crm.models import forest_attention
 from crm.models.reward_model import RewardModel
 
@@ -80,7 +81,7 @@ def test_one_call_for_the_whole_row_gathers_the_same(head, make_model, encoded, 
     expected = outcome(model, batch)
 
     def in_one_call(query, key, value, sight, *, scaling, dropout):
-        return forest_attention._see_in_one_call(query, key, value, sight, scaling)
+        return forest_attention._see_in_one_call(query, key, value, varlen(sight.readings), scaling)
 
     monkeypatch.setattr("crm.models.forest_attention.see", in_one_call)
     monkeypatch.setattr("crm.models.last_layer.see", in_one_call)
