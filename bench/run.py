@@ -43,7 +43,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.run", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--pairs", type=int, default=16, help="of one training step")
-    parser.add_argument("--queries", type=int, default=8, help="of one scoring pass")
+    parser.add_argument("--queries", type=int, default=6, help="of one scoring pass")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args(words)

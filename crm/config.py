@@ -73,10 +73,12 @@ class TrainConfig:
             "none with criteria=none: the one generic criterion is never perturbed",
         )
         require(
-            not (self.model.freeze_layers and self.trainer.strategy == "fsdp") or self.model.kept_states == "off",
+            self.trainer.strategy not in ("fsdp", "deepspeed")
+            or not self.model.freeze_layers
+            or self.model.kept_states == "off",
             "model.kept_states",
             self.model.kept_states,
-            "off with trainer.strategy=fsdp: sharded weights are not there for a run of the frozen layers alone",
+            "off with trainer.strategy=fsdp or deepspeed: sharded weights cannot run the frozen layers alone",
         )
         if self.loss.centre_scores and self.head.name == "pairwise":
             raise ValueError(

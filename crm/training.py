@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +15,8 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import OmegaConf
-from transformers.utils import logging as transformers_logging
 
 from crm.building import (
-    BEST,
     LAST,
     build_data,
     build_lit_module,
@@ -31,43 +28,18 @@ from crm.building import (
     settle_checkpointing,
     total_steps,
 )
-from crm.checkpointing import SafeCheckpointIO, is_whole, previous
+from crm.checkpointing import is_whole, previous
 from crm.config import TrainConfig
 from crm.console import quieten, show_counts
-from crm.data.comparisons import make_comparisons
-from crm.data.datamodule import VALIDATION_EPOCH, PreferenceDataModule
-from crm.data.encoding import Encoder, Order, PromptOrder
+from crm.data.encoding import Encoder, PromptOrder
 from crm.data.loading import load_splits
-from crm.data.plans import draw_order
 from crm.evaluation.files import replace_file
-from crm.evaluation.predict import Judge
-from crm.evaluation.tables import write_table
-from crm.lit_module import LitRewardModel
-from crm.models.backbone import check_reachable, merge_lora
-from crm.models.export import export_as_single_label, export_model
-from crm.models.reward_model import RewardModel
-from crm.models.sharding import load_whole
+from crm.models.backbone import check_reachable
 from crm.processes import check_launcher
-from crm.provenance import commit
-from crm.schema import Comparison
-from crm.strategies import zero_weights
-from crm.throughput import mean_throughput, told
-from crm.tracking import build_loggers, finished, log_artifact, log_summary
-from crm.worst_pairs import worst_pairs
+from crm.run_results import TrainingOutcome, finish
+from crm.tracking import build_loggers, finished
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class TrainingOutcome:
-    """What a run leaves: ``checkpoint`` is the exported model folder; loss and accuracy are those of its best step."""
-
-    checkpoint: Path
-    digest: str
-    validation_loss: float
-    validation_accuracy: float
-    steps: int
-    seconds: float
 
 
 def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> TrainingOutcome:
@@ -108,7 +80,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
         trainer = build_trainer(config, run_dir, loggers, callbacks, data.passes)
         with faster_layers(config, model):
             trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
-        return _finish(config, run_dir, trainer, lit, data, counts, plain, started)
+        return finish(config, trainer, lit, data, counts, plain, started)
 
 
 def _resume_point(config: TrainConfig, run_dir: Path) -> Path | None:
@@ -153,95 +125,3 @@ def _refuse_nothing_to_do(config: TrainConfig, batches: int, counts: dict[str, i
         raise ValueError(
             f"data={config.data.name}: no comparison to validate on; raise data.validation_fraction or data.validation"
         )
-
-
-def _finish(
-    config: TrainConfig,
-    run_dir: Path,
-    trainer: L.Trainer,
-    lit: LitRewardModel,
-    data: PreferenceDataModule,
-    counts: dict[str, int],
-    plain: dict[str, Any],
-    started: float,
-) -> TrainingOutcome:
-    """Measure the best weights, then export them and write the summary, both on the first rank only."""
-    steps, loggers = trainer.global_step, list(trainer.loggers)
-    best = run_dir / "checkpoints" / BEST
-    if is_whole(best):
-        load_whole(lit, SafeCheckpointIO().load_checkpoint(best)["state_dict"])
-    # These are the numbers of an earlier step: in the curves they would stand as the last point.
-    trainer.loggers = []
-    folder = best if best.is_dir() else None  # of DeepSpeed, which reads its own
-    numbers = trainer.validate(lit, datamodule=data, ckpt_path=folder, verbose=False, weights_only=True)[0]
-    outcome = TrainingOutcome(
-        run_dir / "model",
-        "",
-        float(numbers["validation/loss"]),
-        float(numbers["validation/accuracy"]),
-        steps,
-        time.perf_counter() - started,
-    )
-    whole = lit.whole_model()
-    if not trainer.is_global_zero:
-        return outcome
-    if folder is not None:
-        whole, _ = build_model(config)
-        whole.load_state_dict(zero_weights(folder))
-    model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
-    digest = _export(config, run_dir, model, data.encoder, plain)
-    outcome = TrainingOutcome(**{**asdict(outcome), "digest": digest, "seconds": time.perf_counter() - started})
-    speed = mean_throughput(trainer)
-    summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), "counts": counts, "throughput": speed}
-    if lit.model.frozen is not None:
-        summary["frozen_layers"] = asdict(lit.model.frozen.counts)
-        lit.model.frozen = None  # the memory is free for what follows
-    text = json.dumps({**summary, "config": plain, "commit": commit()}, indent=2, ensure_ascii=False)
-    replace_file(run_dir / "summary.json", text)
-    size, precision = config.trainer.batch_size, config.trainer.precision
-    judge = Judge(model, data.encoder, batch_size=size, precision=precision, packing=data.packing)
-    worst = worst_pairs(judge, _validation_rows(config, data))
-    files = [*write_table(run_dir, "worst_pairs", worst), run_dir / "summary.json", run_dir / "metrics.csv"]
-    best_numbers = {"best/loss": outcome.validation_loss, "best/accuracy": outcome.validation_accuracy}
-    log_summary(loggers, best_numbers, {"worst_pairs": worst})
-    log_artifact(loggers, f"results-{digest}", files)
-    log.info(
-        "validation accuracy %.3f, loss %.3f%s; the model is in %s",
-        outcome.validation_accuracy,
-        outcome.validation_loss,
-        f"; {told(speed)}" if speed else "",
-        outcome.checkpoint,
-    )
-    return outcome
-
-
-def _export(config: TrainConfig, run_dir: Path, model: RewardModel, encoder: Encoder, plain: dict[str, Any]) -> str:
-    """``model/`` and, for the pairwise head, its one-label twin; returns the digest."""
-    facts = {
-        "template": encoder.digest,
-        "max_length": config.model.max_length,
-        "seed": config.seed,
-        "commit": commit(),
-        "config": plain,
-    }
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    digest = export_model(model, encoder.tokenizer, run_dir / "model", facts, encoder.prompt_order)
-    if model.head == "pairwise":
-        twin = run_dir / "model_single_label"
-        export_as_single_label(model, encoder.tokenizer, twin, facts, encoder.prompt_order)
-    return digest
-
-
-def _validation_rows(config: TrainConfig, data: PreferenceDataModule) -> list[tuple[Comparison, Order]]:
-    """The comparisons that validation reads, each in the order it is shown there."""
-    rows, _ = make_comparisons(
-        data.validation,
-        direction=config.direction.kind,
-        noise="none",
-        pool=None,
-        seed=config.seed,
-        epoch=VALIDATION_EPOCH,
-        ties=config.loss.ties,
-        criteria_mode=config.criteria,
-    )
-    return [(row, draw_order(row.preference_id, seed=config.seed, epoch=VALIDATION_EPOCH)) for row in rows]

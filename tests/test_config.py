@@ -116,6 +116,7 @@ REFUSED = [
     ("train", ["model.kept_states_gb=inf"], "model.kept_states_gb=inf"),
     ("train", ["model.kept_states_dtype=int8"], "model.kept_states_dtype='int8'"),
     ("train", ["trainer=fsdp", "model.freeze_layers=1"], "model.kept_states='memory'"),
+    ("train", ["trainer=deepspeed", "model.freeze_layers=1"], "model.kept_states='memory'"),
     ("train", ["loss.centre_scores=0.1"], "head=pairwise"),
     ("train", ["criteria=none", "noise=replace"], "noise.kind='replace'"),
     ("train", ["trainer.strategy=horovod"], "trainer.strategy='horovod'"),

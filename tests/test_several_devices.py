@@ -18,7 +18,8 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from crm.checkpointing import previous
 from crm.config import compose
 from crm.models.export import load_checkpoint
-from crm.training import TrainingOutcome, run_training
+from crm.run_results import TrainingOutcome
+from crm.training import run_training
 
 OnRanks = Callable[..., None]
 TINY = (

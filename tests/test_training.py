@@ -21,8 +21,9 @@ from crm.data.plans import draw_order
 from crm.evaluation.predict import Judge, open_judge
 from crm.models.export import load_checkpoint
 from crm.models.kernels import compiled_layers
+from crm.run_results import TrainingOutcome
 from crm.simulation.arena import simulate
-from crm.training import TrainingOutcome, run_training
+from crm.training import run_training
 from crm.worst_pairs import COLUMNS
 
 TINY = [

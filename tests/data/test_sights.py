@@ -50,9 +50,7 @@ def test_groups_see_what_the_readings_say(forest) -> None:
             of, index = group.queries.view(count, queries).tolist(), group.keys.view(count, keys)
             for row in range(count):
                 for query in range(queries):
-                    answers.append(
-                        (int(group.queries.view(count, -1)[row, query]), index[row][mask[row, 0, query] == 0])
-                    )
+                    answers.append((of[row][query], index[row][mask[row, 0, query] == 0]))
         expected = said(sight, len(forest.ids))
         assert len(sight.back) == len(expected)
         for query, place in enumerate(sight.back.tolist()):
