@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
-from rich.progress import track
+from rich.progress import Progress
 
 from crm.data.batches import collate
 from crm.data.encoding import EncodedComparison, Encoder, Order
@@ -184,13 +184,14 @@ def _append(
     """Read ``pairs`` and append them to ``path``; how many readings that gave."""
     made = 0
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        total = -(-len(pairs) // (judge.batch_size * WINDOW))
-        for readings in track(judge.read(pairs), f"{suite:>12}", total=total, disable=not progress, transient=True):
+    with path.open("a", encoding="utf-8") as file, Progress(disable=not progress, transient=True) as bar:
+        task = bar.add_task(f"{suite:>12}", total=len(pairs))
+        for readings in judge.read(pairs):
             for reading in readings:
                 file.write(to_json(_prediction(reading, suite, print_of_run)) + "\n")
             file.flush()
             made += len(readings)
+            bar.advance(task, len(readings))
     return made
 
 
