@@ -92,7 +92,7 @@ def _see_in_groups(
     rows = [part[0].transpose(0, 1).to(used) for part in (query, key, value)]
     answers = []
     with torch.autocast(device.type, enabled=False):
-        for group in sight.groups:
+        for group in sight.calls.groups:
             count = group.shape[0]
             own, keys, values = (
                 part.index_select(0, index.to(device)).view(count, -1, *part.shape[1:]).transpose(1, 2)
@@ -109,7 +109,7 @@ def _see_in_groups(
                 enable_gqa=key.shape[1] != query.shape[1],
             )
             answers.append(answer.transpose(1, 2).flatten(0, 1))
-    return torch.cat(answers).index_select(0, sight.back.to(device)).to(dtype)[None]
+    return torch.cat(answers).index_select(0, sight.calls.back.to(device)).to(dtype)[None]
 
 
 def _see_in_one_call(query: Tensor, key: Tensor, value: Tensor, sight: Varlen, scaling: float | None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from crm.data.forest import Forest, grow_forest
-from crm.data.sights import CALL, Sight, full_sight, read_sight, varlen
+from crm.data.sights import CALL, GATHERED, Sight, full_sight, read_sight, varlen
 
 
 @pytest.fixture(params=range(6))
@@ -43,7 +44,7 @@ def said(sight: Sight, tokens: int) -> Tensor:
 def test_groups_see_what_the_readings_say(forest) -> None:
     for sight in sights(forest):
         answers = []
-        for group in sight.groups:
+        for group in sight.calls.groups:
             count, queries, keys = group.shape
             mask = torch.ones(count, 1, queries, keys).tril().log() if group.mask is None else group.mask
             assert mask.shape == (count, 1, queries, keys) and set(mask.unique().tolist()) <= {0.0, -torch.inf}
@@ -52,21 +53,26 @@ def test_groups_see_what_the_readings_say(forest) -> None:
                 for query in range(queries):
                     answers.append((of[row][query], index[row][mask[row, 0, query] == 0]))
         expected = said(sight, len(forest.ids))
-        assert len(sight.back) == len(expected)
-        for query, place in enumerate(sight.back.tolist()):
+        assert len(sight.calls.back) == len(expected)
+        for query, place in enumerate(sight.calls.back.tolist()):
             whose, seen = answers[place]
             assert whose == query and sorted(seen.tolist()) == expected[query].nonzero().flatten().tolist()
 
 
 def test_a_call_is_saved_where_little_is_read_in_vain(forest) -> None:
     for sight in sights(forest):
-        read = sum(count * queries * keys for count, queries, keys in (group.shape for group in sight.groups))
+        read = sum(count * queries * keys for count, queries, keys in (group.shape for group in sight.calls.groups))
         needed = sum(len(reading.keys) * len(reading.seen) for reading in sight.readings)
         assert read - needed <= CALL * len(sight.readings)
     alike = grow_forest([(*range(9), last, *range(40)) for last in range(20, 52)])
-    assert len(alike.nodes) == 33 and len(full_sight(alike).groups) == 2
+    assert len(alike.nodes) == 33 and len(full_sight(alike).calls.groups) == 2
     long = grow_forest([(first, *range(100 * first)) for first in (1, 4, 8)])
-    assert len(full_sight(long).groups) == 3
+    assert len(full_sight(long).calls.groups) == 3
+    many = grow_forest([(*range(3000), last, *range(40)) for last in range(4000, 4064)])
+    assert all(
+        count == 1 or count * keys <= GATHERED for count, _, keys in (g.shape for g in full_sight(many).calls.groups)
+    )
+    assert len(full_sight(many).calls.groups) == 1 + math.ceil(64 / (GATHERED // 3041))
 
 
 def test_varlen_sequences_see_what_the_readings_say(forest) -> None:
