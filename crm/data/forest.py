@@ -84,6 +84,16 @@ def grow_forest(sequences: Sequence[tuple[int, ...]], *, share: bool = True) -> 
     return forest
 
 
+def fill_up(forest: Forest, multiple: int) -> None:
+    """Lengthen the row to a ``multiple`` of tokens by one more tree, of ids 0, that belongs to no sequence."""
+    start = len(forest.ids)
+    missing = -start % multiple
+    if missing:
+        forest.nodes.append(Node(start, missing, 0, (len(forest.nodes),)))
+        forest.ids.extend([0] * missing)
+        forest.positions.extend(range(missing))
+
+
 def _grow(
     forest: Forest,
     ordered: list[tuple[int, ...]],

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from crm.data.encoding import EncodedComparison, token_ids
-from crm.data.forest import Node, grow_forest
+from crm.data.forest import Node, fill_up, grow_forest
 from crm.data.sights import Sight, full_sight, read_sight
 
 
@@ -39,8 +39,10 @@ class ForestBatch:
     """For all N tokens"""
     read_sight: Sight
     """For the R read tokens alone"""
+    tokens: int
+    """Of the sequences, at most N: a row may be filled up"""
     pairs: int
-    """(query, key) pairs of tokens that attention reads"""
+    """(query, key) pairs of their tokens that attention reads"""
     weight: float = 1.0
     """Factor of this batch's mean loss, so that every comparison of an optimizer step counts the same"""
 
@@ -52,19 +54,22 @@ class ForestBatch:
     def __len__(self) -> int:
         return int(self.target.shape[0])
 
-    @property
-    def tokens(self) -> int:
-        """Tokens computed."""
-        return int(self.input_ids.shape[1])
 
+def collate_forest(
+    encoded: Sequence[EncodedComparison], *, share: bool, weight: float = 1.0, multiple: int = 1
+) -> ForestBatch:
+    """Lay comparisons out in one row; ``share`` makes common beginnings one node, else only equal sequences are.
 
-def collate_forest(encoded: Sequence[EncodedComparison], *, share: bool, weight: float = 1.0) -> ForestBatch:
-    """Lay comparisons out in one row; ``share`` makes common beginnings one node, else only equal sequences are."""
+    The row has a ``multiple`` of tokens.
+    """
     flat = [list(map(token_ids, item.sequences)) for item in encoded]
     first = [0]
     for sequences in flat:
         first.append(first[-1] + len(sequences))
     forest = grow_forest([sequence for sequences in flat for sequence in sequences], share=share)
+    tokens = len(forest.ids)
+    pairs = sum(node.length * node.depth + node.length * (node.length + 1) // 2 for node in forest.nodes)
+    fill_up(forest, multiple)
     places = [
         [forest.locate(start + sequence, position) for sequence, position in item.reads]
         for item, start in zip(encoded, first, strict=False)
@@ -81,6 +86,7 @@ def collate_forest(encoded: Sequence[EncodedComparison], *, share: bool, weight:
         forest.nodes,
         full_sight(forest),
         read_sight(forest, read_tokens),
-        sum(node.length * node.depth + node.length * (node.length + 1) // 2 for node in forest.nodes),
+        tokens,
+        pairs,
         weight,
     )

@@ -15,6 +15,8 @@ from crm.data.forest import BatchingKind, unique_tokens
 from crm.data.forest_batches import ForestBatch, collate_forest
 
 Rows = list[EncodedComparison]
+ROW_STEP = 64
+"""Rows are filled up to a multiple of this: few distinct shapes, so that kernels prepared for one serve again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Packing:
 
     def collate(self, rows: Sequence[EncodedComparison], weight: float = 1.0) -> ForestBatch:
         """One forward pass; ``weight`` is the factor of its mean loss."""
-        return collate_forest(rows, share=self.kind != "packed", weight=weight)
+        return collate_forest(rows, share=self.kind != "packed", weight=weight, multiple=ROW_STEP)
 
 
 def packing_named(name: str, tokens: int) -> Packing | None:

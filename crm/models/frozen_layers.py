@@ -72,7 +72,7 @@ class FrozenLayers:
             states[tokens] = fresh
             self._keep([ids[token] for token in tokens.tolist()], part, fresh)
         states[known] = self.kept.read(slots[known]).to(device)
-        self.counts.read += sum(node.length for node in nodes)
+        self.counts.read += batch.tokens
         return states.view(*batch.input_ids.shape, -1)
 
     @torch.no_grad()

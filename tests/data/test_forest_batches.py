@@ -64,3 +64,16 @@ def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, compar
         for (sequence, position), read in zip(row.reads, (first, second), strict=True):
             whole = tuple(token for part in row.sequences[sequence] for token in part.ids)
             assert pasts[int(batch.read_tokens[read])] == whole[: position + 1]
+
+
+def test_a_row_that_is_filled_up_says_the_same_of_its_sequences() -> None:
+    rows = [scalar_like((*LONG, 1), (*LONG, 2, 3)), scalar_like((*LONG, 2, 3), (7,))]
+    plain, filled = (collate_forest(rows, share=True, multiple=multiple) for multiple in (1, 16))
+    assert filled.input_ids.shape == filled.position_ids.shape == (1, 16) and filled.tokens == plain.tokens == 14
+    assert filled.pairs == plain.pairs and filled.reads.tolist() == plain.reads.tolist()
+    assert torch.equal(filled.input_ids[:, :14], plain.input_ids) and filled.input_ids[0, 14:].tolist() == [0, 0]
+    seen = torch.stack([row for row in dense(plain, plain.sight)])
+    wider = torch.zeros(16, 16, dtype=torch.bool)
+    for query, (keys, count) in enumerate((r.keys, n) for r in filled.sight.readings for n in r.seen):
+        wider[query, keys[:count]] = True
+    assert torch.equal(wider[:14, :14], seen) and not wider[:14, 14:].any() and not wider[14:, :14].any()
