@@ -27,7 +27,7 @@ def dense(batch: ForestBatch, sight: Sight) -> Tensor:
     rows = []
     for reading in sight.readings:
         for count in reading.seen:
-            row = torch.zeros(batch.tokens, dtype=torch.bool)
+            row = torch.zeros(batch.input_ids.shape[1], dtype=torch.bool)
             row[reading.keys[:count]] = True
             rows.append(row)
     return torch.stack(rows)
@@ -72,8 +72,6 @@ def test_a_row_that_is_filled_up_says_the_same_of_its_sequences() -> None:
     assert filled.input_ids.shape == filled.position_ids.shape == (1, 16) and filled.tokens == plain.tokens == 14
     assert filled.pairs == plain.pairs and filled.reads.tolist() == plain.reads.tolist()
     assert torch.equal(filled.input_ids[:, :14], plain.input_ids) and filled.input_ids[0, 14:].tolist() == [0, 0]
-    seen = torch.stack([row for row in dense(plain, plain.sight)])
-    wider = torch.zeros(16, 16, dtype=torch.bool)
-    for query, (keys, count) in enumerate((r.keys, n) for r in filled.sight.readings for n in r.seen):
-        wider[query, keys[:count]] = True
-    assert torch.equal(wider[:14, :14], seen) and not wider[:14, 14:].any() and not wider[14:, :14].any()
+    seen = dense(filled, filled.sight)
+    assert torch.equal(seen[:14, :14], dense(plain, plain.sight))
+    assert not seen[:14, 14:].any() and not seen[14:, :14].any()
