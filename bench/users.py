@@ -27,7 +27,7 @@ from bench.run import RESULTS, quieten
 from crm.data.encoding import HEADS, Encoder
 from crm.data.packs import Packing
 from crm.evaluation.files import replace_file
-from crm.evaluation.predict import Judge, open_judge
+from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.kept_judge import KeptJudge
 from crm.leaderboard.ranking import Leaderboard, compare
@@ -57,7 +57,7 @@ SHAPES = {"SmolLM2-135M": (30, 3, 64), "Qwen3-4B": (36, 8, 128)}
 class Contest:
     """One model on one bank."""
 
-    judge: Judge
+    judge: CrmJudge
     bank: Bank
 
     def keep(self, **settings: Any) -> KeptJudge:
@@ -65,12 +65,11 @@ class Contest:
         rows = bank_comparisons(self.bank, (), self.bank.baseline)
         return KeptJudge(self.judge.model, self.judge.encoder, rows, batch_size=self.judge.batch_size, **settings)
 
-    def rank(self, judge: Judge, criteria: Sequence[str]) -> list[Match]:
+    def rank(self, judge: CrmJudge, criteria: Sequence[str]) -> list[Match]:
         """One user's matches; their predictions are written and forgotten."""
         with tempfile.TemporaryDirectory() as folder:
             return score_bank(
                 judge,
-                "bench",
                 self.bank,
                 criteria,
                 baseline=self.bank.baseline,
@@ -103,12 +102,12 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _judge(given: argparse.Namespace) -> Judge:
+def _judge(given: argparse.Namespace) -> CrmJudge:
     if given.checkpoint:
-        return open_judge(given.checkpoint, batch_size=64, precision="32-true", packing=PACKING)[0]
+        return open_checkpoint(given.checkpoint, batch_size=64, precision="32-true", packing=PACKING)[0]
     encoder = Encoder(bench_tokenizer(given.seed), given.head, LONGEST, "criteria_last")
     model = build_reward_model(DEMO, given.head, given.seed)
-    return Judge(model, encoder, batch_size=64, packing=PACKING)
+    return CrmJudge(model, encoder, batch_size=64, packing=PACKING)
 
 
 def measure(contest: Contest, counts: Sequence[int], rounds: int, seed: int) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from crm.config_groups import (
     one_of,
     require,
 )
+from crm.config_judges import JudgeConfig
 from crm.config_prepare import PrepareConfig
 from crm.config_training import BatchingConfig, LoggerConfig, OptimizerConfig, TrainerConfig
 from crm.data.comparisons import CRITERIA_MODES
@@ -89,12 +90,11 @@ class TrainConfig:
 
 @dataclass
 class JudgingConfig:
-    """What `evaluate.py` and `leaderboard.py` share: a checkpoint and how it is run."""
+    """What `evaluate.py` and `leaderboard.py` share: how a judge is run."""
 
-    checkpoint: str = MISSING
-    """Folder written by training."""
     predictions: str | None = None
-    """Folder of prediction files, kept between runs; null means ``predictions`` beside the checkpoint."""
+    """Folder of prediction files, kept between runs; null means ``predictions`` beside the checkpoint, and
+    ``outputs/predictions`` for a judge that has none."""
     batch_size: int = 64
     """Comparisons of a padded forward pass; packed ones have ``batching.tokens``."""
     batching: BatchingConfig = field(default_factory=BatchingConfig)
@@ -118,6 +118,9 @@ class JudgingConfig:
 class EvaluateConfig(JudgingConfig):
     """``evaluate.py``."""
 
+    judge: JudgeConfig = field(default_factory=JudgeConfig)
+    checkpoint: str | None = None
+    """Folder written by training, which ``judge=crm`` reads; other judges have no use for it."""
     suite: SuiteConfig = field(default_factory=SuiteConfig)
     data: DataConfig = field(default_factory=DataConfig)
     criteria: str = "own"
@@ -126,6 +129,8 @@ class EvaluateConfig(JudgingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.judge.name == "crm":
+            require(bool(self.checkpoint), "checkpoint", self.checkpoint, "a folder written by training for judge=crm")
         one_of("criteria", self.criteria, CRITERIA_MODES)
         one_of("criteria_rendering", self.criteria_rendering, ("list", "per_character"))
 
@@ -134,6 +139,8 @@ class EvaluateConfig(JudgingConfig):
 class LeaderboardConfig(JudgingConfig):
     """``leaderboard.py``."""
 
+    checkpoint: str = MISSING
+    """Folder written by training."""
     bank: BankConfig = field(default_factory=BankConfig)
     topics: list[str] = field(default_factory=list)
     """Topics to rank on; empty means all."""

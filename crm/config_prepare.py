@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from crm.config_groups import DATA_SOURCES, DataConfig, mapping, one_of, require
+from crm.config_judges import EndpointConfig
 from crm.data.noise import NOISES
 
 STAGES = ("ingest", "filter", "criteria", "topics", "leakage", "split", "dataset", "suites", "card")
@@ -14,45 +14,19 @@ STAGES = ("ingest", "filter", "criteria", "topics", "leakage", "split", "dataset
 
 
 @dataclass
-class JudgeConfig:
+class AnnotatorConfig(EndpointConfig):
     """Who filters and finds criteria: ``offline`` compares measurable traits; ``openai`` asks an LLM."""
 
     name: str = "offline"
-    base_url: str | None = None
-    """Of any OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1."""
-    model: str | None = None
-    key_variable: str = "CRM_JUDGE_API_KEY"
-    """Environment variable that holds the key; a server that wants none needs none."""
-    temperature: float = 0.0
-    max_tokens: int = 1024
-    """Tokens of one reply at most."""
-    concurrency: int = 8
-    """Requests at once."""
-    call_deadline_s: float = 120.0
-    """Seconds for one call with its retries."""
-    total_deadline_s: float = 86_400.0
-    """Seconds for all calls of a run."""
-    attempts: int = 4
-    budget_calls: int = 0
-    """HTTP requests at most in one run; 0 is no limit."""
-    budget_tokens: int = 0
     json_schema: bool = False
     """Send the schema of the reply along; better where the server can follow it, an error where it cannot."""
     filter: bool = True
     """Leave out what the LLM finds objective: queries on which taste has no say."""
 
     def __post_init__(self) -> None:
-        one_of("judge.name", self.name, ("offline", "openai"))
+        one_of("annotator.name", self.name, ("offline", "openai"))
         if self.name == "openai":
-            for name in ("base_url", "model"):
-                require(bool(getattr(self, name)), f"judge.{name}", getattr(self, name), "a value for judge=openai")
-        for name in ("max_tokens", "concurrency", "attempts"):
-            require(getattr(self, name) >= 1, f"judge.{name}", getattr(self, name), "1 or more")
-        for name in ("budget_calls", "budget_tokens"):
-            require(getattr(self, name) >= 0, f"judge.{name}", getattr(self, name), "0 (no limit) or more")
-        for name in ("call_deadline_s", "total_deadline_s"):
-            require(0 < getattr(self, name) < math.inf, f"judge.{name}", getattr(self, name), "seconds above 0")
-        require(0 <= self.temperature <= 2, "judge.temperature", self.temperature, "0 to 2")
+            self.check("annotator", "openai")
 
 
 @dataclass
@@ -119,7 +93,7 @@ class PrepareConfig:
     """``prepare.py``."""
 
     data: DataConfig = field(default_factory=DataConfig)
-    judge: JudgeConfig = field(default_factory=JudgeConfig)
+    annotator: AnnotatorConfig = field(default_factory=AnnotatorConfig)
     topic_model: TopicsConfig = field(default_factory=TopicsConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
     out: str = "datasets/${data.name}"

@@ -21,8 +21,8 @@ from crm.data.datamodule import VALIDATION_EPOCH, PreferenceDataModule
 from crm.data.encoding import Encoder, Order
 from crm.data.plans import draw_order
 from crm.evaluation.files import replace_file
-from crm.evaluation.predict import Judge
 from crm.evaluation.tables import write_table
+from crm.judges.crm_judge import CrmJudge
 from crm.lit_module import LitRewardModel
 from crm.models.backbone import merge_lora
 from crm.models.export import export_as_single_label, export_model
@@ -108,7 +108,7 @@ def _look_at_worst(
     outcome: TrainingOutcome,
 ) -> None:
     """The table of the validation rows that the exported model gets most wrong, and what trackers keep of the run."""
-    judge = Judge(
+    judge = CrmJudge(
         model,
         data.encoder,
         batch_size=config.trainer.batch_size,

@@ -190,24 +190,31 @@ class Prediction(_Record):
     """One reading of one comparison by one judge.
 
     ``order`` is ``ab`` when response A stood first, ``ba`` when B did; ``preference_logit`` is always the log-odds
-    that response **A of the record** is preferred, whichever stood first. Label and cluster travel along so that
-    tables are made from prediction files alone.
+    that response **A of the record** is preferred, whichever stood first; it is ``None`` where the judge gave no
+    usable verdict, and ``failure`` says why. ``tokens`` is what the reading took. Label and cluster travel along so
+    that tables are made from prediction files alone.
     """
 
     comparison_id: str
     order: str
-    preference_logit: float
+    preference_logit: float | None
     label: str
     cluster: str
     suite: str
     fingerprint: str
     score_a: float | None = None
     score_b: float | None = None
+    failure: str | None = None
+    tokens: int | None = None
 
     def __post_init__(self) -> None:
         _check_side(self.label, "label")
         if self.order not in ("ab", "ba"):
             raise RecordError("order", f"{self.order!r} is not ab or ba")
+        if (self.preference_logit is None) != (self.failure is not None):
+            raise RecordError(
+                "preference_logit", f"{self.preference_logit!r} with failure {self.failure!r}: expected one of the two"
+            )
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ SAID = [
     ("train", "data.train=[1,2", "data.train=[1,2: cannot be read as a setting"),
     ("train", "model.path=${nope}", "model.path: Interpolation key 'nope' not found"),
     ("evaluate", "suite=standrd", "did you mean standard?"),
-    ("evaluate", "batch_size=2", "checkpoint: not given"),
+    ("evaluate", "batch_size=2", "checkpoint=None: expected a folder written by training for judge=crm"),
     ("leaderboard", "criteria=concise", "criteria: Invalid value assigned: str is not a ListConfig"),
     ("leaderboard", "bank=foldr", "did you mean folder?"),
 ]

@@ -16,9 +16,9 @@ GROUPS = {
         *("model", "head", "prompt", "loss", "noise", "direction", "data"),
         *("optimizer", "trainer", "batching", "logger", "experiment", "debug"),
     ),
-    "evaluate": ("suite", "data", "batching"),
+    "evaluate": ("judge", "suite", "data", "batching"),
     "leaderboard": ("bank", "batching"),
-    "prepare": ("data", "judge", "topic_model"),
+    "prepare": ("data", "annotator", "topic_model"),
 }
 NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": [], "prepare": []}
 OPTIONS = [
@@ -41,7 +41,8 @@ def test_every_group_is_tried() -> None:
 @pytest.mark.parametrize(("entry", "group", "option"), OPTIONS)
 def test_every_option_composes(entry: str, group: str, option: str) -> None:
     extra = ["data.path=somewhere"] if group == "data" and (option in OWN or option == "dataset") else []
-    extra += ["judge.base_url=http://x/v1", "judge.model=y"] if option == "openai" else []
+    extra += [f"{group}.base_url=http://x/v1", f"{group}.model=y"] if option in ("openai", "llm") else []
+    extra += ["judge.path=somewhere"] if option in ("reward_model", "pair_ranker") else []
     if (entry, option) == ("prepare", "dataset"):
         with pytest.raises(ValueError, match=r"data\.name='dataset'"):
             settings(entry, "data=dataset", *extra)

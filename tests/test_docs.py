@@ -15,7 +15,7 @@ from crm.config import SCHEMAS, setting_names
 from crm.data.encoding import PROMPT_ORDERS, PromptOrder
 from crm.data.reading import Reading
 from crm.data.sources.records import parse_row
-from crm.evaluation.predict import open_judge
+from crm.judges.crm_judge import open_checkpoint
 from crm.leaderboard.bank import load_bank
 from crm.mistakes import group_names, option_names
 from crm.models.export import export_model
@@ -77,7 +77,7 @@ def test_the_loading_snippet_says_what_the_judge_says(
     if head == "pairwise_span":  # as after training: the two rows have parted
         torch.nn.init.normal_(model.score.weight, generator=torch.Generator().manual_seed(1))
     export_model(model, tokenizer, tmp_path, {"max_length": 2048}, order)
-    judge, _ = open_judge(tmp_path, batch_size=4, precision="32-true")
+    judge, _ = open_checkpoint(tmp_path, batch_size=4, precision="32-true")
     assert judge.encoder.prompt_order == order
     if head == "scalar":
         said = run_snippet(example(README, "example: load"), tmp_path, capsys)

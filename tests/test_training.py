@@ -18,7 +18,7 @@ from crm.config import compose
 from crm.data.comparisons import make_comparisons
 from crm.data.encoding import PROMPT_ORDERS, Encoder
 from crm.data.plans import draw_order
-from crm.evaluation.predict import Judge, open_judge
+from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.models.export import load_checkpoint
 from crm.models.kernels import compiled_layers
 from crm.run_results import TrainingOutcome
@@ -76,7 +76,7 @@ def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, Tra
     model, tokenizer, manifest = load_checkpoint(outcome.checkpoint)
     arena = simulate(seed=1, train=24, validation=24, suite=4)
     rows, _ = make_comparisons(arena.validation, direction="random", noise="none", pool=None, seed=42, epoch=0)
-    judge = Judge(model, Encoder(tokenizer, model.head, manifest["max_length"]), batch_size=3)
+    judge = CrmJudge(model, Encoder(tokenizer, model.head, manifest["max_length"]), batch_size=3)
     expected: dict[str, tuple[float, float, Any]] = {}
     for reading in (reading for portion in judge.read([(row, "ab") for row in rows]) for reading in portion):
         p_a = 1 / (1 + math.exp(-reading.preference_logit))
@@ -106,7 +106,7 @@ def test_a_run_may_start_from_a_checkpoint_of_the_other_prompt_order(
         for name, weight in begun.backbone.state_dict().items():
             assert torch.equal(weight, start.backbone.state_dict()[name])
         assert torch.equal(begun.score.weight, start.score.weight) == (order == "criteria_first")
-    judge, manifest = open_judge(train(tmp_path, *settings).checkpoint, batch_size=2, precision="32-true")
+    judge, manifest = open_checkpoint(train(tmp_path, *settings).checkpoint, batch_size=2, precision="32-true")
     assert manifest["prompt_order"] == judge.encoder.prompt_order == "criteria_last"
     assert manifest["template"] == judge.encoder.digest != Encoder(tokenizer, "scalar", 512).digest
     assert manifest["config"]["prompt"] == {"order": "criteria_last"}

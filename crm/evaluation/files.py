@@ -13,8 +13,9 @@ from crm.schema import Match, Prediction, RecordError
 
 AnyRecord = TypeVar("AnyRecord", Prediction, Match)
 _NUMBERS = ("preference_logit", "score_a", "score_b", "score_candidate", "score_baseline")
-_OPTIONAL = ("score_a", "score_b", "score_candidate", "score_baseline")
-_COUNTS = ("length_candidate", "length_baseline")
+_COUNTS = ("length_candidate", "length_baseline", "tokens")
+_OPTIONAL = ("preference_logit", "score_a", "score_b", "score_candidate", "score_baseline", "failure", "tokens")
+"""May be null; a record that cannot do without one says so itself."""
 
 
 def replace_file(path: Path | str, content: str | bytes) -> Path:
@@ -68,13 +69,15 @@ def _record(row: Any, record: type[AnyRecord]) -> AnyRecord:
     if not isinstance(row, dict):
         raise RecordError("row", f"expected an object, got {type(row).__name__}")
     for name, value in row.items():
+        if value is None and name in _OPTIONAL:
+            continue
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if name in _NUMBERS:
-            if not number and not (value is None and name in _OPTIONAL):
+            if not number:
                 raise RecordError(name, f"expected a finite number, got {value!r:.80}")
         elif name in _COUNTS:
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise RecordError(name, f"expected a count of words, got {value!r:.80}")
+                raise RecordError(name, f"expected a count, got {value!r:.80}")
         elif not isinstance(value, str):
             raise RecordError(name, f"expected text, got {value!r:.80}")
     built: AnyRecord = record.from_dict(row)

@@ -1,15 +1,16 @@
 """Prediction files in; one `Result` per suite and metric out, kept as ``results.json`` and ``results.csv``.
 
 The two orders of a comparison are one sample: their logits are averaged. Comparisons labelled ``tie`` have no right
-answer; they are counted (``n_ties``) and left out of the metrics that need one.
+answer; they are counted (``n_ties``) and left out of the metrics that need one. So are comparisons on which the judge
+failed in one order or both: no verdict is not a wrong one, and ``failure_rate`` says how many there are.
 """
 
 from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pandas as pd
 from scipy import special
 
 from crm.evaluation.files import read_records, replace_file
+from crm.evaluation.samples import Sample, to_samples
 from crm.evaluation.statistics import (
     Floats,
     Interval,
@@ -33,19 +35,8 @@ from crm.evaluation.statistics import (
 from crm.evaluation.tables import csv_text
 from crm.schema import Prediction, Result
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 PACKAGES = ("numpy", "scipy", "pandas", "torch", "transformers", "lightning", "crm-leaderboard")
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One comparison with its orders put together: mean ``logit``, 1 if the label is A else 0 (None for a tie)."""
-
-    comparison_id: str
-    cluster: str
-    label: int | None
-    logit: float
-    orders: dict[str, float]
 
 
 def read_predictions(path: Path | str) -> list[Prediction]:
@@ -61,13 +52,13 @@ def summarise(
     Per suite: accuracy (a predicted tie counts one half), log_loss (nats), brier, margin (mean logit in the label's
     favour), expected_calibration_error; where both orders were read: flip_rate (the orders disagree in sign; a logit
     of exactly 0 disagrees with any other) and p_first (mean probability given to the response that stood first);
-    and the counts n_ties and n_one_order. accuracy_sum is 1.0 for a judge that ignores the criteria.
-    Raises ``ValueError`` for no predictions, a reading that appears twice, two fingerprints in a suite, or
-    orders of one comparison that differ in label or cluster.
+    the counts n_ties and n_one_order; failure_rate (share of comparisons without a verdict in an order or both) and
+    tokens (mean per comparison, both orders, where the judge counts them). accuracy_sum is 1.0 for a judge that
+    ignores the criteria. Raises ``ValueError`` for no predictions and as `to_samples` does.
     """
     if not predictions:
         raise ValueError("predictions: none given, expected one or more; evaluate a checkpoint first")
-    suites = {name: _samples(name, rows) for name, rows in _by_suite(predictions).items()}
+    suites = to_samples(predictions)
     rows: list[tuple[str, str, Interval]] = []
     for suite, samples in suites.items():
         rows += [(suite, metric, interval) for metric, interval in _metrics(samples).items()]
@@ -82,40 +73,8 @@ def summarise(
     ]
 
 
-def _by_suite(predictions: Sequence[Prediction]) -> dict[str, list[Prediction]]:
-    suites: dict[str, list[Prediction]] = {}
-    for prediction in predictions:
-        suites.setdefault(prediction.suite, []).append(prediction)
-    return suites
-
-
-def _samples(suite: str, predictions: list[Prediction]) -> list[Sample]:
-    """Put the orders of each comparison together, sorted by id so that the order of the file does not matter."""
-    prints = sorted({prediction.fingerprint for prediction in predictions})
-    if len(prints) > 1:
-        raise ValueError(f"fingerprint: suite {suite} mixes {', '.join(prints)}; keep one checkpoint per file")
-    readings: dict[str, dict[str, Prediction]] = {}
-    for prediction in predictions:
-        orders = readings.setdefault(prediction.comparison_id, {})
-        if prediction.order in orders:
-            raise ValueError(
-                f"comparison_id: {prediction.comparison_id} in order {prediction.order} appears twice in suite {suite}"
-            )
-        orders[prediction.order] = prediction
-    return [_sample(identifier, readings[identifier]) for identifier in sorted(readings)]
-
-
-def _sample(identifier: str, readings: dict[str, Prediction]) -> Sample:
-    if len({(reading.label, reading.cluster) for reading in readings.values()}) > 1:
-        raise ValueError(f"comparison_id: the orders of {identifier} differ in label or cluster; the data changed")
-    first = next(iter(readings.values()))
-    label = None if first.label == "tie" else int(first.label == "a")
-    orders = {order: reading.preference_logit for order, reading in readings.items()}
-    return Sample(identifier, first.cluster, label, sum(orders.values()) / len(orders), orders)
-
-
 def _labelled(samples: list[Sample]) -> list[Sample]:
-    return [sample for sample in samples if sample.label is not None]
+    return [sample for sample in samples if sample.label is not None and not sample.failures]
 
 
 def _columns(samples: list[Sample]) -> tuple[Floats, Floats, list[str]]:
@@ -125,7 +84,7 @@ def _columns(samples: list[Sample]) -> tuple[Floats, Floats, list[str]]:
 
 
 def _metrics(samples: list[Sample]) -> dict[str, Interval]:
-    labelled = _labelled(samples)
+    labelled, judged = _labelled(samples), [sample for sample in samples if not sample.failures]
     metrics: dict[str, Interval] = {}
     if labelled:
         logits, labels, clusters = _columns(labelled)
@@ -134,14 +93,19 @@ def _metrics(samples: list[Sample]) -> dict[str, Interval]:
         metrics["brier"] = _known(mean_interval(brier(logits, labels), clusters))
         metrics["margin"] = _known(mean_interval(logits * (2 * labels - 1), clusters))
         metrics["expected_calibration_error"] = _known(_calibration(logits, labels, clusters))
-    both = [sample for sample in samples if len(sample.orders) == 2]
+    both = [sample for sample in judged if len(sample.orders) == 2]
     if both:
         keys = [sample.cluster for sample in both]
         ab, ba = (np.array([sample.orders[order] for sample in both]) for order in ("ab", "ba"))
         metrics["flip_rate"] = cluster_interval((np.sign(ab) != np.sign(ba)).astype(float), keys)
         metrics["p_first"] = _known(mean_interval((special.expit(ab) + special.expit(-ba)) / 2, keys))
-    metrics["n_ties"] = _count(len(samples) - len(labelled), len(samples))
-    metrics["n_one_order"] = _count(len(samples) - len(both), len(samples))
+    metrics["n_ties"] = _count(sum(sample.label is None for sample in samples), len(samples))
+    metrics["n_one_order"] = _count(len(judged) - len(both), len(samples))
+    clusters = [sample.cluster for sample in samples]
+    metrics["failure_rate"] = cluster_interval([float(bool(sample.failures)) for sample in samples], clusters)
+    known = [sample for sample in samples if sample.tokens == sample.tokens]
+    if known:
+        metrics["tokens"] = _known(mean_interval([row.tokens for row in known], [row.cluster for row in known]))
     return metrics
 
 
@@ -202,11 +166,16 @@ def results_frame(results: Sequence[Result]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(Result.__dataclass_fields__))
 
 
-def write_results(folder: Path | str, results: Sequence[Result]) -> Path:
-    """Write ``results.json`` (schema version, environment, results) and ``results.csv``; returns the JSON's path."""
+def write_results(folder: Path | str, results: Sequence[Result], run: Mapping[str, Any]) -> Path:
+    """Write ``results.json`` and ``results.csv``; returns the JSON's path.
+
+    The JSON holds the schema's version, versions of packages, facts of the ``run`` (judge, digests, seed, files of
+    predictions, cost) as given, and the results.
+    """
     document = {
         "schema_version": SCHEMA_VERSION,
         "environment": environment(),
+        "run": dict(run),
         "results": [_json_row(result) for result in results],
     }
     text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)

@@ -1,10 +1,14 @@
-"""Evaluate a checkpoint. In: a checked `EvaluateConfig`. Out: prediction files, results, a table and a plot."""
+"""Evaluate a judge. In: a checked `EvaluateConfig`. Out: prediction files, results, a table and a plot."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -16,15 +20,14 @@ from crm.data.comparisons import make_comparisons
 from crm.data.encoding import per_character
 from crm.data.loading import load_splits
 from crm.data.noise import CriteriaPool
-from crm.data.packs import packing_named
 from crm.data.sources import Splits
 from crm.data.suites import parse_suite, suite_names
 from crm.evaluation.plots import suite_accuracy
-from crm.evaluation.predict import fingerprint, open_judge, predict
+from crm.evaluation.predict import fingerprint, predict
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.evaluation.tables import caption, number, suite_table, write_table
-from crm.models.export import read_manifest
-from crm.processes import start
+from crm.open_judge import OpenedJudge, check_judge, open_judge
+from crm.processes import Processes, start
 from crm.provenance import commit
 from crm.schema import Comparison, Prediction, Result
 
@@ -32,33 +35,56 @@ log = logging.getLogger(__name__)
 
 
 def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
-    """Predict every wanted suite, both orders, and summarise from the files alone."""
+    """Have a judge read every wanted suite, both orders, and summarise from the files alone."""
     if config.threads:
         torch.set_num_threads(config.threads)
-    folder = Path(config.checkpoint)
-    read_manifest(folder)
+    check_judge(config)
     splits = load_splits(**asdict(config.data))
     names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
     for name in names:
         parse_suite(name, list(splits.suites))
     processes = start(config.devices, config.nodes)
-    judge, manifest = open_judge(
-        folder,
-        batch_size=config.batch_size,
-        precision=config.precision,
-        packing=packing_named(config.batching.name, config.batching.tokens),
-    )
-    predictions_dir = Path(config.predictions) if config.predictions else folder.parent / "predictions"
-    predictions: list[Prediction] = []
-    for name in names:
-        comparisons = suite_comparisons(name, splits, config)
+    opened = open_judge(config)
+    started = time.perf_counter()
+    readings = read_suites(opened, {name: suite_comparisons(name, splits, config) for name in names}, config, processes)
+    if not readings.predictions:
+        raise ValueError(f"suite: {', '.join(names)}: no comparison to evaluate; choose suites that this data fills")
+    results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {config.data.name}", commit())
+    if processes.first:
+        cost = {"readings_made": readings.made, "seconds": round(time.perf_counter() - started, 1)}
+        run = opened.facts() | {
+            "seed": config.seed,
+            "files": readings.files,
+            "left_out": readings.left_out,
+            "cost": cost,
+        }
+        write_reports(Path(config.run_dir), opened.name, results, run, show)
+    return results
+
+
+@dataclass
+class SuiteReadings:
+    """What a judge said of the suites of a run; ``left_out`` counts the readings that it did not give, by suite."""
+
+    predictions: list[Prediction] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+    made: int = 0
+
+
+def read_suites(
+    opened: OpenedJudge, suites: Mapping[str, Sequence[Comparison]], config: EvaluateConfig, processes: Processes
+) -> SuiteReadings:
+    """Predict every suite that has comparisons; what stands in the files of an earlier run is not read again."""
+    found = SuiteReadings()
+    for name, comparisons in suites.items():
         if not comparisons:
             log.warning("suite %s is empty: its preferences are ties or have no criteria on that side; left out", name)
             continue
-        mark = fingerprint(manifest["digest"], judge.digest, comparisons)
-        path = predictions_dir / mark / f"{name}.jsonl"
+        mark = fingerprint(opened.judge.digest, comparisons)
+        path = opened.predictions / mark / f"{name}.jsonl"
         counts = predict(
-            judge,
+            opened.judge,
             comparisons,
             suite=name,
             print_of_run=mark,
@@ -66,14 +92,14 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
             progress=config.progress,
             processes=processes,
         )
-        log.info("suite %s: %s -> %s", name, ", ".join(f"{key} {value}" for key, value in counts.items()), path)
-        predictions += read_predictions(path)
-    if not predictions:
-        raise ValueError(f"suite: {', '.join(names)}: no comparison to evaluate; choose suites that this data fills")
-    results = summarise(predictions, [int(manifest["seed"])], f"{manifest['head']} on {config.data.name}", commit())
-    if processes.first:
-        write_reports(Path(config.run_dir), manifest["head"], results, show)
-    return results
+        predictions = read_predictions(path)
+        failures = Counter(row.failure for row in predictions if row.failure is not None)
+        told = [*counts.items(), *((f"failed_{kind}", count) for kind, count in sorted(failures.items()))]
+        log.info("suite %s: %s -> %s", name, ", ".join(f"{key} {value}" for key, value in told), path)
+        found.predictions += predictions
+        found.files[name], found.left_out[name] = str(path), counts[opened.judge.left_out]
+        found.made += counts["made"]
+    return found
 
 
 def suite_comparisons(name: str, splits: Splits, config: EvaluateConfig) -> list[Comparison]:
@@ -93,12 +119,12 @@ def suite_comparisons(name: str, splits: Splits, config: EvaluateConfig) -> list
     return [per_character(row) for row in comparisons] if config.criteria_rendering == "per_character" else comparisons
 
 
-def write_reports(run_dir: Path, head: str, results: list[Result], show: bool) -> None:
+def write_reports(run_dir: Path, judge: str, results: list[Result], run: Mapping[str, Any], show: bool) -> None:
     """``results.json``, ``results.csv``, ``suites.md``/``.csv``, ``suites.png``, and the table in the terminal."""
-    write_results(run_dir, results)
-    table = suite_table({head: results})
+    write_results(run_dir, results, run)
+    table = suite_table({judge: results})
     write_table(run_dir, "suites", table, caption(results[0].n, results[0].seeds, results[0].config, results[0].commit))
-    suite_accuracy(run_dir / "suites.png", {head: results})
+    suite_accuracy(run_dir / "suites.png", {judge: results})
     if show:
         print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({run_dir})")
 

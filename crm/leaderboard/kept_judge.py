@@ -15,7 +15,8 @@ from torch import Tensor
 
 from crm.data.encoding import Encoder, Order
 from crm.data.packs import Packing
-from crm.evaluation.predict import Judge, Reading
+from crm.judges.crm_judge import CrmJudge
+from crm.judges.judge import Asked, Reading
 from crm.leaderboard.conversations import Continuation, Conversations, KeepingError
 from crm.leaderboard.kept_states import KeptStates, name_of, rows_of
 from crm.models.continuing import read_on, read_texts
@@ -25,7 +26,6 @@ from crm.models.reward_model import RewardModel
 from crm.schema import Comparison
 
 ORDERS: tuple[Order, ...] = ("ab", "ba")
-Asked = tuple[Comparison, Order]
 Outcome = tuple[float, float | None, float | None]
 """Of a conversation: the logit for the response shown first, and the scores; of the scalar head a score, twice."""
 
@@ -38,8 +38,8 @@ class _Work:
     complete: list[tuple[Asked, tuple[int, ...]]] = field(default_factory=list)
 
 
-class KeptJudge(Judge):
-    """A `Judge` of one bank's ``comparisons``, whose criteria do not matter here, for as many users as come.
+class KeptJudge(CrmJudge):
+    """A `CrmJudge` of one bank's ``comparisons``, whose criteria do not matter here, for as many users as come.
 
     States of the conversations go into ``memory_gb`` of the model's device, then into files of ``disk_gb`` in all in
     ``folder``; what fits neither is computed anew for every call of `read`, once for all criteria in it. They are kept
@@ -63,7 +63,9 @@ class KeptJudge(Judge):
         folder: Path | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(model, encoder, batch_size=batch_size, precision=precision, packing=packing)
+        super().__init__(
+            model, encoder, batch_size=batch_size, precision=precision, packing=packing, model_digest=model_digest
+        )
         if not model.reads_forests:
             raise KeepingError(f"model: {type(model.backbone).__name__} is not known to go on from kept states")
         if disk_gb and not (folder and model_digest):
@@ -75,7 +77,7 @@ class KeptJudge(Judge):
         self._conversations = Conversations(encoder, comparisons)
         self._starts = self._conversations.starts
         passes = range(len(self._starts) - 1)
-        facts = (model_digest, self.digest, str(self._dtype))
+        facts = (self.digest, str(self._dtype))
         self.states = KeptStates(
             [name_of(self._texts(index), *facts) for index in passes],
             [self._size(index) for index in passes],
@@ -86,7 +88,7 @@ class KeptJudge(Judge):
 
     @property
     def digest(self) -> str:
-        """That of a `Judge`, whose numbers these are, unless states are kept in a dtype of one's own."""
+        """That of a `CrmJudge`, whose numbers these are, unless states are kept in a dtype of one's own."""
         return super().digest + self._mark
 
     def score(self, criteria: Sequence[str]) -> list[Reading]:
@@ -106,7 +108,7 @@ class KeptJudge(Judge):
         return [found[user] for user in criteria]
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        """Readings in portions, as `Judge.read` gives them; comparisons that are not of the bank are read its way."""
+        """Readings in portions, as `CrmJudge.read` gives them; what is not of the bank is read its way."""
         work, users, strangers = self._plan(comparisons)
         outcomes: dict[tuple[str, ...], dict[int, Outcome]] = {user: {} for user in users}
         for index in sorted(work):

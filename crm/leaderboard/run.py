@@ -15,9 +15,9 @@ from crm.data.comparisons import GENERIC_CRITERION
 from crm.data.packs import packing_named
 from crm.data.token_store import stored_ids
 from crm.evaluation.plots import one_leaderboard
-from crm.evaluation.predict import Judge, open_judge
 from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, write_table
+from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.leaderboard.bank import Bank, load_bank
 from crm.leaderboard.conversations import KeepingError
 from crm.leaderboard.kept_judge import KeptJudge
@@ -51,7 +51,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             f"{len(bank.authors) - 1} can be settled; or give 0 to score everything"
         )
     processes = start(config.devices, config.nodes)
-    judge, manifest = open_judge(
+    judge, manifest = open_checkpoint(
         folder,
         batch_size=config.batch_size,
         precision=config.precision,
@@ -67,8 +67,8 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     judge.encoder.use(stored_ids(kept, judge.encoder.tokenizer, texts))
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
     if config.bank_states_gb:
-        judge = _keeping(config, judge, manifest["digest"], bank, kept, processes)
-    matches, counts, standing = _score(config, judge, manifest["digest"], bank, criteria, kept, processes)
+        judge = _keeping(config, judge, bank, kept, processes)
+    matches, counts, standing = _score(config, judge, bank, criteria, kept, processes)
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
     if not matches:
         raise ValueError(f"bank={bank.name}: every response is longer than the model's {manifest['max_length']} tokens")
@@ -80,9 +80,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     return board
 
 
-def _keeping(
-    config: LeaderboardConfig, judge: Judge, digest: str, bank: Bank, kept: Path, processes: Processes
-) -> Judge:
+def _keeping(config: LeaderboardConfig, judge: CrmJudge, bank: Bank, kept: Path, processes: Processes) -> CrmJudge:
     """A judge that keeps what precedes the criteria, or the same judge and a line that says why not.
 
     Of several processes each keeps its share, in a folder of its own.
@@ -97,7 +95,7 @@ def _keeping(
             batch_size=config.batch_size,
             precision=config.precision,
             packing=judge.packing,
-            model_digest=digest,
+            model_digest=judge.model_digest,
             disk_gb=config.bank_states_gb / processes.size,
             folder=kept / own,
         )
@@ -108,8 +106,7 @@ def _keeping(
 
 def _score(
     config: LeaderboardConfig,
-    judge: Judge,
-    digest: str,
+    judge: CrmJudge,
     bank: Bank,
     criteria: tuple[str, ...],
     kept: Path,
@@ -119,7 +116,6 @@ def _score(
     if not config.settle_top:
         matches, counts = score_bank(
             judge,
-            digest,
             bank,
             criteria,
             baseline=baseline,
@@ -130,7 +126,6 @@ def _score(
         return matches, counts, None
     return race_bank(
         judge,
-        digest,
         bank,
         criteria,
         baseline=baseline,

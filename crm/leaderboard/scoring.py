@@ -11,9 +11,11 @@ from scipy import special
 
 from crm.data.encoding import Order
 from crm.evaluation.files import replace_file
-from crm.evaluation.predict import Judge, fingerprint, predict
+from crm.evaluation.predict import fingerprint, predict
 from crm.evaluation.results import read_predictions
 from crm.evaluation.statistics import Floats
+from crm.judges.crm_judge import CrmJudge
+from crm.judges.judge import Judge
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.racing import Standing, race
 from crm.processes import ALONE, Processes
@@ -50,7 +52,6 @@ def bank_comparisons(bank: Bank, criteria: Sequence[str], baseline: str) -> list
 
 def score_bank(
     judge: Judge,
-    model_digest: str,
     bank: Bank,
     criteria: Sequence[str],
     *,
@@ -61,7 +62,7 @@ def score_bank(
 ) -> tuple[list[Match], dict[str, int]]:
     """Matches, both orders averaged, and counts. Scores are kept under ``folder``; what is there is not made again."""
     comparisons = bank_comparisons(bank, criteria, baseline)
-    mark = fingerprint(model_digest, judge.digest, comparisons)
+    mark = fingerprint(judge.digest, comparisons)
     path = folder / mark / "bank.jsonl"
     counts = predict(
         judge, comparisons, suite=bank.name, print_of_run=mark, path=path, progress=progress, processes=processes
@@ -73,8 +74,7 @@ def score_bank(
 
 
 def race_bank(
-    judge: Judge,
-    model_digest: str,
+    judge: CrmJudge,
     bank: Bank,
     criteria: Sequence[str],
     *,
@@ -92,7 +92,7 @@ def race_bank(
     ones; ``queries_left_out`` counts them. Raises ``ValueError`` as `racing.race` does, and when no query is left.
     """
     comparisons = bank_comparisons(bank, criteria, baseline)
-    mark = fingerprint(model_digest, judge.digest, comparisons)
+    mark = fingerprint(judge.digest, comparisons)
     path = folder / mark / "bank.jsonl"
     rows = {row.id: row for row in comparisons}
     too_long = {row.preference_id for row in comparisons if not _fits(judge, row)}
@@ -122,7 +122,7 @@ def race_bank(
     return matches, counts, standing
 
 
-def _fits(judge: Judge, row: Comparison) -> bool:
+def _fits(judge: CrmJudge, row: Comparison) -> bool:
     return all(judge.encoder.encode(row, order) is not None for order in ORDERS)
 
 
@@ -131,7 +131,7 @@ def _logit(matches: Mapping[tuple[str, str], Match], query: str, model: str, bas
 
 
 def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction]) -> list[Match]:
-    """Average the two orders of every comparison; a comparison that lacks one order is left out."""
+    """Average the two orders of every comparison; one that lacks a verdict in an order is left out."""
     readings: dict[str, list[Prediction]] = {}
     for prediction in predictions:
         readings.setdefault(prediction.comparison_id, []).append(prediction)
@@ -139,7 +139,8 @@ def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction]) -> 
     topics = {query.id: query.topic for query in bank.queries}
     matches = []
     for comparison_id, pair in readings.items():
-        if len(pair) != len(ORDERS):
+        logits = [reading.preference_logit for reading in pair if reading.preference_logit is not None]
+        if len(logits) != len(ORDERS):
             continue
         query_id, candidate = asked[comparison_id]
         matches.append(
@@ -148,7 +149,7 @@ def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction]) -> 
                 topic=topics[query_id],
                 candidate=candidate,
                 baseline=baseline,
-                preference_logit=sum(reading.preference_logit for reading in pair) / len(pair),
+                preference_logit=sum(logits) / len(logits),
                 length_candidate=len(bank.responses[candidate][query_id].split()),
                 length_baseline=len(bank.responses[baseline][query_id].split()),
                 score_candidate=_mean([reading.score_a for reading in pair]),

@@ -1,4 +1,4 @@
-"""In: rows as read, and who judges. Out: which rows ask for taste at all, and criteria for both sides of each.
+"""In: rows as read, and who annotates. Out: which rows ask for taste at all, and criteria for both sides of each.
 
 With a language model (an `Asker`) rows go by in portions; what it answered is in its cache, so that a stage that was
 stopped or had failures asks only for what is missing. Where the endpoint is down, the stage stops. Without a model
@@ -119,8 +119,8 @@ def _write(
 def _down(first: str) -> ValueError:
     """Without this the rest would be counted as failed, row by row, and the stages behind would work on nothing."""
     return ValueError(
-        f"judge: the endpoint does not answer ({first}); see that it runs and that judge.base_url is its address, then "
-        "run the same command again: what it has answered is kept"
+        f"annotator: the endpoint does not answer ({first}); see that it runs and that annotator.base_url is its "
+        "address, then run the same command again: what it has answered is kept"
     )
 
 

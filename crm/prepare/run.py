@@ -18,10 +18,10 @@ from crm.data.loading import read_source
 from crm.data.parquet import count_rows
 from crm.data.reading import Reading
 from crm.data.sources.catalogue import SOURCES, location
+from crm.prepare.annotator import ask_names, make_asker, what_is_asked, who
 from crm.prepare.card import Facts, write_card
 from crm.prepare.criteria import filter_subjective, find_criteria, plan
 from crm.prepare.ingest import ingest, rejections_file
-from crm.prepare.judge import ask_names, make_asker, what_is_asked, who
 from crm.prepare.leakage import leakage
 from crm.prepare.plots import plot_files
 from crm.prepare.references import check_sets, queries_of, reference_folders
@@ -102,7 +102,7 @@ class Preparation:
     def __init__(self, config: PrepareConfig, space: Workspace) -> None:
         self.config = config
         self.space = space
-        self.asker = make_asker(config.judge, space.stages / "replies.sqlite")
+        self.asker = make_asker(config.annotator, space.stages / "replies.sqlite")
         self._held_out: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     def stage(self, name: str) -> Stage:
@@ -113,9 +113,9 @@ class Preparation:
     def show_plan(self) -> None:
         """Say what the stages with a language model would cost."""
         if self.asker is None:
-            log.info("dry run: judge=offline asks nobody; 0 calls")
+            log.info("dry run: annotator=offline asks nobody; 0 calls")
             return
-        for name, cost in plan(self.space, self.asker, filtering=self.config.judge.filter).items():
+        for name, cost in plan(self.space, self.asker, filtering=self.config.annotator.filter).items():
             log.info(
                 "dry run: %s: %d calls (%d more are answered already), about %d prompt tokens and at most %d reply"
                 " tokens; retries, repairs and names of topics come on top",
@@ -151,10 +151,10 @@ class Preparation:
             return ingest(self.space, _stepped(rows, step), reading)
 
     def _filter(self) -> Stage:
-        asker = self.asker if self.config.judge.filter else None
+        asker = self.asker if self.config.annotator.filter else None
         return Stage(
             "filter",
-            what_is_asked(self.config.judge) | {"filter": self.config.judge.filter},
+            what_is_asked(self.config.annotator) | {"filter": self.config.annotator.filter},
             [self.space.findings("ingest")],
             [self.space.findings("filter")],
             partial(self._with_bar, "filter", partial(filter_subjective, self.space, asker)),
@@ -163,7 +163,7 @@ class Preparation:
     def _criteria(self) -> Stage:
         return Stage(
             "criteria",
-            what_is_asked(self.config.judge) | {"seed": self.config.seed},
+            what_is_asked(self.config.annotator) | {"seed": self.config.seed},
             [self.space.findings("ingest"), self.space.findings("filter")],
             [self.space.findings("criteria")],
             partial(self._with_bar, "criteria", partial(find_criteria, self.space, self.asker, self.config.seed)),
@@ -178,7 +178,7 @@ class Preparation:
         ask = partial(ask_names, self.asker) if self.asker else None
         return Stage(
             "topics",
-            asdict(chosen) | what_is_asked(self.config.judge) | {"seed": seed},
+            asdict(chosen) | what_is_asked(self.config.annotator) | {"seed": seed},
             [*(self.space.findings(name) for name in ("ingest", "filter", "criteria")), *_model_folder(chosen)],
             [self.space.findings("topics"), *topic_files(self.space)],
             partial(topics, self.space, *_groupings(chosen, seed), ask),
@@ -262,7 +262,7 @@ class Preparation:
             source=config.data.name,
             name=self.space.root.name,
             license=config.license,
-            criteria_by=who(config.judge),
+            criteria_by=who(config.annotator),
             held_out_topics=self.held_out()[0],
             held_out_criteria=self.held_out()[1],
             seed=config.seed,

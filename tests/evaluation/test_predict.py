@@ -13,20 +13,21 @@ import torch
 from crm.data.batches import collate
 from crm.data.encoding import HEADS
 from crm.data.packs import Packing
-from crm.evaluation.predict import Judge, fingerprint, predict
+from crm.evaluation.predict import fingerprint, predict
 from crm.evaluation.results import read_predictions
+from crm.judges.crm_judge import CrmJudge
 from crm.schema import Message, Prediction
 
 
 @pytest.fixture(scope="module")
 def make_judge(make_model, make_encoder):
-    def make(head: str = "pairwise_span", batch_size: int = 2, max_length: int = 2048, **settings: Any) -> Judge:
-        return Judge(make_model(head), make_encoder(head, max_length), batch_size=batch_size, **settings)
+    def make(head: str = "pairwise_span", batch_size: int = 2, max_length: int = 2048, **settings: Any) -> CrmJudge:
+        return CrmJudge(make_model(head), make_encoder(head, max_length), batch_size=batch_size, **settings)
 
     return make
 
 
-def run(judge: Judge, rows: list[Any], path: Path, mark: str = "mark") -> dict[str, int]:
+def run(judge: CrmJudge, rows: list[Any], path: Path, mark: str = "mark") -> dict[str, int]:
     return predict(judge, rows, suite="D+", print_of_run=mark, path=path, progress=False)
 
 
@@ -130,14 +131,14 @@ def test_what_is_too_long_is_counted_each_time(make_judge, many, tmp_path) -> No
 
 
 def test_the_fingerprint_names_model_template_and_every_character(make_judge, many) -> None:
-    same = fingerprint("m", "t", many)
-    assert same == fingerprint("m", "t", many[::-1])
+    same = fingerprint("mt", many)
+    assert same == fingerprint("mt", many[::-1])
     changed = replace(many[3], response_b=(Message("assistant", many[3].response_b[0].content + " "),))
     others = [
-        fingerprint("n", "t", many),
-        fingerprint("m", "u", many),
-        fingerprint("m", "t", many[1:]),
-        fingerprint("m", "t", [*many[:3], changed, *many[4:]]),
+        fingerprint("nt", many),
+        fingerprint("mu", many),
+        fingerprint("mt", many[1:]),
+        fingerprint("mt", [*many[:3], changed, *many[4:]]),
     ]
     assert len({same, *others}) == 5
     digests = {make_judge().digest, make_judge(precision="bf16-mixed").digest, make_judge("scalar").digest}

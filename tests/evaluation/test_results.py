@@ -168,10 +168,11 @@ def test_a_broken_line_in_the_middle_stops(tmp_path: Path, line: str) -> None:
 
 def test_results_round_trip_with_schema_version_and_environment(tmp_path: Path) -> None:
     results = summarise([*both("x", 1, 2), *both("y", -1, 2)], seeds=(1, 2), config="head=scalar", commit="abc")
-    path = write_results(tmp_path, results)
+    path = write_results(tmp_path, results, {"judge": "coin"})
     assert read_results(path) == results
+    assert json.loads(path.read_text())["run"] == {"judge": "coin"}
     document = json.loads(path.read_text())
-    assert document["schema_version"] == 1
+    assert document["schema_version"] == 2
     assert {"python", "numpy", "scipy"} <= document["environment"].keys()
     table = pd.read_csv(tmp_path / "results.csv")
     assert list(table["value"]) == [result.value for result in results]
@@ -184,7 +185,7 @@ def test_results_round_trip_with_schema_version_and_environment(tmp_path: Path) 
 
 def test_the_unknown_spread_of_one_prompt_survives_json(tmp_path: Path) -> None:
     results = summarise(both("x", 1, 2))
-    back = read_results(write_results(tmp_path, results))
+    back = read_results(write_results(tmp_path, results, {}))
     loss: Result = next(result for result in back if result.metric == "log_loss")
     assert math.isnan(loss.low)
     assert math.isnan(loss.standard_error)

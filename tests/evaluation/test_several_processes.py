@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from crm.evaluation.predict import Judge, predict
+from crm.evaluation.predict import predict
 from crm.evaluation.prediction_file import finished, share_of
 from crm.evaluation.results import read_predictions, summarise
+from crm.judges.crm_judge import CrmJudge
 from crm.processes import Processes, start
 from crm.schema import Comparison, Prediction, to_json
 
@@ -22,16 +23,16 @@ OnRanks = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
-def judge(make_model: Any, make_encoder: Any) -> Judge:
-    return Judge(make_model("pairwise_span"), make_encoder("pairwise_span"), batch_size=2)
+def judge(make_model: Any, make_encoder: Any) -> CrmJudge:
+    return CrmJudge(make_model("pairwise_span"), make_encoder("pairwise_span"), batch_size=2)
 
 
-def read(judge: Judge, rows: list[Comparison], path: Path, processes: Processes | None = None) -> dict[str, int]:
+def read(judge: CrmJudge, rows: list[Comparison], path: Path, processes: Processes | None = None) -> dict[str, int]:
     together = {"processes": processes} if processes else {}
     return predict(judge, rows, suite="D+", print_of_run="mark", path=path, progress=False, **together)
 
 
-def read_together(size: int, expected: dict[str, int], judge: Judge, rows: list[Comparison], path: Path) -> None:
+def read_together(size: int, expected: dict[str, int], judge: CrmJudge, rows: list[Comparison], path: Path) -> None:
     assert read(judge, rows, path, start(size, 1)) == expected, "the counts are of all processes, on each"
 
 
@@ -54,7 +55,7 @@ def assert_same(ours: Path, theirs: Path) -> None:
 
 @pytest.mark.parametrize(("size", "count"), [(2, 24), (4, 23), (4, 1)])
 def test_the_file_is_that_of_one_process(
-    size: int, count: int, judge: Judge, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
+    size: int, count: int, judge: CrmJudge, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
 ) -> None:
     rows, together, alone = many[:count], tmp_path / "together/p.jsonl", tmp_path / "alone/p.jsonl"
     expected = {"readings": 2 * count, "already_there": 0, "made": 2 * count, "too_long": 0}
@@ -67,14 +68,14 @@ def test_the_file_is_that_of_one_process(
 def test_rows_that_do_not_fit_are_counted_over_all_processes(
     make_model: Any, make_encoder: Any, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
 ) -> None:
-    judge = Judge(make_model("scalar"), make_encoder("scalar", 64), batch_size=2)
+    judge = CrmJudge(make_model("scalar"), make_encoder("scalar", 64), batch_size=2)
     counts = read(judge, many, tmp_path / "alone.jsonl")
     assert 0 < counts["too_long"] < 48
     on_ranks(2, read_together, 2, counts, judge, many, tmp_path / "together.jsonl")
     assert_same(tmp_path / "together.jsonl", tmp_path / "alone.jsonl")
 
 
-class DyingJudge(Judge):
+class DyingJudge(CrmJudge):
     """Its process is killed after the first portion, in the middle of a line."""
 
     def read(self, comparisons: Any) -> Any:
@@ -85,7 +86,7 @@ class DyingJudge(Judge):
 
 
 def test_a_killed_run_goes_on_with_any_number_of_processes(
-    make_model: Any, make_encoder: Any, judge: Judge, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
+    make_model: Any, make_encoder: Any, judge: CrmJudge, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
 ) -> None:
     dying = DyingJudge(make_model("pairwise_span"), make_encoder("pairwise_span"), batch_size=1)
     path = tmp_path / "p.jsonl"
@@ -103,12 +104,12 @@ def test_a_killed_run_goes_on_with_any_number_of_processes(
 
 
 def test_two_runs_at_the_same_file_write_every_reading_once(
-    judge: Judge, many: list[Comparison], tmp_path: Path
+    judge: CrmJudge, many: list[Comparison], tmp_path: Path
 ) -> None:
     path, made = tmp_path / "p.jsonl", []
     meet = threading.Barrier(2, timeout=60)
 
-    class Waiting(Judge):
+    class Waiting(CrmJudge):
         """Reads when the other one is at work too, or a second later where that may not be."""
 
         def read(self, comparisons: Any) -> Any:
@@ -126,7 +127,7 @@ def test_two_runs_at_the_same_file_write_every_reading_once(
 
 
 def test_a_kill_between_adding_the_shares_and_removing_them_doubles_nothing(
-    judge: Judge, many: list[Comparison], tmp_path: Path
+    judge: CrmJudge, many: list[Comparison], tmp_path: Path
 ) -> None:
     path = tmp_path / "p.jsonl"
     read(judge, many, path)
@@ -136,13 +137,13 @@ def test_a_kill_between_adding_the_shares_and_removing_them_doubles_nothing(
     assert read_predictions(path) == rows and not share_of(path, 0).exists()
 
 
-def refused(judge: Judge, rows: list[Comparison], path: Path) -> None:
+def refused(judge: CrmJudge, rows: list[Comparison], path: Path) -> None:
     with pytest.raises(ValueError, match="holds predictions of other, this run is mark"):
         read(judge, rows, path, start(2, 1))
 
 
 def test_a_mistake_that_the_first_process_finds_stops_all(
-    judge: Judge, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
+    judge: CrmJudge, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
 ) -> None:
     path = tmp_path / "p.jsonl"
     predict(judge, many[:2], suite="D+", print_of_run="other", path=path, progress=False)

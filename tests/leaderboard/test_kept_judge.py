@@ -12,7 +12,8 @@ import torch
 
 from crm.data.comparisons import GENERIC_CRITERION
 from crm.data.encoding import HEADS
-from crm.evaluation.predict import Judge, Reading
+from crm.judges.crm_judge import CrmJudge
+from crm.judges.judge import Reading
 from crm.leaderboard import conversations, state_files
 from crm.leaderboard.bank import Bank, BankQuery
 from crm.leaderboard.conversations import Conversations, KeepingError
@@ -42,11 +43,11 @@ def keep(make_model, make_encoder, rows, several_passes) -> Any:
 
     def make(
         head: str = "scalar", architecture: str = "qwen3", max_length: int = 2048, **settings: Any
-    ) -> tuple[KeptJudge, Judge]:
+    ) -> tuple[KeptJudge, CrmJudge]:
         model, encoder = make_model(head, architecture), make_encoder(head, max_length, "criteria_last")
         given = {"batch_size": 8, "precision": settings.pop("precision", "32-true")}
         settings.setdefault("memory_gb", 1.0)
-        return KeptJudge(model, encoder, rows, **given, **settings), Judge(model, encoder, **given)
+        return KeptJudge(model, encoder, rows, **given, **settings), CrmJudge(model, encoder, **given)
 
     return make
 
@@ -67,7 +68,7 @@ def table(readings: list[Reading]) -> dict[tuple[str, str], torch.Tensor]:
     return {key: torch.tensor(row) for key, row in numbers.items()}
 
 
-def whole(judge: Judge, rows: list[Comparison], criteria: tuple[str, ...]) -> dict[tuple[str, str], torch.Tensor]:
+def whole(judge: CrmJudge, rows: list[Comparison], criteria: tuple[str, ...]) -> dict[tuple[str, str], torch.Tensor]:
     return table([reading for portion in judge.read(asked(rows, criteria)) for reading in portion])
 
 
@@ -201,10 +202,10 @@ def test_predictions_of_a_bank_are_the_same_file(head, make_model, make_encoder,
     kept = KeptJudge(model, encoder, rows, batch_size=4, memory_gb=1.0)
     given: dict[str, Any] = {"baseline": "base", "progress": False}
     for criteria in (("Likes it short",), ("b", "c")):
-        ours, counts = score_bank(kept, "d", bank_of_words, criteria, folder=tmp_path / "kept", **given)
+        ours, counts = score_bank(kept, bank_of_words, criteria, folder=tmp_path / "kept", **given)
         assert counts["made"] == 2 * len(rows)
-        plain = Judge(model, encoder, batch_size=4)
-        expected, _ = score_bank(plain, "d", bank_of_words, criteria, folder=tmp_path / "plain", **given)
+        plain = CrmJudge(model, encoder, batch_size=4)
+        expected, _ = score_bank(plain, bank_of_words, criteria, folder=tmp_path / "plain", **given)
         ours, expected = (
             sorted(found, key=lambda match: (match.query_id, match.candidate)) for found in (ours, expected)
         )
@@ -212,7 +213,7 @@ def test_predictions_of_a_bank_are_the_same_file(head, make_model, make_encoder,
             assert (one.query_id, one.candidate) == (other.query_id, other.candidate)
             assert one.preference_logit == pytest.approx(other.preference_logit, abs=1e-5)
         assert Leaderboard(ours).frame()["model"].tolist() == Leaderboard(expected).frame()["model"].tolist()
-        _, counts = score_bank(plain, "d", bank_of_words, criteria, folder=tmp_path / "kept", **given)
+        _, counts = score_bank(plain, bank_of_words, criteria, folder=tmp_path / "kept", **given)
         assert counts["made"] == 0, "one fingerprint"
 
 
@@ -221,9 +222,9 @@ def test_a_race_runs_on_kept_states(make_model, make_encoder, bank_of_words, tmp
     rows = bank_comparisons(bank_of_words, ("x",), "base")
     given: dict[str, Any] = {"baseline": "base", "progress": False, "top": 1, "confidence": 0.9, "seed": 0}
     kept = KeptJudge(model, encoder, rows, batch_size=4, memory_gb=1.0)
-    _, _, ours = race_bank(kept, "d", bank_of_words, ("a",), folder=tmp_path / "kept", **given)
+    _, _, ours = race_bank(kept, bank_of_words, ("a",), folder=tmp_path / "kept", **given)
     _, _, plain = race_bank(
-        Judge(model, encoder, batch_size=4), "d", bank_of_words, ("a",), folder=tmp_path / "plain", **given
+        CrmJudge(model, encoder, batch_size=4), bank_of_words, ("a",), folder=tmp_path / "plain", **given
     )
     assert ours == plain
 

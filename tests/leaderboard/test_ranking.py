@@ -213,5 +213,5 @@ def test_matches_round_trip_and_bad_lines_are_named(tmp_path: Path) -> None:
     path = replace_file(tmp_path / "m.jsonl", "".join(to_json(m) + "\n" for m in matches))
     assert read_matches(path) == matches
     replace_file(path, to_json(matches[0]).replace('"length_candidate": 10', '"length_candidate": -1') + "\n")
-    with pytest.raises(ValueError, match=r"m\.jsonl:1: length_candidate: expected a count of words, got -1"):
+    with pytest.raises(ValueError, match=r"m\.jsonl:1: length_candidate: expected a count, got -1"):
         read_matches(path)

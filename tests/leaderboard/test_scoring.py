@@ -11,7 +11,7 @@ import torch
 from crm.data.batches import collate
 from crm.data.encoding import HEADS
 from crm.evaluation.files import read_records
-from crm.evaluation.predict import Judge
+from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank import Bank, BankQuery
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank, to_matches
@@ -39,8 +39,10 @@ def score(make_model, make_encoder, bank, tmp_path):
     def run(
         head: str = "scalar", baseline: str = "base", folder: Path = tmp_path, **settings: Any
     ) -> tuple[list[Match], dict[str, int]]:
-        judge = Judge(make_model(head), make_encoder(head, settings.pop("max_length", 2048)), batch_size=4, **settings)
-        return score_bank(judge, "digest", bank, CRITERIA, baseline=baseline, folder=folder, progress=False)
+        judge = CrmJudge(
+            make_model(head), make_encoder(head, settings.pop("max_length", 2048)), batch_size=4, **settings
+        )
+        return score_bank(judge, bank, CRITERIA, baseline=baseline, folder=folder, progress=False)
 
     return run
 
@@ -135,9 +137,9 @@ def long_bank() -> Bank:
 @pytest.fixture()
 def run_race(make_model, make_encoder, long_bank, tmp_path):
     def run(bank: Bank = long_bank, max_length: int = 2048, **settings: Any) -> Any:
-        judge = Judge(make_model("scalar"), make_encoder("scalar", max_length), batch_size=8)
+        judge = CrmJudge(make_model("scalar"), make_encoder("scalar", max_length), batch_size=8)
         given = {"top": 1, "confidence": 0.95, "seed": 0, **settings}
-        return race_bank(judge, "digest", bank, CRITERIA, baseline="base", folder=tmp_path, progress=False, **given)
+        return race_bank(judge, bank, CRITERIA, baseline="base", folder=tmp_path, progress=False, **given)
 
     return run
 
@@ -147,8 +149,8 @@ def test_a_race_finds_the_full_runs_best_with_fewer_readings(run_race, make_mode
     assert counts["readings"] == counts["made"] == 2 * len(matches) < counts["readings_of_a_full_run"] == 480
     again = run_race()
     assert (again[0], again[2]) == (matches, standing) and again[1]["made"] == 0
-    judge = Judge(make_model("scalar"), make_encoder("scalar"), batch_size=8)
-    full, rest = score_bank(judge, "digest", long_bank, CRITERIA, baseline="base", folder=tmp_path, progress=False)
+    judge = CrmJudge(make_model("scalar"), make_encoder("scalar"), batch_size=8)
+    full, rest = score_bank(judge, long_bank, CRITERIA, baseline="base", folder=tmp_path, progress=False)
     assert rest["already_there"] == counts["made"], "a full run goes on where the race stopped"
     best = Leaderboard(full).rows[0].model
     assert standing.models("in") == [best]

@@ -73,9 +73,9 @@ class Endpoint:
 
     @property
     def settings(self) -> list[str]:
-        """Overrides that make it the judge."""
+        """Overrides that make it the annotator."""
         url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        return ["judge=openai", f"judge.base_url={url}", "judge.model=fake", "judge.attempts=1"]
+        return ["annotator=openai", f"annotator.base_url={url}", "annotator.model=fake", "annotator.attempts=1"]
 
     def close(self) -> None:
         self._server.shutdown()

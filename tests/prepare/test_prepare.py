@@ -195,7 +195,7 @@ def bare_votes(votes_file: Path, tmp_path: Path) -> Path:
 def test_a_model_filters_and_writes_criteria_and_is_asked_again_only_for_what_failed(
     prepare: Any, make_endpoint: Callable[..., Any], bare_votes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CRM_JUDGE_API_KEY", "secret")
+    monkeypatch.setenv("CRM_API_KEY", "secret")
     queries = [json.loads(line)["prompt"][0]["content"] for line in bare_votes.read_text(encoding="utf-8").splitlines()]
     out = sum("setting" in query for query in queries)
     assert 0 < out < 30
@@ -206,7 +206,7 @@ def test_a_model_filters_and_writes_criteria_and_is_asked_again_only_for_what_fa
         f"data.path='{bare_votes}'",
         "split.unseen_topics=0",
         *down.settings,
-        "judge.concurrency=2",
+        "annotator.concurrency=2",
     ]
     folder = prepare(*words)
     verdicts, written = counts(folder, "filter"), counts(folder, "criteria")
@@ -301,5 +301,5 @@ def test_mistakes_are_said_in_a_sentence(prepare: Any, votes_file: Path, tmp_pat
     empty.write_text("")
     with pytest.raises(ValueError, match="no preference could be made of 0 rows"):
         prepare("data=records", f"data.path='{empty}'", out="none")
-    with pytest.raises(ValueError, match=r"judge\.base_url=None: expected a value for judge=openai"):
-        compose("prepare", ["judge=openai"])
+    with pytest.raises(ValueError, match=r"annotator\.base_url=None: expected a value for annotator=openai"):
+        compose("prepare", ["annotator=openai"])

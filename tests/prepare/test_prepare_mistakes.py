@@ -131,13 +131,13 @@ def test_an_endpoint_that_is_down_ends_the_run(
     endpoint = make_endpoint(lambda text: None)
     words = ["data=table", f"data.path='{votes}'", *endpoint.settings, "split.unseen_topics=0"]
     with pytest.raises(
-        ValueError, match=r"judge: the endpoint does not answer \(status 500.*; see that it runs"
+        ValueError, match=r"annotator: the endpoint does not answer \(status 500.*; see that it runs"
     ) as found:
         prepare(*words)
     assert "\n" not in str(found.value)
     assert not (tmp_path / "data" / "stages" / "filter.json").exists()
     endpoint.answer = lambda text: {"subjective": True, "why": "because"} if '"subjective"' in text else None
-    with pytest.raises(ValueError, match="judge: the endpoint does not answer"):
+    with pytest.raises(ValueError, match="annotator: the endpoint does not answer"):
         prepare(*words)
     assert counts(tmp_path / "data", "filter") == {"rows": rows, "kept": rows}
 
@@ -147,12 +147,14 @@ def test_a_key_variable_that_is_not_set_is_refused_without_its_value(
 ) -> None:
     endpoint = make_endpoint(lambda text: None)
     words = ["data=table", f"data.path='{votes}'", *endpoint.settings]
-    with pytest.raises(ValueError, match=r"judge\.key_variable: no environment variable of that name is set") as found:
-        prepare(*words, "judge.key_variable=sk-secret")
+    with pytest.raises(
+        ValueError, match=r"annotator\.key_variable: no environment variable of that name is set"
+    ) as found:
+        prepare(*words, "annotator.key_variable=sk-secret")
     assert "sk-secret" not in str(found.value)
     monkeypatch.setenv("MY_KEY", "two words")
-    with pytest.raises(ValueError, match="judge: api_key: empty, or holds spaces"):
-        prepare(*words, "judge.key_variable=MY_KEY")
+    with pytest.raises(ValueError, match="annotator: api_key: empty, or holds spaces"):
+        prepare(*words, "annotator.key_variable=MY_KEY")
     assert not endpoint.asked
 
 

@@ -1,0 +1,58 @@
+"""Judges that know nothing. In: comparisons. Out: what a preference for length, or a coin, says of them.
+
+What a real judge says is worth what it adds to these.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from crm.data.draws import generator
+from crm.judges.judge import Asked, Reading
+from crm.schema import Message
+
+
+@dataclass(frozen=True)
+class LengthJudge:
+    """The longer response wins: the logit is the logarithm of the ratio of words (each plus one)."""
+
+    left_out = "unanswered"
+
+    @property
+    def digest(self) -> str:
+        """Fixed: there is nothing to set."""
+        return "length-words"
+
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+        """One portion with every comparison."""
+        yield [
+            Reading(row, order, math.log((1 + words(row.response_a)) / (1 + words(row.response_b))))
+            for row, order in comparisons
+        ]
+
+
+@dataclass(frozen=True)
+class CoinJudge:
+    """A fair coin for each comparison, the same in both orders; it depends on ``seed`` and the id alone."""
+
+    seed: int
+    left_out = "unanswered"
+
+    @property
+    def digest(self) -> str:
+        """Of the seed."""
+        return f"coin-{self.seed}"
+
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+        """One portion with every comparison; a logit is 1 or -1."""
+        yield [
+            Reading(row, order, generator(self.seed, 0, row.id, "coin").choice((1.0, -1.0)))
+            for row, order in comparisons
+        ]
+
+
+def words(turns: Sequence[Message]) -> int:
+    """Words of a response, between white space."""
+    return sum(len(turn.content.split()) for turn in turns)

@@ -1,0 +1,107 @@
+"""A customizable reward model as a judge. In: a checkpoint. Out: readings of comparisons in either order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from crm.data.batches import collate
+from crm.data.encoding import EncodedComparison, Encoder
+from crm.data.even import Batch
+from crm.data.packs import Packing, fill
+from crm.judges.judge import Asked, Reading
+from crm.models.export import load_checkpoint
+from crm.models.reward_model import RewardModel
+
+WINDOW = 16
+"""Batches sorted by length together: little padding, and predictions still reach the file in small portions."""
+
+
+class CrmJudge:
+    """A reward model ready to read: model, encoder, device, precision and batches in one place.
+
+    With a ``packing``, comparisons of one prompt that stand in one portion share what they can; an architecture that
+    is not known to pack is read in padded batches all the same. ``model_digest`` is that of the checkpoint's manifest;
+    a model that is still in training has none, and its readings are not kept.
+    """
+
+    left_out = "too_long"
+
+    def __init__(
+        self,
+        model: RewardModel,
+        encoder: Encoder,
+        *,
+        batch_size: int,
+        precision: str = "32-true",
+        packing: Packing | None = None,
+        model_digest: str = "",
+    ) -> None:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.model = model.to(device).eval()
+        self.encoder = encoder
+        self.batch_size = batch_size
+        self.packing = packing if model.reads_forests else None
+        self.model_digest = model_digest
+        self._pad_id = int(encoder.tokenizer.pad_token_id)
+        self._precision = precision
+        self._autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
+
+    @property
+    def digest(self) -> str:
+        """Of weights, template and precision: readings in bfloat16 never mix with readings in float32."""
+        return f"{self.model_digest}-{self.encoder.digest}-{self._precision}"
+
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+        """Readings in portions of a few batches; a comparison too long for the model gives none (count the difference).
+
+        A scalar head scores each response by itself, so one pass serves both orders: what is asked for in order
+        ``ba`` is read off the ``ab`` pass when both stand in one portion.
+        """
+        portion = self.batch_size * WINDOW
+        for start in range(0, len(comparisons), portion):
+            encoded = [self.encoder.encode(*pair) for pair in comparisons[start : start + portion]]
+            yield self._read_portion([row for row in encoded if row is not None])
+
+    def _read_portion(self, rows: list[EncodedComparison]) -> list[Reading]:
+        return [reading for batch in self._batches(rows) for reading in self._read_batch(batch)]
+
+    def _batches(self, rows: list[EncodedComparison]) -> list[list[EncodedComparison]]:
+        if self.packing:
+            return fill(rows, self.packing)
+        rows = sorted(rows, key=lambda row: (max(row.lengths), row.comparison.id))
+        return [rows[at : at + self.batch_size] for at in range(0, len(rows), self.batch_size)]
+
+    @torch.inference_mode()
+    def _read_batch(self, rows: list[EncodedComparison]) -> list[Reading]:
+        batch: Batch = self.packing.collate(rows) if self.packing else collate(rows, self._pad_id)
+        batch = batch.to(self.model.device)
+        with self._autocast:
+            output = self.model(batch)
+        logits = (output.preference_logit * batch.sign).tolist()
+        scores = output.scores.tolist() if output.scores is not None else [(None, None)] * len(rows)
+        readings = []
+        for row, logit, (first, second) in zip(rows, logits, scores, strict=True):
+            a, b = (first, second) if row.order == "ab" else (second, first)
+            readings.append(Reading(row.comparison, row.order, logit, a, b, tokens=sum(row.lengths)))
+        return readings
+
+
+def open_checkpoint(
+    folder: Path, *, batch_size: int, precision: str, packing: Packing | None = None
+) -> tuple[CrmJudge, dict[str, Any]]:
+    """A checkpoint folder as a judge, and its manifest. Raises ``ValueError`` as `load_checkpoint` does."""
+    model, tokenizer, manifest = load_checkpoint(folder)
+    encoder = Encoder(tokenizer, model.head, int(manifest["max_length"]), manifest["prompt_order"])
+    judge = CrmJudge(
+        model,
+        encoder,
+        batch_size=batch_size,
+        precision=precision,
+        packing=packing,
+        model_digest=str(manifest["digest"]),
+    )
+    return judge, manifest

@@ -1,0 +1,67 @@
+"""The judge of a run. In: a checked `EvaluateConfig`. Out: the judge, its name, and where its predictions are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crm.config import EvaluateConfig
+from crm.data.packs import packing_named
+from crm.judges.controls import CoinJudge, LengthJudge
+from crm.judges.crm_judge import open_checkpoint
+from crm.judges.judge import Judge
+from crm.judges.oracle import OracleJudge
+from crm.models.export import read_manifest
+
+PREDICTIONS = Path("outputs/predictions")
+"""Of judges that have no run folder of their own."""
+
+
+@dataclass(frozen=True)
+class OpenedJudge:
+    """A judge and what is said of it; ``name`` heads its column in tables, ``seeds`` are those it was trained with."""
+
+    judge: Judge
+    name: str
+    predictions: Path
+    prompt_digest: str = ""
+    """Of the template that comparisons are read through; empty for a judge that reads none."""
+    seeds: tuple[int, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """For ``results.json``."""
+        return {"judge": self.name, "judge_digest": self.judge.digest, "prompt_digest": self.prompt_digest}
+
+
+def check_judge(config: EvaluateConfig) -> None:
+    """Raise ``ValueError`` for a missing or broken checkpoint before any data are read."""
+    if config.judge.name == "crm":
+        read_manifest(Path(str(config.checkpoint)))
+
+
+def open_judge(config: EvaluateConfig) -> OpenedJudge:
+    """Load what has to be loaded. Raises ``ValueError`` for a model or an endpoint that is of no use as this judge."""
+    if config.judge.name == "crm":
+        return _open_crm(config)
+    kept = Path(config.predictions) if config.predictions else PREDICTIONS
+    if config.judge.name == "length":
+        return OpenedJudge(LengthJudge(), "longer wins", kept)
+    if config.judge.name == "coin":
+        return OpenedJudge(CoinJudge(config.seed), "coin", kept, seeds=(config.seed,))
+    if config.judge.name == "oracle":
+        return OpenedJudge(OracleJudge(), "oracle", kept)
+    raise ValueError(f"judge={config.judge.name}: not built yet")
+
+
+def _open_crm(config: EvaluateConfig) -> OpenedJudge:
+    folder = Path(str(config.checkpoint))
+    judge, manifest = open_checkpoint(
+        folder,
+        batch_size=config.batch_size,
+        precision=config.precision,
+        packing=packing_named(config.batching.name, config.batching.tokens),
+    )
+    kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
+    name = str(manifest["head"]) + (", blind" if config.criteria == "none" else "")
+    return OpenedJudge(judge, name, kept, judge.encoder.digest, (int(manifest["seed"]),))
