@@ -18,7 +18,8 @@ from crm.data.noise import NOISES
 from crm.data.sources.catalogue import OWN, SOURCES
 from crm.schema import SIDES
 
-DATA_SOURCES = ("simulation", "dataset", "summeval_aspects", *SOURCES)
+DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", *SOURCES)
+MIXED = tuple(name for name in DATA_SOURCES if name not in ("simulation", "dataset", "mixture", *OWN))
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
 """The losses of the paper and the head each selects when ``head=auto``."""
 PRECISIONS = ("32-true", "bf16-mixed")
@@ -175,6 +176,10 @@ class DataConfig:
     """Folder of the public sets."""
     path: str | None = None
     """File or folder of one's own, a dataset of a hub (hf://owner/name), or a prepared one (data=dataset)."""
+    sources: list[str] = field(default_factory=list)
+    """For data=mixture: the public sets to put together; the sizes below are then those of every one of them."""
+    held_out_topics: list[str] = field(default_factory=list)
+    """Topics, or broad topics of criteria, that make suite H and are in no other part; of a mixture as source.topic."""
     columns: Any = None
     """For data=table: our fields and the columns they are in, such as {prompt: question}."""
     winners: Any = None
@@ -183,7 +188,7 @@ class DataConfig:
     validation: int = 0
     suite: int = 0
     max_words: int = 0
-    """Words kept of a document or a response where the source says so; 0 keeps all."""
+    """Words kept of a response (of the document, in SummEval); 0 keeps all."""
     validation_fraction: float = 0.1
     """Share of prompts, for sources without a split of their own."""
     test_fraction: float = 0.1
@@ -201,6 +206,11 @@ class DataConfig:
         needs_path = self.name == "dataset" or self.name in OWN
         require(not needs_path or bool(self.path), "data.path", self.path, f"a file or folder for data={self.name}")
         self.columns, self.winners = (mapping(f"data.{name}", getattr(self, name)) for name in ("columns", "winners"))
+        require(
+            (self.name == "mixture") == bool(self.sources), "data.sources", self.sources, "names, for data=mixture only"
+        )
+        for source in self.sources:
+            one_of("data.sources", source, MIXED)
         if self.name != "table":
             for name in ("columns", "winners"):
                 require(not getattr(self, name), f"data.{name}", getattr(self, name), "nothing, but for data=table")

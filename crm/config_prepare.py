@@ -117,7 +117,7 @@ class PrepareConfig:
     def __post_init__(self) -> None:
         for stage in self.stages:
             one_of("stages", stage, STAGES)
-        one_of("data.name", self.data.name, tuple(name for name in DATA_SOURCES if name != "dataset"))
+        one_of("data.name", self.data.name, tuple(name for name in DATA_SOURCES if name not in ("dataset", "mixture")))
         for name in ("train", "validation", "suite"):
             require(
                 self.data.name == "simulation" or not getattr(self.data, name),

@@ -32,7 +32,7 @@ from crm.checkpointing import is_whole, previous
 from crm.config import TrainConfig
 from crm.console import quieten, show_counts
 from crm.data.encoding import Encoder, PromptOrder
-from crm.data.loading import load_splits
+from crm.data.loading import load_data
 from crm.evaluation.files import replace_file
 from crm.models.backbone import check_reachable
 from crm.processes import check_launcher
@@ -58,7 +58,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     L.seed_everything(config.seed, verbose=False)
     if config.trainer.threads:
         torch.set_num_threads(config.trainer.threads)
-    splits = load_splits(**asdict(config.data))
+    splits = load_data(**asdict(config.data))
     model, tokenizer = build_model(config)
     encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
     data = build_data(config, splits, encoder, tokenizer.pad_token_id)

@@ -43,10 +43,12 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
     extra = ["data.path=somewhere"] if group == "data" and (option in OWN or option == "dataset") else []
     extra += [f"{group}.base_url=http://x/v1", f"{group}.model=y"] if option in ("openai", "llm") else []
     extra += ["judge.path=somewhere"] if option in ("reward_model", "pair_ranker") else []
-    if (entry, option) == ("prepare", "dataset"):
-        with pytest.raises(ValueError, match=r"data\.name='dataset'"):
-            settings(entry, "data=dataset", *extra)
+    if entry == "prepare" and option in ("dataset", "mixture"):
+        extra += ["data.sources=[dsp]"] if option == "mixture" else []
+        with pytest.raises(ValueError, match=rf"data\.name='{option}'"):
+            settings(entry, f"data={option}", *extra)
         return
+    extra += ["data.sources=[dsp]"] if option == "mixture" else []
     extra += ["bank.path=folder"] if (group, option) == ("bank", "folder") else []
     config = settings(entry, f"{group}={option}", *extra)
     chosen = getattr(config, group, None)

@@ -152,7 +152,7 @@ def test_frozen_layers_run_once_leave_what_they_leave_run_always(place: str, tmp
 def test_a_backbone_out_of_reach_is_told_before_any_data_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crm.training.load_splits", lambda **_: pytest.fail("read the data first"))
+    monkeypatch.setattr("crm.training.load_data", lambda **_: pytest.fail("read the data first"))
     with pytest.raises(ValueError, match=r"model\.path=.*model=tiny"):
         train(tmp_path, "model=qwen3_4b", "model.path=./not-there")
 
@@ -164,7 +164,7 @@ def test_devices_that_are_not_there_are_told_before_any_data_is_read(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    monkeypatch.setattr("crm.training.load_splits", None)
+    monkeypatch.setattr("crm.training.load_data", None)
     with pytest.raises(ValueError, match=r"trainer\.accelerator=\w+ trainer\.devices=\d: torch .* sees 0 such devices"):
         train(tmp_path, trainer, "optimizer=paper")
 

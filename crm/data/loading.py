@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from crm.data.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
+from crm.data.mixture import HELD_OUT, hold_out, mix, shorten
 from crm.data.reading import Reading
 from crm.data.sources import Splits, concise_verbose, dataset, dsp, sizes, split_records, summeval, table
 from crm.data.sources.catalogue import SOURCES, location
 from crm.data.sources.sampling import balanced
 from crm.schema import Preference
 from crm.simulation.arena import lexicon_texts, simulate
+
+OWN_SPLIT = ("simulation", "summeval", "summeval_aspects", "dsp", "concise_verbose", "dataset")
+
+
+def load_data(*, name: str, sources: Sequence[str], held_out_topics: Sequence[str], **settings: Any) -> Splits:
+    """What the settings of a data group ask for: one source, or with the name ``mixture`` all ``sources``.
+
+    In a mixture a topic to hold out is named ``<source>.<topic>``; sizes are those of every source.
+    """
+    if name != "mixture":
+        return load_splits(name, held_out_topics=held_out_topics, **settings)
+    held: dict[str, list[str]] = {source: [] for source in sources}
+    for topic in held_out_topics:
+        source = topic.partition(".")[0]
+        if source not in held:
+            raise ValueError(f"data.held_out_topics: {topic!r} is not <source>.<topic> of one of {', '.join(sources)}")
+        held[source].append(topic.partition(".")[2])
+    return mix({source: load_splits(source, held_out_topics=held[source], **settings) for source in sources})
 
 
 def load_splits(
@@ -30,12 +50,15 @@ def load_splits(
     seed: int,
     columns: Mapping[str, str] | None = None,
     winners: Mapping[str, str] | None = None,
+    held_out_topics: Sequence[str] = (),
 ) -> Splits:
-    """Read a source. Sizes of 0 mean all.
+    """Read a source. Sizes of 0 mean all; ``held_out_topics`` make the suite `HELD_OUT`.
 
     Raises ``ValueError`` for missing or malformed files, for ids that are in two files, and
     where no record has criteria.
     """
+    if held_out_topics and name in OWN_SPLIT:
+        raise ValueError(f"data.held_out_topics={list(held_out_topics)}: {name} has a split of its own; leave it empty")
     if name == "simulation":
         return _simulated(train or 10_000, validation or 500, suite or 600, seed)
     limits: dict[str, Any] = {"max_train": train or None, "max_suite": suite or None}
@@ -54,7 +77,13 @@ def load_splits(
         reading = Reading(strict=strict)
         rows = list(read_source(name, reading, root=root, path=path, columns=columns, winners=winners))
         _refuse_repeated_ids(name, rows)
-        splits = _smaller(_split(name, rows, reading, seed, validation_fraction, test_fraction), train, suite, seed)
+        if max_words:
+            rows, reading.counts["dropped_same_when_cut"] = shorten(rows, max_words)
+        rows, held = hold_out(rows, held_out_topics) if held_out_topics else (rows, [])
+        whole = _split(name, rows, reading, seed, validation_fraction, test_fraction)
+        if held:
+            whole = replace(whole, suites=whole.suites | {HELD_OUT: held})
+        splits = _smaller(whole, train, suite, seed)
     _refuse_without_criteria(name, splits)
     return _with_fewer_for_validation(splits, validation, seed)
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from crm.config import EvaluateConfig
 from crm.data.comparisons import make_comparisons
 from crm.data.encoding import per_character
-from crm.data.loading import load_splits
+from crm.data.loading import load_data
 from crm.data.noise import CriteriaPool
 from crm.data.sources import Splits
 from crm.data.suites import parse_suite, suite_names
@@ -39,7 +39,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     if config.threads:
         torch.set_num_threads(config.threads)
     check_judge(config)
-    splits = load_splits(**asdict(config.data))
+    splits = load_data(**asdict(config.data))
     names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
     for name in names:
         parse_suite(name, list(splits.suites))
