@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from rich.progress import Progress
 
-from crm.evaluation.prediction_file import finished, share_of
+from crm.evaluation.prediction_file import Key, finished, share_of
 from crm.judges.judge import Asked, Judge, Reading
 from crm.processes import ALONE, Processes
 from crm.schema import Comparison, Prediction, to_json
@@ -53,9 +54,9 @@ def predict(
     with _held(path, processes):
         done = processes.from_first(lambda: finished(path, print_of_run))
         missing = [pair for pair in wanted if (pair[0].id, pair[1]) not in done]
-        own = processes.share(missing)
+        blocks = _blocks(judge, wanted, missing) if processes.size == 1 else [processes.share(missing)]
         file = path if processes.size == 1 else share_of(path, processes.rank)
-        made = _append(judge, own, suite, print_of_run, file, progress and processes.first)
+        made = _append(judge, blocks, done, suite, print_of_run, file, progress and processes.first)
         if processes.size > 1:
             processes.wait()
             made = len(processes.from_first(lambda: finished(path, print_of_run))) - len(done)
@@ -83,17 +84,41 @@ def _held(path: Path, processes: Processes) -> Iterator[None]:
             lock.release()
 
 
-def _append(judge: Judge, pairs: Sequence[Asked], suite: str, print_of_run: str, path: Path, progress: bool) -> int:
-    """Read ``pairs`` and append them to ``path``; how many readings that gave."""
+def _blocks(judge: Judge, wanted: Sequence[Asked], missing: Sequence[Asked]) -> list[Sequence[Asked]]:
+    """What is ``missing``, with all that is computed together with it: then no number depends on where a run ended.
+
+    A block of which an earlier run has left nothing but what cannot be read is not computed again.
+    """
+    if judge.together == 1:
+        return [missing]
+    lacking = {_key(pair) for pair in missing if judge.fits(pair)}
+    blocks = [wanted[start : start + judge.together] for start in range(0, len(wanted), judge.together)]
+    return [block for block in blocks if any(_key(pair) in lacking for pair in block)]
+
+
+def _key(pair: Asked) -> Key:
+    return pair[0].id, pair[1]
+
+
+def _append(
+    judge: Judge,
+    blocks: Sequence[Sequence[Asked]],
+    done: Collection[Key],
+    suite: str,
+    print_of_run: str,
+    path: Path,
+    progress: bool,
+) -> int:
+    """Read ``blocks`` and append to ``path`` what is not ``done``; how many readings that gave."""
     made = 0
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file, Progress(disable=not progress, transient=True) as bar:
-        task = bar.add_task(f"{suite:>12}", total=len(pairs))
-        for readings in judge.read(pairs):
-            for reading in readings:
-                file.write(to_json(_prediction(reading, suite, print_of_run)) + "\n")
+        task = bar.add_task(f"{suite:>12}", total=sum(map(len, blocks)))
+        for readings in chain.from_iterable(judge.read(block) for block in blocks):
+            new = [reading for reading in readings if (reading.comparison.id, reading.order) not in done]
+            file.write("".join(to_json(_prediction(reading, suite, print_of_run)) + "\n" for reading in new))
             file.flush()
-            made += len(readings)
+            made += len(new)
             bar.advance(task, len(readings))
     return made
 

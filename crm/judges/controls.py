@@ -18,12 +18,16 @@ from crm.schema import Message
 class LengthJudge:
     """The longer response wins: the logit is the logarithm of the ratio of words (each plus one)."""
 
-    left_out = "unanswered"
+    left_out, together = "unanswered", 1
 
     @property
     def digest(self) -> str:
         """Fixed: there is nothing to set."""
         return "length-words"
+
+    def fits(self, asked: Asked) -> bool:
+        """Always."""
+        return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """One portion with every comparison."""
@@ -38,12 +42,16 @@ class CoinJudge:
     """A fair coin for each comparison, the same in both orders; it depends on ``seed`` and the id alone."""
 
     seed: int
-    left_out = "unanswered"
+    left_out, together = "unanswered", 1
 
     @property
     def digest(self) -> str:
         """Of the seed."""
         return f"coin-{self.seed}"
+
+    def fits(self, asked: Asked) -> bool:
+        """Always."""
+        return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """One portion with every comparison; a logit is 1 or -1."""

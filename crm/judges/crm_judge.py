@@ -55,15 +55,23 @@ class CrmJudge:
         """Of weights, template and precision: readings in bfloat16 never mix with readings in float32."""
         return f"{self.model_digest}-{self.encoder.digest}-{self._precision}"
 
+    @property
+    def together(self) -> int:
+        """A portion: what is packed with what decides the order of sums."""
+        return self.batch_size * WINDOW
+
+    def fits(self, asked: Asked) -> bool:
+        """Whether it is short enough for the model."""
+        return self.encoder.encode(*asked) is not None
+
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """Readings in portions of a few batches; a comparison too long for the model gives none (count the difference).
 
         A scalar head scores each response by itself, so one pass serves both orders: what is asked for in order
         ``ba`` is read off the ``ab`` pass when both stand in one portion.
         """
-        portion = self.batch_size * WINDOW
-        for start in range(0, len(comparisons), portion):
-            encoded = [self.encoder.encode(*pair) for pair in comparisons[start : start + portion]]
+        for start in range(0, len(comparisons), self.together):
+            encoded = [self.encoder.encode(*pair) for pair in comparisons[start : start + self.together]]
             yield self._read_portion([row for row in encoded if row is not None])
 
     def _read_portion(self, rows: list[EncodedComparison]) -> list[Reading]:

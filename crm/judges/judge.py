@@ -42,14 +42,25 @@ class Judge(Protocol):
     """``digest`` stands for all that decides its readings: weights, template, precision, prompt, parameters.
 
     ``left_out`` is a word for why a comparison may have no reading at all (``too_long``, ``unanswered``): such ones are
-    counted and asked for again by the next run, while a reading that failed is an outcome and stays.
+    counted and asked for again by the next run, while a reading that failed is an outcome and stays. ``together`` is
+    how many comparisons, in the order given, are computed in one go, so that the last bits of their logits depend on
+    each other; 1 where each stands for itself.
     """
 
     left_out: str
 
     @property
+    def together(self) -> int:
+        """1 or more."""
+        ...
+
+    @property
     def digest(self) -> str:
         """Hex digits or words, without line breaks."""
+        ...
+
+    def fits(self, asked: Asked) -> bool:
+        """Whether it can be read at all; what is too long cannot."""
         ...
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:

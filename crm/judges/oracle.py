@@ -19,12 +19,16 @@ class OracleJudge:
     It knows the simulation's wordings and texts only: under other criteria, or of other texts, it gives no verdict.
     """
 
-    left_out = "unanswered"
+    left_out, together = "unanswered", 1
 
     @property
     def digest(self) -> str:
         """Of the slope of the votes."""
         return f"oracle-{RATIONALITY}"
+
+    def fits(self, asked: Asked) -> bool:
+        """Always."""
+        return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """One portion with every comparison."""

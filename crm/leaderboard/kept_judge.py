@@ -91,6 +91,11 @@ class KeptJudge(CrmJudge):
         """That of a `CrmJudge`, whose numbers these are, unless states are kept in a dtype of one's own."""
         return super().digest + self._mark
 
+    @property
+    def together(self) -> int:
+        """1: passes are made of the bank's conversations, whichever of them are asked for."""
+        return 1
+
     def score(self, criteria: Sequence[str]) -> list[Reading]:
         """Readings of the bank's comparisons in both orders for one user; too long ones are missing."""
         return self.score_many([criteria])[0]

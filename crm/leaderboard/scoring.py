@@ -123,7 +123,7 @@ def race_bank(
 
 
 def _fits(judge: CrmJudge, row: Comparison) -> bool:
-    return all(judge.encoder.encode(row, order) is not None for order in ORDERS)
+    return all(judge.fits((row, order)) for order in ORDERS)
 
 
 def _logit(matches: Mapping[tuple[str, str], Match], query: str, model: str, baseline: str) -> float:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import random
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from crm.data.batches import collate
 from crm.data.encoding import HEADS
 from crm.data.packs import Packing
 from crm.evaluation.predict import fingerprint, predict
-from crm.evaluation.results import read_predictions
+from crm.evaluation.results import read_predictions, summarise
 from crm.judges.crm_judge import CrmJudge
 from crm.schema import Message, Prediction
 
@@ -155,3 +158,54 @@ def test_bfloat16_stays_near_and_makes_no_ties(make_judge, many) -> None:
     assert 0 < max(differences) < 0.1
     responses_differ = [row for row in many if row.response_a != row.response_b]
     assert all(mixed[row.id] != 0.0 for row in responses_differ)
+
+
+def test_numbers_do_not_depend_on_where_a_run_was_killed(make_judge, many, tmp_path) -> None:
+    """Killed 20 times at random, in a process of its own each time, and what it wrote last is torn off.
+
+    In packed batches of several comparisons, what is packed with what decides the order of sums: a run that went on
+    with what is missing alone would differ in the last bits.
+    """
+    rows = [replace(row, id=f"{row.id}-{number}") for number in range(4) for row in many]
+    rng, whole, path = random.Random(7), tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
+    settings: dict[str, Any] = {"batch_size": 2, "packing": Packing("tree", 900)}
+    run(make_judge(**settings), rows, whole)
+    fork, kills = multiprocessing.get_context("fork"), 0
+    while kills < 20:
+        child = fork.Process(target=run_and_die, args=(make_judge(**settings), rows, path, rng.randint(1, 30)))
+        child.start()
+        child.join(60)
+        kills += child.exitcode == -signal.SIGKILL
+        if child.exitcode == 0:  # this one came to the end: begin anew
+            assert path.read_bytes().count(b"\n") == 2 * len(rows)
+            path.unlink()
+        else:
+            written = path.read_bytes() if path.exists() else b""
+            path.write_bytes(written[: max(0, len(written) - rng.randrange(3_000))])
+    run(make_judge(**settings), rows, path)
+    assert by_key(read_predictions(path)) == by_key(read_predictions(whole)), "bit by bit"
+    assert summarise(read_predictions(path)) == summarise(read_predictions(whole))
+
+
+def run_and_die(judge: CrmJudge, rows: list[Any], path: Path, batches: int) -> None:
+    """Read, and be killed at a batch of its own choice, unless all is read before."""
+    read, left = judge._read_batch, iter(range(batches))
+
+    def counted(batch: Any) -> Any:
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return read(batch)
+
+    judge._read_batch = counted
+    torch.set_num_threads(1)
+    run(judge, rows, path)
+    os._exit(0)
+
+
+def test_what_is_too_long_costs_no_second_reading(make_judge, many, tmp_path, monkeypatch) -> None:
+    giant = replace(many[0], id="giant", prompt=(Message("user", "long " * 300),))
+    run(make_judge(max_length=400), [*many[:3], giant], tmp_path / "p.jsonl")
+    judge = make_judge(max_length=400)
+    monkeypatch.setattr(judge, "read", lambda _: pytest.fail("read again"))
+    counts = run(judge, [*many[:3], giant], tmp_path / "p.jsonl")
+    assert counts == {"readings": 8, "already_there": 6, "made": 0, "too_long": 2}
