@@ -50,8 +50,8 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     unread = sum(readings.left_out.values())
     if not readings.predictions and unread:
         raise ValueError(
-            f"judge={config.judge.name}: all {unread} readings are left out ({opened.judge.left_out}), so that nothing is "
-            "to be evaluated; the warnings above say why, and the next run asks again"
+            f"judge={config.judge.name}: all {unread} readings are left out ({opened.judge.left_out}), so there is "
+            "nothing to evaluate; the log says why"
         )
     if not readings.predictions:
         raise ValueError(f"suite: {', '.join(names)}: no comparison to evaluate; choose suites that this data fills")

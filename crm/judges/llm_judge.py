@@ -109,7 +109,7 @@ class LlmJudge:
     async def _read_one(self, client: ChatClient, asked: Asked) -> Reading | CallFailed:
         """The reading of one comparison in one order; the failure of its call where the model said nothing."""
         messages = self._messages(asked)
-        key = request_key(self.endpoint, messages, f"judge {self.verdict}")
+        key = request_key(self.endpoint, messages, "judge")
         self.counts.requests += 1
         kept = self._kept(key)
         if kept is not None:
