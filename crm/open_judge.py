@@ -7,15 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from crm.config import EvaluateConfig
+from crm.config_judges import make_endpoint
 from crm.data.packs import packing_named
 from crm.judges.controls import CoinJudge, LengthJudge
 from crm.judges.crm_judge import open_checkpoint
 from crm.judges.judge import Judge
+from crm.judges.llm_judge import LlmJudge
 from crm.judges.oracle import OracleJudge
+from crm.llm.cache import ReplyCache
 from crm.models.export import read_manifest
 
 PREDICTIONS = Path("outputs/predictions")
 """Of judges that have no run folder of their own."""
+REPLIES = "llm_replies.sqlite"
+"""File beside the predictions with the replies of language models."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +40,11 @@ class OpenedJudge:
 
 
 def check_judge(config: EvaluateConfig) -> None:
-    """Raise ``ValueError`` for a missing or broken checkpoint before any data are read."""
+    """Raise ``ValueError`` for a broken checkpoint, or an endpoint that is none, before any data are read."""
     if config.judge.name == "crm":
         read_manifest(Path(str(config.checkpoint)))
+    if config.judge.name == "llm":
+        make_endpoint(config.judge, "judge")
 
 
 def open_judge(config: EvaluateConfig) -> OpenedJudge:
@@ -51,6 +58,8 @@ def open_judge(config: EvaluateConfig) -> OpenedJudge:
         return OpenedJudge(CoinJudge(config.seed), "coin", kept, seeds=(config.seed,))
     if config.judge.name == "oracle":
         return OpenedJudge(OracleJudge(), "oracle", kept)
+    if config.judge.name == "llm":
+        return _open_llm(config, kept)
     raise ValueError(f"judge={config.judge.name}: not built yet")
 
 
@@ -65,3 +74,10 @@ def _open_crm(config: EvaluateConfig) -> OpenedJudge:
     kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
     name = str(manifest["head"]) + (", blind" if config.criteria == "none" else "")
     return OpenedJudge(judge, name, kept, judge.encoder.digest, (int(manifest["seed"]),))
+
+
+def _open_llm(config: EvaluateConfig, kept: Path) -> OpenedJudge:
+    settings = config.judge
+    cache = ReplyCache(kept / REPLIES)
+    judge = LlmJudge(make_endpoint(settings, "judge"), "text" if settings.verdict == "text" else "logprobs", cache)
+    return OpenedJudge(judge, f"llm {settings.model}", kept, judge.prompt_digest)

@@ -47,6 +47,12 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     opened = open_judge(config)
     started = time.perf_counter()
     readings = read_suites(opened, {name: suite_comparisons(name, splits, config) for name in names}, config, processes)
+    unread = sum(readings.left_out.values())
+    if not readings.predictions and unread:
+        raise ValueError(
+            f"judge={config.judge.name}: all {unread} readings are left out ({opened.judge.left_out}), so there is "
+            "nothing to evaluate; the log says why"
+        )
     if not readings.predictions:
         raise ValueError(f"suite: {', '.join(names)}: no comparison to evaluate; choose suites that this data fills")
     results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {config.data.name}", commit())

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any, Generic
 
@@ -25,6 +26,7 @@ from crm.llm.counts import Counts
 from crm.llm.endpoint import Endpoint
 from crm.llm.failures import CallFailed
 from crm.llm.replies import Schema, read_object
+from crm.llm.together import gather_limited
 from crm.schema import Message
 
 Progress = Callable[[int, int], None]
@@ -119,13 +121,11 @@ class Asker:
     ) -> list[Outcome[Schema]]:
         """As `ask_all`, for a running event loop."""
         version = _version(schema, sources)
-        places = asyncio.Semaphore(self.endpoint.concurrency)
         done = 0
 
         async def one(request: Request) -> Outcome[Schema]:
             nonlocal done
-            async with places:
-                outcome = await self.ask_structured(client, request, schema, version)
+            outcome = await self.ask_structured(client, request, schema, version)
             done += 1
             if progress is not None:
                 progress(done, len(requests))
@@ -133,13 +133,7 @@ class Asker:
 
         self._ends = self._ends or time.monotonic() + self.endpoint.total_deadline_s
         async with ChatClient(self.endpoint, self.counts, self._ends) as client:
-            tasks = [asyncio.ensure_future(one(request)) for request in requests]
-            try:
-                return await asyncio.gather(*tasks)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+            return await gather_limited([partial(one, request) for request in requests], self.endpoint.concurrency)
 
     async def ask_structured(
         self, client: ChatClient, request: Request, schema: type[Schema], version: str

@@ -1,4 +1,4 @@
-"""One run against a chat endpoint. In: messages. Out: the text of the model's reply, or `CallFailed` with its kind.
+"""One run against a chat endpoint. In: messages. Out: the model's reply, or `CallFailed` with its kind.
 
 Every limit holds whatever the server does: a deadline per call and one for the run, bytes of a reply, attempts, calls
 and tokens. Redirects are not followed: the messages and the key go to the address that was configured and nowhere else.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -67,10 +67,18 @@ class ChatClient:
 
         Raises `CallFailed`; ``ValueError`` where no request can succeed (401, 403, 404).
         """
+        extra = {"response_format": response_format} if response_format else {}
+        return (await self.complete(messages, key, extra)).text()
+
+    async def complete(self, messages: Sequence[Message], key: str, extra: Mapping[str, Any]) -> Completion:
+        """The whole completion, which may hold no usable text; ``extra`` is sent besides the endpoint's parameters.
+
+        Raises as `call` does where no completion came.
+        """
         payload = {
             **self.endpoint.parameters(),
             "messages": [{"role": turn.role, "content": turn.content} for turn in messages],
-            **({"response_format": response_format} if response_format else {}),
+            **extra,
         }
         self._admit()
         left = self._ends - time.monotonic()
@@ -86,7 +94,7 @@ class ChatClient:
             self.counts.unanswered_in_a_row += failure.kind in UNANSWERED
             raise
         self.counts.unanswered_in_a_row = 0
-        return completion.text()
+        return completion
 
     def _admit(self) -> None:
         """Raise `CallFailed` where no further request may be sent."""

@@ -38,6 +38,20 @@ class _Message(BaseModel):
 class _Choice(BaseModel):
     message: _Message
     finish_reason: str | None = None
+    logprobs: Any = None  # read only where they were asked for: others' replies stand whatever a server puts here
+
+
+class _TokenLogprob(BaseModel):
+    token: str
+    logprob: float = Field(le=0.01)  # rounding can lift a certain token above 0
+
+
+class _Place(BaseModel):
+    top_logprobs: list[_TokenLogprob]
+
+
+class _Logprobs(BaseModel):
+    content: list[_Place] = Field(min_length=1)
 
 
 class _Usage(BaseModel):
@@ -58,17 +72,35 @@ class Completion:
 
     def text(self) -> str:
         """The text of the first choice. Raises `CallFailed`: refusal, truncated or empty."""
-        if not self.choices:
-            raise CallFailed("empty", "the completion has no choices")
-        choice = self.choices[0]
-        if choice.message.refusal or choice.finish_reason == "content_filter":
-            raise CallFailed("refusal", one_line(choice.message.refusal or "stopped by a content filter"))
+        choice = self._answered()
         if choice.finish_reason == "length":
             raise CallFailed("truncated", "the reply was cut; allow more max_tokens")
         content = choice.message.content or ""
         if not content.strip():
             raise CallFailed("empty", "the completion has no text")
         return content
+
+    def first_token(self) -> list[tuple[str, float]] | None:
+        """Likely first tokens with their log probabilities; ``None`` if the server gave none that can be read.
+
+        Raises `CallFailed`: refusal or empty. A reply that was cut has a first token all the same.
+        """
+        choice = self._answered()
+        try:
+            likely = _Logprobs.model_validate(choice.logprobs, strict=True).content[0].top_logprobs
+        except ValidationError:
+            likely = []
+        if not likely and not (choice.message.content or "").strip():
+            raise CallFailed("empty", "the completion has no text")
+        return [(place.token, place.logprob) for place in likely] or None
+
+    def _answered(self) -> _Choice:
+        if not self.choices:
+            raise CallFailed("empty", "the completion has no choices")
+        choice = self.choices[0]
+        if choice.message.refusal or choice.finish_reason == "content_filter":
+            raise CallFailed("refusal", one_line(choice.message.refusal or "stopped by a content filter"))
+        return choice
 
 
 def read_completion(body: bytes) -> Completion:
@@ -101,6 +133,11 @@ def read_object(text: str, schema: type[Schema]) -> Schema:
         raise CallFailed("wrong_schema", _first_errors(error), text=text) from None
 
 
+def refuses(text: str) -> bool:
+    """Whether a text begins as refusals in English do."""
+    return _REFUSAL.match(text.strip()) is not None
+
+
 def _only_object(text: str) -> str:
     bare = text.strip()
     if len(bare) > MAX_TEXT:
@@ -108,7 +145,7 @@ def _only_object(text: str) -> str:
     if bare.startswith("[") and bare.endswith("]"):
         raise CallFailed("not_json", "the reply is a list, expected one JSON object", text=text)
     objects = _objects(bare)
-    if not objects and _REFUSAL.match(bare):
+    if not objects and refuses(bare):
         raise CallFailed("refusal", one_line(bare))
     if len(objects) != 1:
         found = "no JSON object" if not objects else "more than one JSON object"
