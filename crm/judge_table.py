@@ -14,6 +14,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from crm.evaluation.judge_table import EvaluatedJudge, read_evaluation, write_judge_tables
 from crm.sweep_jobs import SweepJob, differing, read_jobs
@@ -45,7 +46,7 @@ def working_directory(folder: Path) -> Path:
     """Where the run in ``folder`` was started, from its ``.hydra``; the present one where that is not recorded."""
     try:
         recorded = OmegaConf.select(OmegaConf.load(folder / HYDRA), "hydra.runtime.cwd")
-    except (OSError, ValueError, OmegaConfBaseException):
+    except (OSError, ValueError, OmegaConfBaseException, YAMLError):
         recorded = None
     return Path(recorded) if isinstance(recorded, str) and Path(recorded).is_dir() else Path.cwd()
 

@@ -100,7 +100,7 @@ def judge_frame(
         rows.append(row | {"tokens per comparison": number(judge.tokens, digits=1), "seconds": made})
     columns = ["judge", *suites, "tokens per comparison", "seconds"] + ["no result because"] * bool(missing)
     rows += [{"judge": name, "no result because": reason} for name, reason in missing.items()]
-    return pd.DataFrame(rows, columns=columns).fillna("–")
+    return pd.DataFrame(rows, columns=columns).astype(object).fillna("–")
 
 
 def long_frame(
@@ -139,7 +139,7 @@ def paired_frame(pairs: Sequence[PairOnSuite]) -> pd.DataFrame:
 
 def shown_pairs(pairs: Sequence[PairOnSuite]) -> pd.DataFrame:
     """For people: the same, with intervals in brackets and what was left out in words."""
-    return pd.DataFrame([_shown_pair(pair) for pair in pairs]).fillna("–")
+    return pd.DataFrame([_shown_pair(pair) for pair in pairs]).astype(object).fillna("–")
 
 
 def _shown_pair(pair: PairOnSuite) -> dict[str, Any]:
