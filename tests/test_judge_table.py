@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from crm.judge_table import main, unique_names, working_directory, write_tables_of_judges
-from crm.sweep_jobs import SweepJob
+from crm.sweep_jobs import SweepJob, forget, read_jobs
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -60,6 +60,17 @@ def test_a_folder_without_jobs_is_one_sentence(
     assert capsys.readouterr().err.startswith(
         f"judge_table: {tmp_path / 'nowhere'}: no such folder; give a sweep's, such"
     )
+
+
+def test_an_evaluation_has_finished_when_its_results_are_there_and_an_earlier_one_is_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "0/.hydra").mkdir(parents=True)
+    (tmp_path / "0/.hydra/overrides.yaml").write_text("[judge=coin]")
+    (tmp_path / "0/results.json").write_text("{}")
+    assert [job.status for job in read_jobs(tmp_path, "evaluate")] == ["finished"]
+    forget(tmp_path / "0", summary=True)
+    (only,) = read_jobs(tmp_path, "evaluate")
+    assert only.status == "unfinished"
+    assert only.reason.endswith("its log: " + str(tmp_path / "0/evaluate.log"))
 
 
 def job(name: str, **overrides: str) -> SweepJob:
