@@ -131,7 +131,7 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
 
 
 def _end_of_sweep(name: str) -> int:
-    """Write the table of a sweep of trainings, name the jobs that failed; the exit code."""
+    """Write the tables of a sweep of trainings or evaluations, name the jobs that failed; the exit code."""
     folder = SweepFolder.current
     if folder is None or not folder.is_dir():
         return 0
@@ -141,6 +141,11 @@ def _end_of_sweep(name: str) -> int:
 
         failed = [job.name for job in write_sweep_tables(folder) if job.status != "finished"]
         print(f"crm-{name}: the table of this sweep is {folder / 'sweep.md'}")
+    if name == "evaluate" and any(folder.rglob(".hydra")):
+        from crm.judge_table import write_tables_of_judges
+
+        failed = [job.name for job in write_tables_of_judges(folder) if job.status != "finished"]
+        print(f"crm-{name}: the tables of this sweep are {folder / 'judges.md'} and paired.md beside it")
     if failed:
         print(f"crm-{name}: {len(failed)} jobs of this sweep failed: {', '.join(failed)}", file=sys.stderr)
     return 2 if failed else 0

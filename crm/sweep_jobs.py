@@ -24,6 +24,9 @@ from omegaconf import OmegaConf
 from crm.evaluation.files import replace_file
 
 FAILURE, SUMMARY, OVERRIDES, PLAN = "failure.txt", "summary.json", ".hydra/overrides.yaml", "multirun.yaml"
+RESULTS = "results.json"
+OUTCOMES = {"train": SUMMARY, "evaluate": RESULTS}
+"""What a job of a command leaves when it has finished."""
 NUMBERS = ("validation_loss", "validation_accuracy", "steps", "seconds")
 
 
@@ -32,7 +35,7 @@ class SweepJob:
     """One job; ``status`` is ``finished``, ``failed``, ``unfinished`` or ``not started``, ``reason`` says why.
 
     ``numbers`` are those of `NUMBERS` (loss in nats, accuracy in [0, 1], optimizer steps, seconds), empty unless
-    finished.
+    it is a training that finished.
     """
 
     name: str
@@ -61,7 +64,7 @@ def forget(folder: Path, *, summary: bool) -> None:
     Only the first of several ranks does so: another may have failed before this one comes here.
     """
     if is_first_rank():
-        for name in (FAILURE, SUMMARY)[: 1 + summary]:
+        for name in (FAILURE, *OUTCOMES.values()) if summary else (FAILURE,):
             (folder / name).unlink(missing_ok=True)
 
 
@@ -75,23 +78,24 @@ def failed_jobs(root: Path) -> list[str]:
     return sorted((str(path.parent.relative_to(root)) for path in root.rglob(FAILURE)), key=in_number_order)
 
 
-def read_jobs(root: Path) -> list[SweepJob]:
-    """Every job of the sweep in ``root``, in the order of their numbers. Raises ``ValueError`` where there is none.
+def read_jobs(root: Path, command: str = "train") -> list[SweepJob]:
+    """Every job of the sweep of ``command`` (see `OUTCOMES`) in ``root``, in the order of their numbers.
 
-    A folder of single runs can be read as well; what was planned is known of grids only (``multirun.yaml``).
+    A folder of single runs can be read as well; what was planned is known of grids only (``multirun.yaml``). Raises
+    ``ValueError`` where there is no job.
     """
     if not root.is_dir():
-        raise ValueError(f"{root}: no such folder; give a sweep's, such as multirun/train/<date>/<time>")
+        raise ValueError(f"{root}: no such folder; give a sweep's, such as multirun/{command}/<date>/<time>")
     jobs, started = [], Counter[tuple[str, ...]]()
     for file in root.rglob(OVERRIDES):
         words = tuple(map(str, OmegaConf.load(file)))
         started[words] += 1
-        jobs.append(_job(file.parents[1], str(file.parents[1].relative_to(root)), words))
+        jobs.append(_job(file.parents[1], str(file.parents[1].relative_to(root)), words, command))
     for number, words in enumerate(planned(root / PLAN)):
         if started[words]:
             started[words] -= 1
         else:
-            jobs.append(_job(root / str(number), str(number), words))
+            jobs.append(_job(root / str(number), str(number), words, command))
     if not jobs:
         raise ValueError(f"{root}: no job in it (no {OVERRIDES} in any folder); give the folder of a sweep")
     return sorted(jobs, key=lambda job: in_number_order(job.name))
@@ -120,7 +124,13 @@ def in_number_order(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
 
 
-def _job(folder: Path, name: str, words: Sequence[str]) -> SweepJob:
+def differing(jobs: Sequence[SweepJob]) -> list[str]:
+    """Settings whose values differ between jobs, in the order in which they were given."""
+    keys = dict.fromkeys(key for job in jobs for key in job.overrides)
+    return [key for key in keys if len({job.overrides.get(key) for job in jobs}) > 1]
+
+
+def _job(folder: Path, name: str, words: Sequence[str], command: str) -> SweepJob:
     pairs = (word.lstrip("+").partition("=") for word in words)
     overrides = {key: value for key, _, value in pairs}
     reason = noted_failure(folder)
@@ -128,9 +138,11 @@ def _job(folder: Path, name: str, words: Sequence[str]) -> SweepJob:
         return SweepJob(name, overrides, "failed", reason)
     if not folder.is_dir():
         return SweepJob(name, overrides, "not started", "the sweep ended before it, or has not come to it yet")
-    if not (folder / SUMMARY).is_file():
-        why = f"no {SUMMARY}: still running, or killed; its log: {folder / 'train.log'}"
+    if not (folder / OUTCOMES[command]).is_file():
+        why = f"no {OUTCOMES[command]}: still running, or killed; its log: {folder / command}.log"
         return SweepJob(name, overrides, "unfinished", why)
+    if command != "train":
+        return SweepJob(name, overrides, "finished")
     try:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
         numbers = {key: _finite(summary, key) for key in NUMBERS}

@@ -1,7 +1,7 @@
-"""One table of a sweep. In: ``python -m crm.sweep_table <folder of the sweep>``. Out: ``sweep.md`` and ``sweep.csv``.
+"""One table of a sweep. In: ``python -m crm.sweep_table <folder of the sweep>``. Out: ``sweep.md``, ``.csv``, ``.tex``.
 
-A row a job, failed and unfinished ones with their reason. Where jobs differ in nothing but the seed, ``seeds.md`` and
-``seeds.csv`` give their means with intervals. ``train.py -m`` writes all of them when it ends.
+A row a job, failed and unfinished ones with their reason. Where jobs differ in nothing but the seed, ``seeds.md``,
+``.csv`` and ``.tex`` give their means with intervals. ``train.py -m`` writes all of them when it ends.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 
 from crm.evaluation.statistics import mean_interval
-from crm.evaluation.tables import caption, write_table
-from crm.sweep_jobs import SweepJob, read_jobs
+from crm.evaluation.tables import caption, remove_table, write_table
+from crm.sweep_jobs import SweepJob, differing, read_jobs
 
 MEASURED = ("validation_loss", "validation_accuracy")
 
@@ -26,7 +26,7 @@ def job_table(jobs: Sequence[SweepJob]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for job in jobs:
         row: dict[str, Any] = {"job": job.name, "status": job.status}
-        row |= {key: job.overrides.get(key, "–") for key in _differing(jobs)}
+        row |= {key: job.overrides.get(key, "–") for key in differing(jobs)}
         row |= {name: job.numbers.get(name, float("nan")) for name in MEASURED}
         row |= {"steps": job.numbers.get("steps", ""), "seconds": job.numbers.get("seconds", float("nan"))}
         rows.append(row | {"reason": job.reason})
@@ -43,7 +43,7 @@ def seed_table(jobs: Sequence[SweepJob]) -> pd.DataFrame:
         groups.setdefault(_without_seed(job), []).append(job)
     if all(len({job.overrides.get("seed") for job in group}) < 2 for group in groups.values()):
         return pd.DataFrame()
-    settings = [key for key in _differing(jobs) if key != "seed"]
+    settings = [key for key in differing(jobs) if key != "seed"]
     return pd.DataFrame([_group_row(settings, group) for group in groups.values()])
 
 
@@ -54,8 +54,7 @@ def write_sweep_tables(folder: Path) -> list[SweepJob]:
     write_table(folder, "sweep", job_table(jobs), line)
     means = seed_table(jobs)
     if means.empty:
-        for name in ("seeds.md", "seeds.csv"):
-            (folder / name).unlink(missing_ok=True)
+        remove_table(folder, "seeds")
     else:
         write_table(folder, "seeds", means, f"Mean over seeds and 95 % interval; {line}")
     return jobs
@@ -74,12 +73,6 @@ def main() -> None:
     for name in ("sweep.md", "seeds.md"):
         if (folder / name).is_file():
             print((folder / name).read_text(encoding="utf-8"))
-
-
-def _differing(jobs: Sequence[SweepJob]) -> list[str]:
-    """Settings whose values differ between jobs, in the order in which they were given."""
-    keys = dict.fromkeys(key for job in jobs for key in job.overrides)
-    return [key for key in keys if len({job.overrides.get(key) for job in jobs}) > 1]
 
 
 def _without_seed(job: SweepJob) -> tuple[tuple[str, str], ...]:
@@ -102,8 +95,8 @@ def _group_row(settings: Sequence[str], group: Sequence[SweepJob]) -> dict[str, 
 
 
 def _caption(jobs: Sequence[SweepJob]) -> str:
-    differing = _differing(jobs)
-    common = " ".join(f"{key}={value}" for key, value in jobs[0].overrides.items() if key not in differing)
+    varied = differing(jobs)
+    common = " ".join(f"{key}={value}" for key, value in jobs[0].overrides.items() if key not in varied)
     states = [job.status for job in jobs]
     counted = ", ".join(f"{states.count(status)} {status}" for status in dict.fromkeys(states))
     commits = ", ".join(dict.fromkeys(job.commit for job in jobs if job.commit))

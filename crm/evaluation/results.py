@@ -185,11 +185,26 @@ def write_results(folder: Path | str, results: Sequence[Result], run: Mapping[st
 
 def read_results(path: Path | str) -> list[Result]:
     """Read ``results.json``. Raises ``ValueError`` for another schema version or a field out of place."""
-    document = json.loads(Path(path).read_text(encoding="utf-8"))
+    return [_result(row) for row in _document(path)["results"]]
+
+
+def read_run(path: Path | str) -> dict[str, Any]:
+    """The facts of the run in ``results.json``, as given to `write_results`. Raises as `read_results` does."""
+    run = _document(path).get("run")
+    if not isinstance(run, dict):
+        raise ValueError(f"{path}: run: expected an object, got {run!r:.80}; evaluate again")
+    return run
+
+
+def _document(path: Path | str) -> dict[str, Any]:
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: not JSON ({error}); evaluate again") from None
     version = document.get("schema_version") if isinstance(document, dict) else None
     if version != SCHEMA_VERSION:
         raise ValueError(f"{path}: schema_version: {version!r}, this version reads {SCHEMA_VERSION}; summarise again")
-    return [_result(row) for row in document["results"]]
+    return dict(document)
 
 
 def _json_row(result: Result) -> dict[str, Any]:

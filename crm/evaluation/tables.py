@@ -1,9 +1,10 @@
-"""DataFrames in; ``.md`` and ``.csv`` files out, with a caption line, written whole or not at all."""
+"""DataFrames in; ``.md``, ``.csv`` and ``.tex`` files out, under a caption, written whole or not at all."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,13 @@ from crm.evaluation.files import replace_file
 from crm.schema import Result
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\n")
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"}
+    # Signs that the customary fonts lack or show as others.
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "–": r"\textendash{}", "—": r"\textemdash{}"}
+    | {"≈": r"$\approx$", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\times$", "−": "$-$"}
+)
 
 
 def number(value: float, low: float | None = None, high: float | None = None, digits: int = 3) -> str:
@@ -76,13 +84,39 @@ def csv_text(frame: pd.DataFrame, caption: str = "") -> str:
     return buffer.getvalue()
 
 
-def write_table(folder: Path | str, name: str, frame: pd.DataFrame, caption: str = "") -> tuple[Path, Path]:
-    """Write ``name.md`` and ``name.csv`` under ``folder``; returns both paths."""
+def latex_text(frame: pd.DataFrame, caption: str = "") -> str:
+    """A ``table`` with rules of booktabs, the caption above it; every special character in cells and names is escaped.
+
+    Numbers are written as in Markdown, with a true minus sign, numeric columns to the right. Letters that LaTeX lacks
+    in its standard fonts (other scripts) are kept, for LuaLaTeX or XeLaTeX.
+    """
+    safe = frame.map(_latex_cell).rename(columns=_latex_cell)
+    aligned = "".join("r" if pd.api.types.is_numeric_dtype(kind) else "l" for kind in frame.dtypes)
+    line = _latex_cell(caption) or None
+    table = safe.to_latex(index=False, escape=False, column_format=aligned, caption=line, position="htbp")
+    return "% \\usepackage{booktabs}\n" + str(table)
+
+
+def write_table(
+    folder: Path | str, name: str, frame: pd.DataFrame, caption: str = "", shown: pd.DataFrame | None = None
+) -> tuple[Path, Path, Path]:
+    """Write ``name.md``, ``name.csv`` and ``name.tex`` under ``folder``; returns the paths in this order.
+
+    ``shown``, where given, is the same for people: it goes into Markdown and LaTeX in place of ``frame``.
+    """
     folder = Path(folder)
+    shown = frame if shown is None else shown
     return (
-        replace_file(folder / f"{name}.md", markdown_text(frame, caption)),
+        replace_file(folder / f"{name}.md", markdown_text(shown, caption)),
         replace_file(folder / f"{name}.csv", csv_text(frame, caption)),
+        replace_file(folder / f"{name}.tex", latex_text(shown, caption)),
     )
+
+
+def remove_table(folder: Path, name: str) -> None:
+    """Remove what `write_table` wrote at an earlier time and would be wrong now."""
+    for ending in ("md", "csv", "tex"):
+        (folder / f"{name}.{ending}").unlink(missing_ok=True)
 
 
 def _csv_cell(value: Any) -> Any:
@@ -96,3 +130,11 @@ def _markdown_cell(value: Any) -> str:
     if isinstance(value, float):
         return number(value)
     return " ".join(str(value).replace("\\", "\\\\").replace("|", "\\|").split())
+
+
+def _latex_cell(value: Any) -> str:
+    text = number(value) if isinstance(value, float) else " ".join(str(value).split())
+    # A minus sign before a number; elsewhere two hyphens stay two and do not become a dash.
+    text = re.sub("-(?=-)", "-{}", re.sub(r"(?<![\w-])-(?=\d)", "−", text).translate(_LATEX))
+    # After the end of a row LaTeX would take these for an argument of the line break.
+    return f"{{{text[0]}}}{text[1:]}" if text.startswith(("[", "*")) else text

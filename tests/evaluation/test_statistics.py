@@ -1,4 +1,4 @@
-"""Intervals, calibration, Holm and tau against sums by hand, SciPy, symmetries and simulated coverage."""
+"""Intervals, calibration, Holm and tau against sums by hand, SciPy, statsmodels, symmetries, simulated coverage."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import math
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
 
 from crm.evaluation import statistics as s
 
@@ -32,6 +35,20 @@ def test_all_correct_gives_wilson_at_the_number_of_clusters() -> None:
     wilson = stats.binomtest(20, 20).proportion_ci(method="wilson")
     assert (got.mean, got.high, got.standard_error) == (1.0, 1.0, 0.0)
     assert got.low == pytest.approx(wilson.low)
+
+
+def test_the_clustered_error_is_that_of_a_regression_and_the_limits_are_wilsons() -> None:
+    generator = np.random.default_rng(8)
+    keys = np.repeat(np.arange(30), generator.integers(1, 9, 30))
+    values = (generator.random(len(keys)) < generator.beta(2, 1, 30)[keys]).astype(float)
+    mean_only = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": keys})
+    got = s.cluster_interval(values, keys.tolist())
+    assert [got.mean, got.standard_error] == pytest.approx([mean_only.params[0], mean_only.bse[0]])
+    size = got.mean * (1 - got.mean) / got.standard_error**2
+    level = 2 * stats.norm.sf(stats.t.ppf(0.975, 29))
+    assert [got.low, got.high] == pytest.approx(proportion_confint(got.mean * size, size, level, "wilson"))
+    always = s.cluster_interval([1.0] * 40, [i // 2 for i in range(40)])
+    assert [always.low, always.high] == pytest.approx(proportion_confint(20, 20, 0.05, "wilson"))
 
 
 def test_single_rows_give_wilson_with_students_t() -> None:
@@ -109,6 +126,13 @@ def test_holm_by_hand_and_never_below_the_raw_value() -> None:
     assert s.holm([]).tolist() == []
 
 
+def test_holm_equals_statsmodels() -> None:
+    draws = np.random.default_rng(9).random((4, 12)) ** 3
+    draws[:, 3] = draws[:, 4]
+    for row in draws:
+        assert s.holm(row) == pytest.approx(multipletests(row, method="holm")[1], rel=1e-12)
+
+
 def test_holm_keeps_the_family_wise_error() -> None:
     draws = np.random.default_rng(3).random((2000, 10))
     assert np.mean([s.holm(row).min() < 0.05 for row in draws]) < 0.065
@@ -149,6 +173,15 @@ def test_tau_by_hand() -> None:
     assert math.isnan(s.kendall_tau(first, dict.fromkeys(first, 1.0)))
     with pytest.raises(ValueError, match="'d'"):
         s.kendall_tau(first, {**first, "d": 0.0})
+
+
+def test_the_bootstrap_is_scipys() -> None:
+    data = np.random.default_rng(10).gamma(1, 2, 80)
+    got = s.bootstrap_interval(lambda i: float(np.median(data[i])), 80, 1, resamples=5000)
+    drawn = stats.bootstrap((data,), np.median, method="percentile", n_resamples=5000, rng=np.random.default_rng(2))
+    low, high = drawn.confidence_interval
+    assert [got.low, got.high] == pytest.approx([low, high], abs=0.1 * (high - low))
+    assert got.standard_error == pytest.approx(drawn.standard_error, rel=0.06)
 
 
 def test_bootstrap_depends_on_the_seed_alone_and_matches_the_t_interval() -> None:

@@ -6,14 +6,24 @@ import csv
 import io
 import itertools
 import math
+import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crm.evaluation.tables import caption, csv_text, markdown_text, number, suite_table, write_table
+from crm.evaluation.tables import (
+    caption,
+    csv_text,
+    latex_text,
+    markdown_text,
+    number,
+    remove_table,
+    suite_table,
+    write_table,
+)
 from crm.schema import Result
 
 
@@ -40,7 +50,7 @@ def test_caption_names_what_is_known() -> None:
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", '=HYPERLINK("x","y")'])
 def test_formulas_are_neutralised_and_numbers_are_not(tmp_path: Path, text: str) -> None:
     frame = pd.DataFrame({"model": [text], text: [text], "value": [-1.25], "count": [-3]})
-    _, path = write_table(tmp_path, "t", frame)
+    _, path, _ = write_table(tmp_path, "t", frame)
     with path.open(newline="", encoding="utf-8") as file:
         header, row = list(csv.reader(file))
     safe = "'" + text.replace("\r", "\n")
@@ -60,7 +70,7 @@ def test_no_csv_cell_begins_like_a_formula_and_numbers_survive(rows: list[tuple[
 
 def test_csv_with_a_caption_is_read_back_in_full_precision(tmp_path: Path) -> None:
     frame = pd.DataFrame({"suite": ["D+", "T-"], "value": [1 / 3, 2 / 3], "n": [7, 8]})
-    _, path = write_table(tmp_path / "new", "suites", frame, "n = 7, seeds 1")
+    _, path, _ = write_table(tmp_path / "new", "suites", frame, "n = 7, seeds 1")
     assert path.read_text().startswith('"# n = 7, seeds 1"\nsuite,value,n\n')
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(itertools.islice(file, 1, None)))
@@ -80,6 +90,63 @@ def test_markdown_keeps_its_columns_whatever_the_cells_hold() -> None:
     assert "007" in lines[5]
     assert "–" in lines[5]
     assert markdown_text(frame.iloc[:0]).count("\n") == 2
+
+
+WRITTEN = {
+    **{rf"\{character}": character for character in "&%$#_{}"},
+    **{r"\textbackslash{}": "\\", r"\textasciitilde{}": "~", r"\textasciicircum{}": "^", r"\textbar{}": "|"},
+    **{r"\textless{}": "<", r"\textgreater{}": ">", r"\textendash{}": "–", r"\textemdash{}": "—"},
+    **{r"$\approx$": "≈", r"$\leq$": "≤", r"$\geq$": "≥", r"$\times$": "×", "$-$": "−", "-{}": "-"},
+    **{"{[}": "[", "{*}": "*"},
+}
+SPECIAL = re.compile("|".join(map(re.escape, sorted(WRITTEN, key=len, reverse=True))))
+
+
+def read_latex(text: str) -> str:
+    """What LaTeX sets for ``text``, which may hold no command but those that we know."""
+    plain = SPECIAL.sub("", text)
+    assert not set(plain) & set("&%$#_{}\\~^<>|"), plain
+    assert "--" not in text
+    return SPECIAL.sub(lambda found: WRITTEN[found[0]], text)
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.text(st.sampled_from("&%$#_{}\\~^<>|[]*-–≈ aB3é漢"), max_size=9), min_size=2, max_size=5))
+@example(["[x]", "*", "--- a", "\\[2"])
+def test_latex_is_read_back_as_it_was(cells: list[str]) -> None:
+    frame = pd.DataFrame({"x_%": cells, "n": range(len(cells))})
+    lines = latex_text(frame).splitlines()
+    assert lines[lines.index(r"\toprule") + 1] == r"x\_\% & n \\"
+    rows = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
+    for row, cell, number_of_row in zip(rows, cells, range(len(cells)), strict=True):
+        text, _, rest = row.rpartition(" & ")
+        assert rest == f"{number_of_row} \\\\"
+        assert read_latex(text).replace("−", "-") == " ".join(cell.split())
+        assert not text.startswith(("[", "*")), "LaTeX would read it as an argument of the end of the row above"
+
+
+def test_intervals_dashes_and_minus_signs_in_latex(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"difference": [number(-0.05, -0.1, 0.02), "–"], "day": ["2026-11-22", "a--b"], "v": [-1.5, 2]}
+    )
+    *_, path = write_table(tmp_path, "t", frame, "95 % of D_a")
+    lines = path.read_text().splitlines()
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["t.csv", "t.md", "t.tex"]
+    assert r"\caption{95 \% of D\_a}" in lines
+    assert r"\begin{tabular}{llr}" in lines
+    assert r"$-$0.050 [$-$0.100, 0.020] & 2026-11-22 & $-$1.500 \\" in lines
+    assert r"\textendash{} & a-{}-b & 2.000 \\" in lines
+    remove_table(tmp_path, "t")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_shown_may_differ_from_what_programs_read(tmp_path: Path) -> None:
+    markdown, table, latex = write_table(
+        tmp_path, "t", pd.DataFrame({"p": [1e-9]}), "", pd.DataFrame({"p value": ["<0.001"]})
+    )
+    assert float(pd.read_csv(table)["p"].item()) == 1e-9
+    assert "<0.001" in markdown.read_text()
+    assert r"\textless{}0.001" in latex.read_text()
 
 
 def test_suite_table_shows_a_missing_suite_as_a_dash() -> None:

@@ -1,10 +1,11 @@
-"""Fitted views against closed forms, data simulated with known strengths and length effects, and raw win rates."""
+"""Fitted views against closed forms, evalica, data simulated with known strengths and length effects, raw win rates."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
+import evalica
 import numpy as np
 import pytest
 from scipy import special
@@ -58,6 +59,36 @@ def test_all_pairs_satisfy_the_likelihood_equations() -> None:
     expected = special.expit(theta[:, None] - theta[None, :]).sum(axis=1)
     observed = special.expit(scores[:, :, None] - scores[:, None, :]).mean(axis=0).sum(axis=1)
     assert expected == pytest.approx(observed, abs=1e-5)
+
+
+def evalicas(scores: np.ndarray, pairs: list[tuple[int, int]]) -> dict[str, list[object]]:
+    """The same meetings for evalica: each one is won by both sides, weighted by their chances."""
+    names = ["base", *(f"m{i}" for i in range(1, scores.shape[1]))]
+    given: dict[str, list[object]] = {"xs": [], "ys": [], "winners": [], "weights": []}
+    for row in scores:
+        for one, two in pairs:
+            chance = float(special.expit(row[one] - row[two]))
+            for winner, weight in ((evalica.Winner.X, chance), (evalica.Winner.Y, 1 - chance)):
+                for name, value in zip(given, (names[one], names[two], winner, weight), strict=True):
+                    given[name].append(value)
+    return given
+
+
+def test_all_pairs_are_rated_as_by_evalica() -> None:
+    scores = np.random.default_rng(6).normal(0, 1.5, (40, 5)) + np.array([0, 0.5, 1, -1, 0.2])
+    fitted, pairs = bradley_terry(scored(scores))
+    assert pairs == "all"
+    given = evalicas(scores, [(one, two) for one in range(5) for two in range(one)])
+    expected = np.log(evalica.bradley_terry(**given, tolerance=1e-12, limit=10_000).scores)
+    for name, strength in fitted.items():
+        assert strength == pytest.approx(expected[name] - expected["base"], abs=1e-4)
+
+
+def test_win_rates_against_the_baseline_are_evalicas() -> None:
+    scores = np.random.default_rng(7).normal(0, 1.5, (40, 4))
+    expected = evalica.average_win_rate(**evalicas(scores, [(one, 0) for one in range(1, 4)])).scores
+    for name, rate in Leaderboard(scored(scores)).win_rates().items():
+        assert rate == pytest.approx(expected[name] if name != "base" else 0.5, abs=1e-9)
 
 
 def test_a_model_that_always_wins_stays_finite() -> None:

@@ -1,0 +1,185 @@
+"""Paired comparisons against statsmodels, SciPy, all sign patterns and simulated judges whose prompts matter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.contingency_tables import mcnemar
+
+from crm.evaluation.paired import IN_ONE_ONLY, WITHOUT_LABEL, WITHOUT_VERDICT, compare, compare_all, mcnemar_p
+from crm.evaluation.paired import sign_flip_p as flip
+from crm.evaluation.samples import Sample
+
+Judge = list[Sample]
+
+
+def judge(logits: Sequence[float], clusters: Sequence[object] | None = None) -> Judge:
+    """Every comparison is labelled A, so that a positive logit is right."""
+    keys = range(len(logits)) if clusters is None else clusters
+    return [
+        Sample(f"c{index:05}", str(key), 1, logit, {"ab": logit})
+        for index, (logit, key) in enumerate(zip(logits, keys, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("counts", [(3, 9), (0, 6), (5, 5), (40, 21), (0, 0)])
+def test_mcnemar_equals_statsmodels(counts: tuple[int, int]) -> None:
+    first, second = counts
+    table = [[7, first], [second, 11]]
+    expected = mcnemar(table, exact=True).pvalue if sum(counts) else 1.0
+    assert mcnemar_p(*counts) == pytest.approx(expected, rel=1e-9)
+    one = [1.0] * 7 + [1.0] * first + [-1.0] * second + [-1.0] * 11
+    two = [1.0] * 7 + [-1.0] * first + [1.0] * second + [-1.0] * 11
+    found = compare(judge(one), judge(two), 0)
+    assert (found.first_better, found.second_better, found.n) == (first, second, 18 + sum(counts))
+    assert found.mcnemar_p == pytest.approx(expected, rel=1e-9)
+    # Where every prompt has one comparison, the two tests are the same.
+    assert found.clustered_p == pytest.approx(found.mcnemar_p, rel=1e-9)
+
+
+def test_a_predicted_tie_is_half_a_difference_and_a_whole_discordance() -> None:
+    found = compare(judge([0.0, 1.0, 1.0, 0.0]), judge([-1.0, 0.0, 1.0, 0.0]), 0)
+    assert found.difference == pytest.approx((0.5 + 0.5) / 4)
+    assert (found.first_better, found.second_better) == (2, 0)
+    assert found.mcnemar_p == pytest.approx(0.5)
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(st.lists(st.integers(-7, 7), min_size=1, max_size=9))
+def test_the_sign_flip_test_counts_all_patterns(doubled: list[int]) -> None:
+    sums = np.array(doubled) / 2
+    totals = [abs(np.dot(signs, sums)) for signs in product((-1, 1), repeat=len(sums))]
+    assert flip(sums) == pytest.approx(np.mean(np.array(totals) >= abs(sums.sum()) - 1e-9), rel=1e-9)
+
+
+def test_the_sign_flip_test_equals_two_tests_of_scipy() -> None:
+    sums = np.array([1.0, -0.5, 2.0, 1.5, 0.0, -1.0, 3.0, 0.5, 2.5])
+    drawn = stats.permutation_test(
+        (sums,), np.sum, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
+    )
+    assert flip(sums) == pytest.approx(drawn.pvalue)
+    # On signed ranks it is Wilcoxon's.
+    values = np.random.default_rng(0).normal(0.4, 1, 25)
+    ranks = stats.rankdata(np.abs(values)) * np.sign(values)
+    assert flip(ranks) == pytest.approx(stats.wilcoxon(values, method="exact").pvalue)
+
+
+def test_few_prompts_never_tell_judges_apart() -> None:
+    for clusters in (1, 5, 6):
+        keys = [index % clusters for index in range(100)]
+        found = compare(judge([1.0] * 100, keys), judge([-1.0] * 100, keys), 0)
+        assert found.clustered_p == pytest.approx(2.0 ** (1 - clusters))
+    with pytest.raises(ValueError, match=r"multiples of one half, got 0\.3"):
+        flip(np.array([0.5, 0.3]))
+
+
+def test_the_interval_is_the_bootstrap_of_scipy() -> None:
+    generator = np.random.default_rng(1)
+    sizes = generator.integers(1, 7, 60)
+    keys = np.repeat(np.arange(60), sizes)
+    lean = generator.normal(0.3, 1, 60)[keys]
+    one, two = (generator.normal(lean, 1), generator.normal(0, 1, len(keys)))
+    found = compare(judge(one.tolist(), keys.tolist()), judge(two.tolist(), keys.tolist()), 3, resamples=6000)
+    difference = (one > 0).astype(float) - (two > 0)
+    sums = np.bincount(keys, weights=difference)
+    expected = stats.bootstrap(
+        (sums, sizes),
+        lambda total, count, axis: total.sum(axis=axis) / count.sum(axis=axis),
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        n_resamples=6000,
+        rng=np.random.default_rng(4),
+    ).confidence_interval
+    assert found.difference == pytest.approx(difference.mean())
+    assert [found.low, found.high] == pytest.approx([expected.low, expected.high], abs=0.012)
+    rows = compare(judge(one.tolist()), judge(two.tolist()), 3, resamples=2000)
+    assert found.high - found.low > 1.1 * (rows.high - rows.low), "as if comparisons were independent"
+
+
+def test_only_common_comparisons_with_two_verdicts_count() -> None:
+    one, two = judge([1.0, 1.0, 1.0, -1.0, 1.0]), judge([1.0, -1.0, -1.0, -1.0, -1.0])
+    one[1] = replace(one[1], logit=math.nan, failures=("refused",))
+    one[2], two[2] = replace(one[2], label=None), replace(two[2], label=None)
+    found = compare([*one[:4], replace(one[4], comparison_id="other")], two, 0)
+    assert found.left_out == {IN_ONE_ONLY: 2, WITHOUT_LABEL: 1, WITHOUT_VERDICT: 1}
+    assert (found.n, found.difference, found.clustered_p) == (2, 0.0, 1.0)
+    assert compare(two, one, 0).left_out == {IN_ONE_ONLY: 0, WITHOUT_LABEL: 1, WITHOUT_VERDICT: 1}
+    with pytest.raises(ValueError, match=r"none with a label .* \(10 in one only\)"):
+        compare(one, [replace(row, comparison_id=row.comparison_id + "x") for row in two], 0)
+    for other in (replace(two[0], label=0), replace(two[0], cluster="p")):
+        with pytest.raises(ValueError, match="c00000 has another label or prompt for each judge"):
+            compare(one, [other, *two[1:]], 0)
+
+
+def test_exchanging_the_judges_turns_the_sign_and_the_order_of_rows_says_nothing() -> None:
+    draws, keys = np.random.default_rng(5).normal(0.2, 1, (2, 90)), [index // 3 for index in range(90)]
+    one, two = (judge(row.tolist(), keys) for row in draws)
+    forth, back, mixed = compare(one, two, 1), compare(two, one, 1), compare(one[::-1], two, 1)
+    assert mixed == forth
+    assert (back.difference, back.clustered_p) == (-forth.difference, forth.clustered_p)
+    assert (back.first_better, back.second_better) == (forth.second_better, forth.first_better)
+    assert [back.low, back.high] == pytest.approx([-forth.high, -forth.low])
+    assert compare(one, two, 2).low != forth.low
+    single = compare(judge([1.0, -1.0], "pp"), judge([-1.0, -1.0], "pp"), 0)
+    assert math.isnan(single.low)
+    assert single.clustered_p == 1.0
+
+
+def test_holm_is_over_all_pairs_and_suites_that_could_be_compared() -> None:
+    right, wrong = [1.0] * 40, [-1.0] * 40
+    slightly = [-1.0] * 7 + [1.0] * 33  # p is 2 / 2^7 against right
+    judges = {
+        "x": {"D+": judge(right), "T+": judge(right)},
+        "y": {"D+": judge(slightly), "T+": judge(wrong)},
+        "z": {"D+": judge(right), "T+": judge(right, ["p"] * 40), "C+": judge(right)},
+    }
+    rows = {(row.suite, row.first, row.second): row for row in compare_all(judges, 0)}
+    assert list(rows) == [(suite, *pair) for suite in ("D+", "T+") for pair in ("xy", "xz", "yz")]
+    assert [row.result is None for row in rows.values()] == [False, False, False, False, True, True]
+    assert "different data" in rows["T+", "x", "z"].reason
+    row = rows["D+", "x", "y"]
+    assert row.result and row.result.clustered_p == pytest.approx(2**-6)
+    assert row.adjusted_p == pytest.approx(3 * 2**-6)
+    assert row.distinguishable
+    assert rows["T+", "x", "y"].distinguishable
+    assert not rows["D+", "x", "z"].distinguishable
+    assert not rows["T+", "x", "z"].distinguishable
+
+
+def rejected(effect: float, simulations: int = 250) -> tuple[float, float]:
+    """Shares of simulations in which McNemar's and the clustered test reject at 5 %.
+
+    30 prompts of 8 comparisons; on a prompt one of the judges is right and the other wrong in about half of them. Which
+    one is a fair coin for ``effect`` 0.
+    """
+    generator = np.random.default_rng(11)
+    keys = np.repeat(np.arange(30), 8)
+    counts = np.zeros(2)
+    for _ in range(simulations):
+        favours = np.where(generator.random(30) < 0.5 + effect, 1.0, -1.0)[keys]
+        lead = np.where(generator.random(len(keys)) < 0.5, favours, 0.0)
+        shared = np.where(generator.random(len(keys)) < 0.5, 1.0, -1.0)
+        one, two = (np.where(lead == 0, shared, sign * lead) for sign in (1, -1))
+        found = compare(judge(one.tolist(), keys.tolist()), judge(two.tolist(), keys.tolist()), 0, resamples=2)
+        counts += (found.mcnemar_p < 0.05, found.clustered_p < 0.05)
+    mcnemars, clustered = (counts / simulations).tolist()
+    return mcnemars, clustered
+
+
+def test_the_clustered_test_holds_its_level_and_mcnemars_does_not() -> None:
+    mcnemars, clustered = rejected(0.0)
+    assert 0.02 <= clustered <= 0.085
+    assert mcnemars > 0.3
+
+
+def test_the_clustered_test_finds_a_large_difference() -> None:
+    assert rejected(0.35, 100)[1] > 0.9
