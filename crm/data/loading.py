@@ -6,10 +6,23 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from crm.data.comparisons import with_generic_criterion
 from crm.data.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
+from crm.data.profiles import teller
 from crm.data.reading import Reading
-from crm.data.sources import Splits, concise_verbose, dataset, dsp, sizes, split_records, summeval, table
+from crm.data.sources import (
+    Splits,
+    concise_verbose,
+    dataset,
+    dsp,
+    personalized_rewardbench,
+    sizes,
+    split_records,
+    summeval,
+    table,
+)
 from crm.data.sources.catalogue import SOURCES, location
+from crm.data.sources.personalized_rewardbench import Tell
 from crm.data.sources.sampling import balanced
 from crm.schema import Preference
 from crm.simulation.arena import lexicon_texts, simulate
@@ -30,11 +43,18 @@ def load_splits(
     seed: int,
     columns: Mapping[str, str] | None = None,
     winners: Mapping[str, str] | None = None,
+    profile: str = "none",
+    profile_posts: int = 10,
+    profile_model: str | None = None,
+    oracle_rubric: bool = False,
+    criteria: str = "own",
 ) -> Splits:
     """Read a source. Sizes of 0 mean all.
 
-    Raises ``ValueError`` for missing or malformed files, for ids that are in two files, and
-    where no record has criteria.
+    ``profile`` and what follows it are about what ``personalized_rewardbench`` tells of a user (`crm.data.profiles`).
+    ``criteria`` is a mode of `crm.data.comparisons`: with ``none``, records of a source in which none has criteria get
+    the generic one. Raises ``ValueError`` for missing or malformed files, for ids that are in two files, and, with
+    ``own``, where no record has criteria.
     """
     if name == "simulation":
         return _simulated(train or 10_000, validation or 500, suite or 600, seed)
@@ -52,22 +72,42 @@ def load_splits(
         splits = _smaller(dataset.load(Path(str(path))), train, suite, seed)
     else:
         reading = Reading(strict=strict)
-        rows = list(read_source(name, reading, root=root, path=path, columns=columns, winners=winners))
+        told = teller(profile, posts=profile_posts, model=profile_model, max_words=max_words, seed=seed)
+        given: dict[str, Any] = {"columns": columns, "winners": winners, "oracle_rubric": oracle_rubric, "told": told}
+        rows = list(read_source(name, reading, root=root, path=path, **given))
         _refuse_repeated_ids(name, rows)
         splits = _smaller(_split(name, rows, reading, seed, validation_fraction, test_fraction), train, suite, seed)
-    _refuse_without_criteria(name, splits)
+    if not _any_criteria(splits):
+        if criteria != "none":
+            _refuse_without_criteria(name, splits)
+        splits = _generic(splits)
     return _with_fewer_for_validation(splits, validation, seed)
 
 
 def _refuse_without_criteria(name: str, splits: Splits) -> None:
     """Say what is missing here, where it is known, and not later that no comparison is left."""
+    refused = f" (some rows were refused, the first is {splits.rejected[0]})" if splits.rejected else ""
+    told = "data.profile=bm25 tells what the user asked before, " if name == "personalized_rewardbench" else ""
+    raise ValueError(
+        f"data={name}: no record has criteria{refused}, and no comparison can be made without; {told}"
+        f"criteria=none gives every vote one general criterion, or extract some with `python prepare.py data={name} "
+        "...`, then read what it wrote with data=dataset"
+    )
+
+
+def _any_criteria(splits: Splits) -> bool:
+    """Whether some record has any; true where there are no records at all."""
     rows = [*splits.train, *splits.validation, *(row for suite in splits.suites.values() for row in suite)]
-    if rows and not any(row.criteria_a or row.criteria_b for row in rows):
-        refused = f" (some rows were refused, the first is {splits.rejected[0]})" if splits.rejected else ""
-        raise ValueError(
-            f"data={name}: no record has criteria{refused}, and no comparison can be made without; "
-            f"extract some with `python prepare.py data={name} ...`, then read what it wrote with data=dataset"
-        )
+    return not rows or any(row.criteria_a or row.criteria_b for row in rows)
+
+
+def _generic(splits: Splits) -> Splits:
+    """Every record with the generic criterion, and how many they are."""
+    suites = {name: with_generic_criterion(rows) for name, rows in splits.suites.items()}
+    train, validation = with_generic_criterion(splits.train), with_generic_criterion(splits.validation)
+    count = len(train) + len(validation) + sum(map(len, suites.values()))
+    counts = {"given_generic_criterion": count, **splits.counts}
+    return Splits(train, validation, suites, counts, splits.rejected)
 
 
 def _refuse_repeated_ids(name: str, rows: list[Preference]) -> None:
@@ -87,9 +127,13 @@ def read_source(
     path: str | None,
     columns: Mapping[str, str] | None,
     winners: Mapping[str, str] | None,
+    oracle_rubric: bool = False,
+    told: Tell | None = None,
 ) -> Iterator[Preference]:
     """The records of a source of the catalogue as they stream by, counted into ``reading``."""
     place = location(name, root=root, path=path)
+    if name == "personalized_rewardbench":
+        return personalized_rewardbench.read(place, reading, oracle_rubric=oracle_rubric, told=told)
     if name == "table":
         return table.read(place, reading, columns=columns or {}, winners=winners or {})
     return SOURCES[name].read(place, reading)
