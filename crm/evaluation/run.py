@@ -41,7 +41,8 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
         torch.set_num_threads(config.threads)
     check_judge(config)
     splits = load_splits(**asdict(config.data), criteria=config.criteria)
-    log.info("data %s: %s", config.data.title(), ", ".join(f"{key} {value}" for key, value in splits.counts.items()))
+    title = config.data.title() if config.criteria == "own" else f"{config.data.name} (criteria={config.criteria})"
+    log.info("data %s: %s", title, ", ".join(f"{key} {value}" for key, value in splits.counts.items()))
     names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
     for name in names:
         parse_suite(name, list(splits.suites))
@@ -52,7 +53,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     readings = read_suites(opened, suites, config, processes)
     if not readings.predictions:
         raise ValueError(f"suite: {', '.join(names)}: no comparison to evaluate; choose suites that this data fills")
-    results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {config.data.title()}", commit())
+    results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {title}", commit())
     if processes.first:
         cost = {"readings_made": readings.made, "seconds": round(time.perf_counter() - started, 1)}
         run = opened.facts() | {
