@@ -69,18 +69,17 @@ def load_splits(
     elif name == "concise_verbose":
         splits = concise_verbose.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
     elif name == "dataset":
-        splits = _smaller(dataset.load(Path(str(path))), train, suite, seed)
+        splits = _smaller(_comparable(dataset.load(Path(str(path))), criteria), train, suite, seed)
     else:
         reading = Reading(strict=strict)
         told = teller(profile, posts=profile_posts, model=profile_model, max_words=max_words, seed=seed)
         given: dict[str, Any] = {"columns": columns, "winners": winners, "oracle_rubric": oracle_rubric, "told": told}
         rows = list(read_source(name, reading, root=root, path=path, **given))
         _refuse_repeated_ids(name, rows)
-        splits = _smaller(_split(name, rows, reading, seed, validation_fraction, test_fraction), train, suite, seed)
+        whole = _split(name, rows, reading, seed, validation_fraction, test_fraction)
+        splits = _smaller(_comparable(whole, criteria), train, suite, seed)
     if not _any_criteria(splits):
-        if criteria != "none":
-            _refuse_without_criteria(name, splits)
-        splits = _generic(splits)
+        _refuse_without_criteria(name, splits)
     return _with_fewer_for_validation(splits, validation, seed)
 
 
@@ -101,8 +100,13 @@ def _any_criteria(splits: Splits) -> bool:
     return not rows or any(row.criteria_a or row.criteria_b for row in rows)
 
 
-def _generic(splits: Splits) -> Splits:
-    """Every record with the generic criterion, and how many they are."""
+def _comparable(splits: Splits, criteria: str) -> Splits:
+    """With ``none``, every record of a source without any criteria with the generic one, and how many they are.
+
+    To be asked before subsampling: what a source has does not depend on which of its rows are drawn.
+    """
+    if criteria != "none" or _any_criteria(splits):
+        return splits
     suites = {name: with_generic_criterion(rows) for name, rows in splits.suites.items()}
     train, validation = with_generic_criterion(splits.train), with_generic_criterion(splits.validation)
     count = len(train) + len(validation) + sum(map(len, suites.values()))
