@@ -15,8 +15,9 @@ from omegaconf import MISSING
 from crm.data.direction import DIRECTIONS, TIES
 from crm.data.encoding import HEADS, PROMPT_ORDERS
 from crm.data.noise import NOISES
+from crm.data.profiles import PROFILES
 from crm.data.sources.catalogue import OWN, SOURCES
-from crm.schema import SIDES
+from crm.schema import MAX_CRITERIA, SIDES
 
 DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", *SOURCES)
 MIXED = tuple(name for name in DATA_SOURCES if name not in ("simulation", "dataset", "mixture", *OWN))
@@ -188,7 +189,7 @@ class DataConfig:
     validation: int = 0
     suite: int = 0
     max_words: int = 0
-    """Words kept of a response (of the document, in SummEval); 0 keeps all."""
+    """Words kept of a response or a user's post (of the document, in SummEval); 0 keeps all."""
     validation_fraction: float = 0.1
     """Share of prompts, for sources without a split of their own."""
     test_fraction: float = 0.1
@@ -196,6 +197,15 @@ class DataConfig:
     """Stop at the first malformed row; false keeps the valid ones and counts the others."""
     seed: int = 1
     """Seed of simulation, split and subsampling; apart from the seed of training."""
+    profile: str = "none"
+    """For data=personalized_rewardbench: which of the user's earlier posts are the criteria. ``all``; the ``first`` as
+    the file has them; or the most relevant to the question by ``bm25`` or ``embedding``."""
+    profile_posts: int = 10
+    """Posts told at most, but for ``all``."""
+    profile_model: str | None = None
+    """Folder or hub id of a sentence-transformers model for ``embedding``; TF-IDF where null."""
+    oracle_rubric: bool = False
+    """For data=personalized_rewardbench: tell the judge the rubric that the pairs were made by, its upper bound."""
 
     def __post_init__(self) -> None:
         one_of("data.name", self.name, DATA_SOURCES)
@@ -216,6 +226,36 @@ class DataConfig:
                 require(not getattr(self, name), f"data.{name}", getattr(self, name), "nothing, but for data=table")
         for side in (self.winners or {}).values():
             one_of("data.winners", side, SIDES)
+        self._check_profile()
+
+    def _check_profile(self) -> None:
+        one_of("data.profile", self.profile, PROFILES)
+        posts = self.profile_posts
+        require(1 <= posts <= MAX_CRITERIA, "data.profile_posts", posts, f"1 to {MAX_CRITERIA}")
+        personal, told = self.name == "personalized_rewardbench", self.profile != "none"
+        only = "with another source than data=personalized_rewardbench"
+        require(personal or not told, "data.profile", self.profile, f"none {only}")
+        require(personal or not self.oracle_rubric, "data.oracle_rubric", self.oracle_rubric, f"false {only}")
+        require(
+            self.profile == "embedding" or not self.profile_model,
+            "data.profile_model",
+            self.profile_model,
+            "null but for data.profile=embedding",
+        )
+        require(
+            not (told and self.oracle_rubric),
+            "data.profile",
+            self.profile,
+            "none with data.oracle_rubric=true: the rubric is told instead",
+        )
+
+    def title(self) -> str:
+        """The source's name, and what its judge is told where that is a choice."""
+        if self.name != "personalized_rewardbench":
+            return self.name
+        shown = "all posts" if self.profile == "all" else f"{self.profile} {self.profile_posts} posts"
+        profile = "no profile" if self.profile == "none" else f"profile {shown}"
+        return f"{self.name} (rubric {'shown' if self.oracle_rubric else 'withheld'}, {profile})"
 
 
 @dataclass

@@ -58,7 +58,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     L.seed_everything(config.seed, verbose=False)
     if config.trainer.threads:
         torch.set_num_threads(config.trainer.threads)
-    splits = load_data(**asdict(config.data))
+    splits = load_data(**asdict(config.data), criteria=config.criteria)
     model, tokenizer = build_model(config)
     encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
     data = build_data(config, splits, encoder, tokenizer.pad_token_id)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 
 from crm.data.direction import choose_side, nominal_winner, other_side, side_criteria, side_topics
@@ -34,7 +35,8 @@ def make_comparison(
 
     ``direction`` and ``noise`` of the result, and its id, say what was really done, never ``random``. With
     ``ties="soft"`` a tie keeps the label ``tie`` under criteria of a drawn side. ``criteria_mode="none"`` shows
-    `GENERIC_CRITERION` instead, without noise, on exactly the rows that ``own`` would give: a fair control.
+    `GENERIC_CRITERION` instead, without noise, on exactly the rows that ``own`` would give: a fair control. Rows of a
+    source without any criteria get some to begin with from `with_generic_criterion`.
     """
     if criteria_mode not in CRITERIA_MODES:
         raise ValueError(f"criteria_mode: {criteria_mode!r} is not one of {', '.join(CRITERIA_MODES)}")
@@ -107,3 +109,16 @@ def make_comparisons(
         made.append(comparison)
         counts.update(("made", f"direction_{comparison.direction}", f"noise_{comparison.noise}"))
     return made, dict(counts)
+
+
+def with_generic_criterion(preferences: Iterable[Preference]) -> list[Preference]:
+    """Rows without criteria as rows that can be compared: the winner's side (of a tie: both) has `GENERIC_CRITERION`.
+
+    What most people find better is all that is said of the voter, so a row is a comparison in direction ``original``
+    and in no other. Only for a source in which no row has criteria: in one that has some, a row without is left out.
+    """
+    generic = (GENERIC_CRITERION,)
+    return [
+        replace(row, criteria_a=() if row.winner == "b" else generic, criteria_b=() if row.winner == "a" else generic)
+        for row in preferences
+    ]

@@ -7,11 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from crm.data.comparisons import with_generic_criterion
 from crm.data.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.data.mixture import HELD_OUT, hold_out, mix, shorten
+from crm.data.profiles import teller
 from crm.data.reading import Reading
-from crm.data.sources import Splits, concise_verbose, dataset, dsp, sizes, split_records, summeval, table
+from crm.data.sources import (
+    Splits,
+    concise_verbose,
+    dataset,
+    dsp,
+    personalized_rewardbench,
+    sizes,
+    split_records,
+    summeval,
+    table,
+)
 from crm.data.sources.catalogue import SOURCES, location
+from crm.data.sources.personalized_rewardbench import Tell
 from crm.data.sources.sampling import balanced
 from crm.schema import Preference
 from crm.simulation.arena import lexicon_texts, simulate
@@ -51,11 +64,18 @@ def load_splits(
     columns: Mapping[str, str] | None = None,
     winners: Mapping[str, str] | None = None,
     held_out_topics: Sequence[str] = (),
+    profile: str = "none",
+    profile_posts: int = 10,
+    profile_model: str | None = None,
+    oracle_rubric: bool = False,
+    criteria: str = "own",
 ) -> Splits:
     """Read a source. Sizes of 0 mean all; ``held_out_topics`` make the suite `HELD_OUT`.
 
-    Raises ``ValueError`` for missing or malformed files, for ids that are in two files, and
-    where no record has criteria.
+    ``profile`` and what follows it are about what ``personalized_rewardbench`` tells of a user (`crm.data.profiles`).
+    ``criteria`` is a mode of `crm.data.comparisons`: with ``none``, records of a source in which none has criteria get
+    the generic one. Raises ``ValueError`` for missing or malformed files, for ids that are in two files, and, with
+    ``own``, where no record has criteria.
     """
     if held_out_topics and name in OWN_SPLIT:
         raise ValueError(f"data.held_out_topics={list(held_out_topics)}: {name} has a split of its own; leave it empty")
@@ -72,10 +92,12 @@ def load_splits(
     elif name == "concise_verbose":
         splits = concise_verbose.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
     elif name == "dataset":
-        splits = _smaller(dataset.load(Path(str(path))), train, suite, seed)
+        splits = _smaller(_comparable(dataset.load(Path(str(path))), criteria), train, suite, seed)
     else:
         reading = Reading(strict=strict)
-        rows = list(read_source(name, reading, root=root, path=path, columns=columns, winners=winners))
+        told = teller(profile, posts=profile_posts, model=profile_model, max_words=max_words, seed=seed)
+        given: dict[str, Any] = {"columns": columns, "winners": winners, "oracle_rubric": oracle_rubric, "told": told}
+        rows = list(read_source(name, reading, root=root, path=path, **given))
         _refuse_repeated_ids(name, rows)
         if max_words:
             rows, reading.counts["dropped_same_when_cut"] = shorten(rows, max_words)
@@ -83,20 +105,41 @@ def load_splits(
         whole = _split(name, rows, reading, seed, validation_fraction, test_fraction)
         if held:
             whole = replace(whole, suites=whole.suites | {HELD_OUT: held})
-        splits = _smaller(whole, train, suite, seed)
-    _refuse_without_criteria(name, splits)
+        splits = _smaller(_comparable(whole, criteria), train, suite, seed)
+    if not _any_criteria(splits):
+        _refuse_without_criteria(name, splits)
     return _with_fewer_for_validation(splits, validation, seed)
 
 
 def _refuse_without_criteria(name: str, splits: Splits) -> None:
     """Say what is missing here, where it is known, and not later that no comparison is left."""
+    refused = f" (some rows were refused, the first is {splits.rejected[0]})" if splits.rejected else ""
+    told = "data.profile=bm25 tells what the user asked before, " if name == "personalized_rewardbench" else ""
+    raise ValueError(
+        f"data={name}: no record has criteria{refused}, and no comparison can be made without; {told}"
+        f"criteria=none gives every vote one general criterion, or extract some with `python prepare.py data={name} "
+        "...`, then read what it wrote with data=dataset"
+    )
+
+
+def _any_criteria(splits: Splits) -> bool:
+    """Whether some record has any; true where there are no records at all."""
     rows = [*splits.train, *splits.validation, *(row for suite in splits.suites.values() for row in suite)]
-    if rows and not any(row.criteria_a or row.criteria_b for row in rows):
-        refused = f" (some rows were refused, the first is {splits.rejected[0]})" if splits.rejected else ""
-        raise ValueError(
-            f"data={name}: no record has criteria{refused}, and no comparison can be made without; "
-            f"extract some with `python prepare.py data={name} ...`, then read what it wrote with data=dataset"
-        )
+    return not rows or any(row.criteria_a or row.criteria_b for row in rows)
+
+
+def _comparable(splits: Splits, criteria: str) -> Splits:
+    """With ``none``, every record of a source without any criteria with the generic one, and how many they are.
+
+    To be asked before subsampling: what a source has does not depend on which of its rows are drawn.
+    """
+    if criteria != "none" or _any_criteria(splits):
+        return splits
+    suites = {name: with_generic_criterion(rows) for name, rows in splits.suites.items()}
+    train, validation = with_generic_criterion(splits.train), with_generic_criterion(splits.validation)
+    count = len(train) + len(validation) + sum(map(len, suites.values()))
+    counts = {"given_generic_criterion": count, **splits.counts}
+    return Splits(train, validation, suites, counts, splits.rejected)
 
 
 def _refuse_repeated_ids(name: str, rows: list[Preference]) -> None:
@@ -116,9 +159,13 @@ def read_source(
     path: str | None,
     columns: Mapping[str, str] | None,
     winners: Mapping[str, str] | None,
+    oracle_rubric: bool = False,
+    told: Tell | None = None,
 ) -> Iterator[Preference]:
     """The records of a source of the catalogue as they stream by, counted into ``reading``."""
     place = location(name, root=root, path=path)
+    if name == "personalized_rewardbench":
+        return personalized_rewardbench.read(place, reading, oracle_rubric=oracle_rubric, told=told)
     if name == "table":
         return table.read(place, reading, columns=columns or {}, winners=winners or {})
     return SOURCES[name].read(place, reading)

@@ -73,7 +73,20 @@ def summarise(
     ]
 
 
-def _labelled(samples: list[Sample]) -> list[Sample]:
+def accuracy(samples: Sequence[Sample], strata: Mapping[str, str] | None = None) -> Interval | None:
+    """Accuracy of the samples that have a label and a verdict, ``None`` where none has.
+
+    With ``strata``, a key for every comparison id, it is the plain mean of the strata's accuracies.
+    """
+    rows = _labelled(samples)
+    if not rows:
+        return None
+    logits, labels, clusters = _columns(rows)
+    keys = None if strata is None else [strata[row.comparison_id] for row in rows]
+    return cluster_interval(correctness(logits, labels), clusters, strata=keys)
+
+
+def _labelled(samples: Sequence[Sample]) -> list[Sample]:
     return [sample for sample in samples if sample.label is not None and not sample.failures]
 
 

@@ -26,6 +26,7 @@ from crm.evaluation.plots import suite_accuracy
 from crm.evaluation.predict import fingerprint, predict
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.evaluation.tables import caption, number, suite_table, write_table
+from crm.evaluation.topics import topic_table
 from crm.open_judge import OpenedJudge, check_judge, open_judge
 from crm.processes import Processes, start
 from crm.provenance import commit
@@ -39,14 +40,17 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     if config.threads:
         torch.set_num_threads(config.threads)
     check_judge(config)
-    splits = load_data(**asdict(config.data))
+    splits = load_data(**asdict(config.data), criteria=config.criteria)
+    title = config.data.title() if config.criteria == "own" else f"{config.data.name} (criteria={config.criteria})"
+    log.info("data %s: %s", title, ", ".join(f"{key} {value}" for key, value in splits.counts.items()))
     names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
     for name in names:
         parse_suite(name, list(splits.suites))
     processes = start(config.devices, config.nodes)
     opened = open_judge(config)
     started = time.perf_counter()
-    readings = read_suites(opened, {name: suite_comparisons(name, splits, config) for name in names}, config, processes)
+    suites = {name: suite_comparisons(name, splits, config) for name in names}
+    readings = read_suites(opened, suites, config, processes)
     unread = sum(readings.left_out.values())
     if not readings.predictions and unread:
         raise ValueError(
@@ -55,16 +59,20 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
         )
     if not readings.predictions:
         raise ValueError(f"suite: {', '.join(names)}: no comparison to evaluate; choose suites that this data fills")
-    results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {config.data.name}", commit())
+    results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {title}", commit())
     if processes.first:
         cost = {"readings_made": readings.made, "seconds": round(time.perf_counter() - started, 1)}
         run = opened.facts() | {
             "seed": config.seed,
+            "criteria": config.criteria,
+            "data": asdict(config.data),
+            "rows": splits.counts,
             "files": readings.files,
             "left_out": readings.left_out,
             "cost": cost,
         }
         write_reports(Path(config.run_dir), opened.name, results, run, show)
+        write_topics(Path(config.run_dir), topic_table(readings.predictions, topics_of(suites, splits)), results[0])
     return results
 
 
@@ -133,6 +141,20 @@ def write_reports(run_dir: Path, judge: str, results: list[Result], run: Mapping
     suite_accuracy(run_dir / "suites.png", {judge: results})
     if show:
         print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({run_dir})")
+
+
+def topics_of(suites: Mapping[str, Sequence[Comparison]], splits: Splits) -> dict[str, dict[str, str | None]]:
+    """The topic of every comparison of every suite: predictions know none."""
+    bases = {base: {row.id: row.topic for row in rows} for base, rows in splits.suites.items()}
+    of = {name: bases[parse_suite(name, list(bases)).base] for name in suites}
+    return {name: {row.id: of[name][row.preference_id] for row in rows} for name, rows in suites.items()}
+
+
+def write_topics(run_dir: Path, table: pd.DataFrame, like: Result) -> None:
+    """``topics.md``/``.csv`` where some suite has topics to be broken down by; ``like`` is a result of the run."""
+    if len(table):
+        write_table(run_dir, "topics", table, caption(None, like.seeds, like.config, like.commit))
+        log.info("accuracy by topic: %s", run_dir / "topics.md")
 
 
 def print_table(frame: pd.DataFrame, title: str) -> None:

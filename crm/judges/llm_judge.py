@@ -63,7 +63,7 @@ class LlmJudge:
     deadline of the endpoint hold over them.
     """
 
-    left_out = "unanswered"
+    left_out, together = "unanswered", 1
 
     def __init__(
         self, endpoint: Endpoint, verdict: Literal["text", "logprobs"] = "text", cache: ReplyCache | None = None
@@ -84,6 +84,10 @@ class LlmJudge:
     def digest(self) -> str:
         """Of model, address, temperature and other parameters, kind of verdict, and `prompt_digest`; not of the key."""
         return f"llm-{request_key(self.endpoint, (), f'{self.verdict} {self.prompt_digest}')[:32]}"
+
+    def fits(self, asked: Asked) -> bool:
+        """Unknown before the endpoint is asked."""
+        return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """Portions of `PORTION` times the endpoint's ``concurrency``; where an event loop runs, use a thread.

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from crm.config_prepare import STAGES, PrepareConfig, TopicsConfig
 from crm.data.loading import read_source
 from crm.data.parquet import count_rows
+from crm.data.profiles import teller
 from crm.data.reading import Reading
 from crm.data.sources.catalogue import SOURCES, location
 from crm.prepare.annotator import ask_names, make_asker, what_is_asked, who
@@ -145,7 +146,20 @@ class Preparation:
             rows = iter(simulate(seed=data.seed, train=data.train or 10_000, validation=0, suite=0).train)
         else:
             rows = read_source(
-                data.name, reading, root=data.root, path=data.path, columns=data.columns, winners=data.winners
+                data.name,
+                reading,
+                root=data.root,
+                path=data.path,
+                columns=data.columns,
+                winners=data.winners,
+                oracle_rubric=data.oracle_rubric,
+                told=teller(
+                    data.profile,
+                    posts=data.profile_posts,
+                    model=data.profile_model,
+                    max_words=data.max_words,
+                    seed=data.seed,
+                ),
             )
         with _bar("ingest", None, self.config.progress) as step:
             return ingest(self.space, _stepped(rows, step), reading)

@@ -8,6 +8,7 @@ reads them with a pretrained model that the caller names.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,9 @@ def make_embedder(name: str, *, model: str | None = None, seed: int = 0) -> Embe
         raise ValueError(
             "model: embedder sentence_transformers needs one; give a local folder or the id of a hub model"
         )
-    return lambda texts: sentence_embeddings(texts, model=model)
+    library = require("sentence_transformers", "embeddings")
+    encoder = cache(partial(_load, library, model))  # loaded with the first texts, and once
+    return lambda texts: _encoded(texts, encoder())
 
 
 def tfidf_embeddings(texts: Sequence[str], *, dimensions: int = DIMENSIONS, seed: int = 0) -> Matrix:
@@ -74,9 +77,11 @@ def sentence_embeddings(texts: Sequence[str], *, model: str, batch_size: int = 6
     Every distinct text is read once, in sorted order, so equal texts have equal rows whatever stands around them.
     Raises ``ValueError`` for no texts, a model that cannot be loaded, or the package missing.
     """
-    library = require("sentence_transformers", "embeddings")
+    return _encoded(texts, _load(require("sentence_transformers", "embeddings"), model), batch_size)
+
+
+def _encoded(texts: Sequence[str], encoder: Any, batch_size: int = 64) -> Matrix:
     rows = distinct(texts)
-    encoder = _load(library, model)
     vectors = encoder.encode(rows.texts, batch_size=batch_size, show_progress_bar=False, convert_to_numpy=True)
     return unit_rows(vectors)[rows.place]
 

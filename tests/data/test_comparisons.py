@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.data.comparisons import GENERIC_CRITERION, make_comparison, make_comparisons
+from crm.data.comparisons import GENERIC_CRITERION, make_comparison, make_comparisons, with_generic_criterion
 from crm.data.direction import DIRECTIONS
 from crm.data.noise import NOISES, CriteriaPool
 from crm.schema import Message, Preference
@@ -99,6 +99,20 @@ def test_the_blind_control_sees_the_same_rows_and_labels_but_one_generic_criteri
     blind, _ = make_comparisons(preferences, noise="replace", criteria_mode="none", **settings_)
     assert [(c.id, c.label) for c in blind] == [(c.id, c.label) for c in seeing]
     assert all(c.criteria == (GENERIC_CRITERION,) for c in blind)
+
+
+def test_votes_without_criteria_are_compared_in_the_original_direction_only() -> None:
+    rows = with_generic_criterion([vote(0, "a", 0, 0), vote(1, "b", 0, 0), vote(2, "tie", 0, 0)])
+    assert [(row.criteria_a, row.criteria_b) for row in rows] == [
+        ((GENERIC_CRITERION,), ()),
+        ((), (GENERIC_CRITERION,)),
+        ((GENERIC_CRITERION,), (GENERIC_CRITERION,)),
+    ]
+    for direction, labels in (("original", "ab"), ("reverse", ""), ("random", "ab"), ("both", "ab")):
+        made, _ = make_comparisons(rows, direction=direction, noise="none", pool=None, seed=1, epoch=0)
+        assert "".join(row.label for row in made) == labels
+    soft, _ = make_comparisons(rows, direction="random", noise="none", pool=None, seed=1, epoch=0, ties="soft")
+    assert [row.label for row in soft] == ["a", "b", "tie"]
 
 
 def test_unknown_criteria_mode_is_named() -> None:

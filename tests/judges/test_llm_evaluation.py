@@ -104,7 +104,7 @@ def test_an_endpoint_that_is_down_is_told(prefers_length: Any, tmp_path: Path) -
 def test_a_wrong_setting_is_told_before_data_are_read(
     overrides: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crm.evaluation.run.load_splits", lambda **_: pytest.fail("read the data first"))
+    monkeypatch.setattr("crm.evaluation.run.load_data", lambda **_: pytest.fail("read the data first"))
     with pytest.raises(ValueError) as refused:
         evaluate(tmp_path, "llm", *overrides)
     assert said in str(refused.value)

@@ -149,3 +149,19 @@ def test_a_model_that_is_not_there() -> None:
     minilm()
     with pytest.raises(ValueError, match="cannot be loaded"):
         sentence_embeddings(["a text"], model="/no/such/folder")
+
+
+def test_a_model_is_loaded_with_the_first_texts_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("sentence_transformers") is None:
+        pytest.skip("sentence-transformers is not installed")
+
+    class Encoder:
+        def encode(self, texts: list[str], **_: object) -> np.ndarray:
+            return np.array([[len(text), 1.0] for text in texts])
+
+    loaded: list[str] = []
+    monkeypatch.setattr("crm.topics.embed._load", lambda _, model: loaded.append(model) or Encoder())
+    embed = make_embedder("sentence_transformers", model="m")
+    assert loaded == []
+    assert embed(["abc", ""])[1].tolist() == [0, 1] and embed(["abc"]).shape == (1, 2)
+    assert loaded == ["m"]

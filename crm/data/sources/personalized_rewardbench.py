@@ -5,39 +5,64 @@ the rejected one to break it. A judge must not see them, so they are withheld, a
 ``oracle_rubric`` the aspects become the criteria of the chosen side: the upper bound of a judge that is told them. The
 narrative, and an aspect's reason and evidence, never are.
 
-``profile`` (the asker's earlier questions) is no list of criteria: its texts are left out and counted. The topic is
-``category``. Which side stands as A is drawn. Source: the keys as github.com/Martin-qyma/Personalized-RewardBench
-lists them.
+``profile`` holds what the asker posted before (objects with a ``text``), which a judge may be told: with ``told`` it
+becomes the criteria of the chosen side, else it is left out; both are counted. The topic is the subset where the files
+of a folder are named after the three of them, else ``category``, which is finer. Which side stands as A is drawn.
+Source: the keys as github.com/Martin-qyma/Personalized-RewardBench lists them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from crm.data.reading import Reading
+from crm.data.rows import data_files
 from crm.data.sources.pairs import asked, chosen_pair, identity, items, optional_text, records_and_rows, text
 from crm.data.sources.published import require
 from crm.data.sources.sampling import turn
-from crm.schema import Preference, RecordError, texts
+from crm.schema import Preference, RecordError, query_of, texts
+
+SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
+Tell = Callable[[str, Sequence[str]], tuple[str, ...]]
+"""How a profile becomes criteria: a question and posts in, at least one criterion out (`crm.data.profiles`)."""
 
 
-def read(path: Path, reading: Reading, *, oracle_rubric: bool = False) -> Iterator[Preference]:
+def read(
+    path: Path, reading: Reading, *, oracle_rubric: bool = False, told: Tell | None = None
+) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder; ids are unique in each file."""
-    for record, row in records_and_rows(path, reading, partial(parse_row, oracle_rubric=oracle_rubric)):
-        reading.counts["profile_texts_left_out"] += len(_profile(row))
-        reading.counts["rows_with_rubric_withheld"] += not oracle_rubric and row.get("rubric_aspects") is not None
-        yield record
+    parse = partial(parse_row, oracle_rubric=oracle_rubric, told=told)
+    for file in data_files(path):
+        subset = next((name for name in SUBSETS if name in str(file.relative_to(path))), None)
+        for record, row in records_and_rows(file, reading, parse):
+            _count(reading, row, len(record.criteria_a or record.criteria_b), oracle_rubric, told)
+            yield replace(record, topic=subset or record.topic)
 
 
-def parse_row(row: dict[str, Any], _line: int, *, oracle_rubric: bool) -> Preference:
+def _count(reading: Reading, row: dict[str, Any], criteria: int, oracle_rubric: bool, told: Tell | None) -> None:
+    shown = criteria if told and _posts(row) else 0
+    reading.counts["profile_texts_told"] += shown
+    reading.counts["profile_texts_left_out"] += len(_profile(row)) - shown
+    reading.counts["rows_without_profile"] += bool(told) and not _posts(row)
+    reading.counts["rows_with_rubric_told"] += oracle_rubric
+    reading.counts["rows_with_rubric_withheld"] += not oracle_rubric and row.get("rubric_aspects") is not None
+
+
+def parse_row(row: dict[str, Any], _line: int, *, oracle_rubric: bool, told: Tell | None = None) -> Preference:
     """One row as a record with the id ``personalized-<id>``. Raises `RecordError`."""
     require(row, ("id", "question", "chosen", "rejected"))
     _profile(row)
     prompt = asked(text(row["question"], "question"), "question")
     chosen, rejected = (turn("assistant", text(row[name], name)) for name in ("chosen", "rejected"))
+    criteria: tuple[str, ...] = ()
+    if oracle_rubric:
+        criteria = _aspects(row.get("rubric_aspects"))
+    elif told:
+        criteria = told(query_of(prompt), _posts(row))
     return chosen_pair(
         f"personalized-{identity(row['id'], 'id')}",
         prompt,
@@ -45,12 +70,22 @@ def parse_row(row: dict[str, Any], _line: int, *, oracle_rubric: bool) -> Prefer
         rejected,
         source="personalized_rewardbench/construction",
         topic=optional_text(row.get("category"), "category"),
-        criteria=_aspects(row.get("rubric_aspects")) if oracle_rubric else (),
+        criteria=criteria,
     )
 
 
 def _profile(row: dict[str, Any]) -> list[Any]:
     return [] if row.get("profile") is None else items(row["profile"], "profile")
+
+
+def _posts(row: dict[str, Any]) -> list[str]:
+    """The texts of the profile that are not blank."""
+    found = []
+    for number, entry in enumerate(_profile(row)):
+        if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
+            raise RecordError(f"profile[{number}]", f"expected an object with the key text, got {entry!r:.80}")
+        found.append(entry["text"])
+    return [post for post in found if post.strip()]
 
 
 def _aspects(value: Any) -> tuple[str, ...]:
