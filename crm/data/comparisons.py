@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 
 from crm.data.direction import choose_side, nominal_winner, other_side, side_criteria, side_topics
@@ -66,6 +67,15 @@ def make_comparison(
         label="tie" if preference.winner == "tie" else side,
         direction=used,
         noise=noised.applied,
+    )
+
+
+def with_generic_criterion(preference: Preference) -> Preference:
+    """A vote of a user of whom nothing is known: `GENERIC_CRITERION` speaks for the winner, nothing for the loser."""
+    return replace(
+        preference,
+        criteria_a=(GENERIC_CRITERION,) if preference.winner == "a" else (),
+        criteria_b=(GENERIC_CRITERION,) if preference.winner == "b" else (),
     )
 
 

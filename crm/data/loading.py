@@ -51,11 +51,12 @@ def load_splits(
     columns: Mapping[str, str] | None = None,
     winners: Mapping[str, str] | None = None,
     held_out_topics: Sequence[str] = (),
+    needs_criteria: bool = True,
 ) -> Splits:
     """Read a source. Sizes of 0 mean all; ``held_out_topics`` make the suite `HELD_OUT`.
 
     Raises ``ValueError`` for missing or malformed files, for ids that are in two files, and
-    where no record has criteria.
+    where no record has criteria and ``needs_criteria``.
     """
     if held_out_topics and name in OWN_SPLIT:
         raise ValueError(f"data.held_out_topics={list(held_out_topics)}: {name} has a split of its own; leave it empty")
@@ -84,7 +85,8 @@ def load_splits(
         if held:
             whole = replace(whole, suites=whole.suites | {HELD_OUT: held})
         splits = _smaller(whole, train, suite, seed)
-    _refuse_without_criteria(name, splits)
+    if needs_criteria:
+        _refuse_without_criteria(name, splits)
     return _with_fewer_for_validation(splits, validation, seed)
 
 
@@ -95,7 +97,8 @@ def _refuse_without_criteria(name: str, splits: Splits) -> None:
         refused = f" (some rows were refused, the first is {splits.rejected[0]})" if splits.rejected else ""
         raise ValueError(
             f"data={name}: no record has criteria{refused}, and no comparison can be made without; "
-            f"extract some with `python prepare.py data={name} ...`, then read what it wrote with data=dataset"
+            f"extract some with `python prepare.py data={name} ...`, then read what it wrote with data=dataset; "
+            "or evaluate as if of users of whom nothing is known, with criteria=none"
         )
 
 

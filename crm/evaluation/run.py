@@ -16,14 +16,15 @@ from rich.console import Console
 from rich.table import Table
 
 from crm.config import EvaluateConfig
-from crm.data.comparisons import make_comparisons
+from crm.data.comparisons import make_comparisons, with_generic_criterion
 from crm.data.encoding import per_character
 from crm.data.loading import load_data
 from crm.data.noise import CriteriaPool
 from crm.data.sources import Splits
 from crm.data.suites import parse_suite, suite_names
 from crm.evaluation.plots import suite_accuracy
-from crm.evaluation.predict import fingerprint, predict
+from crm.evaluation.predict import predict
+from crm.evaluation.prediction_file import fingerprint
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.evaluation.tables import caption, number, suite_table, write_table
 from crm.open_judge import OpenedJudge, check_judge, open_judge
@@ -39,7 +40,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     if config.threads:
         torch.set_num_threads(config.threads)
     check_judge(config)
-    splits = load_data(**asdict(config.data))
+    splits = load_data(**asdict(config.data), needs_criteria=config.criteria != "none")
     names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
     for name in names:
         parse_suite(name, list(splits.suites))
@@ -103,11 +104,17 @@ def read_suites(
 
 
 def suite_comparisons(name: str, splits: Splits, config: EvaluateConfig) -> list[Comparison]:
-    """The fixed comparisons of one suite, drawn once; the pool of criteria for noise comes from training rows."""
+    """The fixed comparisons of one suite, drawn once; the pool of criteria for noise comes from training rows.
+
+    With ``criteria=none`` data that have no criteria at all can be evaluated too: each winner is the label.
+    """
     spec = parse_suite(name, list(splits.suites))
     pool = CriteriaPool.from_preferences(splits.train) if spec.noise != "none" else None
+    preferences = splits.suites[spec.base]
+    if config.criteria == "none" and not any(row.criteria_a or row.criteria_b for row in preferences):
+        preferences = [with_generic_criterion(row) for row in preferences]
     comparisons, counts = make_comparisons(
-        splits.suites[spec.base],
+        preferences,
         direction=spec.direction,
         noise=spec.noise,
         pool=pool,
