@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from crm.judges.control_tokens import FIRST_MARK, ControlTokens, unused_marks
@@ -34,7 +34,9 @@ def wordpiece() -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     special = [UNKNOWN, START, END]
     tokenizer.train_from_iterator([*TEXTS, "< / s >"] * 5, trainers.WordPieceTrainer(special_tokens=special))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=UNKNOWN, bos_token=START, eos_token=END)
+    start, end = (AddedToken(name, special=True, normalized=True) for name in (START, END))
+    tokenizer.add_special_tokens([start, end])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=UNKNOWN, bos_token=start, eos_token=end)
 
 
 MAKERS = {"unigram": unigram, "wordpiece": wordpiece}

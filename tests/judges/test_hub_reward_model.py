@@ -207,6 +207,12 @@ def test_turns_that_a_template_refuses_are_a_failure(chatml, make_hub_model, tmp
     assert found["c0", "ab"].failure is None
 
 
+def test_half_precision_is_near_and_apart(opened, comparisons, read_all) -> None:
+    whole, half = (read_all(opened(precision=name), comparisons) for name in ("32-true", "bf16-mixed"))
+    gaps = [abs(whole[key].score_a - half[key].score_a) for key in whole]
+    assert 0 < max(gaps) < 0.2
+
+
 def test_a_number_that_is_none_is_a_failure(comparisons) -> None:
     reading = reading_of(comparisons[0], "ab", float("nan"), 1.0, 7)
     assert (reading.preference_logit, reading.failure) == (None, "not_finite")
