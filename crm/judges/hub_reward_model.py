@@ -68,6 +68,8 @@ class HubRewardModel:
         self._autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
         self._controls = ControlTokens(tokenizer)
         self._probe = self._written_probe()
+        if tokenizer.encode(self._probe, add_special_tokens=False)[-1] == config.pad_token_id:
+            log.warning("judge: conversations end in the model's pad token; transformers reads the token before it")
 
     @property
     def digest(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -116,11 +117,13 @@ def test_portions_are_small_and_whole(opened, many) -> None:
 @pytest.mark.parametrize("pad", ["pad", "eos", None], ids=["own pad", "pad is eos", "no pad"])
 @pytest.mark.parametrize("ending", ["<|endoftext|>", ""])
 def test_alone_or_among_others_the_score_is_the_same(
-    pad, ending, make_hub_model, chatml, tokenizer, tmp_path, read_all, many
+    pad, ending, make_hub_model, chatml, tokenizer, tmp_path, read_all, many, caplog
 ):
     pad_id = {"pad": tokenizer.pad_token_id, "eos": tokenizer.eos_token_id, None: None}[pad]
     folder = make_hub_model(tmp_path / "m", template=chatml + ending, pad_token_id=pad_id)
-    judge = open_reward_model(str(folder), None, **{**PLAIN, "batch_size": 8})
+    with caplog.at_level(logging.WARNING):
+        judge = open_reward_model(str(folder), None, **{**PLAIN, "batch_size": 8})
+    assert ("conversations end in the model's pad token" in caplog.text) is (pad == "eos" and ending != "")
     longer = tuple(Message("assistant", "never " * count) for count in (1, 40, 150))
     rows = [replace(row, response_b=(longer[index % 3],)) for index, row in enumerate(many[:9])]
     together = read_all(judge, rows)
