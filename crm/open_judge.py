@@ -11,10 +11,13 @@ from crm.config_judges import make_endpoint
 from crm.data.packs import packing_named
 from crm.judges.controls import CoinJudge, LengthJudge
 from crm.judges.crm_judge import open_checkpoint
+from crm.judges.hub_reward_model import open_reward_model
 from crm.judges.judge import Judge
 from crm.judges.llm_judge import LlmJudge
 from crm.judges.oracle import OracleJudge
+from crm.judges.pair_ranker import open_pair_ranker
 from crm.llm.cache import ReplyCache
+from crm.models.backbone import check_reachable
 from crm.models.export import read_manifest
 
 PREDICTIONS = Path("outputs/predictions")
@@ -40,9 +43,11 @@ class OpenedJudge:
 
 
 def check_judge(config: EvaluateConfig) -> None:
-    """Raise ``ValueError`` for a broken checkpoint, or an endpoint that is none, before any data are read."""
+    """Raise ``ValueError`` for a broken checkpoint or model, or an endpoint that is none, before any data are read."""
     if config.judge.name == "crm":
         read_manifest(Path(str(config.checkpoint)))
+    if config.judge.name in ("reward_model", "pair_ranker"):
+        check_reachable(str(config.judge.path), config.judge.revision, "judge")
     if config.judge.name == "llm":
         make_endpoint(config.judge, "judge")
 
@@ -60,7 +65,33 @@ def open_judge(config: EvaluateConfig) -> OpenedJudge:
         return OpenedJudge(OracleJudge(), "oracle", kept)
     if config.judge.name == "llm":
         return _open_llm(config, kept)
-    raise ValueError(f"judge={config.judge.name}: not built yet")
+    if config.judge.name == "reward_model":
+        return _open_reward_model(config, kept)
+    if config.judge.name == "pair_ranker":
+        return OpenedJudge(open_pair_ranker(**_hub_settings(config)), _hub_name(config), kept)
+    raise AssertionError(f"judge={config.judge.name} is checked in the configuration")
+
+
+def _open_reward_model(config: EvaluateConfig, kept: Path) -> OpenedJudge:
+    judge = open_reward_model(**_hub_settings(config))
+    return OpenedJudge(judge, _hub_name(config), kept, judge.prompt_digest)
+
+
+def _hub_settings(config: EvaluateConfig) -> dict[str, Any]:
+    return {
+        "path": str(config.judge.path),
+        "revision": config.judge.revision,
+        "criteria_in": config.judge.criteria_in,
+        "max_length": config.judge.max_length,
+        "batch_size": config.batch_size,
+        "precision": config.precision,
+    }
+
+
+def _hub_name(config: EvaluateConfig) -> str:
+    """Which kind of judge, and the last part of where it comes from; blind where it is told no criteria."""
+    blind = ", blind" if "none" in (config.criteria, config.judge.criteria_in) else ""
+    return f"{config.judge.name} {Path(str(config.judge.path)).resolve().name}{blind}"
 
 
 def _open_crm(config: EvaluateConfig) -> OpenedJudge:

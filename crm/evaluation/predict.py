@@ -6,7 +6,6 @@ fingerprint of judge and data.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -23,12 +22,6 @@ from crm.processes import ALONE, Processes
 from crm.schema import Comparison, Prediction, to_json
 
 log = logging.getLogger(__name__)
-
-
-def fingerprint(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
-    """16 hex digits of the judge and every byte of the comparisons, in any order of them."""
-    rows = sorted(hashlib.sha256(to_json(row).encode("utf-8", "surrogatepass")).hexdigest() for row in comparisons)
-    return hashlib.sha256("|".join([judge_digest, *rows]).encode()).hexdigest()[:16]
 
 
 def predict(

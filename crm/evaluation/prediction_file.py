@@ -6,13 +6,21 @@ written, or by the next run where this one was killed.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from glob import escape
 from pathlib import Path
 
 from crm.evaluation.files import read_records, replace_file
-from crm.schema import Prediction, to_json
+from crm.schema import Comparison, Prediction, to_json
 
 Key = tuple[str, str]
+
+
+def fingerprint(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
+    """16 hex digits of the judge and every byte of the comparisons, in any order of them."""
+    rows = sorted(hashlib.sha256(to_json(row).encode("utf-8", "surrogatepass")).hexdigest() for row in comparisons)
+    return hashlib.sha256("|".join([judge_digest, *rows]).encode()).hexdigest()[:16]
 
 
 def share_of(path: Path, rank: int) -> Path:

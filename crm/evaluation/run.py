@@ -23,7 +23,8 @@ from crm.data.noise import CriteriaPool
 from crm.data.sources import Splits
 from crm.data.suites import parse_suite, suite_names
 from crm.evaluation.plots import suite_accuracy
-from crm.evaluation.predict import fingerprint, predict
+from crm.evaluation.predict import predict
+from crm.evaluation.prediction_file import fingerprint
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.evaluation.tables import caption, number, suite_table, write_table
 from crm.evaluation.topics import topic_table

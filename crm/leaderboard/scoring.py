@@ -11,7 +11,8 @@ from scipy import special
 
 from crm.data.encoding import Order
 from crm.evaluation.files import replace_file
-from crm.evaluation.predict import fingerprint, predict
+from crm.evaluation.predict import predict
+from crm.evaluation.prediction_file import fingerprint
 from crm.evaluation.results import read_predictions
 from crm.evaluation.statistics import Floats
 from crm.judges.crm_judge import CrmJudge

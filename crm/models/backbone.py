@@ -15,33 +15,40 @@ OFFLINE_HINT = "model=tiny needs no download, and model.path=<folder> takes a lo
 FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
 """What is fetched of a hub repository: no pickles, no code."""
 NOTHING_UNFIT: dict[str, Any] = {"missing_keys": (), "mismatched_keys": ()}
+HINTS = {"model": OFFLINE_HINT, "judge": "judge.path=<folder> takes a local Hugging Face folder"}
+"""What to do instead, by the group of settings that names the model."""
 HUB_TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
 
 
-def check_reachable(path: str, revision: str | None = None) -> None:
-    """Raise ``ValueError``, one sentence within seconds, when a backbone can be had neither here nor from a hub."""
+def check_reachable(path: str, revision: str | None = None, group: str = "model") -> None:
+    """Raise ``ValueError``, one sentence within seconds, when a model can be had neither here nor from a hub.
+
+    ``group``, one of `HINTS`, is where its ``path`` and ``revision`` are set.
+    """
     if Path(path).is_dir():
         if not (Path(path) / "config.json").is_file():
-            raise ValueError(f"model.path={path}: no config.json in this folder; {OFFLINE_HINT}")
+            raise ValueError(f"{group}.path={path}: no config.json in this folder; {HINTS[group]}")
         return
     if path.startswith((".", "/", "~")) or path.count("/") != 1 or path.startswith("models/"):
         hint = "run `make smollm2` to make it, or " if "smollm2" in path else ""
-        raise ValueError(f"model.path={path}: no such folder; {hint}{OFFLINE_HINT}")
+        raise ValueError(f"{group}.path={path}: no such folder; {hint}{HINTS[group]}")
     if not isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str):
-        _ask_hub(path, revision)
+        ask_hub(path, revision, group)
 
 
-def _ask_hub(path: str, revision: str | None) -> None:
+def ask_hub(path: str, revision: str | None, group: str = "model") -> None:
+    """Raise ``ValueError`` within seconds where the hub does not answer, or has no such model or revision."""
     try:
         # One request without retries: a download retries for half a minute before it gives up.
         get_hf_file_metadata(hf_hub_url(path, "config.json", revision=revision), timeout=HUB_TIMEOUT)
     except RevisionNotFoundError:
-        raise ValueError(f"model.revision={revision}: {path} has no such revision; see its page on the hub") from None
+        raise ValueError(f"{group}.revision={revision}: {path} has no such revision; see its page on the hub") from None
     except RepositoryNotFoundError:
-        raise ValueError(f"model.path={path}: the hub has no such model, or it is private; {OFFLINE_HINT}") from None
+        raise ValueError(f"{group}.path={path}: the hub has no such model, or it is private; {HINTS[group]}") from None
     except Exception:  # which class it is depends on the HTTP library under this version of the hub's client
-        raise ValueError(f"model.path={path}: not cached here, and the hub cannot be reached; {OFFLINE_HINT}") from None
+        reason = f"not cached here, and the hub cannot be reached; {HINTS[group]}"
+        raise ValueError(f"{group}.path={path}: {reason}") from None
 
 
 def load_backbone(
@@ -72,7 +79,7 @@ def _read_hub(path: str, revision: str | None, weights: bool) -> tuple[Any, Any,
             snapshot_download(path, revision=revision, allow_patterns=FILES, local_files_only=True), path, weights
         )
     except (OSError, ValueError):
-        _ask_hub(path, revision)
+        ask_hub(path, revision)
         return _read(snapshot_download(path, revision=revision, allow_patterns=FILES), path, weights)
 
 

@@ -16,7 +16,8 @@ import torch
 from crm.data.batches import collate
 from crm.data.encoding import HEADS
 from crm.data.packs import Packing
-from crm.evaluation.predict import fingerprint, predict
+from crm.evaluation.predict import predict
+from crm.evaluation.prediction_file import fingerprint
 from crm.evaluation.results import read_predictions, summarise
 from crm.judges.crm_judge import CrmJudge
 from crm.schema import Message, Prediction

@@ -1,4 +1,4 @@
-"""A chat endpoint on 127.0.0.1 that answers each request as the test says."""
+"""A chat endpoint that answers as the test says; tiny models of a hub as folders; a judge that reads everything."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,3 +74,78 @@ def chat() -> Iterator[ChatServer]:
 def completion_of() -> Callable[..., Sent]:
     """Makes what the server sends for a reply of the model."""
     return said
+
+
+CHATML = (
+    "{%- for message in messages -%}"
+    "{{- '<|im_start|>' + message.role + '\\n' + message.content | trim + '<|im_end|>\\n' -}}"
+    "{%- endfor -%}"
+)
+
+
+@pytest.fixture(scope="session")
+def chatml() -> str:
+    """A template that trims, as many do, and ends in a line break."""
+    return CHATML
+
+
+@pytest.fixture(scope="session")
+def make_hub_model(tokenizer: Any) -> Callable[..., Path]:
+    """``make_hub_model(folder, labels=1, template=CHATML, **of the configuration)``: a random Qwen3 classifier."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForSequenceClassification
+
+    def make(folder: Path, labels: int = 1, template: str | None = CHATML, **changes: Any) -> Path:
+        settings = {
+            "initializer_range": 0.3,
+            "pad_token_id": tokenizer.pad_token_id,
+            "eos_token_id": tokenizer.eos_token_id,
+        }
+        config = Qwen3Config(
+            vocab_size=len(tokenizer),
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            head_dim=8,
+            intermediate_size=32,
+            max_position_embeddings=4096,
+            **{**settings, **changes},
+        )
+        config.num_labels = labels
+        torch.manual_seed(1)
+        Qwen3ForSequenceClassification(config).save_pretrained(folder)
+        save_tokenizer(tokenizer, folder, template)
+        return folder
+
+    return make
+
+
+def save_tokenizer(tokenizer: Any, folder: Path, template: str | None) -> None:
+    kept, tokenizer.chat_template = tokenizer.chat_template, template
+    tokenizer.save_pretrained(folder)
+    tokenizer.chat_template = kept
+
+
+@pytest.fixture(scope="session")
+def edit_json() -> Callable[..., None]:
+    """``edit_json(path, **changes)``."""
+
+    def edit(path: Path, **changes: Any) -> None:
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return edit
+
+
+@pytest.fixture(scope="session")
+def read_all() -> Callable[..., dict[tuple[str, str], Any]]:
+    """Readings of a judge by (comparison id, order), both orders asked."""
+
+    def read(judge: Any, rows: Any) -> dict[tuple[str, str], Any]:
+        asked = [(row, order) for row in rows for order in ("ab", "ba")]
+        readings = [reading for portion in judge.read(asked) for reading in portion]
+        found = {(reading.comparison.id, reading.order): reading for reading in readings}
+        assert len(found) == len(readings)
+        return found
+
+    return read

@@ -1,0 +1,301 @@
+"""Reward models of a hub: scores against transformers by itself and against our own judge, and every refusal."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Qwen3ForCausalLM
+
+from crm.config import compose
+from crm.evaluation.run import run_evaluation
+from crm.judges.crm_judge import open_checkpoint
+from crm.judges.hub_reward_model import HubRewardModel, open_reward_model, reading_of
+from crm.models.export import export_model
+from crm.open_judge import check_judge
+from crm.schema import Message
+
+PLAIN = {"criteria_in": "system", "max_length": 2048, "batch_size": 4, "precision": "32-true"}
+
+
+@pytest.fixture(scope="module")
+def folder(make_hub_model, tmp_path_factory) -> Path:
+    return make_hub_model(tmp_path_factory.mktemp("hub") / "tiny-rm")
+
+
+@pytest.fixture(scope="module")
+def opened(folder: Path) -> Any:
+    cache: dict[Any, HubRewardModel] = {}
+
+    def open_with(**changes: Any) -> HubRewardModel:
+        key = tuple(sorted(changes.items()))
+        if key not in cache:
+            cache[key] = open_reward_model(str(folder), None, **{**PLAIN, **changes})
+        return cache[key]
+
+    return open_with
+
+
+def stock_score(folder: Path, turns: list[dict[str, str]]) -> float:
+    """What transformers says of one conversation, without this project's code."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    inputs = tokenizer.apply_chat_template(turns, tokenize=True, return_tensors="pt", return_dict=True)
+    with torch.no_grad():
+        return model(**inputs).logits.item()
+
+
+@pytest.mark.parametrize(
+    ("place", "before"),
+    [
+        ("system", [{"role": "system", "content": "This user cares about:\n- Likes detail"}]),
+        ("user", []),
+        ("none", []),
+    ],
+)
+def test_scores_are_those_of_transformers(place, before, folder, opened, comparisons, read_all) -> None:
+    row = comparisons[0]
+    asked = {"user": "This user cares about:\n- Likes detail\n\nWhy rain?"}.get(place, "Why rain?")
+    reading = read_all(opened(criteria_in=place), comparisons)["c0", "ab"]
+    turns = [*before, {"role": "user", "content": asked}]
+    for response, score in ((row.response_a, reading.score_a), (row.response_b, reading.score_b)):
+        expected = stock_score(folder, [*turns, {"role": "assistant", "content": response[0].content}])
+        assert score == pytest.approx(expected, abs=1e-5)
+    assert reading.preference_logit == pytest.approx(reading.score_a - reading.score_b)
+
+
+def test_ids_are_those_of_the_chat_template(opened, comparisons) -> None:
+    judge = opened()
+    for row in [*comparisons[:3], comparisons[4]]:
+        for response in (row.response_a, row.response_b):
+            turns = judge.messages(row, response)
+            assert list(judge.ids(row, response)) == judge.tokenizer.apply_chat_template(turns)["input_ids"]
+
+
+def test_no_control_token_comes_from_data(opened, comparisons) -> None:
+    row, judge = comparisons[3], opened()
+    start, end, *others = judge.tokenizer.convert_tokens_to_ids(
+        ["<|im_start|>", "<|im_end|>", "<|pad|>", "<|endoftext|>"]
+    )
+    for response in (row.response_a, row.response_b):
+        ids = judge.ids(row, response)
+        assert ids.count(start) == ids.count(end) == len(judge.messages(row, response)) == 4
+        assert not set(others) & set(ids)
+        written = judge.tokenizer.apply_chat_template(judge.messages(row, response), tokenize=False)
+        assert judge.tokenizer.decode(list(ids)) == written
+
+
+def test_both_orders_are_one_scoring(opened, many, read_all, monkeypatch) -> None:
+    judge, rows = opened(batch_size=2), []
+    scored = judge.scores
+
+    def counted(ids: torch.Tensor) -> torch.Tensor:
+        rows.extend(map(tuple, ids.tolist()))
+        assert len(ids) <= 2
+        return scored(ids)
+
+    monkeypatch.setattr(judge, "scores", counted)
+    found = read_all(judge, many[:12])
+    assert len(rows) == len(set(rows)) <= 24
+    for row in many[:12]:
+        assert replace(found[row.id, "ab"], order="ba") == found[row.id, "ba"]
+        assert found[row.id, "ab"].tokens == sum(len(judge.ids(row, side)) for side in (row.response_a, row.response_b))
+
+
+def test_portions_are_small_and_whole(opened, many) -> None:
+    asked = [(row, order) for row in many for order in ("ab", "ba")]
+    portions = list(opened(batch_size=1).read(asked))
+    assert [len(portion) for portion in portions] == [32, 16]
+
+
+@pytest.mark.parametrize("pad", ["pad", "eos", None], ids=["own pad", "pad is eos", "no pad"])
+@pytest.mark.parametrize("ending", ["<|endoftext|>", ""])
+def test_alone_or_among_others_the_score_is_the_same(
+    pad, ending, make_hub_model, chatml, tokenizer, tmp_path, read_all, many, caplog
+):
+    pad_id = {"pad": tokenizer.pad_token_id, "eos": tokenizer.eos_token_id, None: None}[pad]
+    folder = make_hub_model(tmp_path / "m", template=chatml + ending, pad_token_id=pad_id)
+    with caplog.at_level(logging.WARNING):
+        judge = open_reward_model(str(folder), None, **{**PLAIN, "batch_size": 8})
+    assert ("conversations end in the model's pad token" in caplog.text) is (pad == "eos" and ending != "")
+    longer = tuple(Message("assistant", "never " * count) for count in (1, 40, 150))
+    rows = [replace(row, response_b=(longer[index % 3],)) for index, row in enumerate(many[:9])]
+    together = read_all(judge, rows)
+    for row in rows:
+        alone = read_all(judge, [row])[row.id, "ab"]
+        assert together[row.id, "ab"].score_a == pytest.approx(alone.score_a, abs=1e-6)
+        assert together[row.id, "ab"].score_b == pytest.approx(alone.score_b, abs=1e-6)
+    expected = stock_score(folder, judge.messages(rows[1], rows[1].response_b))
+    assert together[rows[1].id, "ab"].score_b == pytest.approx(expected, abs=1e-5)
+
+
+def test_our_own_checkpoint_has_the_same_scores_as_a_stranger(
+    make_model, tokenizer, comparisons, many, tmp_path, read_all
+) -> None:
+    """A scalar export is a plain folder with a template: two judges read it by different code."""
+    folder = tmp_path / "model"
+    export_model(make_model("scalar"), tokenizer, folder, {"max_length": 2048, "seed": 1})
+    rows = [*comparisons, *(replace(row, id=f"many-{row.id}") for row in many)]
+    ours = read_all(open_checkpoint(folder, batch_size=8, precision="32-true")[0], rows)
+    theirs = read_all(open_reward_model(str(folder), None, **PLAIN), rows)
+    assert ours.keys() == theirs.keys()
+    for key, reading in ours.items():
+        other = theirs[key]
+        assert (other.score_a, other.score_b, other.tokens) == (
+            pytest.approx(reading.score_a, abs=1e-5),
+            pytest.approx(reading.score_b, abs=1e-5),
+            reading.tokens,
+        )
+    assert len({round(reading.preference_logit, 4) for reading in theirs.values()}) > 10
+
+
+def test_too_long_is_left_out_and_never_cut(opened, comparisons, read_all) -> None:
+    judge = opened()
+    lengths = {
+        row.id: max(len(judge.ids(row, side)) for side in (row.response_a, row.response_b)) for row in comparisons
+    }
+    limit = sorted(lengths.values())[2]
+    short = read_all(opened(max_length=limit), comparisons)
+    assert {name for name, _ in short} == {name for name, length in lengths.items() if length <= limit}
+    whole = read_all(judge, comparisons)
+    assert all(reading.score_a == pytest.approx(whole[key].score_a, abs=1e-6) for key, reading in short.items())
+
+
+def test_the_digest_says_what_decides(folder, opened, tmp_path, make_hub_model, chatml) -> None:
+    digests = [
+        opened(**changes).digest
+        for changes in (
+            {},
+            {"criteria_in": "user"},
+            {"criteria_in": "none"},
+            {"max_length": 999},
+            {"precision": "bf16-mixed"},
+        )
+    ]
+    copy = shutil.copytree(folder, tmp_path / "elsewhere")
+    assert open_reward_model(str(copy), None, **PLAIN).digest == digests[0], "where it lies does not matter"
+    (copy / "chat_template.jinja").write_text(chatml + "!")
+    digests.append(open_reward_model(str(copy), None, **PLAIN).digest)
+    digests.append(open_reward_model(str(make_hub_model(tmp_path / "w", initializer_range=0.2)), None, **PLAIN).digest)
+    assert len(set(digests)) == len(digests)
+    assert opened(batch_size=1).digest == digests[0]
+
+
+REFUSES = "{{- raise_exception('System role not supported') if messages[0].role == 'system' -}}"
+DROPS = "{%- if messages[0].role == 'system' -%}{%- set messages = messages[1:] -%}{%- endif -%}"
+
+
+@pytest.mark.parametrize(
+    ("start", "said"), [(REFUSES, "refuses the conversation"), (DROPS, "leaves 'likes tests' out")]
+)
+def test_a_template_without_a_system_role(start, said, chatml, make_hub_model, tmp_path, comparisons, read_all) -> None:
+    folder = str(make_hub_model(tmp_path / "m", template=start + chatml))
+    with pytest.raises(ValueError, match=rf"judge\.criteria_in=system: .*{said}.*; set judge\.criteria_in=user"):
+        open_reward_model(folder, None, **PLAIN)
+    assert len(read_all(open_reward_model(folder, None, **{**PLAIN, "criteria_in": "user"}), comparisons[:1])) == 2
+
+
+def test_turns_that_a_template_refuses_are_a_failure(chatml, make_hub_model, tmp_path, comparisons, read_all) -> None:
+    """The third comparison has a follow-up of the user in a response; the second a system turn of its own."""
+    strict = "{{- raise_exception('too many') if messages | length > 3 -}}" + chatml
+    judge = open_reward_model(str(make_hub_model(tmp_path / "m", template=strict)), None, **PLAIN)
+    found = read_all(judge, comparisons)
+    assert {name for (name, _), reading in found.items() if reading.failure == "template_refused"} == {"c1", "c3", "c4"}
+    assert found["c0", "ab"].failure is None
+
+
+def test_half_precision_is_near_and_apart(opened, comparisons, read_all) -> None:
+    whole, half = (read_all(opened(precision=name), comparisons) for name in ("32-true", "bf16-mixed"))
+    gaps = [abs(whole[key].score_a - half[key].score_a) for key in whole]
+    assert 0 < max(gaps) < 0.2
+
+
+def test_a_number_that_is_none_is_a_failure(comparisons) -> None:
+    reading = reading_of(comparisons[0], "ab", float("nan"), 1.0, 7)
+    assert (reading.preference_logit, reading.failure) == (None, "not_finite")
+
+
+def test_what_is_no_reward_model_is_refused(folder, make_hub_model, tokenizer, tmp_path, edit_json) -> None:
+    def refused(place: Path, said: str, **changes: Any) -> None:
+        with pytest.raises(ValueError, match=said) as caught:
+            open_reward_model(str(place), None, **{**PLAIN, **changes})
+        assert "\n" not in str(caught.value)
+
+    config = AutoModelForSequenceClassification.from_pretrained(folder).config
+    causal = tmp_path / "causal"
+    Qwen3ForCausalLM(config).save_pretrained(causal)
+    shutil.copy(folder / "chat_template.jinja", causal)
+    tokenizer.save_pretrained(causal)
+    refused(causal, r"is a language model \(Qwen3ForCausalLM\) without a head")
+    edit_json(causal / "config.json", architectures=["Qwen3ForSequenceClassification"])
+    refused(causal, r"no fitting weights for score\.weight, which would be random")
+    refused(make_hub_model(tmp_path / "two", labels=2), "has num_labels=2 .*expected 1")
+    refused(make_hub_model(tmp_path / "untold", template=None), "no chat template")
+    refused(folder, r"judge\.max_length=5000: .* has 4096 positions", max_length=5000)
+    bare = shutil.copytree(folder, tmp_path / "bare")
+    (bare / "model.safetensors").unlink()
+    (bare / "pytorch_model.bin").write_bytes(b"x")
+    refused(bare, r"model\.safetensors not there; a model is read from safetensors")
+    cut = shutil.copytree(folder, tmp_path / "cut")
+    (cut / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-9])
+    refused(cut, "cannot be loaded")
+    custom = shutil.copytree(folder, tmp_path / "custom")
+    edit_json(custom / "config.json", model_type="own", auto_map={"AutoConfig": "own.Own"})
+    (custom / "own.py").write_text("raise SystemExit('code was run')")
+    refused(custom, "cannot be loaded")
+
+
+def test_a_missing_model_is_told_before_data_is_read(tmp_path: Path, monkeypatch) -> None:
+    def config(path: str, *more: str) -> Any:
+        return compose("evaluate", ["judge=reward_model", f"judge.path={path}", *more], tmp_path)
+
+    with pytest.raises(ValueError, match=r"^judge\.path=.*gone: no such folder; judge\.path=<folder>"):
+        check_judge(config(f"'{tmp_path}/gone'"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match=r"^judge\.path=no/such: not cached here, and the hub cannot be reached"):
+        check_judge(config("no/such"))
+
+
+def evaluate(run_dir: Path, *words: str) -> dict[str, Any]:
+    common = ["data.train=24", "data.validation=8", "data.suite=6", "progress=false", "suite.names=[D+,D-]"]
+    run_evaluation(compose("evaluate", [*common, f"predictions='{run_dir}/kept'", *words], run_dir), show=False)
+    return dict(json.loads((run_dir / "results.json").read_text()))
+
+
+def predicted(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    rows = [
+        json.loads(line) for file in document["run"]["files"].values() for line in Path(file).read_text().splitlines()
+    ]
+    return {(row["comparison_id"], row["order"]): row for row in rows}
+
+
+def test_an_evaluation_from_the_command_line(folder, tmp_path) -> None:
+    words = ("judge=reward_model", f"judge.path='{folder}'")
+    document = evaluate(tmp_path / "run", *words)
+    assert document["run"]["judge"] == "reward_model tiny-rm"
+    assert document["run"]["cost"]["readings_made"] == len(predicted(document)) == 24
+    again = evaluate(tmp_path / "run", *words)
+    assert again["run"]["cost"]["readings_made"] == 0
+    assert again["results"] == document["results"]
+    flips = [row["value"] for row in document["results"] if row["metric"] == "flip_rate"]
+    assert flips == [0.0, 0.0]
+    assert (
+        evaluate(tmp_path / "blind", *words, "judge.criteria_in=none")["run"]["judge"] == "reward_model tiny-rm, blind"
+    )
+
+
+def test_an_evaluation_of_our_checkpoint_by_either_judge(make_model, tokenizer, tmp_path) -> None:
+    model = tmp_path / "model"
+    export_model(make_model("scalar"), tokenizer, model, {"max_length": 2048, "seed": 1})
+    ours = predicted(evaluate(tmp_path / "ours", f"checkpoint='{model}'"))
+    theirs = predicted(evaluate(tmp_path / "theirs", "judge=reward_model", f"judge.path='{model}'"))
+    assert ours.keys() == theirs.keys()
+    for key, row in ours.items():
+        assert theirs[key]["score_a"] == pytest.approx(row["score_a"], abs=1e-5)
+        assert theirs[key]["score_b"] == pytest.approx(row["score_b"], abs=1e-5)
