@@ -138,7 +138,7 @@ SCALES = {
         common=("experiment=ablation_demo",),
         centre="scalar",
         sizes={"hidden 64": ("model.hidden_size=64",), "hidden 128": ()},
-        data={"": DataSet(("data=simulation", "data.train=12000"), ("D", "T", "C"), "D")},
+        data={"": DataSet(("data=simulation", "data.train=10000"), ("D", "T", "C"), "D")},
         seeds=(42, 43, 44),
         controls=("length", "coin", "oracle"),
         ours="a simulated arena with criteria known to be true, and models of up to a million weights from scratch",
