@@ -71,7 +71,7 @@ def write_grids(out: Path, name: str, scale: Scale, grids: Mapping[str, Grid], s
     made_at = commit()
     for key, grid in grids.items():
         title, frame = paper.TITLES[key], grid.frame()
-        line = f"{title}; " + caption(None, seeds, f"scale={name}", made_at)
+        line = f"{title}: {grid.measure}; " + caption(None, seeds, f"scale={name}", made_at)
         notes = paper.notes(key, scale.ours, scale.scratch)
         write_table(out, key, frame, line)
         # The table's own CSV would repeat the text of the cells; numbers by seed are of more use there.

@@ -76,7 +76,7 @@ def accuracies(results: Iterable[Result]) -> dict[str, Interval]:
 class Grid:
     """``cells[row, column]``; a pair that nothing was measured for is missing, and shown as a dash.
 
-    ``paper`` holds published numbers by row.
+    ``paper`` holds published numbers by row; ``measure`` says what the cells are, for the caption.
     """
 
     head: str
@@ -84,6 +84,7 @@ class Grid:
     columns: tuple[str, ...]
     cells: Mapping[tuple[str, str], Cell]
     paper: Mapping[str, str]
+    measure: str = "accuracy [95 % interval] (comparisons)"
 
     def frame(self) -> pd.DataFrame:
         """For people: a cell as ``0.946 [0.918, 0.964] (371)``, and a column ``paper`` where there are such numbers."""

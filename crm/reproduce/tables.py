@@ -63,7 +63,8 @@ def _contradictory(scale: Scale, question: Question, plan: Plan, finished: Mappi
         for column, cell in agreement(axis, boards, simulated).items():
             cells[row, column] = cell
     rows = tuple(dict.fromkeys(row for row, _ in cells))
-    return Grid(question.head, rows, AGREEMENT, cells, {rows[PAIRS.index("detail")]: paper.TAU})
+    numbers = {rows[PAIRS.index("detail")]: paper.TAU}
+    return Grid(question.head, rows, AGREEMENT, cells, numbers, "Kendall's tau [95 % interval] (queries)")
 
 
 def agreement(axis: str, boards: Mapping[int, Mapping[str, Leaderboard]], simulated: SimulatedBank) -> dict[str, Cell]:

@@ -121,7 +121,9 @@ def check_index(out: Path, shown: str) -> None:
         assert f"## {title}" in text and paper.NUMBERS[key] in text
         table = (out / f"{key}.md").read_text(encoding="utf-8")
         assert table.strip() in text and "seeds 7; config scale=tiny; commit " in table
-        assert title in shown.replace("\n", " ")
+        assert f"{title}: " in shown.replace("\n", " ")
+        measure = "Kendall's tau [95 % interval] (queries)" if key == "5_contradictory" else "accuracy [95 % interval]"
+        assert f"_{title}: {measure}" in table
     for number in ("97.27 %", "91.96 %", "95.6 %", "71.1 %", "51.8 %", "70 to 80 %", "4 points", "-0.83"):
         assert number in text
     assert text.count("Theirs: votes of LMArena") == text.count(f"Ours: {TINY.ours}") == 6
