@@ -34,7 +34,7 @@ format: install ## Rewrite the code in the project's style
 demo: install ## Train, evaluate and rank on the simulated arena; the report lands in results/demo
 	$(BIN)/python -m crm.demo
 
-reproduce-tables: install ## Rebuild the ablation tables (SCALE=demo), training what is missing
+reproduce-tables: install ## The paper's six tables (SCALE=demo, real or paper), training what is missing
 	$(BIN)/python -m crm.reproduce scale=$(SCALE)
 
 bench: install ## Speed of training and scoring on CPU against named peers; the table lands in bench/results

@@ -123,7 +123,7 @@ def summarise_demo(
         },
         "seconds": {head: {key: round(value, 1) for key, value in finished[head].seconds.items()} for head in finished},
         "commit": commit(),
-        "config": {job.name: [*job.overrides, *(f"warm_up:{word}" for word in job.warm_up)] for job in jobs},
+        "config": {job.name: [*(job.overrides or ()), *(f"warm_up:{word}" for word in job.warm_up)] for job in jobs},
     }
 
 

@@ -48,22 +48,29 @@ SCALAR_WARM_UP = ("head=scalar", "loss=ranking", "trainer.max_steps=1000")
 to read two in one prompt several times sooner than one from scratch."""
 
 
+KEPT_LINES = 4
+"""Of a few jobs, those that are done stay in the display."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One training (``overrides`` of ``train.py``) in ``folder``, then suites and leaderboards with its model.
 
-    ``evaluations`` maps a name to overrides of ``evaluate.py``, ``leaderboards`` to criteria.
+    ``evaluations`` maps a name to overrides of ``evaluate.py``, ``leaderboards`` to criteria. Without ``overrides``
+    (``None``) nothing is trained: the evaluations name a judge that needs no checkpoint.
     """
 
     name: str
     folder: Path
-    overrides: tuple[str, ...]
+    overrides: tuple[str, ...] | None
     evaluations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     leaderboards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warm_up: tuple[str, ...] = ()
     """Further overrides of a training that goes before, whose backbone the job starts from; none where empty."""
     queries_per_topic: int = 20
     """Queries of the simulated bank that the leaderboards are made on."""
+    start: Path | None = None
+    """Model folder of another job, made before, whose backbone this one starts from."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +91,16 @@ def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
     manager.start(_end_with_parent)
     with manager, ProcessPoolExecutor(workers, context, _end_with_parent) as pool, _display() as display:
         channel = manager.Queue()
-        bars = {job.name: display.add_task(job.name, total=1.0, stage="waiting") for job in jobs}
+        # Only jobs at work have a line: a display higher than its terminal would hide the last ones.
+        total = display.add_task("all runs", total=len(jobs), stage="")
+        bars = {job.name: display.add_task(job.name, total=1.0, stage="waiting", visible=False) for job in jobs}
         futures = {job.name: pool.submit(run_job, job, channel) for job in jobs}
         while not all(future.done() for future in futures.values()):
             _forward(channel, display, bars)
+            display.update(total, completed=sum(future.done() for future in futures.values()))
             _stop_at_error(futures, manager)
         _forward(channel, display, bars)
+        display.update(total, completed=len(jobs))
         return {name: future.result() for name, future in futures.items()}
 
 
@@ -121,7 +132,7 @@ def _forward(channel: Any, display: Progress, bars: Mapping[str, Any]) -> None:
         name, stage, share = channel.get(timeout=0.5)
     except queue.Empty:
         return
-    display.update(bars[name], completed=share, stage=stage)
+    display.update(bars[name], completed=share, stage=stage, visible=share < 1 or len(bars) <= KEPT_LINES)
 
 
 def _stop_at_error(futures: Mapping[str, Future[JobResult]], manager: SyncManager) -> None:
@@ -140,9 +151,8 @@ def run_job(job: Job, channel: Any) -> JobResult:
     _quiet(job.folder)
     seconds: dict[str, float] = {}
     started = time.perf_counter()
-    model = _train(job, channel)
+    common = [_judged(job, channel), "progress=false"]
     seconds["train"] = time.perf_counter() - started
-    common = [f"checkpoint='{model}'", "progress=false"]
     results: dict[str, list[Result]] = {}
     started = time.perf_counter()
     for name, overrides in job.evaluations.items():
@@ -160,9 +170,18 @@ def run_job(job: Job, channel: Any) -> JobResult:
     return JobResult(results, boards, seconds)
 
 
-def _train(job: Job, channel: Any) -> Path:
+def _judged(job: Job, channel: Any) -> str:
+    """What the evaluations read: the job's model, trained where it is missing, or else a judge that has none."""
+    if job.overrides is None:
+        return f"predictions='{job.folder / 'predictions'}'"
+    return f"checkpoint='{_train(job, job.overrides, channel)}'"
+
+
+def _train(job: Job, overrides: tuple[str, ...], channel: Any) -> Path:
     """The model folder; trained, after its warm-up where it has one, unless it is there already."""
-    overrides = job.overrides
+    if job.start is not None:
+        words = (*overrides, f"model.path='{job.start}'")
+        return _trained(words, job.folder, _Report(job.name, channel, 0.0, 0.9), job.start)
     if job.warm_up:
         start = _trained((*overrides, *job.warm_up), job.folder / "warm_up", _Report(job.name, channel, 0.0, 0.45))
         return _trained((*overrides, f"model.path='{start}'"), job.folder, _Report(job.name, channel, 0.45, 0.9), start)

@@ -1,0 +1,1 @@
+"""The paper's six tables (`make reproduce-tables`)."""
