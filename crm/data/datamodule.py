@@ -53,7 +53,7 @@ class PreferenceDataModule(L.LightningDataModule):
         self.passes = accumulate
         """Forward passes a rank and optimizer step; with a packing as many as `survey` finds necessary."""
         self._first: tuple[int, EpochPlan | PackedPlan] | None = None
-        """Ranks and plan of the first epoch, as surveyed: not drawn a second time."""
+        """Ranks and plan of the first epoch, as surveyed; given to the loader, which lets go of it after that epoch."""
         self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
         self.pool = CriteriaPool.from_preferences(train)
 
@@ -78,7 +78,7 @@ class PreferenceDataModule(L.LightningDataModule):
     def train_dataloader(self) -> TrainLoader:
         """The stateful loader of this rank; Lightning asks for it once a run."""
         rank, world_size = self._ranks()
-        surveyed, first = self._first or (0, None)
+        (surveyed, first), self._first = self._first or (0, None), None
         return TrainLoader(
             self.epoch_comparisons,
             self.encoder,

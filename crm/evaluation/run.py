@@ -49,49 +49,50 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
         parse_suite(name, list(splits.suites))
     processes = start(config.devices, config.nodes)
     opened = open_judge(config)
-    started = time.perf_counter()
     suites = {name: suite_comparisons(name, splits, config) for name in names}
     readings = read_suites(opened, suites, config, processes)
-    unread = sum(readings.left_out.values())
-    if not readings.predictions and unread:
-        raise ValueError(
-            f"judge={config.judge.name}: all {unread} readings are left out ({opened.judge.left_out}), so there is "
-            "nothing to evaluate; the log says why"
-        )
-    if not readings.predictions:
-        raise ValueError(f"suite: {', '.join(names)}: no comparison to evaluate; choose suites that this data fills")
     results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {title}", commit())
     if processes.first:
-        cost = {"readings_made": readings.made, "seconds": round(time.perf_counter() - started, 1)}
-        run = opened.facts() | {
-            "seed": config.seed,
-            "criteria": config.criteria,
-            "data": asdict(config.data),
-            "rows": splits.counts,
-            "files": readings.files,
-            "left_out": readings.left_out,
-            "cost": cost,
-        }
-        write_reports(Path(config.run_dir), opened.name, results, run, show)
+        write_reports(Path(config.run_dir), opened.name, results, facts(config, opened, splits, readings), show)
         write_topics(Path(config.run_dir), topic_table(readings.predictions, topics_of(suites, splits)), results[0])
     return results
 
 
+def facts(config: EvaluateConfig, opened: OpenedJudge, splits: Splits, readings: SuiteReadings) -> dict[str, Any]:
+    """What ``results.json`` says of the run besides its numbers."""
+    return opened.facts() | {
+        "seed": config.seed,
+        "criteria": config.criteria,
+        "data": asdict(config.data),
+        "rows": splits.counts,
+        "files": readings.files,
+        "left_out": readings.left_out,
+        "cost": {"readings_made": readings.made, "seconds": round(readings.seconds, 1)},
+    }
+
+
 @dataclass
 class SuiteReadings:
-    """What a judge said of the suites of a run; ``left_out`` counts the readings that it did not give, by suite."""
+    """What a judge said of the suites of a run; ``left_out`` counts the readings that it did not give, by suite.
+
+    ``made`` are the readings of this run, which took ``seconds``: what stood in a file before cost nothing.
+    """
 
     predictions: list[Prediction] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     made: int = 0
+    seconds: float = 0.0
 
 
 def read_suites(
     opened: OpenedJudge, suites: Mapping[str, Sequence[Comparison]], config: EvaluateConfig, processes: Processes
 ) -> SuiteReadings:
-    """Predict every suite that has comparisons; what stands in the files of an earlier run is not read again."""
-    found = SuiteReadings()
+    """Predict every suite that has comparisons; what stands in the files of an earlier run is not read again.
+
+    Raises ``ValueError`` where that gives nothing at all.
+    """
+    found, started = SuiteReadings(), time.perf_counter()
     for name, comparisons in suites.items():
         if not comparisons:
             log.warning("suite %s is empty: its preferences are ties or have no criteria on that side; left out", name)
@@ -114,6 +115,15 @@ def read_suites(
         found.predictions += predictions
         found.files[name], found.left_out[name] = str(path), counts[opened.judge.left_out]
         found.made += counts["made"]
+    found.seconds = time.perf_counter() - started
+    unread = sum(found.left_out.values())
+    if not found.predictions and unread:
+        raise ValueError(
+            f"judge={config.judge.name}: all {unread} readings are left out ({opened.judge.left_out}), so there is "
+            "nothing to evaluate; the log says why"
+        )
+    if not found.predictions:
+        raise ValueError(f"suite: {', '.join(suites)}: no comparison to evaluate; choose suites that this data fills")
     return found
 
 

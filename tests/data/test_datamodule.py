@@ -59,10 +59,13 @@ def test_what_was_surveyed_is_what_the_loader_would_draw(make_data, packing: Pac
     surveyed, fresh = (make_data(max_length=400, packing=packing, batch_size=8) for _ in range(2))
     for ranks in (1, 2):  # a survey for other ranks than the loader's is of no use to it
         surveyed.survey(ranks)
+        assert surveyed._first is not None
+        plan = surveyed._first[1]
         fresh.passes = surveyed.passes
         plans = [data.train_dataloader().plan(0) for data in (surveyed, surveyed, fresh)]
         assert plans[0] == plans[1] == plans[2]
-        assert (plans[0] is plans[1]) == (ranks == 1)
+        assert (plans[0] is plan) == (ranks == 1)
+        assert plans[1] is not plan, "it is handed over once, so that later epochs do not hold it"
 
 
 def test_noise_changes_training_and_never_validation(make_data) -> None:
