@@ -30,11 +30,12 @@ class LengthJudge:
         return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        """One portion with every comparison."""
-        yield [
-            Reading(row, order, math.log((1 + words(row.response_a)) / (1 + words(row.response_b))))
-            for row, order in comparisons
-        ]
+        """One portion with every comparison; a score is the logarithm of one more than the words."""
+        readings = []
+        for row, order in comparisons:
+            a, b = (math.log(1 + words(turns)) for turns in (row.response_a, row.response_b))
+            readings.append(Reading(row, order, a - b, a, b))
+        yield readings
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,15 @@ class Rated:
     overall: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RatedInPlace:
+    """A rated response and what it answers; ``group`` names the document or dialogue whose responses are compared."""
+
+    group: str
+    prompt: tuple[Message, ...]
+    rated: Rated
+
+
 def rated_pair(
     name: str,
     prompt: tuple[Message, ...],

@@ -24,7 +24,7 @@ from typing import Any
 
 from crm.data.reading import Reading
 from crm.data.sources import Splits, sizes
-from crm.data.sources.rated import Rated, flips, rated_pair
+from crm.data.sources.rated import Rated, RatedInPlace, flips, rated_pair
 from crm.data.sources.sampling import balanced, first_words, fraction, hold_out, shuffled, turn
 from crm.schema import Preference, RecordError
 
@@ -67,6 +67,8 @@ WORDINGS: dict[str, tuple[str, ...]] = {
     ),
 }
 SOURCE = "summeval/human"
+SHARES = (0.3, 0.1)
+"""Of the documents: held out, and for validation."""
 INSTRUCTION = "Summarise this news article in a few sentences."
 
 
@@ -106,7 +108,7 @@ def load(
     path = Path(root) / "summeval" / "ratings.jsonl.gz"
     reading = Reading(strict=strict)
     ratings = list(reading.lines(path, _parse, key=lambda rating: (rating.document, rating.system)))
-    held_out, validation_documents = hold_out((rating.document for rating in ratings), (0.3, 0.1), seed)
+    held_out, validation_documents = hold_out((rating.document for rating in ratings), SHARES, seed)
     counts = Counter(reading.all_counts() | {"pairs": 0, "dropped_no_aspect_decides": 0})
     parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "F": []}
     for first, second in _pairs(ratings):
@@ -125,6 +127,16 @@ def load(
     counts["train_flips"] = sum(map(flips, kept["train"]))
     train, validation = kept.pop("train"), kept.pop("validation")
     return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, reading.rejections)
+
+
+def rated(folder: Path, reading: Reading, *, max_document_words: int | None, seed: int) -> Iterator[RatedInPlace]:
+    """Every summary of the documents that `load` holds out under this seed."""
+    ratings = list(reading.lines(folder / "ratings.jsonl.gz", _parse, key=lambda row: (row.document, row.system)))
+    held_out, _ = hold_out((rating.document for rating in ratings), SHARES, seed)
+    for rating in ratings:
+        if rating.document in held_out:
+            prompt = turn("user", f"{INSTRUCTION}\n\n{first_words(rating.article, max_document_words)}")
+            yield RatedInPlace(rating.document, prompt, Rated(rating.summary, rating.system, rating.scores))
 
 
 def read(folder: Path, reading: Reading) -> Iterator[Preference]:

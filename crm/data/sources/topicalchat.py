@@ -8,7 +8,6 @@ and the reply as a whole, which decides who wins. All pairs of replies to one di
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from crm.data.reading import Reading
 from crm.data.sources.fields import inner, number, text
 from crm.data.sources.published import Conversation
-from crm.data.sources.rated import Rated, rated_pair
+from crm.data.sources.rated import Rated, RatedInPlace, rated_pair
 from crm.data.sources.sampling import turn
 from crm.schema import Preference, prompt_key
 
@@ -76,35 +75,33 @@ NO_ARTICLE = "_nofact"
 """Stands for the article in 8 of the 60 dialogues, where there was nothing to draw on."""
 
 
-@dataclass(frozen=True)
-class _Reply:
-    dialogue: str
-    prompt: Conversation
-    rated: Rated
+def rated(folder: Path, reading: Reading) -> Iterator[RatedInPlace]:
+    """Every reply to every dialogue."""
+    return reading.array(folder / "topical_chat.json", _parse, key=lambda row: (row.group, row.rated.author))
 
 
 def read(folder: Path, reading: Reading) -> Iterator[Preference]:
     """All pairs; ids are ``topicalchat-<key of the prompt>-<system>-<system>``."""
     dialogues: dict[str, list[Rated]] = {}
     prompts: dict[str, Conversation] = {}
-    for reply in reading.array(folder / "topical_chat.json", _parse, key=lambda row: (row.dialogue, row.rated.author)):
-        prompts.setdefault(reply.dialogue, reply.prompt)
-        dialogues.setdefault(reply.dialogue, []).append(reply.rated)
+    for reply in rated(folder, reading):
+        prompts.setdefault(reply.group, reply.prompt)
+        dialogues.setdefault(reply.group, []).append(reply.rated)
     for key, replies in dialogues.items():
         for first, second in combinations(replies, 2):
             name = f"topicalchat-{key}-{first.author}-{second.author}"
             yield rated_pair(name, prompts[key], first, second, WORDINGS, source="topicalchat/human")
 
 
-def _parse(row: dict[str, Any], _line: int) -> _Reply:
+def _parse(row: dict[str, Any], _line: int) -> RatedInPlace:
     scores = inner(row, "scores")
     article, chat = text(row, "context").strip(), text(row, "source").strip()
     known = "" if article == NO_ARTICLE else f" {READING}\n\nArticle:\n{article}"
     prompt = turn("user", f"{INSTRUCTION}{known}\n\nChat:\n{chat}")
-    rated = Rated(
+    response = Rated(
         text(row, "system_output"),
         text(row, "system_id"),
         {aspect: number(scores, aspect, *RANGES[aspect]) for aspect in RANGES},
         number(scores, "overall", *OVERALL),
     )
-    return _Reply(prompt_key(prompt), prompt, rated)
+    return RatedInPlace(prompt_key(prompt), prompt, response)

@@ -1,0 +1,89 @@
+"""Spearman's rho with ratings: by hand on two small groups, by symmetry, and from the command line on real ratings."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from crm.data.sources.rated import Rated, RatedInPlace
+from crm.evaluation.agreement import MEAN, agreement, rating_comparisons, spearman
+from crm.rating_agreement import main
+from crm.schema import Comparison, Message, Prediction
+
+DATA = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
+WORDINGS = {"clear": ("Be clear", "Say it plainly"), "fun": ("Be fun",)}
+
+
+def response(group: str, author: str, clear: float, fun: float) -> RatedInPlace:
+    prompt = (Message("user", f"query {group}"),)
+    return RatedInPlace(group, prompt, Rated(f"text of {author}", author, {"clear": clear, "fun": fun}))
+
+
+RESPONSES = [
+    *(response("g", author, clear, fun) for author, clear, fun in (("c", 1, 3), ("a", 2, 2), ("b", 3, 1))),
+    *(response("h", author, clear, fun) for author, clear, fun in (("a", 1, 1), ("b", 2, 1), ("c", 3, 1))),
+]
+
+
+def judged(rows: list[Comparison], score: dict[str, float]) -> list[Prediction]:
+    """A judge with a score for each author, whatever the aspect."""
+    made = []
+    for row in rows:
+        a, b = (score[turns[0].content.removeprefix("text of ")] for turns in (row.response_a, row.response_b))
+        made += [
+            Prediction(row.id, order, a - b, row.label, row.cluster, "ratings", "mark", a, b) for order in ("ab", "ba")
+        ]
+    return made
+
+
+def test_every_response_meets_the_first_of_its_group_once_an_aspect() -> None:
+    rows = rating_comparisons(RESPONSES, WORDINGS, seed=1)
+    assert len(rows) == len({row.id for row in rows}) == 2 * 2 * 2
+    assert {row.response_b[0].content for row in rows} == {"text of a"}
+    assert {row.criteria[0] for row in rows} <= {"Be clear", "Say it plainly", "Be fun"}
+
+
+def test_rho_by_hand() -> None:
+    rows = rating_comparisons(RESPONSES, WORDINGS, seed=1)
+    found = agreement(RESPONSES, judged(rows, {"a": 0.5, "b": 2.0, "c": -1.0})).set_index("aspect")
+    # g: authors a, b, c are said to rank 2, 3, 1; clear ranks them 2, 3, 1 and fun 2, 1, 3. h: clear ranks 1, 2, 3:
+    # d = 1, 1, -2 and rho = 1 - 6 * 6 / (3 * 8) = -0.5; fun is constant there, so that there is no rho.
+    assert found.loc["clear", "rho"] == pytest.approx((1.0 - 0.5) / 2) and found.loc["clear", "groups"] == 2
+    assert found.loc["fun", "rho"] == pytest.approx(-1.0) and found.loc["fun", "groups"] == 1
+    assert math.isnan(found.loc["fun", "low"]), "one group says nothing of spread"
+    assert found.loc[MEAN, "groups"] == 1 and found.loc[MEAN, "rho"] == pytest.approx(0.0)
+    pooled = pd.DataFrame({"said": [-1, 0.5, 2, 0.5, 2, -1], "rated": [1, 2, 3, 1, 2, 3]})
+    assert found.loc["clear", "pooled"] == pytest.approx(pooled.corr("spearman").iloc[0, 1])
+
+
+def test_a_response_without_a_verdict_takes_its_group_out() -> None:
+    rows = rating_comparisons(RESPONSES, WORDINGS, seed=1)
+    made = judged(rows, {"a": 0.5, "b": 2.0, "c": -1.0})
+    lost = [row for row in made if not (row.comparison_id == rows[0].id and row.order == "ba")]
+    failed = Prediction(rows[0].id, "ba", None, "tie", rows[0].cluster, "ratings", "mark", failure="refusal")
+    found = agreement(RESPONSES, [*lost, failed]).set_index("aspect")
+    assert found.loc["clear", "groups"] == 1
+
+
+def test_spearman_where_there_is_none() -> None:
+    assert math.isnan(spearman([1, 1], [1, 2])) and math.isnan(spearman([1, math.nan], [1, 2]))
+    assert spearman([1, 2, 3], [5, 6, 9]) == pytest.approx(1.0)
+
+
+@pytest.mark.skipif(not (DATA / "topicalchat").is_dir(), reason=f"no public data under {DATA}")
+@pytest.mark.parametrize("name", ["summeval", "topicalchat"])
+def test_on_real_ratings(tmp_path: Path, name: str) -> None:
+    words = [f"data={name}", f"data.root='{DATA}'", "judge=length", f"predictions='{tmp_path}'", "progress=false"]
+    assert main([*words, "--out", str(tmp_path / "out")]) == 0
+    found = pd.read_csv(tmp_path / "out" / "agreement.csv", skiprows=1).set_index("aspect")
+    assert found.loc[MEAN, "groups"] >= 25 and -1 < found.loc[MEAN, "low"] < found.loc[MEAN, "rho"] < 1
+    assert not found["pooled"].isna().any()
+
+
+def test_other_data_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["data=simulation", "judge=length", "--out", str(tmp_path)]) == 2
+    assert "data=simulation: has no ratings of single responses; use data=summeval" in capsys.readouterr().err
