@@ -8,6 +8,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -89,6 +90,24 @@ def test_the_loading_snippet_says_what_the_judge_says(
     expected = sum(reading.preference_logit for reading in readings) / 2
     assert said == pytest.approx(expected, abs=1e-4)
     assert abs(expected) > 1e-3
+
+
+def test_the_check_of_the_recorded_readings_gives_the_recorded_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pandas alone, against `summarise`; and the table on the page shows these numbers."""
+    script = tmp_path / "check.py"
+    script.write_text(example(DOCS["how_good.md"], "example: check"), encoding="utf-8")
+    monkeypatch.chdir(ROOT)
+    found = runpy.run_path(str(script))["accuracy"]
+    results = pd.read_csv(ROOT / "experiments/one_model/results.csv")
+    recorded = results[results["metric"] == "accuracy"].set_index(["judge", "suite"])["value"]
+    assert len(recorded) > 20 and sorted(found.index) == sorted(recorded.index)
+    assert found.to_dict() == pytest.approx(recorded.to_dict())
+    page = DOCS["how_good.md"].split("<!-- one model -->")[1].split("<!-- /one model -->")[0]
+    for line in page.strip().splitlines()[2:]:
+        _, suite, _, scalar, *_ = (cell.strip() for cell in line.strip("|").split("|"))
+        assert scalar.startswith(f"{recorded['scalar', suite]:.3f} ")
 
 
 def test_the_tree_names_every_module_and_nothing_else() -> None:
