@@ -58,23 +58,42 @@ def test_data_without_criteria_are_evaluated_as_of_a_user_unknown(data: Path, by
     metrics = {(row["suite"], row["metric"]): row for row in document["results"]}
     assert metrics["D+", "accuracy"]["value"] == pytest.approx(3.5 / 5)
     assert list(document["run"]["files"]) == ["D+"], "there is no loser's criterion, hence no D-"
-    with pytest.raises(ValueError, match=r"no record has criteria.*or evaluate .* with criteria=none"):
+    with pytest.raises(
+        ValueError, match=r"no record has criteria.*; criteria=none gives every vote one general criterion"
+    ):
         evaluate(tmp_path, data, "judge=length")
 
 
-def test_shares_of_every_subset_where_nothing_is_scored(data: Path, by_length: Path, tmp_path: Path, capsys) -> None:
-    assert main([str(by_length), "--data", str(data), "--model", "me/longer", "--out", str(tmp_path)]) == 0
-    assert read(tmp_path / "eval-set" / "me" / "longer.json") == {
-        "model": "me/longer",
-        "model_type": "Custom Classifier",
+def test_shares_of_every_subset(data: Path, by_length: Path, tmp_path: Path) -> None:
+    grouped, _ = export(by_length, str(data), tmp_path, "longer").files
+    assert read(grouped) == {
+        "model": "longer",
+        "model_type": "Seq. Classifier",
         "chat_template": "none",
         "easy": pytest.approx(1.5 / 3),
         "hard": 1.0,
     }
+
+
+def test_shares_where_nothing_is_scored(data: Path, tmp_path: Path, capsys) -> None:
+    run = evaluate(tmp_path / "run", data, "judge=coin", "criteria=none")
+    said = [json.loads(line) for path in (run / "kept").rglob("*.jsonl") for line in path.read_text().splitlines()]
+    right = {row["comparison_id"]: (row["preference_logit"] > 0) == (row["label"] == "a") for row in said}
+    shares = {
+        subset: [right[f"rewardbench-{row['id']}|original|none"] for row in ROWS if row["subset"] == subset]
+        for subset in ("easy", "hard")
+    }
+    assert main([str(run), "--data", str(data), "--model", "me/coin", "--out", str(tmp_path)]) == 0
+    assert read(tmp_path / "eval-set" / "me" / "coin.json") == {
+        "model": "me/coin",
+        "model_type": "Custom Classifier",
+        "chat_template": "none",
+        **{subset: pytest.approx(sum(points) / len(points)) for subset, points in shares.items()},
+    }
     assert not (tmp_path / "eval-set-scores").exists()
-    said = capsys.readouterr().out
-    assert "5 rows; left out: 0 failed, 0 not read" in said
-    assert "no scores file" in said
+    told = capsys.readouterr().out
+    assert "5 rows; left out: 0 failed, 0 not read" in told
+    assert "no scores file" in told
 
 
 def test_scores_of_a_reward_model_row_by_row(data: Path, make_model, tokenizer, tmp_path: Path) -> None:
