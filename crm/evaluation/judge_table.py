@@ -174,7 +174,7 @@ def _mark(judge: EvaluatedJudge, suite: str, judges: Sequence[EvaluatedJudge], p
     if judge.name not in rated or len(rated) < 2:
         return ""
     best = max(rated, key=lambda name: rated[name])
-    if judge.name == best:
+    if rated[judge.name] == rated[best]:  # several can be the highest
         return BEST
     pair = next(row for row in pairs if row.suite == suite and {row.first, row.second} == {judge.name, best})
     if pair.result is None:

@@ -108,6 +108,12 @@ def test_different_comparisons_are_compared_where_they_meet_or_not_at_all(tmp_pa
     assert marks == ["n 20, best", "n 20, ≈", "n 20, ?"]
 
 
+def test_two_can_be_the_best(tmp_path: Path) -> None:
+    both = judges(tmp_path, *(run(tmp_path, name, {"D+": [1.0] * 19 + [-1.0]}) for name in ("one", "two")))
+    table = judge_frame(both, compare_all({judge.name: judge.samples for judge in both}, seed=0), {})
+    assert [cell.rpartition(", ")[2] for cell in table["D+"]] == ["best", "best"]
+
+
 def test_the_files_and_what_programs_read(three: list[EvaluatedJudge], tmp_path: Path) -> None:
     write_judge_tables(tmp_path, three, {"llm": "failed: 5 % & more"}, seed=3)
     kinds = ("csv", "md", "tex")
