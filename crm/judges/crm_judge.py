@@ -13,6 +13,7 @@ from crm.data.encoding import EncodedComparison, Encoder
 from crm.data.even import Batch
 from crm.data.packs import Packing, fill
 from crm.judges.judge import Asked, Reading
+from crm.judges.placing import placed
 from crm.models.export import load_checkpoint
 from crm.models.reward_model import RewardModel
 
@@ -40,15 +41,13 @@ class CrmJudge:
         packing: Packing | None = None,
         model_digest: str = "",
     ) -> None:
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.model = model.to(device).eval()
+        self.model, self._autocast = placed(model, precision)
         self.encoder = encoder
         self.batch_size = batch_size
         self.packing = packing if model.reads_forests else None
         self.model_digest = model_digest
         self._pad_id = int(encoder.tokenizer.pad_token_id)
         self._precision = precision
-        self._autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
 
     @property
     def digest(self) -> str:

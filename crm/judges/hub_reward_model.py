@@ -21,6 +21,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedConfig
 from crm.data.encoding import POINTWISE_INSTRUCTION, Order, pointwise_messages, system_text
 from crm.judges.control_tokens import ControlTokens
 from crm.judges.judge import Asked, Reading
+from crm.judges.placing import placed
 from crm.judges.unpadded import Ids, read_unpadded
 from crm.models.hub_model import load_weights, model_digest, model_folder, read_config_and_tokenizer
 from crm.schema import Comparison, Message
@@ -53,8 +54,7 @@ class HubRewardModel:
         precision: str = "32-true",
         weights: str = "",
     ) -> None:
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.model = model.to(device).eval()
+        self.model, self._autocast = placed(model, precision)
         config = model.config.get_text_config()
         if config.pad_token_id is None:
             # An id that no sequence has: transformers then reads the last token, and takes batches.
@@ -65,7 +65,6 @@ class HubRewardModel:
         self.batch_size = batch_size
         self._weights = weights
         self._precision = precision
-        self._autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
         self._controls = ControlTokens(tokenizer)
         self._probe = self._written_probe()
         if tokenizer.encode(self._probe, add_special_tokens=False)[-1] == config.pad_token_id:

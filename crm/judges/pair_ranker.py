@@ -19,6 +19,7 @@ from transformers import DebertaV2Config, DebertaV2Model, DebertaV2PreTrainedMod
 from crm.data.encoding import PAIRWISE_INSTRUCTION, system_text
 from crm.judges.control_tokens import ControlTokens
 from crm.judges.judge import Asked, Reading
+from crm.judges.placing import placed
 from crm.judges.unpadded import Ids, read_unpadded
 from crm.models.hub_model import load_weights, model_digest, model_folder, read_config_and_tokenizer
 from crm.schema import Comparison, Message
@@ -83,15 +84,13 @@ class PairRankerJudge:
         precision: str = "32-true",
         weights: str = "",
     ) -> None:
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.model = model.to(device).eval()
+        self.model, self._autocast = placed(model, precision)
         self.tokenizer = tokenizer
         self.criteria_in = criteria_in
         self.max_length = max_length
         self.batch_size = batch_size
         self._weights = weights
         self._precision = precision
-        self._autocast = torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
         # Its prefixes were added without being called special: all that was added is a control token here.
         self._controls = ControlTokens(tokenizer, [token.content for token in tokenizer.added_tokens_decoder.values()])
         config = model.config
