@@ -84,9 +84,15 @@ def _blocks(judge: Judge, wanted: Sequence[Asked], missing: Sequence[Asked]) -> 
     """
     if judge.together == 1:
         return [missing]
-    lacking = {_key(pair) for pair in missing if judge.fits(pair)}
-    blocks = [wanted[start : start + judge.together] for start in range(0, len(wanted), judge.together)]
-    return [block for block in blocks if any(_key(pair) in lacking for pair in block)]
+    keys = {_key(pair) for pair in missing}
+
+    def to_read(block: Sequence[Asked]) -> bool:
+        lacking = [pair for pair in block if _key(pair) in keys]
+        # Of a block that nothing is known of, reading it finds out what fits: asking first would encode it twice.
+        return len(lacking) == len(block) or any(map(judge.fits, lacking))
+
+    blocks = (wanted[start : start + judge.together] for start in range(0, len(wanted), judge.together))
+    return [block for block in blocks if to_read(block)]
 
 
 def _key(pair: Asked) -> Key:

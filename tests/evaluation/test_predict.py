@@ -210,3 +210,9 @@ def test_what_is_too_long_costs_no_second_reading(make_judge, many, tmp_path, mo
     monkeypatch.setattr(judge, "read", lambda _: pytest.fail("read again"))
     counts = run(judge, [*many[:3], giant], tmp_path / "p.jsonl")
     assert counts == {"readings": 8, "already_there": 6, "made": 0, "too_long": 2}
+
+
+def test_a_fresh_run_encodes_nothing_twice(make_judge, many, tmp_path, monkeypatch) -> None:
+    judge = make_judge()
+    monkeypatch.setattr(judge, "fits", lambda _: pytest.fail("encoded to ask whether it fits"))
+    assert run(judge, many, tmp_path / "p.jsonl")["made"] == 48
