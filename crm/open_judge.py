@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crm.config import EvaluateConfig
+from crm.config import EvaluateConfig, JudgingConfig
 from crm.config_judges import make_endpoint
 from crm.data.packs import packing_named
 from crm.judges.controls import CoinJudge, LengthJudge
-from crm.judges.crm_judge import open_checkpoint
+from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.judges.hub_reward_model import open_reward_model
 from crm.judges.judge import Judge
 from crm.judges.llm_judge import LlmJudge
@@ -94,15 +94,19 @@ def _hub_name(config: EvaluateConfig) -> str:
     return f"{config.judge.name} {Path(str(config.judge.path)).resolve().name}{blind}"
 
 
-def _open_crm(config: EvaluateConfig) -> OpenedJudge:
-    folder = Path(str(config.checkpoint))
+def open_crm(config: JudgingConfig, folder: Path) -> tuple[CrmJudge, dict[str, Any], Path]:
+    """The judge of a checkpoint ``folder``, its manifest, and where its predictions are kept."""
     judge, manifest = open_checkpoint(
         folder,
         batch_size=config.batch_size,
         precision=config.precision,
         packing=packing_named(config.batching.name, config.batching.tokens),
     )
-    kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
+    return judge, manifest, Path(config.predictions) if config.predictions else folder.parent / "predictions"
+
+
+def _open_crm(config: EvaluateConfig) -> OpenedJudge:
+    judge, manifest, kept = open_crm(config, Path(str(config.checkpoint)))
     name = str(manifest["head"]) + (", blind" if config.criteria == "none" else "")
     return OpenedJudge(judge, name, kept, judge.encoder.digest, (int(manifest["seed"]),))
 

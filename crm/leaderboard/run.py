@@ -12,12 +12,11 @@ from rich.console import Console
 
 from crm.config import BankConfig, LeaderboardConfig
 from crm.data.comparisons import GENERIC_CRITERION
-from crm.data.packs import packing_named
 from crm.data.token_store import stored_ids
 from crm.evaluation.plots import one_leaderboard
 from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, write_table
-from crm.judges.crm_judge import CrmJudge, open_checkpoint
+from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank import Bank, load_bank
 from crm.leaderboard.conversations import KeepingError
 from crm.leaderboard.kept_judge import KeptJudge
@@ -25,6 +24,7 @@ from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank
 from crm.models.export import read_manifest
+from crm.open_judge import open_crm
 from crm.processes import Processes, start
 from crm.provenance import commit
 from crm.schema import Match
@@ -51,13 +51,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             f"{len(bank.authors) - 1} can be settled; or give 0 to score everything"
         )
     processes = start(config.devices, config.nodes)
-    judge, manifest = open_checkpoint(
-        folder,
-        batch_size=config.batch_size,
-        precision=config.precision,
-        packing=packing_named(config.batching.name, config.batching.tokens),
-    )
-    kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
+    judge, manifest, kept = open_crm(config, folder)
     texts = [
         text
         for answers in bank.responses.values()
