@@ -17,6 +17,7 @@ from crm.data.encoding import HEADS, PROMPT_ORDERS
 from crm.data.noise import NOISES
 from crm.data.profiles import PROFILES
 from crm.data.sources.catalogue import OWN, SOURCES
+from crm.leaderboard.public_banks import FOLDERS as PUBLIC_BANKS
 from crm.schema import MAX_CRITERIA, SIDES
 
 DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", *SOURCES)
@@ -274,13 +275,31 @@ class SuiteConfig:
 class BankConfig:
     """Responses of many LLMs to the same queries."""
 
-    name: str = MISSING
+    name: str = "simulated"
+    """``simulated``, ``folder`` or a public bank."""
     path: str | None = None
-    """Folder of a saved bank; null simulates one."""
+    """For bank=folder: where it was saved."""
+    root: str = "${oc.env:CRM_DATA_ROOT,../shared/data}"
+    """Folder of the public banks."""
     baseline: str | None = None
     """LLM that the others are compared with; null takes the bank's own."""
     queries_per_topic: int = 20
+    """Of the simulated bank."""
+    without: list[str] = field(default_factory=list)
+    """Public banks whose queries are left out: those that a model has met in training."""
+    queries: int = 0
+    """At most so many, drawn in turns over topics; 0 takes all."""
+    max_words: int = 0
+    """Words kept of a response; 0 keeps all."""
     seed: int = 1
+    """Of the simulation, and of which queries are drawn."""
 
     def __post_init__(self) -> None:
         require(self.queries_per_topic >= 1, "bank.queries_per_topic", self.queries_per_topic, "1 or more")
+        for name in ("queries", "max_words"):
+            require(getattr(self, name) >= 0, f"bank.{name}", getattr(self, name), "0 (all) or more")
+        one_of("bank.name", self.name, ("simulated", "folder", *PUBLIC_BANKS))
+        require(self.path is None or self.name == "folder", "bank.path", self.path, "bank=folder with a path")
+        require(self.path is not None or self.name != "folder", "bank.path", self.path, "a folder that holds a bank")
+        for name in self.without:
+            one_of("bank.without", name, tuple(PUBLIC_BANKS))

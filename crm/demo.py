@@ -60,7 +60,7 @@ def run_demo(out: Path, seed: int, overrides: Sequence[str], queries_per_topic: 
     finished = run_jobs(jobs, min(len(jobs), os.cpu_count() or 1))
     results = {head: finished[head].results["suites"] for head in HEADS}
     boards = finished[HEADS[0]].leaderboards
-    summary = summarise_demo(finished, results, boards, jobs)
+    summary = summarise_demo(finished, results, boards, jobs, queries_per_topic)
     write_pictures(out, results, boards, summary["leaderboard"]["tau_contradictory"])
     line = caption(None, [seed], "demo", summary["commit"])
     table = suite_table(results)
@@ -83,7 +83,7 @@ def demo_job(head: str, out: Path, seed: int, overrides: Sequence[str], queries_
         warm_up=SCALAR_WARM_UP if head == "pairwise_span" else (),
         evaluations={"suites": ("suite=all", *(word for word in overrides if word.startswith("data.")))},
         leaderboards=USERS,
-        queries_per_topic=queries_per_topic,
+        ranking=(f"bank.queries_per_topic={queries_per_topic}",),
     )
 
 
@@ -92,9 +92,10 @@ def summarise_demo(
     results: Mapping[str, Sequence[Result]],
     boards: Mapping[str, Leaderboard],
     jobs: Sequence[Job],
+    queries_per_topic: int,
 ) -> dict[str, Any]:
     """The numbers of the run, as ``summary.json`` holds them. Tau is Kendall's, against the simulation's truth."""
-    simulated = simulate_bank(seed=BANK_SEED, queries_per_topic=jobs[0].queries_per_topic)
+    simulated = simulate_bank(seed=BANK_SEED, queries_per_topic=queries_per_topic)
     board = boards["detailed"]
 
     def tau_truth(user: str) -> float:

@@ -67,8 +67,8 @@ class Job:
     leaderboards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warm_up: tuple[str, ...] = ()
     """Further overrides of a training that goes before, whose backbone the job starts from; none where empty."""
-    queries_per_topic: int = 20
-    """Queries of the simulated bank that the leaderboards are made on."""
+    ranking: tuple[str, ...] = ()
+    """Further overrides of ``leaderboard.py`` for all leaderboards, such as the bank."""
     start: Path | None = None
     """Model folder of another job, made before, whose backbone this one starts from."""
 
@@ -163,7 +163,7 @@ def run_job(job: Job, channel: Any) -> JobResult:
     boards: dict[str, Leaderboard] = {}
     for name, criteria in job.leaderboards.items():
         channel.put((job.name, f"ranking {name}", 0.95))
-        wanted = [f"criteria={json.dumps(list(criteria))}", f"bank.queries_per_topic={job.queries_per_topic}"]
+        wanted = [f"criteria={json.dumps(list(criteria))}", *job.ranking]
         boards[name] = run_leaderboard(compose("leaderboard", [*common, *wanted], job.folder / name), show=False)
     seconds["leaderboard"] = time.perf_counter() - started
     channel.put((job.name, "done", 1.0))

@@ -45,7 +45,7 @@ def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path) -> N
         (*TINY, "trainer.epochs=1"),
         evaluations={"clean": ("suite=standard", "data.train=64", "data.validation=16", "data.suite=8")},
         leaderboards={"brief": ("Prefers concise answers",)},
-        queries_per_topic=1,
+        ranking=("bank.queries_per_topic=1",),
     )
     first = run_jobs([job], workers=1)["one"]
     assert first.results["clean"] == read_results(tmp_path / "one" / "clean" / "results.json")

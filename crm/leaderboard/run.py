@@ -20,6 +20,7 @@ from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank import Bank, load_bank
 from crm.leaderboard.conversations import KeepingError
 from crm.leaderboard.kept_judge import KeptJudge
+from crm.leaderboard.public_banks import read_public_bank, smaller_bank
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank
@@ -27,7 +28,7 @@ from crm.models.export import read_manifest
 from crm.open_judge import open_crm
 from crm.processes import Processes, start
 from crm.provenance import commit
-from crm.schema import Match
+from crm.schema import Match, prompt_key
 from crm.simulation.bank import simulate_bank
 
 log = logging.getLogger(__name__)
@@ -132,10 +133,16 @@ def _score(
 
 
 def open_bank(config: BankConfig) -> Bank:
-    """A saved bank, or the simulated one."""
-    if config.path is not None:
-        return load_bank(Path(config.path))
-    return simulate_bank(seed=config.seed, queries_per_topic=config.queries_per_topic).bank
+    """The bank that the settings name, without the queries that they leave out."""
+    if config.name == "simulated":
+        bank = simulate_bank(seed=config.seed, queries_per_topic=config.queries_per_topic).bank
+    elif config.name == "folder":
+        bank = load_bank(Path(str(config.path)))
+    else:
+        bank = read_public_bank(config.name, config.root)
+    known = (read_public_bank(name, config.root) for name in config.without)
+    without = {prompt_key(query.prompt) for other in known for query in other.queries}
+    return smaller_bank(bank, without=without, queries=config.queries, max_words=config.max_words, seed=config.seed)
 
 
 def write_leaderboard(run_dir: Path, board: Leaderboard, criteria: tuple[str, ...], sort: str, show: bool) -> None:

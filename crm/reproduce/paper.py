@@ -43,7 +43,7 @@ COMPARABLE: Mapping[str, str] = {
     "4_direction": "Comparable: the gap between + and - under each training direction. `both` is ours alone: every "
     "vote from both sides in one batch.",
     "5_contradictory": "Comparable: the sign, and our tau with that of the truth. Not comparable: -0.83 itself; "
-    "the paper ranks LLMs on DailyBench, we rank 13 simulated ones, and the truth is known for those only.",
+    "the paper ranks LLMs on DailyBench, which is not released, and a truth is known for simulated LLMs only.",
     "6_rendering": "Comparable: that the same checkpoint is read in both ways. Not comparable: the size of the loss; "
     "it depends on the tokenizer and on the criteria's length. Rows too long for the model are left out: see n.",
 }

@@ -80,9 +80,9 @@ def criterion(axis: str, sign: int) -> str:
     return f"Prefers {AXIS[axis].pole(sign).train[0]}"
 
 
-def contradictory() -> dict[str, tuple[str, ...]]:
+def contradictory(axes: Sequence[str] = PAIRS) -> dict[str, tuple[str, ...]]:
     """The criteria of every leaderboard of table 5, by ``<axis>+`` and ``<axis>-``."""
-    return {f"{axis}{mark}": (criterion(axis, sign),) for axis in PAIRS for mark, sign in (("+", 1), ("-", -1))}
+    return {f"{axis}{mark}": (criterion(axis, sign),) for axis in axes for mark, sign in (("+", 1), ("-", -1))}
 
 
 def _data_of(scale: Scale, row: Row) -> Mapping[str, DataSet]:
@@ -106,8 +106,8 @@ def _job(scale: Scale, row: Row, data: DataSet, seed: int, extra: Words, out: Pa
         out / "runs" / run_name(overrides, seed),
         (*overrides, f"seed={seed}"),
         evaluations,
-        contradictory() if row.ranks else {},
-        queries_per_topic=scale.queries_per_topic,
+        contradictory(scale.pairs) if row.ranks else {},
+        ranking=scale.ranking,
         start=start,
     )
 

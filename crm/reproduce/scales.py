@@ -74,7 +74,8 @@ class Scale:
 
     Without pretrained weights (``scratch``) joint heads start from the scalar model of the same seed and size: a
     backbone that reads responses one by one learns to read two in one prompt several times sooner than one from
-    scratch. ``ranked_on`` is the data set whose centre makes leaderboards; ``first`` are commands to run before.
+    scratch. ``ranked_on`` is the data set whose centre makes leaderboards of the contradictory ``pairs``, a subset of
+    `PAIRS`; ``ranking`` are overrides of ``leaderboard.py`` for them. ``first`` are commands to run before.
     """
 
     common: Words
@@ -86,7 +87,8 @@ class Scale:
     ours: str
     scratch: bool = False
     ranked_on: str = ""
-    queries_per_topic: int = 20
+    ranking: Words = ()
+    pairs: Words = PAIRS
     evaluate: Words = ()
     first: Words = ()
 
@@ -143,30 +145,40 @@ SCALES = {
         controls=("length", "coin", "oracle"),
         ours="a simulated arena with criteria known to be true, and models of up to a million weights from scratch",
         scratch=True,
-        queries_per_topic=10,
+        ranking=("bank.queries_per_topic=10",),
     ),
     "real": Scale(
         common=("experiment=ablation_real",),
         centre="scalar",
         sizes={"135M": ()},
         data={
-            "summeval": DataSet(
-                ("data=summeval", "data.train=500", "data.validation=24", "data.suite=120", "data.max_words=40"),
-                ("D", "F"),
-                "F",
-            ),
-            "concise_verbose": DataSet(
-                ("data=concise_verbose", "data.train=250", "data.validation=30", "data.suite=100", "data.max_words=60"),
-                ("D", "M"),
-                "D",
+            "": DataSet(
+                (
+                    "data=mixture",
+                    "data.sources=[concise_verbose,dsp,summeval]",
+                    "data.train=200",
+                    "data.validation=20",
+                    "data.suite=80",
+                    "data.max_words=60",
+                ),
+                ("concise_verbose.D", "concise_verbose.M", "dsp.D", "summeval.D", "summeval.F"),
+                "concise_verbose.D",
             ),
         },
         seeds=(42,),
         controls=("length", "coin"),
-        ours="experts' ratings of summaries and LLMs told to be concise or verbose, a few hundred rows of each, "
-        "criteria worded by hand, SmolLM2 of 135M with 20 of its 30 layers frozen",
-        ranked_on="concise_verbose",
-        queries_per_topic=5,
+        ours="200 preferences of each of three sets: LLMs told to be concise or verbose, answers for four kinds of "
+        "reader (both true by construction), experts' ratings of summaries; criteria worded by hand, SmolLM2 of 135M "
+        "with 20 of its 30 layers frozen. Table 5 ranks 13 LLMs on just-eval's queries that are not in training",
+        ranking=(
+            "bank=justeval",
+            "bank.without=[alpacaeval]",
+            "bank.queries=40",
+            "bank.max_words=60",
+            "bank_states_gb=2",
+            "precision=bf16-mixed",
+        ),
+        pairs=("detail", "formality", "evidence"),
         evaluate=("precision=bf16-mixed",),
         first=("make smollm2",),
     ),
@@ -177,7 +189,9 @@ SCALES = {
         data={"": DataSet(("data=dataset", "data.path=datasets/arena_55k"), ("D", "T", "C"), "D")},
         seeds=(42,),
         controls=("length", "coin"),
-        ours="LMArena's public votes with criteria by the language model given to prepare.py, Qwen3 as theirs",
+        ours="LMArena's public votes with criteria by the language model given to prepare.py, Qwen3 as theirs. Table 5 "
+        "ranks 30 LLMs on AlpacaEval's queries",
+        ranking=("bank=alpacaeval", "precision=bf16-mixed", "batch_size=8"),
         evaluate=("precision=bf16-mixed", "batch_size=8"),
         first=(
             "python prepare.py data=arena data.path=hf://lmarena-ai/arena-human-preference-55k annotator=openai "

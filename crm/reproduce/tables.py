@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
+from crm.config import BankConfig, compose
 from crm.data.suites import suite_names
 from crm.evaluation.statistics import Interval, kendall_tau
 from crm.jobs import JobResult
@@ -12,12 +14,12 @@ from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
 from crm.reproduce import paper
 from crm.reproduce.cells import Cell, Grid, accuracies, over_seeds
 from crm.reproduce.plan import Plan, contradictory, criterion
-from crm.reproduce.scales import NOISES, PAIRS, Question, Scale
+from crm.reproduce.scales import NOISES, Question, Scale
 from crm.simulation.bank import SimulatedBank, simulate_bank, true_win_rates
 
 Cells = dict[tuple[str, str], Cell]
 BANK_SEED = 1
-"""Of the simulated bank (``bank.seed`` of ``leaderboard.py``), and of the bootstrap over its queries."""
+"""Of the bootstrap over a bank's queries."""
 AGREEMENT = ("tau between the two", "tau in truth", "first against truth", "second against truth")
 RESAMPLES = 1000
 
@@ -56,32 +58,39 @@ def _accuracies(scale: Scale, question: Question, plan: Plan, finished: Mapping[
 def _contradictory(scale: Scale, question: Question, plan: Plan, finished: Mapping[str, JobResult]) -> Grid:
     seeds = _seeds(plan, question.key, question.rows[0].name, scale.ranked_on)
     boards = {seed: finished[job].leaderboards for seed, job in seeds.items()}
-    simulated = simulate_bank(seed=BANK_SEED, queries_per_topic=scale.queries_per_topic)
+    bank: BankConfig = compose("leaderboard", ["checkpoint=none", *scale.ranking], Path("run")).bank
+    known = bank.name == "simulated"
+    simulated = simulate_bank(seed=bank.seed, queries_per_topic=bank.queries_per_topic) if known else None
+    rows = {axis: f"{criterion(axis, 1)} / {criterion(axis, -1)}" for axis in scale.pairs}
     cells: Cells = {}
-    for axis in PAIRS:
-        row = f"{criterion(axis, 1)} / {criterion(axis, -1)}"
+    for axis, row in rows.items():
         for column, cell in agreement(axis, boards, simulated).items():
             cells[row, column] = cell
-    rows = tuple(dict.fromkeys(row for row, _ in cells))
-    numbers = {rows[PAIRS.index("detail")]: paper.TAU}
-    return Grid(question.head, rows, AGREEMENT, cells, numbers, "Kendall's tau [95 % interval] (queries)")
+    columns = AGREEMENT if known else AGREEMENT[:1]
+    measure = "Kendall's tau [95 % interval] (queries)"
+    return Grid(question.head, tuple(rows.values()), columns, cells, {rows["detail"]: paper.TAU}, measure)
 
 
-def agreement(axis: str, boards: Mapping[int, Mapping[str, Leaderboard]], simulated: SimulatedBank) -> dict[str, Cell]:
+def agreement(
+    axis: str, boards: Mapping[int, Mapping[str, Leaderboard]], simulated: SimulatedBank | None
+) -> dict[str, Cell]:
     """Kendall's tau of the two poles' leaderboards, by `AGREEMENT`: with each other, and of each with the truth.
 
-    ``boards`` are by seed and by the keys of `contradictory`. What the truth has is exact and has no limits.
+    ``boards`` are by seed and by the keys of `contradictory`. What the truth has is exact and has no limits; without a
+    ``simulated`` bank nobody knows it, and the first entry is all there is.
     """
-    truths = {key: true_win_rates(simulated, contradictory()[key]) for key in (f"{axis}+", f"{axis}-")}
-    first, second = truths
+    first, second = f"{axis}+", f"{axis}-"
     over = partial(over_seeds, lowest=-1.0, highest=1.0)
+    between: dict[int, Interval] = {
+        seed: compare(made[first], made[second], BANK_SEED, RESAMPLES) for seed, made in boards.items()
+    }
+    if simulated is None:
+        return {AGREEMENT[0]: over(between)}
+    truths = {key: true_win_rates(simulated, contradictory([axis])[key]) for key in (first, second)}
 
     def against_truth(key: str) -> Cell:
         return over({s: compare_with_truth(made[key], truths[key], BANK_SEED, RESAMPLES) for s, made in boards.items()})
 
-    between: dict[int, Interval] = {
-        seed: compare(made[first], made[second], BANK_SEED, RESAMPLES) for seed, made in boards.items()
-    }
     exact = kendall_tau(truths[first], truths[second])
     truth = Cell(exact, float("nan"), float("nan"), 0, {})
     return dict(zip(AGREEMENT, (over(between), truth, against_truth(first), against_truth(second)), strict=True))

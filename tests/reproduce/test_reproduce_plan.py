@@ -20,8 +20,8 @@ from crm.simulation.taste import TRAIN_AXES, pole_of
 DISTINCT = {
     # Heads and the blind model 4, noises 3, directions 3; a second size of two losses 2.
     "demo": {"trained": (4 + 3 + 3 + 2) * 3, "controls": 3 * 3},
-    # The same without a second size, on two data sets.
-    "real": {"trained": (4 + 3 + 3) * 2, "controls": 2 * 2},
+    # The same without a second size, with one seed.
+    "real": {"trained": 4 + 3 + 3, "controls": 2},
     # Four sizes of two losses, of which 4B are heads already; direction=random is the centre's own.
     "paper": {"trained": 4 + 3 + 3 + 6, "controls": 2},
 }

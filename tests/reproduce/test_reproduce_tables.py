@@ -17,7 +17,6 @@ from crm import jobs
 from crm.leaderboard.ranking import Leaderboard, compare_with_truth
 from crm.reproduce import __main__ as reproduce
 from crm.reproduce import paper, tables
-from crm.reproduce import plan as planning
 from crm.reproduce.plan import Plan, make_plan
 from crm.reproduce.scales import SCALES, DataSet
 from crm.schema import Match, Result
@@ -40,7 +39,8 @@ TINY = replace(
     sizes={"small": (), "smaller": ("model.hidden_size=8", "model.heads=2")},
     data={"": DataSet(("data=simulation", *DATA), ("D", "T"), "D")},
     seeds=SEEDS,
-    queries_per_topic=1,
+    ranking=("bank.queries_per_topic=1",),
+    pairs=PAIRS,
 )
 
 
@@ -65,8 +65,6 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
     monkeypatch.setattr(jobs, "run_training", counted)
     monkeypatch.setattr(tables, "RESAMPLES", 10)
-    for module in (tables, planning):
-        monkeypatch.setattr(module, "PAIRS", PAIRS)
     return folders
 
 
@@ -134,7 +132,8 @@ def accuracy(suite: str, value: float) -> Result:
 
 
 def test_cells_are_the_mean_of_their_own_seeds_and_readings(tmp_path: Path) -> None:
-    scale = replace(SCALES["demo"], data={"one": SCALES["demo"].data[""], "two": SCALES["real"].data["summeval"]})
+    two = DataSet(("data=summeval",), ("D", "F"), "F")
+    scale = replace(SCALES["demo"], data={"one": SCALES["demo"].data[""], "two": two})
     question = next(question for question in scale.questions() if question.key == "1_judges")
     names = [row.name for row in question.rows]
     made_by: dict[Any, str] = {}
@@ -185,3 +184,4 @@ def test_agreement_is_tau_between_the_poles_and_against_the_truth() -> None:
     # Who wins for one taste loses for the other, so that both boards are equally near their own truths.
     assert cells["second against truth"].mean == pytest.approx(against.mean)
     assert cells["tau in truth"].mean == pytest.approx(-1.0) and cells["tau in truth"].seeds == {}
+    assert tables.agreement("detail", made, None) == {tables.AGREEMENT[0]: cells["tau between the two"]}
