@@ -90,6 +90,17 @@ def prepare() -> None:
     _run("prepare", task)
 
 
+def app() -> None:
+    """``crm-app``: see ``conf/app.yaml``."""
+
+    def task(config: settings.AppConfig) -> None:
+        from crm.app.run import run_app
+
+        run_app(config)
+
+    _run("app", task)
+
+
 def _run(name: str, task: Callable[[Any], Any]) -> None:
     settings.register()
     schema = settings.SCHEMAS[name]

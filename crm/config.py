@@ -115,12 +115,23 @@ class JudgingConfig:
 
 
 @dataclass
-class EvaluateConfig(JudgingConfig):
-    """``evaluate.py``."""
+class AnyJudgeConfig(JudgingConfig):
+    """What entry points share that take any judge."""
 
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     checkpoint: str | None = None
     """Folder written by training, which ``judge=crm`` reads; other judges have no use for it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.judge.name == "crm":
+            require(bool(self.checkpoint), "checkpoint", self.checkpoint, "a folder written by training for judge=crm")
+
+
+@dataclass
+class EvaluateConfig(AnyJudgeConfig):
+    """``evaluate.py``."""
+
     suite: SuiteConfig = field(default_factory=SuiteConfig)
     data: DataConfig = field(default_factory=DataConfig)
     criteria: str = "own"
@@ -129,8 +140,6 @@ class EvaluateConfig(JudgingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.judge.name == "crm":
-            require(bool(self.checkpoint), "checkpoint", self.checkpoint, "a folder written by training for judge=crm")
         one_of("criteria", self.criteria, CRITERIA_MODES)
         one_of("criteria_rendering", self.criteria_rendering, ("list", "per_character"))
 
@@ -169,12 +178,33 @@ class LeaderboardConfig(JudgingConfig):
             require(bool(criterion.strip()), "criteria", criterion, "text")
 
 
-Config = TypeVar("Config", TrainConfig, EvaluateConfig, LeaderboardConfig, PrepareConfig)
+@dataclass
+class AppConfig(AnyJudgeConfig):
+    """``app.py``."""
+
+    bank: BankConfig = field(default_factory=BankConfig)
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 lets other machines in."""
+    port: int = 7860
+    places: int = 50
+    """People whose leaderboards are made at a time; one more is asked to wait."""
+    requests_per_minute: int = 600
+    """Of one address."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(1 <= self.port <= 65535, "port", self.port, "1 to 65535")
+        require(self.places >= 1, "places", self.places, "1 or more")
+        require(self.requests_per_minute >= 1, "requests_per_minute", self.requests_per_minute, "1 or more")
+
+
+Config = TypeVar("Config", TrainConfig, EvaluateConfig, LeaderboardConfig, PrepareConfig, AppConfig)
 SCHEMAS: dict[str, type] = {
     "train": TrainConfig,
     "evaluate": EvaluateConfig,
     "leaderboard": LeaderboardConfig,
     "prepare": PrepareConfig,
+    "app": AppConfig,
 }
 
 

@@ -26,6 +26,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from omegaconf import OmegaConf
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
 from crm.evaluation.run import run_evaluation
@@ -202,6 +203,8 @@ def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Pa
 def _quiet(folder: Path) -> None:
     torch.set_num_threads(1)
     os.environ["TQDM_DISABLE"] = "1"
+    # That of transformers takes no notice of the line above.
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     folder.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(filename=folder / "job.log", level=logging.INFO, force=True)
     logging.captureWarnings(True)

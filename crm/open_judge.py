@@ -1,4 +1,4 @@
-"""The judge of a run. In: a checked `EvaluateConfig`. Out: the judge, its name, and where its predictions are kept."""
+"""The judge of a run. In: a checked configuration. Out: the judge, its name, and where its predictions are kept."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crm.config import EvaluateConfig, JudgingConfig
+from crm.config import AnyJudgeConfig, JudgingConfig
 from crm.config_judges import make_endpoint
 from crm.data.packs import packing_named
 from crm.judges.controls import CoinJudge, LengthJudge
@@ -42,7 +42,7 @@ class OpenedJudge:
         return {"judge": self.name, "judge_digest": self.judge.digest, "prompt_digest": self.prompt_digest}
 
 
-def check_judge(config: EvaluateConfig) -> None:
+def check_judge(config: AnyJudgeConfig) -> None:
     """Raise ``ValueError`` for a broken checkpoint or model, or an endpoint that is none, before any data are read."""
     if config.judge.name == "crm":
         read_manifest(Path(str(config.checkpoint)))
@@ -52,10 +52,13 @@ def check_judge(config: EvaluateConfig) -> None:
         make_endpoint(config.judge, "judge")
 
 
-def open_judge(config: EvaluateConfig) -> OpenedJudge:
-    """Load what has to be loaded. Raises ``ValueError`` for a model or an endpoint that is of no use as this judge."""
+def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:
+    """Load what has to be loaded; ``blind`` is said in its name.
+
+    Raises ``ValueError`` for a model or an endpoint that is of no use as this judge.
+    """
     if config.judge.name == "crm":
-        return _open_crm(config)
+        return _open_crm(config, blind)
     kept = Path(config.predictions) if config.predictions else PREDICTIONS
     if config.judge.name == "length":
         return OpenedJudge(LengthJudge(), "longer wins", kept)
@@ -66,18 +69,18 @@ def open_judge(config: EvaluateConfig) -> OpenedJudge:
     if config.judge.name == "llm":
         return _open_llm(config, kept)
     if config.judge.name == "reward_model":
-        return _open_reward_model(config, kept)
+        return _open_reward_model(config, kept, blind)
     if config.judge.name == "pair_ranker":
-        return OpenedJudge(open_pair_ranker(**_hub_settings(config)), _hub_name(config), kept)
+        return OpenedJudge(open_pair_ranker(**_hub_settings(config)), _hub_name(config, blind), kept)
     raise AssertionError(f"judge={config.judge.name} is checked in the configuration")
 
 
-def _open_reward_model(config: EvaluateConfig, kept: Path) -> OpenedJudge:
+def _open_reward_model(config: AnyJudgeConfig, kept: Path, blind: bool) -> OpenedJudge:
     judge = open_reward_model(**_hub_settings(config))
-    return OpenedJudge(judge, _hub_name(config), kept, judge.prompt_digest)
+    return OpenedJudge(judge, _hub_name(config, blind), kept, judge.prompt_digest)
 
 
-def _hub_settings(config: EvaluateConfig) -> dict[str, Any]:
+def _hub_settings(config: AnyJudgeConfig) -> dict[str, Any]:
     return {
         "path": str(config.judge.path),
         "revision": config.judge.revision,
@@ -88,10 +91,10 @@ def _hub_settings(config: EvaluateConfig) -> dict[str, Any]:
     }
 
 
-def _hub_name(config: EvaluateConfig) -> str:
+def _hub_name(config: AnyJudgeConfig, blind: bool) -> str:
     """Which kind of judge, and the last part of where it comes from; blind where it is told no criteria."""
-    blind = ", blind" if "none" in (config.criteria, config.judge.criteria_in) else ""
-    return f"{config.judge.name} {Path(str(config.judge.path)).resolve().name}{blind}"
+    told = ", blind" if blind or config.judge.criteria_in == "none" else ""
+    return f"{config.judge.name} {Path(str(config.judge.path)).resolve().name}{told}"
 
 
 def open_crm(config: JudgingConfig, folder: Path) -> tuple[CrmJudge, dict[str, Any], Path]:
@@ -105,13 +108,13 @@ def open_crm(config: JudgingConfig, folder: Path) -> tuple[CrmJudge, dict[str, A
     return judge, manifest, Path(config.predictions) if config.predictions else folder.parent / "predictions"
 
 
-def _open_crm(config: EvaluateConfig) -> OpenedJudge:
+def _open_crm(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
     judge, manifest, kept = open_crm(config, Path(str(config.checkpoint)))
-    name = str(manifest["head"]) + (", blind" if config.criteria == "none" else "")
+    name = str(manifest["head"]) + (", blind" if blind else "")
     return OpenedJudge(judge, name, kept, judge.encoder.digest, (int(manifest["seed"]),))
 
 
-def _open_llm(config: EvaluateConfig, kept: Path) -> OpenedJudge:
+def _open_llm(config: AnyJudgeConfig, kept: Path) -> OpenedJudge:
     settings = config.judge
     cache = ReplyCache(kept / REPLIES)
     judge = LlmJudge(make_endpoint(settings, "judge"), "text" if settings.verdict == "text" else "logprobs", cache)

@@ -49,7 +49,7 @@ def run(config: EvaluateConfig) -> None:
     if config.threads:
         torch.set_num_threads(config.threads)
     responses, wordings = rated_responses(config)
-    opened = open_judge(config)
+    opened = open_judge(config, blind=config.criteria == "none")
     rows = rating_comparisons(responses, wordings, config.seed)
     readings = read_suites(opened, {SUITE: rows}, config, ALONE)
     frame = agreement(responses, readings.predictions)

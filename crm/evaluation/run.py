@@ -48,7 +48,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     for name in names:
         parse_suite(name, list(splits.suites))
     processes = start(config.devices, config.nodes)
-    opened = open_judge(config)
+    opened = open_judge(config, blind=config.criteria == "none")
     suites = {name: suite_comparisons(name, splits, config) for name in names}
     readings = read_suites(opened, suites, config, processes)
     results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {title}", commit())

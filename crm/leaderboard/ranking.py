@@ -264,25 +264,35 @@ def _win_table(matches: Sequence[Match]) -> pd.DataFrame:
 
 def _significant(wins: pd.DataFrame, significance: float) -> set[tuple[str, str]]:
     """Ordered pairs (better, worse) by paired t-tests over shared queries, Holm-corrected over all pairs."""
-    pairs = list(itertools.combinations(wins.columns, 2))
-    differences = [(wins[one] - wins[two]).dropna().to_numpy() for one, two in pairs]
-    adjusted = holm([_paired_p(difference) for difference in differences])
+    names, table = list(wins.columns), wins.to_numpy()
+    pairs = list(itertools.combinations(range(len(names)), 2))
+    left, right = np.array(pairs, dtype=int).reshape(-1, 2).T
+    differences = table[:, left] - table[:, right]
+    adjusted = holm(_paired_p(differences).tolist())
     found = set()
-    for (one, two), difference, p in zip(pairs, differences, adjusted, strict=True):
+    for (one, two), difference, p in zip(pairs, differences.T, adjusted, strict=True):
         if p < significance:
-            found.add((one, two) if difference.mean() > 0 else (two, one))
+            better, worse = (one, two) if np.nanmean(difference) > 0 else (two, one)
+            found.add((names[better], names[worse]))
     return found
 
 
-def _paired_p(difference: Floats) -> float:
-    """Two-sided p-value of paired differences (N,), as ``scipy.stats.ttest_rel``; a constant difference of fewer than
-    two queries, or of nothing, is no evidence; a constant other difference is judged by a sign test.
+def _paired_p(differences: Floats) -> Floats:
+    """Two-sided p-values (P,) of paired differences (N, P), NaN where there is none: as ``scipy.stats.ttest_rel`` of
+    every column, all at once. A difference on fewer than two queries, or of nothing, is no evidence; a constant other
+    difference is judged by a sign test.
     """
-    if len(difference) < 2 or not np.any(difference):
-        return 1.0
-    if np.ptp(difference) < 1e-12:
-        return float(2.0 ** (1 - len(difference)))
-    return float(stats.ttest_1samp(difference, 0.0).pvalue)
+    known = ~np.isnan(differences)
+    n = known.sum(axis=0)
+    values = np.where(known, differences, 0.0)
+    mean = values.sum(axis=0) / np.maximum(n, 1)
+    squares = (np.where(known, differences - mean, 0.0) ** 2).sum(axis=0)
+    spread = np.where(known, differences, -np.inf).max(axis=0) - np.where(known, differences, np.inf).min(axis=0)
+    error = np.sqrt(squares / np.maximum(n - 1, 1) / np.maximum(n, 1))
+    constant = spread < 1e-12
+    t = mean / np.where(constant | (error == 0), 1.0, error)
+    p = np.where(constant, 2.0 ** (1 - n), 2 * stats.t.sf(np.abs(t), np.maximum(n - 1, 1)))
+    return np.where((n < 2) | ~values.any(axis=0), 1.0, p)
 
 
 def _mean_words(matches: Sequence[Match]) -> dict[str, float]:

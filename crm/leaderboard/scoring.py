@@ -36,7 +36,7 @@ def bank_comparisons(bank: Bank, criteria: Sequence[str], baseline: str) -> list
         )
     return [
         Comparison(
-            id=_comparison_id(query.id, author),
+            id=comparison_id(query.id, author),
             preference_id=query.id,
             criteria=tuple(criteria),
             prompt=query.prompt,
@@ -107,7 +107,7 @@ def race_bank(
     asked: dict[tuple[str, str], Match] = {}
 
     def read(models: Sequence[str], portion: Sequence[str]) -> Floats:
-        ids = {_comparison_id(query, model) for query in portion for model in models if model != baseline}
+        ids = {comparison_id(query, model) for query in portion for model in models if model != baseline}
         wanted = [rows[name] for name in sorted(ids)]
         made = predict(judge, wanted, suite=bank.name, print_of_run=mark, path=path, progress=progress)["made"]
         counts["readings"] += 2 * len(wanted)
@@ -136,14 +136,14 @@ def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction]) -> 
     readings: dict[str, list[Prediction]] = {}
     for prediction in predictions:
         readings.setdefault(prediction.comparison_id, []).append(prediction)
-    asked = {_comparison_id(query.id, author): (query.id, author) for query in bank.queries for author in bank.authors}
+    asked = {comparison_id(query.id, author): (query.id, author) for query in bank.queries for author in bank.authors}
     topics = {query.id: query.topic for query in bank.queries}
     matches = []
-    for comparison_id, pair in readings.items():
+    for name, pair in readings.items():
         logits = [reading.preference_logit for reading in pair if reading.preference_logit is not None]
         if len(logits) != len(ORDERS):
             continue
-        query_id, candidate = asked[comparison_id]
+        query_id, candidate = asked[name]
         matches.append(
             Match(
                 query_id=query_id,
@@ -160,8 +160,11 @@ def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction]) -> 
     return matches
 
 
-def _comparison_id(query_id: str, author: str) -> str:
-    """Unlike texts joined by a separator, a JSON list is the same for one query and author only."""
+def comparison_id(query_id: str, author: str) -> str:
+    """The id of an author's comparison on a query.
+
+    Unlike texts joined by a separator, a JSON list is the same for one query and author only.
+    """
     return json.dumps([query_id, author], ensure_ascii=False)
 
 

@@ -1,0 +1,151 @@
+"""The page. In: a `Ranker`. Out: Gradio blocks; what they do stands in `crm.app.page_actions`.
+
+No text of data or people is shown as HTML: tables are text, responses are Markdown that Gradio sanitises.
+"""
+
+from __future__ import annotations
+
+import gradio as gr
+
+from crm.app.page_actions import Actions
+from crm.app.page_tables import ABOUT_COLUMNS, USUAL
+from crm.app.profile import MAX_CHARACTERS, MAX_LINES
+
+TITLE = "My leaderboard of language models"
+COLUMNS = [*USUAL, "Not distinguishable from"]
+
+
+def make_page(actions: Actions, examples: list[str]) -> gr.Blocks:
+    """All tabs. ``examples`` are criteria to click."""
+    page: gr.Blocks
+    with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
+        # Outside of the tabs, where it is read as soon as the page opens. It is no secret: another key would lose it.
+        saved = gr.BrowserState({}, storage_key="profiles", secret="profiles")  # noqa: S106
+        gr.Markdown(f"# {TITLE}\nSay what you care about, and see which models you would prefer.")
+        with gr.Tab("Leaderboard", id="default"):
+            _default_tab(page, actions)
+        with gr.Tab("My leaderboard", id="mine"):
+            mine = _my_tab(page, actions, examples, saved)
+        with gr.Tab("Why", id="why"):
+            _why_tab(actions, mine)
+        with gr.Tab("Compare", id="compare"):
+            _compare_tab(actions, mine, examples)
+    return page
+
+
+def _default_tab(page: gr.Blocks, actions: Actions) -> None:
+    gr.Markdown("What most people would find better, over all topics of the bank.")
+    status = gr.Textbox(label="State", interactive=False, elem_id="default-status")
+    columns = gr.CheckboxGroup(COLUMNS, value=list(USUAL), label="Columns")
+    table = _table("Models", "default-table", pinned=2)
+    topics = _table("Win rate % by topic", "default-topics", pinned=2)
+    gr.Markdown(ABOUT_COLUMNS)
+    page.load(actions.rank_default, columns, [status, table, topics], api_visibility="private")
+    columns.change(actions.default_columns, columns, table, api_visibility="private")
+
+
+def _my_tab(page: gr.Blocks, actions: Actions, examples: list[str], saved: gr.BrowserState) -> gr.State:
+    """Its state is the link's query of what was ranked last."""
+    profile = gr.State("")
+    address = gr.Textbox("/", visible=False)
+    with gr.Row():
+        with gr.Column(scale=1, min_width=320):
+            criteria = gr.Textbox(
+                label="What I care about, one criterion a line",
+                lines=4,
+                placeholder="Prefers concise answers",
+                max_length=MAX_LINES * MAX_CHARACTERS,
+                elem_id="criteria",
+            )
+            gr.Examples([[text] for text in examples], criteria, label="Examples")
+            dislikes = gr.Textbox(label="What I dislike, one a line", lines=2, elem_id="dislikes")
+            topics = gr.CheckboxGroup(actions.topic_choices, value=actions.all_topics, label="Topics", elem_id="topics")
+            with gr.Row():
+                every = gr.Button("Select all topics", size="sm")
+                none = gr.Button("Clear topics", size="sm")
+            about = gr.Textbox(
+                label="Or: what I do, in a sentence (queries like it are chosen instead of topics)",
+                max_length=MAX_CHARACTERS,
+                elem_id="about",
+            )
+            with gr.Accordion("Baseline, models, number of queries", open=False):
+                baseline = gr.Dropdown(actions.models, value=actions.baseline, label="Baseline")
+                models = gr.Dropdown(actions.models, value=[], multiselect=True, label="Only these models (empty: all)")
+                queries = gr.Number(0, label="Queries, drawn in turns over topics (0: all)", precision=0, minimum=0)
+            with gr.Row():
+                rank = gr.Button("Rank", variant="primary", elem_id="rank")
+                stop = gr.Button("Stop and keep what is there", elem_id="stop")
+        with gr.Column(scale=2, min_width=320):
+            status = gr.Textbox(label="State", interactive=False, elem_id="my-status")
+            columns = gr.CheckboxGroup(COLUMNS, value=list(USUAL), label="Columns")
+            table = _table("My models", "my-table", pinned=2)
+            by_topic = _table("Win rate % by topic", "my-topics", pinned=2)
+            link = gr.Textbox(label="Link to this leaderboard", interactive=False, buttons=["copy"], elem_id="link")
+            files = gr.Markdown(elem_id="files")
+            with gr.Row():
+                name = gr.Textbox(label="Save my settings in this browser as", max_length=80, elem_id="profile-name")
+                save = gr.Button("Save", size="sm", elem_id="save")
+                known = gr.Dropdown([], label="Saved settings", elem_id="saved")
+                load = gr.Button("Take these", size="sm", elem_id="take")
+    gr.Markdown(ABOUT_COLUMNS)
+    form = [criteria, dislikes, topics, about, baseline, models, queries]
+    shown = [profile, status, table, by_topic, link, files]
+    ranking = rank.click(
+        actions.rank, [*form, columns, address], shown, api_visibility="private", show_progress="hidden"
+    )
+    stop.click(actions.stopped, profile, [status, files], cancels=[ranking], api_visibility="private")
+    columns.change(actions.columns, [profile, columns], table, api_visibility="private")
+    every.click(lambda: actions.all_topics, None, topics, api_visibility="private")
+    none.click(lambda: [], None, topics, api_visibility="private")
+    save.click(actions.save, [saved, name, *form], [saved, known], api_visibility="private")
+    load.click(actions.take, [saved, known], form, api_visibility="private")
+    page.load(actions.names, saved, known, api_visibility="private")
+    opened = page.load(
+        actions.from_link, address, [address, *form], js="() => window.location.href", api_visibility="private"
+    )
+    opened.then(actions.rank_link, [*form, columns, address], shown, api_visibility="private", show_progress="hidden")
+    return profile
+
+
+def _why_tab(actions: Actions, profile: gr.State) -> None:
+    gr.Markdown("Choose a model, then a query: both responses, and how sure the judge is that you prefer the model's.")
+    model = gr.Dropdown(actions.models, label="Model", value=None, elem_id="why-model")
+    status = gr.Textbox(label="State", interactive=False, elem_id="why-status")
+    table = _table("Queries, the most clearly won first", "why-table")
+    query = gr.Markdown(elem_id="why-query", label="Query", container=True)
+    with gr.Row():
+        ours = gr.Markdown(elem_id="why-response", label="The model", container=True, min_height=80)
+        theirs = gr.Markdown(elem_id="why-baseline", label="The baseline", container=True, min_height=80)
+    model.change(actions.why, [profile, model], [status, table, query, ours, theirs], api_visibility="private")
+    table.select(actions.duel, [profile, model], [query, ours, theirs], api_visibility="private")
+
+
+def _compare_tab(actions: Actions, profile: gr.State, examples: list[str]) -> None:
+    gr.Markdown("My leaderboard against that of somebody who cares about something else, on the same queries.")
+    other = gr.Textbox(label="The other criteria, one a line", lines=3, elem_id="other-criteria")
+    gr.Examples([[text] for text in examples], other, label="Examples")
+    compare = gr.Button("Compare", variant="primary", elem_id="compare")
+    status = gr.Textbox(label="State", interactive=False, elem_id="compare-status")
+    picture = gr.Image(label="Ranks in both leaderboards", interactive=False, elem_id="bump", buttons=["download"])
+    table = _table("Models, the greatest gain first", "changes")
+    gr.Markdown(
+        "## What decides it\nEvery criterion of mine left out in turn: how much the ranking and my top models change."
+    )
+    decide = gr.Button("Leave out one at a time", elem_id="decide")
+    decided = gr.Textbox(label="State", interactive=False, elem_id="decide-status")
+    effects = _table("What each criterion does", "effects")
+    compare.click(actions.compare, [profile, other], [status, picture, table], api_visibility="private")
+    decide.click(actions.decides, profile, [decided, effects], api_visibility="private")
+
+
+def _table(label: str, name: str, pinned: int | None = None) -> gr.Dataframe:
+    """A table of text: cells are never read as HTML or Markdown; it can be searched, and sorted by its headings."""
+    return gr.Dataframe(
+        label=label,
+        elem_id=name,
+        pinned_columns=pinned,
+        interactive=False,
+        show_search="filter",
+        datatype="str",
+        max_height=520,
+    )

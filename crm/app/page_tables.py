@@ -1,0 +1,109 @@
+"""What the page shows of a ranking. In: a `Progress`. Out: frames with headings and rounded numbers, lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from crm.app.export import table_of
+from crm.app.ranker import Progress
+from crm.app.reasons import Change, Duel
+
+HEADINGS: Mapping[str, str] = {
+    "rank": "Rank",
+    "rank_low": "Possible rank",
+    "model": "Model",
+    "win_rate": "Win rate %",
+    "low": "Low",
+    "high": "High",
+    "length_controlled": "Length-controlled %",
+    "n": "Queries",
+    "mean_words": "Mean words",
+    "tied_with": "Not distinguishable from",
+}
+"""Of the columns that can be chosen; a topic is its own heading."""
+PERCENT = ("win_rate", "low", "high", "length_controlled")
+ALWAYS = ("Rank", "Model", "Win rate %")
+USUAL = ("Possible rank", "Low", "High", "Length-controlled %", "Queries", "Mean words")
+ABOUT_COLUMNS = (
+    "Win rate: how often, on average, this person would prefer the model's response to the baseline's, with a 95 % "
+    "interval over queries. Possible rank: 1 plus the number of models that are significantly better, so that models "
+    "which share it are tied. Length-controlled: the win rate if all responses were as long as the baseline's."
+)
+
+
+def overall(progress: Progress, columns: Sequence[str]) -> pd.DataFrame:
+    """A row a model, with `ALWAYS` and the chosen ``columns``; percentages with one decimal."""
+    table = table_of(progress)
+    for name in PERCENT:
+        if name in table:
+            table[name] = (100 * table[name]).round(1)
+    if "mean_words" in table:
+        table["mean_words"] = table["mean_words"].round(0).astype(int)
+    shown = table.rename(columns=dict(HEADINGS))
+    wanted = [name for name in HEADINGS.values() if name in shown and (name in ALWAYS or name in columns)]
+    return _with_blanks(shown[wanted])
+
+
+def by_topic(progress: Progress) -> pd.DataFrame:
+    """Win rates in percent, overall and a column a topic."""
+    if progress.board is None:
+        return pd.DataFrame(columns=["Rank", "Model", "Overall"])
+    table = progress.board.frame("topics").rename(columns={"rank": "Rank", "model": "Model", "overall": "Overall"})
+    numbers = table.columns.difference(["Rank", "Model"])
+    table[numbers] = (100 * table[numbers]).round(1)
+    return _with_blanks(table)
+
+
+def status(progress: Progress, in_line: int) -> str:
+    """How far it is, in one line."""
+    if progress.board is None and not progress.complete:
+        return f"Waiting for the judge, {in_line} in line ..." if in_line > 1 else "Reading the first queries ..."
+    if progress.board is None:
+        return "No comparison could be read: every response is too long for this judge."
+    state = "Complete" if progress.complete else "So far"
+    lost = f"; {progress.failed} comparisons without a verdict" if progress.failed else ""
+    return (
+        f"{state}: {progress.done} of {progress.total} queries, {len(progress.part.authors)} models against "
+        f"{progress.part.baseline}, {progress.seconds:.1f} s{lost}"
+    )
+
+
+def changes(change: Change) -> pd.DataFrame:
+    """A row a model: ranks and win rates (percent) in both rankings, the greatest gain first."""
+    table = change.table.copy()
+    numbers = ["win_rate_first", "win_rate_second", "change"]
+    table[numbers] = (100 * table[numbers]).round(1)
+    return table.rename(
+        columns={
+            "model": "Model",
+            "rank_first": "Rank, first",
+            "rank_second": "Rank, second",
+            "win_rate_first": "Win rate %, first",
+            "win_rate_second": "Win rate %, second",
+            "change": "Change",
+        }
+    )
+
+
+def duel_rows(found: Sequence[Duel]) -> pd.DataFrame:
+    """A row a query: the judge's probability in percent, and those of the two orders."""
+    return pd.DataFrame(
+        {
+            "Query": duel.query if len(duel.query) <= 120 else duel.query[:117] + "...",
+            "Topic": duel.topic,
+            "Preferred %": round(100 * duel.probability, 1),
+            "Shown first": round(100 * duel.shown_first, 1),
+            "Shown second": round(100 * duel.shown_second, 1),
+        }
+        for duel in found
+    )
+
+
+def _with_blanks(table: pd.DataFrame) -> pd.DataFrame:
+    """Missing numbers (the baseline has no interval) as empty cells."""
+    return (
+        table.astype(object).where(table.notna(), "") if table.isna().to_numpy().any() else table.replace({np.nan: ""})
+    )

@@ -1,0 +1,71 @@
+"""Start the server. In: a checked `AppConfig`. Out: a page and an HTTP API, until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when gradio is imported
+
+import gradio as gr
+import uvicorn
+
+from crm import __version__
+from crm.app.api import make_api
+from crm.app.guard import Guard
+from crm.app.page import make_page
+from crm.app.page_actions import Actions
+from crm.app.ranker import Ranker
+from crm.app.score_store import ScoreStore
+from crm.app.scoring_queue import ScoringQueue
+from crm.config import AppConfig
+from crm.leaderboard.run import open_bank
+from crm.open_judge import check_judge, open_judge
+from crm.provenance import commit
+
+log = logging.getLogger(__name__)
+EXAMPLES = (
+    "Prefers detailed answers",
+    "Prefers concise answers",
+    "Prefers a humorous tone",
+    "Prefers lists and headings",
+    "Prefers formal language",
+)
+MAX_UPLOAD = 20 * 1024 * 1024
+SCORES = "scores.sqlite"
+
+
+def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
+    """The bank, the judge behind its queue, and the judge's name. Raises ``ValueError`` as their makers do."""
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    check_judge(config)
+    bank = open_bank(config.bank)
+    opened = open_judge(config)
+    store = ScoreStore(Path(config.predictions or opened.predictions) / SCORES)
+    log.info("%s: %d scores of earlier are there", store.path, len(store))
+    return Ranker(bank, ScoringQueue(opened.judge, store, places=config.places)), opened.name
+
+
+def make_app(ranker: Ranker, judge: str, config: AppConfig) -> Any:
+    """The whole application: API, page, and the guard before both."""
+    version = f"{__version__} {commit()}"
+    api = make_api(ranker, judge=judge, version=version)
+    page = make_page(Actions(ranker), list(EXAMPLES))
+    page.queue(default_concurrency_limit=None, max_size=4 * config.places, api_open=False)
+    mounted = gr.mount_gradio_app(
+        api, page, path="/", allowed_paths=[], max_file_size=MAX_UPLOAD, footer_links=[], ssr_mode=False
+    )
+    return Guard(mounted, per_minute=config.requests_per_minute, max_upload=MAX_UPLOAD)
+
+
+def run_app(config: AppConfig) -> None:
+    """Serve until interrupted."""
+    ranker, judge = make_ranker(config)
+    app = make_app(ranker, judge, config)
+    log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
+    uvicorn.run(app, host=config.host, port=config.port, log_level="warning", timeout_graceful_shutdown=3)

@@ -1,0 +1,87 @@
+"""A bank and a judge without a model, for tests of the server: the length of a response decides, by the criteria."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from crm.app.ranker import Ranker
+from crm.app.score_store import ScoreStore
+from crm.app.scoring_queue import ScoringQueue
+from crm.judges.judge import Asked, Reading
+from crm.leaderboard.bank import Bank, BankQuery
+from crm.schema import Message
+
+AUTHORS = ("base", "brief", "middle", "wordy")
+
+
+def small_bank(queries: int = 8, name: str = "small") -> Bank:
+    """Models whose responses have 1 to 4 words; two topics."""
+    rows = tuple(
+        BankQuery(f"q{n}", (Message("user", f"question number {n} about {'tea' if n % 2 else 'trains'}"),), "TS"[n % 2])
+        for n in range(queries)
+    )
+    words = {"brief": 1, "base": 2, "middle": 3, "wordy": 4}
+    return Bank(name, "base", rows, {who: {q.id: " ".join([who] * words[who]) for q in rows} for who in AUTHORS})
+
+
+class WordJudge:
+    """Prefers long responses, or short ones where a criterion says so; counts what it reads, and can be held up."""
+
+    left_out = "too_long"
+    together = 1
+    digest = "words"
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds, self.read_count = seconds, 0
+        self.asked: list[tuple[str, ...]] = []
+        self.go = threading.Event()
+        self.go.set()
+
+    def fits(self, asked: Asked) -> bool:
+        return "huge" not in asked[0].response_a[0].content
+
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+        for row, order in comparisons:
+            assert self.go.wait(20)
+            if self.seconds:
+                time.sleep(self.seconds)
+            if any("fail" in line for line in row.criteria):
+                raise RuntimeError("the judge broke")
+            if not self.fits((row, order)):
+                continue
+            self.read_count += 1
+            self.asked.append(row.criteria)
+            difference = len(row.response_a[0].content.split()) - len(row.response_b[0].content.split())
+            sign = -1 if any("concise" in line for line in row.criteria) else 1
+            logit = sign * difference + (0.1 if order == "ab" else -0.1)
+            yield [Reading(row, order, logit)]
+
+
+@pytest.fixture
+def bank() -> Bank:
+    return small_bank()
+
+
+@pytest.fixture
+def judge() -> WordJudge:
+    return WordJudge()
+
+
+@pytest.fixture
+def make_ranker(tmp_path: Path) -> Iterator[Callable[..., Ranker]]:
+    """A ranker of a judge (and a bank), closed in the end."""
+    queues: list[ScoringQueue] = []
+
+    def make(judge: WordJudge, bank: Bank | None = None, places: int = 10) -> Ranker:
+        queues.append(ScoringQueue(judge, ScoreStore(tmp_path / "scores.sqlite"), places=places))
+        return Ranker(bank or small_bank(), queues[-1])
+
+    yield make
+    for queue in queues:
+        queue.judge.go.set()  # type: ignore[attr-defined]
+        queue.close()

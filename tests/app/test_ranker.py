@@ -1,0 +1,85 @@
+"""Rankings that grow: they end where `leaderboard.py`'s scoring ends, and what a person chose is what is read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.app.profile import Profile, ProfileError
+from crm.app.ranker import Ranker
+from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.scoring import score_bank
+
+
+def test_the_last_ranking_is_that_of_score_bank(make_ranker: Any, judge: Any, bank: Any, tmp_path: Path) -> None:
+    ranker: Ranker = make_ranker(judge, bank)
+    *_, last = ranker.rank(Profile(("Prefers concise answers",)))
+    matches, _ = score_bank(
+        judge, bank, ("Prefers concise answers",), baseline="base", folder=tmp_path / "kept", progress=False
+    )
+    expected = Leaderboard(matches).frame()
+    assert last.board is not None and last.complete and last.failed == 0
+    assert last.board.frame().equals(expected)
+    assert ranker.known(last.profile).board.frame().equals(expected)  # type: ignore[union-attr]
+
+
+def test_rankings_grow_in_turns_over_topics(make_ranker: Any, judge: Any) -> None:
+    judge.seconds = 0.03
+    ranker: Ranker = make_ranker(judge)
+    steps = list(ranker.rank(Profile()))
+    counts = [step.done for step in steps]
+    assert counts[0] == 0 and counts == sorted(counts) and counts[-1] == 8
+    assert any(0 < count < 8 for count in counts)
+    topics = [query.topic for query in steps[-1].part.queries]
+    assert all({first, second} == {"T", "S"} for first, second in zip(topics[::2], topics[1::2], strict=True))
+    growing = next(step for step in steps if 0 < step.done < 8)
+    assert growing.board is not None and set(growing.board.wins.index) == {
+        q.id for q in growing.part.queries[: growing.done]
+    }
+
+
+def test_topics_models_baseline_and_number_are_what_was_chosen(make_ranker: Any, judge: Any) -> None:
+    ranker: Ranker = make_ranker(judge)
+    *_, last = ranker.rank(Profile((), (), ("T",), "", "middle", ("brief", "middle"), 3))
+    assert last.part.baseline == "middle" and last.part.authors == ("brief", "middle")
+    assert last.total == 3 and {query.topic for query in last.part.queries} == {"T"}
+    *_, similar = ranker.rank(Profile(about="I like trains"))
+    assert {query.topic for query in similar.part.queries} == {"T"} and similar.total == 4
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        (Profile(topics=("X",)), "topics: 'X' is not in the bank; did you mean"),
+        (Profile(baseline="gpt"), "baseline: 'gpt' is not in the bank; there are base, brief"),
+        (Profile(models=("gpt",)), "models: 'gpt' is not in the bank"),
+        (Profile(models=("base",)), "models: only the baseline 'base' is left"),
+        (Profile(about="xyzzy"), "about: no query of the bank shares a word with 'xyzzy'"),
+    ],
+)
+def test_what_the_bank_does_not_have_is_named(make_ranker: Any, judge: Any, profile: Profile, message: str) -> None:
+    ranker: Ranker = make_ranker(judge)
+    with pytest.raises(ProfileError, match=message):
+        next(ranker.rank(profile))
+    assert judge.read_count == 0 and len(ranker.queue) == 0
+
+
+def test_what_is_too_long_is_counted_and_not_asked_again(make_ranker: Any, judge: Any, bank: Any) -> None:
+    texts = {name: dict(answers) for name, answers in bank.responses.items()}
+    texts["wordy"]["q0"] = "huge " * 9
+    ranker: Ranker = make_ranker(judge, replace(bank, responses=texts))
+    *_, last = ranker.rank(Profile())
+    assert last.complete and last.failed == 1 and last.board is not None and last.board.missing == 1
+    assert ranker.known(Profile()).complete and ranker.known(Profile()).failed == 1
+
+
+def test_a_changed_response_is_read_again(make_ranker: Any, judge: Any, bank: Any) -> None:
+    list(make_ranker(judge, bank).rank(Profile()))
+    before = judge.read_count
+    texts = {name: dict(answers) for name, answers in bank.responses.items()}
+    texts["wordy"]["q0"] = "other words"
+    list(make_ranker(judge, replace(bank, responses=texts)).rank(Profile()))
+    assert judge.read_count == before + 2
