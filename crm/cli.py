@@ -20,6 +20,7 @@ from omegaconf import DictConfig
 
 from crm import config as settings
 from crm.config import TrainConfig, config_dir
+from crm.config_bank import BankBuildConfig
 from crm.mistakes import MISTAKES, explain
 from crm.sweep_jobs import failed_jobs, note_failure
 from crm.sweeps import (
@@ -99,6 +100,17 @@ def app() -> None:
         run_app(config)
 
     _run("app", task)
+
+
+def bank() -> None:
+    """``crm-bank``: see ``conf/bank.yaml``."""
+
+    def task(config: BankBuildConfig) -> None:
+        from crm.leaderboard.building import run_bank
+
+        run_bank(config)
+
+    _run("bank", task)
 
 
 def _run(name: str, task: Callable[[Any], Any]) -> None:

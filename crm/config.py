@@ -18,6 +18,7 @@ from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
+from crm.config_bank import BankBuildConfig
 from crm.config_groups import (
     LOSSES,
     PRECISIONS,
@@ -198,13 +199,14 @@ class AppConfig(AnyJudgeConfig):
         require(self.requests_per_minute >= 1, "requests_per_minute", self.requests_per_minute, "1 or more")
 
 
-Config = TypeVar("Config", TrainConfig, EvaluateConfig, LeaderboardConfig, PrepareConfig, AppConfig)
+Config = TypeVar("Config", TrainConfig, EvaluateConfig, LeaderboardConfig, PrepareConfig, AppConfig, BankBuildConfig)
 SCHEMAS: dict[str, type] = {
     "train": TrainConfig,
     "evaluate": EvaluateConfig,
     "leaderboard": LeaderboardConfig,
     "prepare": PrepareConfig,
     "app": AppConfig,
+    "bank": BankBuildConfig,
 }
 
 

@@ -1,0 +1,126 @@
+"""Banks made a model at a time: from files, and from an endpoint that fails now and then and is asked again."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.config import compose
+from crm.leaderboard.bank import load_bank
+from crm.leaderboard.building import read_queries, run_bank
+from crm.schema import query_of
+
+QUERIES = [{"query": f"Question {n}?", "topic": "ab"[n % 2]} for n in range(6)]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> Path:
+    return write(tmp_path / "queries.jsonl", QUERIES)
+
+
+def build(tmp_path: Path, *words: str) -> Any:
+    return run_bank(compose("bank", [f"out='{tmp_path / 'made'}'", "progress=false", *words]))
+
+
+def test_files_make_a_bank(tmp_path: Path, queries: Path) -> None:
+    one = write(tmp_path / "one.jsonl", [{"query": row["query"], "output": f"one {row['query']}"} for row in QUERIES])
+    build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{one}'")
+    ids = [query.id for query in load_bank(tmp_path / "made").queries]
+    two = tmp_path / "two.csv"
+    two.write_text(
+        "query_id,text\n" + "".join(f"{name},two {name}\n" for name in [*ids, "elsewhere"]), encoding="utf-8"
+    )
+    made = build(tmp_path, "author=two", f"responses='{two}'")
+    assert made == load_bank(tmp_path / "made")
+    assert made.baseline == "one" and made.authors == ("one", "two") and made.topics == ("a", "b")
+    assert {query_of(q.prompt): made.responses["one"][q.id] for q in made.queries}["Question 3?"] == "one Question 3?"
+    assert made.responses["two"][ids[2]] == f"two {ids[2]}"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"query": "Question 0?", "text": "x"}], r"5 of 6 queries have no response: .*\('Question 1\?'\)"),
+        ([{"query": "Question 0?"}], r"bad.jsonl:1: text or output or response: missing"),
+        ([{"text": "x"}], r"bad.jsonl:1: query or instruction or prompt: missing"),
+        ([{"query_id": 3, "text": "x"}], r"bad.jsonl:1: query_id: expected text, got 3"),
+        ([{"query": "Question 0?", "text": text} for text in "xy"], "is answered twice, and differently"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, queries: Path, rows: Any, message: str) -> None:
+    bad = write(tmp_path / "bad.jsonl", rows)
+    with pytest.raises(ValueError, match=message):
+        build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{bad}'")
+    assert not (tmp_path / "made" / "bank.json").exists()
+
+
+def test_names_and_settings(tmp_path: Path, queries: Path) -> None:
+    one = write(tmp_path / "one.jsonl", [{"query": row["query"], "text": "x"} for row in QUERIES])
+    with pytest.raises(ValueError, match="queries=null: .* holds no bank yet"):
+        build(tmp_path, "author=one", f"responses='{one}'")
+    build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{one}'")
+    with pytest.raises(ValueError, match="author: 'one' is already in bank 'made'"):
+        build(tmp_path, "author=one", f"responses='{one}'")
+    with pytest.raises(ValueError, match="responses=None: expected a file, or endpoint.base_url"):
+        build(tmp_path, "author=two")
+    with pytest.raises(ValueError, match="a file or an endpoint, not both"):
+        build(tmp_path, "author=two", f"responses='{one}'", "endpoint.base_url=http://127.0.0.1:1/v1")
+
+
+def test_queries_need_a_text_and_nothing_else(tmp_path: Path) -> None:
+    found = read_queries(
+        write(tmp_path / "q.jsonl", [{"prompt": "A"}, {"instruction": "B", "id": "b"}, {"query": "a "}])
+    )
+    assert [(query_of(q.prompt), q.topic) for q in found] == [("A", "untagged"), ("B", "untagged")]
+    assert found[1].id == "b"
+    with pytest.raises(ValueError, match=r"q.jsonl:1: query or instruction or prompt: missing or blank"):
+        read_queries(write(tmp_path / "q.jsonl", [{"query": " "}]))
+
+
+@pytest.fixture
+def endpoint() -> Iterator[tuple[str, Counter[str]]]:
+    """A chat server that refuses question 4 the first time; how often it was asked what."""
+    asked: Counter[str] = Counter()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            text = body["messages"][-1]["content"]
+            asked[text] += 1
+            fails = "4" in text and asked[text] == 1
+            reply = {"choices": [{"message": {"role": "assistant", "content": f"re: {text}"}, "finish_reason": "stop"}]}
+            raw = json.dumps(reply).encode()
+            self.send_response(400 if fails else 200)
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    server.shutdown()
+
+
+def test_an_endpoint_is_asked_for_what_is_missing_and_no_more(tmp_path: Path, queries: Path, endpoint: Any) -> None:
+    address, asked = endpoint
+    words = ("author=m", f"queries='{queries}'", f"endpoint.base_url={address}", "endpoint.model=m")
+    with pytest.raises(ValueError, match=r"endpoint: 1 of 6 queries have no response: .*Question 4"):
+        build(tmp_path, *words)
+    made = build(tmp_path, *words)
+    assert set(made.responses["m"].values()) == {f"re: {row['query']}" for row in QUERIES}
+    assert asked == {row["query"]: 2 if "4" in row["query"] else 1 for row in QUERIES}
