@@ -34,7 +34,7 @@ from crm.config_groups import (
     one_of,
     require,
 )
-from crm.config_judges import JudgeConfig
+from crm.config_judges import EndpointConfig, JudgeConfig
 from crm.config_prepare import PrepareConfig
 from crm.config_training import BatchingConfig, LoggerConfig, OptimizerConfig, TrainerConfig
 from crm.data.comparisons import CRITERIA_MODES
@@ -191,11 +191,17 @@ class AppConfig(AnyJudgeConfig):
     """People whose leaderboards are made at a time; one more is asked to wait."""
     requests_per_minute: int = 600
     """Of one address."""
+    additions: bool = True
+    """Whether people may add a model by a file, or from the endpoint below."""
+    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
+    """Server that may be asked for the responses of a model that is added."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(1 <= self.port <= 65535, "port", self.port, "1 to 65535")
         require(self.places >= 1, "places", self.places, "1 or more")
+        if self.endpoint.base_url or self.endpoint.model:
+            self.endpoint.check("endpoint", str(self.endpoint.model))
         require(self.requests_per_minute >= 1, "requests_per_minute", self.requests_per_minute, "1 or more")
 
 

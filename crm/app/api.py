@@ -19,6 +19,7 @@ from crm.app.profile import Profile, ProfileError, from_mapping, from_query
 from crm.app.ranker import Progress, Ranker
 from crm.app.reasons import change, duels
 from crm.app.scoring_queue import QueueFullError, ScoringError
+from crm.schema import query_of
 
 MAX_DUELS = 1000
 
@@ -52,6 +53,18 @@ def make_api(ranker: Ranker, *, judge: str, version: str) -> FastAPI:
             "judge": judge,
             "version": version,
         }
+
+    @api.get("/api/queries")
+    def queries() -> Response:
+        """The queries of the bank, a line of JSON each: what a file of responses has to answer."""
+        lines = (
+            json.dumps(
+                {"query_id": query.id, "query": query_of(query.prompt), "topic": query.topic}, ensure_ascii=False
+            )
+            for query in ranker.bank.queries
+        )
+        name = {"Content-Disposition": 'attachment; filename="queries.jsonl"'}
+        return Response("\n".join(lines) + "\n", media_type="application/x-ndjson", headers=name)
 
     @api.post("/api/rank")
     async def rank(request: Request) -> StreamingResponse:

@@ -5,18 +5,22 @@ No text of data or people is shown as HTML: tables are text, responses are Markd
 
 from __future__ import annotations
 
+from functools import partial
+
 import gradio as gr
 
+from crm.app.additions import Additions
 from crm.app.page_actions import Actions
 from crm.app.page_tables import ABOUT_COLUMNS, USUAL
 from crm.app.profile import MAX_CHARACTERS, MAX_LINES
+from crm.leaderboard.responses import MAX_NAME
 
 TITLE = "My leaderboard of language models"
 COLUMNS = [*USUAL, "Not distinguishable from"]
 
 
-def make_page(actions: Actions, examples: list[str]) -> gr.Blocks:
-    """All tabs. ``examples`` are criteria to click."""
+def make_page(actions: Actions, examples: list[str], additions: Additions | None = None) -> gr.Blocks:
+    """All tabs. ``examples`` are criteria to click; without ``additions`` there is no tab to add a model."""
     page: gr.Blocks
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
         # Outside of the tabs, where it is read as soon as the page opens. It is no secret: another key would lose it.
@@ -25,11 +29,15 @@ def make_page(actions: Actions, examples: list[str]) -> gr.Blocks:
         with gr.Tab("Leaderboard", id="default"):
             _default_tab(page, actions)
         with gr.Tab("My leaderboard", id="mine"):
-            mine = _my_tab(page, actions, examples, saved)
+            mine, choices = _my_tab(page, actions, examples, saved)
         with gr.Tab("Why", id="why"):
-            _why_tab(actions, mine)
+            choices.append(_why_tab(actions, mine))
         with gr.Tab("Compare", id="compare"):
             _compare_tab(actions, mine, examples)
+        if additions is not None:
+            with gr.Tab("Add a model", id="add"):
+                _add_tab(actions, additions, choices)
+        page.load(actions.choices, None, choices, api_visibility="private")
     return page
 
 
@@ -44,8 +52,10 @@ def _default_tab(page: gr.Blocks, actions: Actions) -> None:
     columns.change(actions.default_columns, columns, table, api_visibility="private")
 
 
-def _my_tab(page: gr.Blocks, actions: Actions, examples: list[str], saved: gr.BrowserState) -> gr.State:
-    """Its state is the link's query of what was ranked last."""
+def _my_tab(
+    page: gr.Blocks, actions: Actions, examples: list[str], saved: gr.BrowserState
+) -> tuple[gr.State, list[gr.Dropdown]]:
+    """The link's query of what was ranked last, and the lists of models to choose from."""
     profile = gr.State("")
     address = gr.Textbox("/", visible=False)
     with gr.Row():
@@ -104,10 +114,10 @@ def _my_tab(page: gr.Blocks, actions: Actions, examples: list[str], saved: gr.Br
         actions.from_link, address, [address, *form], js="() => window.location.href", api_visibility="private"
     )
     opened.then(actions.rank_link, [*form, columns, address], shown, api_visibility="private", show_progress="hidden")
-    return profile
+    return profile, [baseline, models]
 
 
-def _why_tab(actions: Actions, profile: gr.State) -> None:
+def _why_tab(actions: Actions, profile: gr.State) -> gr.Dropdown:
     gr.Markdown("Choose a model, then a query: both responses, and how sure the judge is that you prefer the model's.")
     model = gr.Dropdown(actions.models, label="Model", value=None, elem_id="why-model")
     status = gr.Textbox(label="State", interactive=False, elem_id="why-status")
@@ -118,6 +128,7 @@ def _why_tab(actions: Actions, profile: gr.State) -> None:
         theirs = gr.Markdown(elem_id="why-baseline", label="The baseline", container=True, min_height=80)
     model.change(actions.why, [profile, model], [status, table, query, ours, theirs], api_visibility="private")
     table.select(actions.duel, [profile, model], [query, ours, theirs], api_visibility="private")
+    return model
 
 
 def _compare_tab(actions: Actions, profile: gr.State, examples: list[str]) -> None:
@@ -136,6 +147,24 @@ def _compare_tab(actions: Actions, profile: gr.State, examples: list[str]) -> No
     effects = _table("What each criterion does", "effects")
     compare.click(actions.compare, [profile, other], [status, picture, table], api_visibility="private")
     decide.click(actions.decides, profile, [decided, effects], api_visibility="private")
+
+
+def _add_tab(actions: Actions, additions: Additions, choices: list[gr.Dropdown]) -> None:
+    gr.Markdown(
+        "One model more, for everybody who uses this server: a file with its response to every query of the bank, a "
+        "row a query, with `query_id` or the text of the `query`, and the `text` (JSON Lines, CSV, TSV, Parquet)."
+    )
+    name = gr.Textbox(label="Name of the model", max_length=MAX_NAME, elem_id="add-name")
+    file = gr.File(label="File of responses", file_count="single", type="filepath", elem_id="add-file")
+    with gr.Row():
+        add = gr.Button("Add the file", variant="primary", elem_id="add")
+        if additions.endpoint is not None:
+            ask = gr.Button(f"Ask {additions.endpoint.model} for its responses", elem_id="ask")
+    gr.Markdown("[The queries with their ids](/api/queries)")
+    status = gr.Textbox(label="State", interactive=False, lines=2, elem_id="add-status")
+    add.click(partial(actions.add, additions), [name, file], [status, *choices], api_visibility="private")
+    if additions.endpoint is not None:
+        ask.click(partial(actions.ask, additions), name, [status, *choices], api_visibility="private")
 
 
 def _table(label: str, name: str, pinned: int | None = None) -> gr.Dataframe:

@@ -14,6 +14,7 @@ import pandas as pd
 from PIL import Image
 
 from crm.app import page_tables
+from crm.app.additions import Additions
 from crm.app.export import FORMATS
 from crm.app.profile import Profile, ProfileError, from_query, lines_of
 from crm.app.ranker import Progress, Ranker
@@ -35,8 +36,36 @@ class Actions:
         counts = ranker.selector.topic_counts()
         self.topic_choices = [(f"{topic} ({count})", topic) for topic, count in counts.items()]
         self.all_topics = list(counts)
-        self.models = list(ranker.bank.authors)
         self.baseline = ranker.bank.baseline
+
+    @property
+    def models(self) -> list[str]:
+        """Of the bank as it is now."""
+        return list(self.ranker.bank.authors)
+
+    def choices(self) -> list[Any]:
+        """Lists of models: to compare with, to take part, to explain."""
+        return [gr.Dropdown(choices=self.models)] * 3
+
+    def add(self, additions: Additions, name: str, path: str | None) -> list[Any]:
+        """State and lists of models after a file was added, or why it was not."""
+        if not path:
+            return ["Choose a file first.", *[gr.skip()] * 3]
+        try:
+            bank = additions.add_file(name or "", Path(path))
+        except (ValueError, OSError) as error:
+            return [str(error), *[gr.skip()] * 3]
+        return [f"Added: the bank has {len(bank.authors)} models now.", *self.choices()]
+
+    def ask(self, additions: Additions, name: str) -> Iterator[list[Any]]:
+        """State and lists of models while the endpoint is asked."""
+        try:
+            for done, total in additions.ask(name or ""):
+                yield [f"{done} of {total} responses", *[gr.skip()] * 3]
+        except (ValueError, OSError) as error:
+            yield [str(error), *[gr.skip()] * 3]
+            return
+        yield [f"Added: the bank has {len(self.models)} models now.", *self.choices()]
 
     def rank_default(self, columns: list[str]) -> Iterator[tuple[Any, ...]]:
         """State, models and topics of the leaderboard of what most people would find better."""

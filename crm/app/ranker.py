@@ -47,7 +47,16 @@ class Ranker:
     """Rankings of one bank by one judge, for any number of people at once."""
 
     def __init__(self, bank: Bank, queue: ScoringQueue) -> None:
-        self.bank, self.queue = bank, queue
+        self.queue = queue
+        self.use(bank)
+
+    @property
+    def bank(self) -> Bank:
+        """The bank as it is now."""
+        return self.selector.bank
+
+    def use(self, bank: Bank) -> None:
+        """Take another bank from now on; rankings under way stay with theirs."""
         self.selector = Selector(bank)
 
     def rank(self, profile: Profile) -> Generator[Progress]:

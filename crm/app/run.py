@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 from pathlib import Path
@@ -15,6 +17,7 @@ import gradio as gr
 import uvicorn
 
 from crm import __version__
+from crm.app.additions import Additions
 from crm.app.api import make_api
 from crm.app.guard import Guard
 from crm.app.page import make_page
@@ -23,6 +26,7 @@ from crm.app.ranker import Ranker
 from crm.app.score_store import ScoreStore
 from crm.app.scoring_queue import ScoringQueue
 from crm.config import AppConfig
+from crm.config_judges import make_endpoint
 from crm.leaderboard.run import open_bank
 from crm.open_judge import check_judge, open_judge
 from crm.provenance import commit
@@ -51,11 +55,23 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     return Ranker(bank, ScoringQueue(opened.judge, store, places=config.places)), opened.name
 
 
-def make_app(ranker: Ranker, judge: str, config: AppConfig) -> Any:
-    """The whole application: API, page, and the guard before both."""
+def make_additions(ranker: Ranker, config: AppConfig) -> Additions | None:
+    """What people may add to, with what was added before; ``None`` where they may not."""
+    if not config.additions:
+        return None
+    endpoint = make_endpoint(config.endpoint, "endpoint") if config.endpoint.base_url else None
+    queries = hashlib.sha256(json.dumps([query.id for query in ranker.bank.queries]).encode()).hexdigest()[:16]
+    additions = Additions(ranker, ranker.queue.store.path.parent / f"added-{queries}", endpoint)
+    if names := additions.restore():
+        log.info("added before: %s", ", ".join(names))
+    return additions
+
+
+def make_app(ranker: Ranker, judge: str, config: AppConfig, additions: Additions | None = None) -> Any:
+    """The whole application: API, page, and the guard before both; without ``additions`` nobody can add a model."""
     version = f"{__version__} {commit()}"
     api = make_api(ranker, judge=judge, version=version)
-    page = make_page(Actions(ranker), list(EXAMPLES))
+    page = make_page(Actions(ranker), list(EXAMPLES), additions)
     page.queue(default_concurrency_limit=None, max_size=4 * config.places, api_open=False)
     mounted = gr.mount_gradio_app(
         api, page, path="/", allowed_paths=[], max_file_size=MAX_UPLOAD, footer_links=[], ssr_mode=False
@@ -66,6 +82,6 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> Any:
 def run_app(config: AppConfig) -> None:
     """Serve until interrupted."""
     ranker, judge = make_ranker(config)
-    app = make_app(ranker, judge, config)
+    app = make_app(ranker, judge, config, make_additions(ranker, config))
     log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
     uvicorn.run(app, host=config.host, port=config.port, log_level="warning", timeout_graceful_shutdown=3)

@@ -5,11 +5,13 @@ Screenshots of the flows lie in ``results/screenshots`` afterwards.
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -19,7 +21,7 @@ import pytest
 import uvicorn
 
 from crm.app.ranker import Ranker
-from crm.app.run import make_app
+from crm.app.run import make_additions, make_app
 from crm.app.score_store import ScoreStore
 from crm.app.scoring_queue import ScoringQueue
 from crm.config import compose
@@ -49,10 +51,12 @@ class KnowingJudge(OracleJudge):
             yield from (LengthJudge() if generic else super()).read([(row, order)])
 
 
+@contextmanager
 def serve(bank: Bank, judge: Any, folder: Path) -> Iterator[str]:
     """The whole application on a port of its own."""
     queue = ScoringQueue(judge, ScoreStore(folder / "scores.sqlite"), places=20)
-    app = make_app(Ranker(bank, queue), "oracle", compose("app", ["checkpoint=none"], folder))
+    ranker, config = Ranker(bank, queue), compose("app", ["checkpoint=none"], folder)
+    app = make_app(ranker, "oracle", config, make_additions(ranker, config))
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
@@ -61,16 +65,19 @@ def serve(bank: Bank, judge: Any, folder: Path) -> Iterator[str]:
     thread.start()
     while not server.started:
         time.sleep(0.02)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join(20)
-    queue.close()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        queue.close()
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     bank = simulate_bank(seed=1, queries_per_topic=2).bank
-    yield from serve(bank, KnowingJudge(), tmp_path_factory.mktemp("app"))
+    with serve(bank, KnowingJudge(), tmp_path_factory.mktemp("app")) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -246,6 +253,35 @@ def test_a_narrow_and_a_dark_screen(browser: Any, address: str) -> None:
     narrow.close()
 
 
+def test_a_model_is_added_by_a_file(browser: Any, tmp_path: Path) -> None:
+    bank = simulate_bank(seed=1, queries_per_topic=1).bank
+    with serve(bank, LengthJudge(), tmp_path) as address:
+        page = browser.new_page()
+        page.goto(address)
+        tab(page, "Add a model")
+        with page.expect_download() as download:
+            page.get_by_role("link", name="The queries with their ids").click()
+        asked = [json.loads(line) for line in Path(download.value.path()).read_text(encoding="utf-8").splitlines()]
+        assert [row["query_id"] for row in asked] == [query.id for query in bank.queries]
+        for name, rows, says in (
+            ("part", asked[:5], "part.jsonl: 7 of 12"),
+            ("whole", asked, "Added: the bank has 14"),
+        ):
+            page.goto(address)
+            tab(page, "Add a model")
+            file = tmp_path / f"{name}.jsonl"
+            file.write_text("".join(json.dumps(row | {"text": "Yes. " * 300}) + "\n" for row in rows), encoding="utf-8")
+            page.locator("#add-name input, #add-name textarea").fill("my own model")
+            page.locator("#add-file input[type=file]").set_input_files(file)
+            page.locator("#add-file").get_by_text(name).first.wait_for()
+            page.locator("#add").click()
+            until(page, "add-status", says)
+        shot(page, "add_a_model")
+        rank(page, CONCISE)
+        assert cells(page, "my-table")[0][2] == "my own model"
+        page.close()
+
+
 def test_files_of_the_machine_are_closed(address: str) -> None:
     """Whatever way a path is written."""
     own = Path(__file__).resolve()
@@ -318,7 +354,7 @@ def test_no_text_is_ever_run(browser: Any, tmp_path: Path) -> None:
         name: {q.id: HOSTILE[(7 * at + 13 * n) % 200] + " word" * at for n, q in enumerate(rows)}
         for at, name in enumerate(names)
     }
-    for address in serve(Bank("hostile", "base", rows, answers), LengthJudge(), tmp_path):
+    with serve(Bank("hostile", "base", rows, answers), LengthJudge(), tmp_path) as address:
         page = browser.new_page()
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         page.goto(address)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from crm.app.additions import Additions
 from crm.app.profile import Profile, ProfileError
 from crm.app.ranker import Ranker
 from crm.leaderboard.ranking import Leaderboard
@@ -83,3 +85,33 @@ def test_a_changed_response_is_read_again(make_ranker: Any, judge: Any, bank: An
     texts["wordy"]["q0"] = "other words"
     list(make_ranker(judge, replace(bank, responses=texts)).rank(Profile()))
     assert judge.read_count == before + 2
+
+
+def responses(path: Path, bank: Any, missing: int = 0) -> Path:
+    lines = [json.dumps({"query_id": query.id, "text": "five words are the most"}) for query in bank.queries]
+    path.write_text("\n".join(lines[missing:]), encoding="utf-8")
+    return path
+
+
+def test_a_model_is_added_by_a_file_and_there_after_a_restart(
+    make_ranker: Any, judge: Any, bank: Any, tmp_path: Path
+) -> None:
+    ranker: Ranker = make_ranker(judge, bank)
+    additions = Additions(ranker, tmp_path / "added")
+    with pytest.raises(ValueError, match=r"2 of 8 queries have no response: q0 \('question number 0"):
+        additions.add_file("new", responses(tmp_path / "part.jsonl", bank, missing=2))
+    file = responses(tmp_path / "all.jsonl", bank)
+    for name, message in (("wordy", "already in bank"), (" ", "expected a name"), ("x" * 81, "expected a name")):
+        with pytest.raises(ValueError, match=message):
+            additions.add_file(name, file)
+    additions.add_file("../../etc/new", file)
+    *_, last = ranker.rank(Profile())
+    assert last.board is not None and last.board.rows[0].model == "../../etc/new"
+    again: Ranker = make_ranker(judge, bank)
+    assert Additions(again, tmp_path / "added").restore() == ["../../etc/new"]
+    assert again.bank == ranker.bank and [path.name for path in (tmp_path / "added").iterdir()] == ["000.json"]
+
+
+def test_without_an_endpoint_none_is_asked(make_ranker: Any, judge: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="endpoint: none is configured"):
+        list(Additions(make_ranker(judge), tmp_path / "added").ask("new"))

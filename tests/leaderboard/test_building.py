@@ -68,12 +68,12 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, queries: Path, rows: 
 
 def test_names_and_settings(tmp_path: Path, queries: Path) -> None:
     one = write(tmp_path / "one.jsonl", [{"query": row["query"], "text": "x"} for row in QUERIES])
-    with pytest.raises(ValueError, match="queries=null: .* holds no bank yet"):
+    with pytest.raises(ValueError, match=r"queries=null: .* holds no bank yet"):
         build(tmp_path, "author=one", f"responses='{one}'")
     build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{one}'")
     with pytest.raises(ValueError, match="author: 'one' is already in bank 'made'"):
         build(tmp_path, "author=one", f"responses='{one}'")
-    with pytest.raises(ValueError, match="responses=None: expected a file, or endpoint.base_url"):
+    with pytest.raises(ValueError, match=r"responses=None: expected a file, or endpoint.base_url"):
         build(tmp_path, "author=two")
     with pytest.raises(ValueError, match="a file or an endpoint, not both"):
         build(tmp_path, "author=two", f"responses='{one}'", "endpoint.base_url=http://127.0.0.1:1/v1")
