@@ -4,7 +4,7 @@ SCALE ?= demo
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format demo reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install test lint format demo app reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -33,6 +33,12 @@ format: install ## Rewrite the code in the project's style
 
 demo: install ## Train, evaluate and rank on the simulated arena; the report lands in results/demo
 	$(BIN)/python -m crm.demo
+
+app: results/demo/scalar/model/crm.json ## The leaderboard as a page, on the demo's model and the simulated bank
+	$(BIN)/python app.py checkpoint=results/demo/scalar/model
+
+results/demo/scalar/model/crm.json: | .venv/.installed
+	$(MAKE) demo
 
 reproduce-tables: install ## The paper's six tables (SCALE=demo, real or paper), training what is missing
 	$(BIN)/python -m crm.reproduce scale=$(SCALE)

@@ -173,8 +173,7 @@ SCALES = {
         ranking=(
             "bank=justeval",
             "bank.without=[alpacaeval]",
-            "bank.queries=40",
-            "bank.max_words=60",
+            "bank.queries=24",
             "bank_states_gb=2",
             "precision=bf16-mixed",
         ),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import runpy
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -145,3 +147,17 @@ def test_the_guard_bounds_bodies_and_rates_and_says_what_a_browser_may_do(ranker
     assert client.post("/api/rank", content=pieces()).status_code == 413, "without a length, too"
     codes = [client.get("/api/health").status_code for _ in range(6)]
     assert codes[-1] == 429 and "content-security-policy" in client.get("/api/health").headers
+
+
+def test_the_example_of_the_docs_runs(address: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "leaderboard_page.md").read_text(encoding="utf-8")
+    code = page.split("<!-- example: client -->\n```python\n")[1].split("```")[0]
+    assert "http://127.0.0.1:7860" in code
+    script = tmp_path / "example.py"
+    script.write_text(code.replace("http://127.0.0.1:7860", address), encoding="utf-8")
+    runpy.run_path(str(script))
+    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()] == [
+        ["1", "brief"],
+        ["2", "base"],
+        ["3", "middle"],
+    ]

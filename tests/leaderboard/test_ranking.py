@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from crm.evaluation.files import replace_file
+from crm.leaderboard import ranking
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth, read_matches
 from crm.schema import Match, to_json
@@ -68,6 +69,18 @@ def test_groups_equal_scipys_paired_test_with_holm_by_hand() -> None:
         better = [n for n in columns if (n, row.model) in different and columns[n].mean() > row.win_rate]
         assert row.rank_low == 1 + len(better)
     assert [row.rank for row in board.rows] == [1, 2, 3, 4, 5]
+
+
+def test_paired_p_values_of_all_columns_are_scipys() -> None:
+    """Missing cells left out pair by pair; equal differences, single queries and no difference are special."""
+    generator = np.random.default_rng(5)
+    table = generator.normal(0.1, 1.0, (40, 12))
+    table[generator.random(table.shape) < 0.2] = np.nan
+    table[:, 0], table[:, 1], table[1:, 2], table[:, 3] = 0.0, 0.25, np.nan, np.nan
+    found = ranking._paired_p(table)
+    expected = [float(stats.ttest_1samp(column[~np.isnan(column)], 0.0).pvalue) for column in table[:, 4:].T]
+    assert found[4:] == pytest.approx(expected, rel=1e-9)
+    assert found[:4] == pytest.approx([1.0, 2.0**-39, 1.0, 1.0])
 
 
 def test_equal_models_are_tied_and_share_their_rank() -> None:
