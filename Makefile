@@ -4,7 +4,7 @@ SCALE ?= demo
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format demo app reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install test lint format demo app reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ bench-growth: install ## What longer responses, more models and more comparisons
 
 bench-users: install ## What one more user's leaderboard costs, with a bank's responses read once; the table lands in bench/results
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.users
+
+bench-app: results/demo/scalar/model/crm.json ## How long people wait for the page's rankings, alone and 40 at once
+	$(BIN)/python -m bench.app checkpoint=results/demo/scalar/model
 
 bench-gpu: install ## The same contest on one GPU with Qwen3 sizes (the installed torch has to see it)
 	$(BIN)/python -m bench.gpu

@@ -1,4 +1,4 @@
-"""How long people wait for the page's rankings. In: a checkpoint. Out: seconds for one person, and what 40 at once cost.
+"""How long people wait for rankings. In: overrides of ``app.py``. Out: seconds for one person, and for 40 at once.
 
 ``python -m bench.app checkpoint=<run>/model`` (`make bench-app`): the server in a process of its own, asked over HTTP.
 """
@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -65,7 +64,10 @@ def measure(address: str, server: psutil.Process) -> list[dict[str, Any]]:
         {"what": "complete", "value": f"{complete:.1f} s"},
         {"what": "the same criteria again", "value": f"{again:.2f} s"},
         {"what": f"{PEOPLE} people at once, half of them leaving: all served", "value": f"{crowd:.0f} s"},
-        {"what": "their first ranking, median and last", "value": f"{statistics.median(firsts):.1f}, {max(firsts):.1f} s"},
+        {
+            "what": "their first ranking, median and last",
+            "value": f"{statistics.median(firsts):.1f}, {max(firsts):.1f} s",
+        },
         {"what": "answers under somebody else's criteria", "value": str(sum(not own for _, own in found))},
         {"what": "the place of the last who left is free after", "value": f"{_free(address):.1f} s"},
         {"what": "memory grew by", "value": f"{(server.memory_info().rss - before) / 1e6:.0f} MB"},

@@ -19,13 +19,16 @@ TITLE = "My leaderboard of language models"
 COLUMNS = [*USUAL, "Not distinguishable from"]
 
 
-def make_page(actions: Actions, examples: list[str], additions: Additions | None = None) -> gr.Blocks:
-    """All tabs. ``examples`` are criteria to click; without ``additions`` there is no tab to add a model."""
+def make_page(actions: Actions, examples: list[str], additions: Additions | None = None, about: str = "") -> gr.Blocks:
+    """All tabs. ``examples`` are criteria to click; without ``additions`` there is no tab to add a model.
+
+    ``about`` says which bank, judge and version answer.
+    """
     page: gr.Blocks
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
         # Outside of the tabs, where it is read as soon as the page opens. It is no secret: another key would lose it.
         saved = gr.BrowserState({}, storage_key="profiles", secret="profiles")  # noqa: S106
-        gr.Markdown(f"# {TITLE}\nSay what you care about, and see which models you would prefer.")
+        gr.Markdown(f"# {TITLE}\nSay what you care about, and see which models you would prefer.\n\n{about}")
         with gr.Tab("Leaderboard", id="default"):
             _default_tab(page, actions)
         with gr.Tab("My leaderboard", id="mine"):
@@ -122,10 +125,14 @@ def _why_tab(actions: Actions, profile: gr.State) -> gr.Dropdown:
     model = gr.Dropdown(actions.models, label="Model", value=None, elem_id="why-model")
     status = gr.Textbox(label="State", interactive=False, elem_id="why-status")
     table = _table("Queries, the most clearly won first", "why-table")
-    query = gr.Markdown(elem_id="why-query", label="Query", container=True)
+    query = gr.Markdown(elem_id="why-query", container=True)
     with gr.Row():
-        ours = gr.Markdown(elem_id="why-response", label="The model", container=True, min_height=80)
-        theirs = gr.Markdown(elem_id="why-baseline", label="The baseline", container=True, min_height=80)
+        with gr.Column(min_width=300):
+            gr.Markdown("**The model**")
+            ours = gr.Markdown(elem_id="why-response", container=True, min_height=80)
+        with gr.Column(min_width=300):
+            gr.Markdown("**The baseline**")
+            theirs = gr.Markdown(elem_id="why-baseline", container=True, min_height=80)
     model.change(actions.why, [profile, model], [status, table, query, ours, theirs], api_visibility="private")
     table.select(actions.duel, [profile, model], [query, ours, theirs], api_visibility="private")
     return model
@@ -176,5 +183,5 @@ def _table(label: str, name: str, pinned: int | None = None) -> gr.Dataframe:
         interactive=False,
         show_search="filter",
         datatype="str",
-        max_height=520,
+        max_height=560,
     )

@@ -13,11 +13,11 @@ from crm.app.reasons import Change, Duel
 
 HEADINGS: Mapping[str, str] = {
     "rank": "Rank",
-    "rank_low": "Possible rank",
     "model": "Model",
     "win_rate": "Win rate %",
     "low": "Low",
     "high": "High",
+    "rank_low": "Possible rank",
     "length_controlled": "Length-controlled %",
     "n": "Queries",
     "mean_words": "Mean words",
@@ -26,7 +26,7 @@ HEADINGS: Mapping[str, str] = {
 """Of the columns that can be chosen; a topic is its own heading."""
 PERCENT = ("win_rate", "low", "high", "length_controlled")
 ALWAYS = ("Rank", "Model", "Win rate %")
-USUAL = ("Possible rank", "Low", "High", "Length-controlled %", "Queries", "Mean words")
+USUAL = ("Low", "High", "Possible rank", "Length-controlled %", "Queries", "Mean words")
 ABOUT_COLUMNS = (
     "Win rate: how often, on average, this person would prefer the model's response to the baseline's, with a 95 % "
     "interval over queries. Possible rank: 1 plus the number of models that are significantly better, so that models "

@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 EXAMPLES = (
     "Prefers detailed answers",
     "Prefers concise answers",
-    "Prefers a humorous tone",
-    "Prefers lists and headings",
+    "Prefers bulleted lists",
     "Prefers formal language",
+    "Prefers evidence and data",
 )
 MAX_UPLOAD = 20 * 1024 * 1024
 SCORES = "scores.sqlite"
@@ -71,7 +71,12 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig, additions: Additions
     """The whole application: API, page, and the guard before both; without ``additions`` nobody can add a model."""
     version = f"{__version__} {commit()}"
     api = make_api(ranker, judge=judge, version=version)
-    page = make_page(Actions(ranker), list(EXAMPLES), additions)
+    bank = ranker.bank
+    about = (
+        f"Bank {bank.name}: {len(bank.queries)} queries on {len(bank.topics)} topics, {len(bank.authors)} models. "
+        f"Judge: {judge}. Version {version}."
+    )
+    page = make_page(Actions(ranker), list(EXAMPLES), additions, about)
     page.queue(default_concurrency_limit=None, max_size=4 * config.places, api_open=False)
     mounted = gr.mount_gradio_app(
         api, page, path="/", allowed_paths=[], max_file_size=MAX_UPLOAD, footer_links=[], ssr_mode=False

@@ -163,8 +163,8 @@ def test_contradictory_users_and_the_same_numbers_as_the_ranker(page: Any) -> No
     shot(page, "my_leaderboard")
     rank(page, CONCISE)
     second = cells(page, "my-table")
-    names = [row[2] for row in first]
-    assert names == [row[2] for row in reversed(second)] and len(set(names)) == 13
+    names = [row[1] for row in first]
+    assert names == [row[1] for row in reversed(second)] and len(set(names)) == 13
     assert "criteria=Prefers+concise+answers" in shown(page, "link")
 
 
@@ -217,7 +217,7 @@ def test_settings_are_kept_in_the_browser(page: Any, address: str) -> None:
 
 def test_why_shows_both_responses(page: Any) -> None:
     rank(page, DETAILED)
-    best = cells(page, "my-table")[0][2]
+    best = cells(page, "my-table")[0][1]
     tab(page, "Why")
     page.locator("#why-model input").click()
     page.get_by_role("option", name=best).click()
@@ -278,7 +278,7 @@ def test_a_model_is_added_by_a_file(browser: Any, tmp_path: Path) -> None:
             until(page, "add-status", says)
         shot(page, "add_a_model")
         rank(page, CONCISE)
-        assert cells(page, "my-table")[0][2] == "my own model"
+        assert cells(page, "my-table")[0][1] == "my own model"
         page.close()
 
 
