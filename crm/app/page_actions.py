@@ -118,7 +118,9 @@ class Actions:
         return page_tables.overall(self.ranker.known(from_query(query)), columns)
 
     def from_link(self, address: str) -> tuple[Any, ...]:
-        """The address of the page, and the fields of the form as its link says."""
+        """The address of the page, and the fields of the form as its link says; what is typed stays without one."""
+        if "?" not in address:
+            return address, *[gr.skip()] * 7
         try:
             profile = from_query(urlsplit(address).query)
         except ProfileError as error:

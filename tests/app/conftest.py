@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from crm.app.scoring_queue import ScoringQueue
 from crm.judges.judge import Asked, Reading
 from crm.leaderboard.bank import Bank, BankQuery
 from crm.schema import Message
+from tests.app.browsing import CHROMIUM
 
 AUTHORS = ("base", "brief", "middle", "wordy")
 
@@ -85,3 +87,16 @@ def make_ranker(tmp_path: Path) -> Iterator[Callable[..., Ranker]]:
     for queue in queues:
         queue.judge.go.set()  # type: ignore[attr-defined]
         queue.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The system's chromium, headless."""
+    from playwright.sync_api import sync_playwright
+
+    if CHROMIUM is None:
+        pytest.skip("no chromium on this machine (Debian: apt install chromium)")
+    with sync_playwright() as started:
+        made = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()

@@ -1,0 +1,102 @@
+"""What browser tests share: a server of the whole application, and what a person does and sees."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import uvicorn
+
+from crm.app.ranker import Ranker
+from crm.app.run import make_additions, make_app
+from crm.app.score_store import ScoreStore
+from crm.app.scoring_queue import ScoringQueue
+from crm.config import compose
+from crm.data.comparisons import GENERIC_CRITERION
+from crm.judges.controls import LengthJudge
+from crm.judges.judge import Asked, Reading
+from crm.judges.oracle import OracleJudge
+from crm.leaderboard.bank import Bank
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SHOTS = Path(__file__).parents[2] / "results" / "screenshots"
+ROWS = """table => [...table.querySelectorAll('[role=row]')].map(
+    row => [...row.querySelectorAll('[role=gridcell]')].map(cell => cell.innerText.trim()))"""
+"""What a screen reader is told of a table; only rows on the screen are there."""
+
+
+class KnowingJudge(OracleJudge):
+    """The truth of the simulation; for nobody in particular, longer wins: the truth is silent there."""
+
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+        for row, order in comparisons:
+            generic = row.criteria == (GENERIC_CRITERION,)
+            yield from (LengthJudge() if generic else super()).read([(row, order)])
+
+
+@contextmanager
+def serve(bank: Bank, judge: Any, folder: Path) -> Iterator[str]:
+    """The whole application on a port of its own."""
+    queue = ScoringQueue(judge, ScoreStore(folder / "scores.sqlite"), places=20)
+    ranker, config = Ranker(bank, queue), compose("app", ["checkpoint=none"], folder)
+    app = make_app(ranker, "oracle", config, make_additions(ranker, config))
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        queue.close()
+
+
+def shown(page: Any, name: str) -> str:
+    """The text of a field."""
+    value: str = page.locator(f"#{name} textarea, #{name} input").first.input_value()
+    return value
+
+
+def until(page: Any, name: str, start: str, ending: str = "", seconds: float = 30) -> str:
+    """Wait until a field begins and ends with a text; the field."""
+    end = time.monotonic() + seconds
+    while not ((text := shown(page, name)).startswith(start) and text.endswith(ending)):
+        assert time.monotonic() < end, f"{name} still says {text!r}"
+        page.wait_for_timeout(50)
+    return text
+
+
+def cells(page: Any, name: str) -> list[list[str]]:
+    """The rows of a table as a person reads them."""
+    rows: list[list[str]] = page.locator(f"#{name}").evaluate(ROWS)
+    return [row for row in rows if any(row)]
+
+
+def tab(page: Any, name: str) -> None:
+    page.get_by_role("tab", name=name, exact=True).click()
+
+
+def shot(page: Any, name: str) -> None:
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
+
+
+def rank(page: Any, *criteria: str) -> None:
+    tab(page, "My leaderboard")
+    page.locator("#criteria textarea").fill("\n".join(criteria))
+    page.locator("#rank").click()
+    until(page, "link", "", ending=urlencode([("criteria", line) for line in criteria]))
+    until(page, "my-status", "Complete")
+    page.wait_for_timeout(300)
