@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from crm.config_bank import BankBuildConfig
 from crm.config_groups import (
@@ -146,11 +146,9 @@ class EvaluateConfig(AnyJudgeConfig):
 
 
 @dataclass
-class LeaderboardConfig(JudgingConfig):
+class LeaderboardConfig(AnyJudgeConfig):
     """``leaderboard.py``."""
 
-    checkpoint: str = MISSING
-    """Folder written by training."""
     bank: BankConfig = field(default_factory=BankConfig)
     topics: list[str] = field(default_factory=list)
     """Topics to rank on; empty means all."""

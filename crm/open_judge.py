@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crm.config import AnyJudgeConfig, JudgingConfig
+from crm.config import AnyJudgeConfig
 from crm.config_judges import make_endpoint
 from crm.data.packs import packing_named
 from crm.judges.controls import CoinJudge, LengthJudge
-from crm.judges.crm_judge import CrmJudge, open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.judges.hub_reward_model import open_reward_model
 from crm.judges.judge import Judge
 from crm.judges.llm_judge import LlmJudge
@@ -97,19 +97,15 @@ def _hub_name(config: AnyJudgeConfig, blind: bool) -> str:
     return f"{config.judge.name} {Path(str(config.judge.path)).resolve().name}{told}"
 
 
-def open_crm(config: JudgingConfig, folder: Path) -> tuple[CrmJudge, dict[str, Any], Path]:
-    """The judge of a checkpoint ``folder``, its manifest, and where its predictions are kept."""
+def _open_crm(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
+    folder = Path(str(config.checkpoint))
     judge, manifest = open_checkpoint(
         folder,
         batch_size=config.batch_size,
         precision=config.precision,
         packing=packing_named(config.batching.name, config.batching.tokens),
     )
-    return judge, manifest, Path(config.predictions) if config.predictions else folder.parent / "predictions"
-
-
-def _open_crm(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
-    judge, manifest, kept = open_crm(config, Path(str(config.checkpoint)))
+    kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
     name = str(manifest["head"]) + (", blind" if blind else "")
     return OpenedJudge(judge, name, kept, judge.encoder.digest, (int(manifest["seed"]),))
 

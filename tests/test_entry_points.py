@@ -111,6 +111,19 @@ def test_a_leaderboard_for_a_user(model: Path, tmp_path: Path, capsys: pytest.Ca
     assert "be brief, please" in capsys.readouterr().out
 
 
+def test_a_leaderboard_by_any_judge(tmp_path: Path) -> None:
+    words = ["judge=length", f"predictions='{tmp_path / 'kept'}'", "bank.queries_per_topic=1", "progress=false"]
+    board = run_leaderboard(compose("leaderboard", words, tmp_path / "run"))
+    lengths = {row.model: row.mean_words for row in board.rows}
+    assert board.rows[0].mean_words > lengths[board.baseline] > board.rows[-1].mean_words
+    race = run_leaderboard(compose("leaderboard", [*words, "settle_top=2"], tmp_path / "race"))
+    assert race.standing is not None
+    assert {row.model for row in race.rows if row.verdict == "in"} <= {row.model for row in board.rows[:4]}
+    silent = ["judge=oracle", "criteria=[something unheard of]", *words[1:]]
+    with pytest.raises(ValueError, match="bank=simulation-1: oracle gave no verdict on any comparison"):
+        run_leaderboard(compose("leaderboard", silent, tmp_path / "silent"))
+
+
 def test_the_next_user_is_served_from_kept_states(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from crm.evaluation.plots import one_leaderboard
 from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, write_table
 from crm.judges.crm_judge import CrmJudge
+from crm.judges.judge import Judge
 from crm.leaderboard.bank import Bank, load_bank
 from crm.leaderboard.conversations import KeepingError
 from crm.leaderboard.kept_judge import KeptJudge
@@ -24,8 +25,7 @@ from crm.leaderboard.public_banks import read_public_bank, smaller_bank
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank
-from crm.models.export import read_manifest
-from crm.open_judge import open_crm
+from crm.open_judge import check_judge, open_judge
 from crm.processes import Processes, start
 from crm.provenance import commit
 from crm.schema import Match, prompt_key
@@ -40,11 +40,10 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     """Score the chosen topics under the criteria and write every view of the ranking."""
     if config.threads:
         torch.set_num_threads(config.threads)
-    folder = Path(config.checkpoint)
     columns = [name for name in COLUMNS if name != "tied_with"] if config.settle_top else COLUMNS
     if config.sort not in columns:
         raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(columns)}")
-    read_manifest(folder)
+    check_judge(config)
     bank = open_bank(config.bank).select(config.topics or None)
     if config.settle_top >= len(bank.authors):
         raise ValueError(
@@ -52,7 +51,28 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             f"{len(bank.authors) - 1} can be settled; or give 0 to score everything"
         )
     processes = start(config.devices, config.nodes)
-    judge, manifest, kept = open_crm(config, folder)
+    opened = open_judge(config)
+    judge, kept = opened.judge, opened.predictions
+    if isinstance(judge, CrmJudge):
+        judge = _prepared(config, judge, bank, kept, processes)
+    criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
+    matches, counts, standing = _score(config, judge, bank, criteria, kept, processes)
+    log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
+    if not matches:
+        raise ValueError(
+            f"bank={bank.name}: {opened.name} gave no verdict on any comparison ({counts[judge.left_out]} readings "
+            f"{judge.left_out}); shorten the responses with bank.max_words, or take another judge"
+        )
+    board = Leaderboard(matches, standing=standing)
+    # Rates on different queries do not order models; after a race the default is what the verdicts say.
+    sort = "rank" if standing and config.sort == "win_rate" else config.sort
+    if processes.first:
+        write_leaderboard(Path(config.run_dir), board, criteria, sort, show)
+    return board
+
+
+def _prepared(config: LeaderboardConfig, judge: CrmJudge, bank: Bank, kept: Path, processes: Processes) -> CrmJudge:
+    """The judge with what is kept of the bank: token ids of its responses, and states where they are asked for."""
     texts = [
         text
         for answers in bank.responses.values()
@@ -60,19 +80,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
         for text in judge.encoder.response_texts(answer)
     ]
     judge.encoder.use(stored_ids(kept, judge.encoder.tokenizer, texts))
-    criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
-    if config.bank_states_gb:
-        judge = _keeping(config, judge, bank, kept, processes)
-    matches, counts, standing = _score(config, judge, bank, criteria, kept, processes)
-    log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
-    if not matches:
-        raise ValueError(f"bank={bank.name}: every response is longer than the model's {manifest['max_length']} tokens")
-    board = Leaderboard(matches, standing=standing)
-    # Rates on different queries do not order models; after a race the default is what the verdicts say.
-    sort = "rank" if standing and config.sort == "win_rate" else config.sort
-    if processes.first:
-        write_leaderboard(Path(config.run_dir), board, criteria, sort, show)
-    return board
+    return _keeping(config, judge, bank, kept, processes) if config.bank_states_gb else judge
 
 
 def _keeping(config: LeaderboardConfig, judge: CrmJudge, bank: Bank, kept: Path, processes: Processes) -> CrmJudge:
@@ -101,7 +109,7 @@ def _keeping(config: LeaderboardConfig, judge: CrmJudge, bank: Bank, kept: Path,
 
 def _score(
     config: LeaderboardConfig,
-    judge: CrmJudge,
+    judge: Judge,
     bank: Bank,
     criteria: tuple[str, ...],
     kept: Path,

@@ -15,7 +15,6 @@ from crm.evaluation.predict import predict
 from crm.evaluation.prediction_file import fingerprint
 from crm.evaluation.results import read_predictions
 from crm.evaluation.statistics import Floats
-from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Judge
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.racing import Standing, race
@@ -75,7 +74,7 @@ def score_bank(
 
 
 def race_bank(
-    judge: CrmJudge,
+    judge: Judge,
     bank: Bank,
     criteria: Sequence[str],
     *,
@@ -100,8 +99,8 @@ def race_bank(
     queries = [query.id for query in bank.queries if query.id not in too_long]
     if not queries:
         raise ValueError(
-            f"bank {bank.name!r}: on every query some response is longer than the model's "
-            f"{judge.encoder.max_length} tokens; leave such authors out of the bank, or rank with settle_top=0"
+            f"bank {bank.name!r}: on every query some response is too long for the judge; leave such authors out of "
+            "the bank, shorten the responses with bank.max_words, or rank with settle_top=0"
         )
     counts = {"readings": 0, "made": 0, "queries_left_out": len(too_long), "readings_of_a_full_run": 2 * len(rows)}
     asked: dict[tuple[str, str], Match] = {}
@@ -123,7 +122,7 @@ def race_bank(
     return matches, counts, standing
 
 
-def _fits(judge: CrmJudge, row: Comparison) -> bool:
+def _fits(judge: Judge, row: Comparison) -> bool:
     return all(judge.fits((row, order)) for order in ORDERS)
 
 

@@ -170,5 +170,5 @@ def test_a_query_with_a_response_too_long_takes_no_part(run_race, make_encoder, 
     matches, counts, standing = run_race(bank, limit)
     assert counts["queries_left_out"] == 1 and standing.queries == 59
     assert "q3" not in {match.query_id for match in matches}
-    with pytest.raises(ValueError, match="on every query some response is longer than the model's 5 tokens"):
+    with pytest.raises(ValueError, match="on every query some response is too long for the judge"):
         run_race(bank, 5)
