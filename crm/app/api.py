@@ -68,7 +68,7 @@ def make_api(ranker: Ranker, *, judge: str, version: str) -> FastAPI:
 
     @api.post("/api/rank")
     async def rank(request: Request) -> StreamingResponse:
-        """A profile in; JSON lines out, each a ranking on more queries; the last has ``"complete": true``."""
+        """A profile in; JSON lines out, each a ranking on more queries, blank ones between; the last is complete."""
         profile = _profile(await _json(request))
         steps = ranker.rank(profile)
         first = await run_in_threadpool(next, steps)  # what is wrong with a profile, or a full line, shows here
@@ -111,13 +111,18 @@ def make_api(ranker: Ranker, *, judge: str, version: str) -> FastAPI:
 
 
 async def _lines(request: Request, first: Progress, steps: Generator[Progress]) -> AsyncIterator[str]:
-    """Until the ranking is complete or nobody listens any more: then the place in the line is given up."""
+    """Until the ranking is complete or nobody listens any more: then the place in the line is given up.
+
+    A blank line says that there is nothing new yet.
+    """
     try:
         yield _line(first)
+        last = first
         while (progress := await run_in_threadpool(next, steps, None)) is not None:
             if await request.is_disconnected():
                 return
-            yield _line(progress)
+            yield "\n" if progress is last else await run_in_threadpool(_line, progress)
+            last = progress
     except ScoringError as error:
         yield json.dumps({"error": str(error)}) + "\n"
     finally:

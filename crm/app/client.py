@@ -39,7 +39,7 @@ class LeaderboardClient:
             if response.status_code != 200:
                 response.read()
                 self._answer(response)
-            for line in response.iter_lines():
+            for line in filter(None, response.iter_lines()):
                 step = json.loads(line)
                 if "error" in step:
                     raise LeaderboardError(step["error"])

@@ -96,10 +96,16 @@ class Actions:
     def _steps(self, profile: Profile, columns: list[str], address: str = "/") -> Iterator[tuple[Any, ...]]:
         query = profile.to_query()
         try:
+            last = None
             for progress in self.ranker.rank(profile):
+                status = page_tables.status(progress, len(self.ranker.queue))
+                if progress is last:
+                    yield query, status, *[gr.skip()] * 4
+                    continue
+                last = progress
                 yield (
                     query,
-                    page_tables.status(progress, len(self.ranker.queue)),
+                    status,
                     page_tables.overall(progress, columns),
                     page_tables.by_topic(progress),
                     f"{address.partition('?')[0]}?{query}",

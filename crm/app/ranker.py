@@ -62,19 +62,25 @@ class Ranker:
     def rank(self, profile: Profile) -> Generator[Progress]:
         """Rankings on ever more queries; the last one is `Progress.complete`. Closing the iterator gives the place up.
 
-        Nothing new is also said now and then. Raises `ProfileError` for what the bank does not have, and what the
-        queue raises.
+        While there is nothing new, the same object comes again now and then. Raises `ProfileError` for what the bank
+        does not have, and what the queue raises.
         """
         work = _Work(profile, self.selector.select(profile))
         ticket = self.queue.submit([[(row, order) for row in block for order in ORDERS] for block in work.blocks])
         shown = 0.0
+        last = work.progress()
         try:
-            yield work.progress()
+            yield last
             for turn in ticket.turns():
                 work.add(turn.scores, turn.portions)
-                if work.done < len(work.blocks) and time.perf_counter() - shown >= EVERY_S:
+                if work.done == len(work.blocks):
+                    continue
+                if turn.portions and time.perf_counter() - shown >= EVERY_S:
                     shown = time.perf_counter()
-                    yield work.progress()
+                    last = work.progress()
+                    yield last
+                elif not turn.portions:
+                    yield last
             yield work.progress()
         finally:
             ticket.cancel()

@@ -46,6 +46,17 @@ def test_turns_are_fair(make_ranker: Any, judge: Any) -> None:
     assert switches >= 3
 
 
+def test_who_waits_hears_the_same_again_and_costs_nothing(make_ranker: Any, judge: Any) -> None:
+    ranker: Ranker = make_ranker(judge)
+    judge.go.clear()
+    steps = ranker.rank(criteria("one"))
+    first = next(steps)
+    assert first.board is None and next(steps) is first and next(steps) is first
+    judge.go.set()
+    *_, last = steps
+    assert last.complete and last is not first
+
+
 def test_a_full_line_says_so_and_a_place_given_up_is_free_at_once(make_ranker: Any, judge: Any) -> None:
     ranker: Ranker = make_ranker(judge, places=2)
     judge.go.clear()
