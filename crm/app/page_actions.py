@@ -129,8 +129,8 @@ class Actions:
             return address, *[gr.skip()] * 7
         try:
             profile = from_query(urlsplit(address).query)
-        except ProfileError as error:
-            gr.Warning(f"The link asks for something that cannot be: {type(error).__name__}")
+        except ProfileError:
+            gr.Warning("The link asks for something that cannot be ranked; these are the usual settings.")
             profile = Profile()
         return address, *self._fields(profile)
 
@@ -138,8 +138,8 @@ class Actions:
         """Settings with one more, and their names."""
         try:
             query = self._profile(*fields).to_query()
-        except ProfileError as error:
-            raise gr.Error(str(error)) from None
+        except ProfileError:  # whose words may be the person's own, and a note in the corner is not plain text
+            raise gr.Error("These settings cannot be ranked, so they are not saved; press Rank to see why.") from None
         kept = {**(saved or {}), (name or "").strip() or "unnamed": query}
         return kept, gr.Dropdown(choices=list(kept), value=next(reversed(kept)))
 

@@ -6,7 +6,8 @@ Screenshots of the flows lie in ``results/screenshots`` afterwards.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import httpx
 import pytest
 
 from crm.judges.controls import LengthJudge
+from crm.judges.judge import Asked, Reading
 from crm.simulation.bank import simulate_bank
 from tests.app.browsing import KnowingJudge, cells, rank, serve, shot, shown, tab, until
 
@@ -151,6 +153,35 @@ def test_a_narrow_and_a_dark_screen(browser: Any, address: str) -> None:
     narrow.close()
 
 
+class SlowJudge(LengthJudge):
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+        for asked in comparisons:
+            time.sleep(0.01)
+            yield from super().read([asked])
+
+
+def test_stop_keeps_what_is_there_and_frees_the_place(browser: Any, tmp_path: Path) -> None:
+    bank = simulate_bank(seed=1, queries_per_topic=4).bank
+    with serve(bank, SlowJudge(), tmp_path) as address:
+        page = browser.new_page()
+        page.goto(address)
+        tab(page, "My leaderboard")
+        page.locator("#criteria textarea").fill(CONCISE)
+        page.locator("#rank").click()
+        until(page, "my-status", "So far")
+        page.locator("#stop").click()
+        left = time.monotonic()
+        assert " of 48 queries" in until(page, "my-status", "Stopped. So far")
+        rows = cells(page, "my-table")
+        # The default leaderboard goes on, since nobody stopped it.
+        while httpx.get(f"{address}/api/health").json()["in_line"] > 1:
+            assert time.monotonic() - left < 2
+        assert len(rows) == 13 and page.get_by_role("link", name="CSV").count() == 1
+        page.wait_for_timeout(1000)
+        assert cells(page, "my-table") == rows
+        page.close()
+
+
 def test_a_model_is_added_by_a_file(browser: Any, tmp_path: Path) -> None:
     bank = simulate_bank(seed=1, queries_per_topic=1).bank
     with serve(bank, LengthJudge(), tmp_path) as address:
@@ -188,3 +219,5 @@ def test_files_of_the_machine_are_closed(address: str) -> None:
         for route in ("/gradio_api/file=", "/file=", "/gradio_api/static/", "/static/", "/assets/", "/"):
             answer = httpx.get(f"{address}{route}{path}")
             assert answer.status_code in (403, 404), (route, path)
+    too_large = httpx.post(f"{address}/gradio_api/queue/join", content=b'{"data": ["' + b"x" * 1_000_000 + b'"]}')
+    assert too_large.status_code == 413
