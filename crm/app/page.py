@@ -104,7 +104,12 @@ def _my_tab(
     form = [criteria, dislikes, topics, about, baseline, models, queries]
     shown = [profile, status, table, by_topic, link, files]
     ranking = rank.click(
-        actions.rank, [*form, columns, address], shown, api_visibility="private", show_progress="hidden"
+        actions.rank,
+        [*form, columns, address],
+        shown,
+        js="(...fields) => [...fields.slice(0, -1), window.location.href]",
+        api_visibility="private",
+        show_progress="hidden",
     )
     stop.click(actions.stopped, profile, [status, files], cancels=[ranking], api_visibility="private")
     columns.change(actions.columns, [profile, columns], table, api_visibility="private")

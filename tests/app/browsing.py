@@ -6,7 +6,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,23 @@ def until(page: Any, name: str, start: str, ending: str = "", seconds: float = 3
     return text
 
 
+def eventually(page: Any, condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until something is true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "did not happen"
+        page.wait_for_timeout(100)
+
+
 def cells(page: Any, name: str) -> list[list[str]]:
-    """The rows of a table as a person reads them."""
-    rows: list[list[str]] = page.locator(f"#{name}").evaluate(ROWS)
-    return [row for row in rows if any(row)]
+    """The rows of a table as a person reads them, once they have stood still for a moment."""
+    seen: list[list[list[str]]] = []
+    while len(seen) < 3 or seen[-3:] != 3 * seen[-1:]:
+        assert len(seen) < 60, f"{name} does not come to rest"
+        rows: list[list[str]] = page.locator(f"#{name}").evaluate(ROWS)
+        seen.append([row for row in rows if any(row)])
+        page.wait_for_timeout(200)
+    return seen[-1]
 
 
 def tab(page: Any, name: str) -> None:
