@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 
 from crm.app.export import table_of
@@ -104,6 +103,4 @@ def duel_rows(found: Sequence[Duel]) -> pd.DataFrame:
 
 def _with_blanks(table: pd.DataFrame) -> pd.DataFrame:
     """Missing numbers (the baseline has no interval) as empty cells."""
-    return (
-        table.astype(object).where(table.notna(), "") if table.isna().to_numpy().any() else table.replace({np.nan: ""})
-    )
+    return table.astype(object).where(table.notna(), "")

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from crm.app.profile import SIMILAR, Profile, ProfileError
-from crm.data.sources.sampling import fraction
 from crm.leaderboard.bank import Bank, BankQuery, check_topics
+from crm.leaderboard.public_banks import in_turns
 from crm.schema import query_of
 
 SEED = 1
@@ -37,7 +37,11 @@ class Selector:
         models = [name for name in self.bank.authors if name in {baseline, *(profile.models or self.bank.authors)}]
         if len(models) < 2:
             raise ProfileError(f"models: only the baseline {baseline!r} is left; choose at least one more")
-        queries = self._similar(profile.about) if profile.about else _in_turns(self._on_topics(profile.topics))
+        queries = (
+            self._similar(profile.about)
+            if profile.about
+            else in_turns(self._on_topics(profile.topics), SEED, "reading order")
+        )
         kept = queries[: profile.queries or (SIMILAR if profile.about else len(queries))]
         responses = {name: {query.id: self.bank.responses[name][query.id] for query in kept} for name in models}
         return Bank(self.bank.name, baseline, tuple(kept), responses)
@@ -76,12 +80,3 @@ class Selector:
         """The vectorizer, and a row a query."""
         words = TfidfVectorizer(sublinear_tf=True, stop_words="english")
         return words, words.fit_transform([query_of(query.prompt) for query in self.bank.queries])
-
-
-def _in_turns(queries: Sequence[BankQuery]) -> list[BankQuery]:
-    turn: Counter[str] = Counter()
-    places = []
-    for place, query in enumerate(sorted(queries, key=lambda row: (fraction(SEED, "reading order", row.id), row.id))):
-        places.append((turn[query.topic], place, query))
-        turn[query.topic] += 1
-    return [query for _, _, query in sorted(places, key=lambda entry: entry[:2])]

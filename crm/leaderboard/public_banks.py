@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,13 +66,8 @@ def smaller_bank(bank: Bank, *, without: Collection[str] = (), queries: int = 0,
     ``max_words`` cuts every response to its first words (0: none); judges then see less than people would. Raises
     ``ValueError`` where no query is left.
     """
-    by_topic: Counter[str] = Counter()
-    places: list[tuple[int, int, BankQuery]] = []
-    for query in sorted(bank.queries, key=lambda row: fraction(seed, "bank", row.id)):
-        if prompt_key(query.prompt) not in without:
-            places.append((by_topic[query.topic], len(places), query))
-            by_topic[query.topic] += 1
-    kept = [query for _, _, query in sorted(places, key=lambda place: place[:2])][: queries or None]
+    allowed = [query for query in bank.queries if prompt_key(query.prompt) not in without]
+    kept = in_turns(allowed, seed, "bank")[: queries or None]
     if not kept:
         raise ValueError(f"bank.without: all queries of bank {bank.name!r} are left out; name fewer banks")
     order = {query.id: place for place, query in enumerate(bank.queries)}
@@ -83,6 +78,16 @@ def smaller_bank(bank: Bank, *, without: Collection[str] = (), queries: int = 0,
         for author, texts in bank.responses.items()
     }
     return replace(bank, queries=tuple(kept), responses=responses)
+
+
+def in_turns(queries: Sequence[BankQuery], seed: int, name: str) -> list[BankQuery]:
+    """The queries in an order drawn by ``seed`` and ``name``, one of every topic, then another of every topic."""
+    by_topic: Counter[str] = Counter()
+    places: list[tuple[int, int, BankQuery]] = []
+    for query in sorted(queries, key=lambda row: (fraction(seed, name, row.id), row.id)):
+        places.append((by_topic[query.topic], len(places), query))
+        by_topic[query.topic] += 1
+    return [query for _, _, query in sorted(places, key=lambda place: place[:2])]
 
 
 def _files(folder: Path) -> list[Path]:
