@@ -87,6 +87,7 @@ def short(value: Any) -> str:
 class _Record:
     """What every record can do: become a plain dict for JSON, and be read back from one."""
 
+    __slots__ = ()
     _message_fields: ClassVar[tuple[str, ...]] = ()
     _text_fields: ClassVar[tuple[str, ...]] = ()
 
@@ -217,7 +218,7 @@ class Prediction(_Record):
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Match(_Record):
     """One candidate LLM against the baseline on one query of a bank, both orders averaged.
 

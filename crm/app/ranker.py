@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
+from crm.app.pairings import Pairing, Verdict
 from crm.app.profile import Profile
-from crm.app.score_store import comparison_key, criteria_key
+from crm.app.score_store import criteria_key
 from crm.app.scoring_queue import Scores, ScoringQueue
 from crm.app.selection import Selector
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.scoring import ORDERS, bank_comparisons, to_matches
-from crm.schema import Comparison, Prediction
+from crm.leaderboard.scoring import ORDERS
+from crm.schema import Match
 
 EVERY_S = 0.4
 """Seconds between two rankings: a table that changes more often cannot be read."""
@@ -34,8 +35,8 @@ class Progress:
     total: int
     failed: int
     seconds: float
-    readings: tuple[Prediction, ...] = ()
-    """Both orders of every comparison that the board rests on, ids as `scoring.bank_comparisons` gives them."""
+    verdicts: tuple[Verdict, ...] = ()
+    """What the board rests on."""
 
     @property
     def complete(self) -> bool:
@@ -65,14 +66,15 @@ class Ranker:
         While there is nothing new, the same object comes again now and then. Raises `ProfileError` for what the bank
         does not have, and what the queue raises.
         """
-        work = _Work(profile, self.selector.select(profile))
-        ticket = self.queue.submit([[(row, order) for row in block for order in ORDERS] for block in work.blocks])
+        work = self._work(profile)
+        ticket = self.queue.submit(profile.told, work.blocks)
         shown = 0.0
         last = work.progress()
         try:
             yield last
             for turn in ticket.turns():
-                work.add(turn.scores, turn.portions)
+                for block in work.blocks[work.done : work.done + turn.portions]:
+                    work.add(block, turn.scores)
                 if work.done == len(work.blocks):
                     continue
                 if turn.portions and time.perf_counter() - shown >= EVERY_S:
@@ -87,51 +89,45 @@ class Ranker:
 
     def known(self, profile: Profile) -> Progress:
         """What is in the store by now, without asking the judge: the queries that all models have been read on."""
-        part = self.selector.select(profile)
-        work = _Work(profile, part)
-        keys = {comparison_key(row) for block in work.blocks for row in block}
+        work = self._work(profile)
+        keys = {pairing.key for block in work.blocks for pairing in block}
         scores = self.queue.store.known(self.queue.judge.digest, criteria_key(profile.told), keys)
         for block in work.blocks:
-            wanted = [(comparison_key(row), order) for row in block for order in ORDERS]
-            if all(key in scores for key in wanted):
-                work.read += _predictions(block, scores)
-                work.done += 1
+            if all((pairing.key, order) in scores for pairing in block for order in ORDERS):
+                work.add(block, scores)
         return work.progress()
+
+    def _work(self, profile: Profile) -> _Work:
+        selector = self.selector  # the same for part and pairings, whatever bank comes meanwhile
+        part = selector.select(profile)
+        return _Work(profile, part, selector.pairings(part))
 
 
 class _Work:
-    """Comparisons of a part, a block a query, and what has become of them."""
+    """Pairings of a part, a block a query, and what has become of them."""
 
-    def __init__(self, profile: Profile, part: Bank) -> None:
-        self.profile, self.part = profile, part
-        rows = bank_comparisons(part, profile.told, part.baseline)
-        self.size = len(part.responses) - 1
-        self.blocks = [rows[start : start + self.size] for start in range(0, len(rows), self.size)]
-        self.read: list[Prediction] = []
+    def __init__(self, profile: Profile, part: Bank, blocks: Sequence[Sequence[Pairing]]) -> None:
+        self.profile, self.part, self.blocks = profile, part, blocks
         self.done = 0
+        self._failed = 0
+        self._verdicts: list[Verdict] = []
+        self._matches: list[Match] = []
         self._started = time.perf_counter()
 
-    def add(self, scores: Scores, count: int) -> None:
-        """The scores of the next ``count`` blocks."""
-        for block in self.blocks[self.done : self.done + count]:
-            self.read += _predictions(block, scores)
-        self.done += count
+    def add(self, block: Sequence[Pairing], scores: Scores) -> None:
+        """The scores of one block."""
+        self.done += 1
+        for pairing in block:
+            first, second = (scores.get((pairing.key, order)) for order in ORDERS)
+            if first is None or second is None:
+                self._failed += 1
+            else:
+                self._verdicts.append(Verdict(pairing, first, second))
+                self._matches.append(self._verdicts[-1].match())
 
     def progress(self) -> Progress:
         """The ranking by now."""
-        matches = to_matches(self.part, self.part.baseline, self.read)
-        board = Leaderboard(matches) if matches else None
-        failed = self.done * self.size - len(matches)
+        board = Leaderboard(self._matches) if self._matches else None
         seconds = time.perf_counter() - self._started
-        read = tuple(self.read)
-        return Progress(self.profile, self.part, board, self.done, len(self.blocks), failed, seconds, read)
-
-
-def _predictions(rows: Sequence[Comparison], scores: Scores) -> Iterator[Prediction]:
-    for row in rows:
-        key = comparison_key(row)
-        for order in ORDERS:
-            if (key, order) in scores:
-                logit = scores[key, order]
-                failure = None if logit is not None else "failed"
-                yield Prediction(row.id, order, logit, row.label, row.cluster, "", "", failure=failure)
+        read = tuple(self._verdicts)
+        return Progress(self.profile, self.part, board, self.done, len(self.blocks), self._failed, seconds, read)

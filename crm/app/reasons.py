@@ -12,7 +12,6 @@ from crm.app.profile import Profile, ProfileError
 from crm.app.ranker import Progress
 from crm.evaluation.statistics import Interval
 from crm.leaderboard.ranking import Leaderboard, compare
-from crm.leaderboard.scoring import comparison_id
 
 SEED = 1
 """Of bootstrap intervals."""
@@ -43,25 +42,20 @@ def duels(progress: Progress, model: str) -> list[Duel]:
         raise ProfileError(
             f"model: {model!r} is not a model that is compared with {part.baseline!r}; there are {others}"
         )
-    logits = {(row.comparison_id, row.order): row.preference_logit for row in progress.readings}
-    found = []
-    for query in part.queries:
-        key = comparison_id(query.id, model)
-        first, second = logits.get((key, "ab")), logits.get((key, "ba"))
-        if first is None or second is None:
-            continue
-        found.append(
-            Duel(
-                query.id,
-                query.topic,
-                "\n\n".join(turn.content for turn in query.prompt),
-                part.responses[model][query.id],
-                part.responses[part.baseline][query.id],
-                float(expit((first + second) / 2)),
-                float(expit(first)),
-                float(expit(second)),
-            )
+    found = [
+        Duel(
+            pairing.query.id,
+            pairing.query.topic,
+            "\n\n".join(turn.content for turn in pairing.query.prompt),
+            pairing.response,
+            pairing.baseline_response,
+            float(expit(verdict.logit)),
+            float(expit(verdict.shown_first)),
+            float(expit(verdict.shown_second)),
         )
+        for verdict in progress.verdicts
+        if (pairing := verdict.pairing).candidate == model
+    ]
     return sorted(found, key=lambda duel: (-duel.probability, duel.query_id))
 
 

@@ -1,4 +1,4 @@
-"""One judge for many people. In: comparisons of each. Out: their scores in portions, in fair turns.
+"""One judge for many people. In: what each wants compared. Out: scores in portions, in fair turns.
 
 Each person's order is a `Ticket`; the judge reads for about `TURN_S` seconds for one ticket, then for the next, so
 that a short order never waits for the whole of a long one. The line has so many places and no more. A judge that breaks
@@ -11,12 +11,15 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
-from crm.app.score_store import Key, ScoreStore, comparison_key, criteria_key
-from crm.judges.judge import Asked, Judge
+from crm.app.memory import give_back
+from crm.app.pairings import Pairing
+from crm.app.score_store import Key, ScoreStore, criteria_key
+from crm.judges.judge import Judge
+from crm.leaderboard.scoring import ORDERS
 
 log = logging.getLogger(__name__)
 Scores = dict[Key, float | None]
@@ -25,6 +28,8 @@ TOO_LONG = "too_long"
 TURN_S = 0.5
 """Seconds of reading after which the next ticket has its turn; one portion is read whatever it takes."""
 BEAT_S = 0.5
+IDLE_S = 1.0
+"""Seconds without work after which memory is given back; by then the last rankings have been computed."""
 CLOSED = "the server is being stopped; what was scored is kept"
 
 
@@ -46,9 +51,10 @@ class Turn:
 
 @dataclass(eq=False)
 class Ticket:
-    """What one person waits for: ``portions`` under the same criteria, the smallest that make sense to wait for."""
+    """What one person waits for: ``portions`` under their criteria, the smallest that make sense to wait for."""
 
-    portions: deque[list[Asked]]
+    criteria: tuple[str, ...]
+    portions: deque[Sequence[Pairing]]
     results: SimpleQueue[Turn | ScoringError | None] = field(default_factory=SimpleQueue)
     cancelled: threading.Event = field(default_factory=threading.Event)
 
@@ -94,9 +100,9 @@ class ScoringQueue:
         with self._changed:
             return sum(not ticket.cancelled.is_set() for ticket in self._line)
 
-    def submit(self, portions: Sequence[Sequence[Asked]]) -> Ticket:
-        """A place in the line. Raises `QueueFullError`, with a sentence for people."""
-        ticket = Ticket(deque(list(portion) for portion in portions if portion))
+    def submit(self, criteria: Sequence[str], portions: Sequence[Sequence[Pairing]]) -> Ticket:
+        """A place in the line, for both orders of all pairings. Raises `QueueFullError`, with a sentence for people."""
+        ticket = Ticket(tuple(criteria), deque(portion for portion in portions if portion))
         with self._changed:
             self._forget_cancelled()
             if self._closed:
@@ -124,8 +130,8 @@ class ScoringQueue:
         while (ticket := self._next()) is not None:
             try:
                 while ticket.portions and not ticket.cancelled.is_set():
-                    asked, count = self._next_portions(ticket)
-                    scores, made = self._scores(asked)
+                    pairings, count = self._next_portions(ticket)
+                    scores, made = self._scores(ticket.criteria, pairings)
                     ticket.results.put(Turn(scores, count))
                     if made:
                         break  # what was only looked up has cost nobody a turn
@@ -141,6 +147,7 @@ class ScoringQueue:
 
     def _next(self) -> Ticket | None:
         """The ticket whose turn it is, put last for the turn after; ``None`` when the queue is closed."""
+        tidy = False
         with self._changed:
             while True:
                 self._forget_cancelled()
@@ -151,9 +158,11 @@ class ScoringQueue:
                 if self._line:
                     self._line.rotate(-1)
                     return self._line[-1]
-                self._changed.wait()
+                if not self._changed.wait(IDLE_S) and not tidy:
+                    give_back()
+                    tidy = True
 
-    def _next_portions(self, ticket: Ticket) -> tuple[list[Asked], int]:
+    def _next_portions(self, ticket: Ticket) -> tuple[list[Pairing], int]:
         """As many portions as a turn has time for, at the pace of the one before; the first of them in any case."""
         taken, count = list(ticket.portions.popleft()), 1
         while ticket.portions and len(taken) + len(ticket.portions[0]) <= self._pace * TURN_S:
@@ -161,25 +170,28 @@ class ScoringQueue:
             count += 1
         return taken, count
 
-    def _scores(self, portion: list[Asked]) -> tuple[Scores, bool]:
-        """All there is of a portion, and whether the judge had to read."""
-        criteria = criteria_key(portion[0][0].criteria)
-        keys: dict[str, str] = {}
-        for row, _ in portion:
-            if row.id not in keys:
-                keys[row.id] = comparison_key(row)
-        found: Scores = dict(self.store.known(self.judge.digest, criteria, set(keys.values())))
-        missing = [pair for pair in portion if (keys[pair[0].id], pair[1]) not in found]
+    def _scores(self, criteria: tuple[str, ...], pairings: Sequence[Pairing]) -> tuple[Scores, bool]:
+        """All there is of the pairings, and whether the judge had to read."""
+        of_key = {pairing.key: pairing for pairing in pairings}  # equal texts are read once
+        wanted = criteria_key(criteria)
+        found: Scores = dict(self.store.known(self.judge.digest, wanted, of_key))
+        missing = [(key, order) for key in of_key for order in ORDERS if (key, order) not in found]
         if not missing:
             return found, False
         started = time.perf_counter()
+        made = self._read(criteria, of_key, missing)
+        self._pace = len(missing) / len(ORDERS) / max(1e-6, time.perf_counter() - started)
+        self.store.keep(self.judge.digest, wanted, made.items())
+        return found | made, True
+
+    def _read(self, criteria: tuple[str, ...], of_key: Mapping[str, Pairing], missing: Sequence[Key]) -> Scores:
+        rows = {key: of_key[key].comparison(criteria) for key, _ in missing}
+        keys = {row.id: key for key, row in rows.items()}
         made: Scores = {
             (keys[reading.comparison.id], reading.order): reading.preference_logit
-            for readings in self.judge.read(missing)
+            for readings in self.judge.read([(rows[key], order) for key, order in missing])
             for reading in readings
         }
         if self.judge.left_out == TOO_LONG:  # now and for ever, unlike a reply that did not come
-            made |= dict.fromkeys({(keys[row.id], order) for row, order in missing} - made.keys())
-        self._pace = len(missing) / max(1e-6, time.perf_counter() - started)
-        self.store.keep(self.judge.digest, criteria, made.items())
-        return found | made, True
+            made |= dict.fromkeys(set(missing) - made.keys())
+        return made

@@ -1,15 +1,16 @@
-"""Which part of a bank a profile asks about. In: a bank and a profile. Out: the part, its queries in reading order."""
+"""Which part of a bank a profile asks about. In: a bank and a profile. Out: queries in reading order, and pairings."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from crm.app.pairings import Pairing, make_pairings
 from crm.app.profile import SIMILAR, Profile, ProfileError
 from crm.leaderboard.bank import Bank, BankQuery, check_topics
 from crm.leaderboard.public_banks import in_turns
@@ -17,6 +18,8 @@ from crm.schema import query_of
 
 SEED = 1
 """Of the reading order: the same for everybody, so that scores of a drawn part serve the whole."""
+BASELINES = 4
+"""So many baselines' pairings of a whole bank are held at a time; others are made anew, in a fraction of a second."""
 
 
 class Selector:
@@ -24,6 +27,7 @@ class Selector:
 
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
+        self._pairings = lru_cache(BASELINES * len(bank.queries))(partial(make_pairings, bank))
 
     def select(self, profile: Profile) -> Bank:
         """The part that ``profile`` asks about, with the baseline and at least one other model.
@@ -45,6 +49,13 @@ class Selector:
         kept = queries[: profile.queries or (SIMILAR if profile.about else len(queries))]
         responses = {name: {query.id: self.bank.responses[name][query.id] for query in kept} for name in models}
         return Bank(self.bank.name, baseline, tuple(kept), responses)
+
+    def pairings(self, part: Bank) -> list[list[Pairing]]:
+        """What is compared in a part of the bank, a list a query."""
+        return [
+            [pairing for pairing in self._pairings(part.baseline, query) if pairing.candidate in part.responses]
+            for query in part.queries
+        ]
 
     def topic_counts(self) -> dict[str, int]:
         """Queries by topic, in the order of the topics' names."""

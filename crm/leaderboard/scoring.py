@@ -16,7 +16,7 @@ from crm.evaluation.prediction_file import fingerprint
 from crm.evaluation.results import read_predictions
 from crm.evaluation.statistics import Floats
 from crm.judges.judge import Judge
-from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank import Bank, BankQuery
 from crm.leaderboard.racing import Standing, race
 from crm.processes import ALONE, Processes
 from crm.schema import Comparison, Match, Message, Prediction, to_json
@@ -34,20 +34,27 @@ def bank_comparisons(bank: Bank, criteria: Sequence[str], baseline: str) -> list
             f"bank.baseline={baseline!r}: not in bank {bank.name!r}; choose one of {', '.join(bank.authors)}"
         )
     return [
-        Comparison(
-            id=comparison_id(query.id, author),
-            preference_id=query.id,
-            criteria=tuple(criteria),
-            prompt=query.prompt,
-            response_a=(Message("assistant", bank.responses[author][query.id]),),
-            response_b=(Message("assistant", bank.responses[baseline][query.id]),),
-            label="tie",
-            direction="none",
-        )
+        bank_comparison(query, author, bank.responses[author][query.id], bank.responses[baseline][query.id], criteria)
         for query in bank.queries
         for author in bank.authors
         if author != baseline
     ]
+
+
+def bank_comparison(
+    query: BankQuery, author: str, response: str, baseline_response: str, criteria: Sequence[str]
+) -> Comparison:
+    """An author's response to a query (response A) against the baseline's (response B)."""
+    return Comparison(
+        id=comparison_id(query.id, author),
+        preference_id=query.id,
+        criteria=tuple(criteria),
+        prompt=query.prompt,
+        response_a=(Message("assistant", response),),
+        response_b=(Message("assistant", baseline_response),),
+        label="tie",
+        direction="none",
+    )
 
 
 def score_bank(
