@@ -189,6 +189,8 @@ class AppConfig(AnyJudgeConfig):
     """People whose leaderboards are made at a time; one more is asked to wait."""
     requests_per_minute: int = 600
     """Of one address."""
+    bank_states_gb: float = 0.0
+    """As in ``leaderboard.py``: the first person waits for the bank to be read, all others for their criteria alone."""
     additions: bool = True
     """Whether people may add a model by a file, or from the endpoint below."""
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
@@ -201,6 +203,7 @@ class AppConfig(AnyJudgeConfig):
         if self.endpoint.base_url or self.endpoint.model:
             self.endpoint.check("endpoint", str(self.endpoint.model))
         require(self.requests_per_minute >= 1, "requests_per_minute", self.requests_per_minute, "1 or more")
+        require(0 <= self.bank_states_gb < math.inf, "bank_states_gb", self.bank_states_gb, "0 (keep none) or more")
 
 
 Config = TypeVar("Config", TrainConfig, EvaluateConfig, LeaderboardConfig, PrepareConfig, AppConfig, BankBuildConfig)

@@ -11,6 +11,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from crm.app.profile import Profile
+from crm.app.run import make_ranker
 from crm.config import compose
 from crm.evaluation.run import run_evaluation
 from crm.leaderboard.ranking import Leaderboard
@@ -132,12 +134,23 @@ def test_the_next_user_is_served_from_kept_states(
     with caplog.at_level(logging.INFO):
         rank(made, tmp_path / "first", *keep, "criteria=[be brief]")
     assert re.search(r"states of the bank's conversations: \d+ MB kept on disk", caplog.text)
+    ranker, _ = make_ranker(compose("app", [f"checkpoint='{made}'", "bank.queries_per_topic=1", *keep], tmp_path))
+    list(ranker.rank(Profile(("be brief",))))
     monkeypatch.setattr("crm.leaderboard.kept_judge.read_texts", lambda *_: pytest.fail("read a response again"))
     ours = rank(made, tmp_path / "second", *keep, "criteria=[tell me everything]")
     race = rank(made, tmp_path / "third", *keep, "criteria=[be kind]", "settle_top=2")
     plain = rank(made, tmp_path / "plain", "criteria=[tell me everything]")
     assert ours.win_rates() == pytest.approx(plain.win_rates(), abs=1e-6)
     assert race.standing == rank(made, tmp_path / "plain", "criteria=[be kind]", "settle_top=2").standing
+    *_, page = ranker.rank(Profile(("tell me everything",)))
+    assert page.board is not None and page.board.win_rates() == pytest.approx(plain.win_rates(), abs=1e-6)
+
+
+def test_the_page_compares_with_the_baseline_of_the_settings(tmp_path: Path) -> None:
+    words = ("judge=length", "bank.queries_per_topic=1", "bank.baseline=aster-mini", f"predictions='{tmp_path}'")
+    ranker, name = make_ranker(compose("app", words, tmp_path))
+    *_, last = ranker.rank(Profile())
+    assert name == "longer wins" and last.board is not None and last.board.baseline == "aster-mini"
 
 
 def test_a_model_with_the_criteria_first_keeps_nothing_and_says_so(

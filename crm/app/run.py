@@ -27,6 +27,8 @@ from crm.app.score_store import ScoreStore
 from crm.app.scoring_queue import ScoringQueue
 from crm.config import AppConfig
 from crm.config_judges import make_endpoint
+from crm.judges.crm_judge import CrmJudge
+from crm.leaderboard.bank_judge import judge_of_bank
 from crm.leaderboard.run import open_bank
 from crm.open_judge import check_judge, open_judge
 from crm.provenance import commit
@@ -50,9 +52,21 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     check_judge(config)
     bank = open_bank(config.bank)
     opened = open_judge(config)
-    store = ScoreStore(Path(config.predictions or opened.predictions) / SCORES)
+    folder = Path(config.predictions or opened.predictions)
+    store = ScoreStore(folder / SCORES)
     log.info("%s: %d scores of earlier are there", store.path, len(store))
-    return Ranker(bank, ScoringQueue(opened.judge, store, places=config.places)), opened.name
+    judge = opened.judge
+    if isinstance(judge, CrmJudge):
+        judge = judge_of_bank(
+            judge,
+            bank,
+            folder,
+            batch_size=config.batch_size,
+            precision=config.precision,
+            states_gb=config.bank_states_gb,
+            by_query=True,
+        )
+    return Ranker(bank, ScoringQueue(judge, store, places=config.places)), opened.name
 
 
 def make_additions(ranker: Ranker, config: AppConfig) -> Additions | None:

@@ -119,6 +119,14 @@ def load_bank(folder: Path) -> Bank:
     return Bank(str(head["name"]), str(head["baseline"]), tuple(queries), responses)
 
 
+def check_baseline(bank: Bank, baseline: str) -> None:
+    """Raise ``ValueError``, naming the authors there are, for a baseline that the bank lacks."""
+    if baseline not in bank.responses:
+        raise ValueError(
+            f"bank.baseline={baseline!r}: not in bank {bank.name!r}; choose one of {', '.join(bank.authors)}"
+        )
+
+
 def check_topics(wanted: Sequence[str], known: Sequence[str]) -> set[str]:
     """``wanted`` as a set, if not empty and all are known; else ``ValueError`` naming the nearest known topic."""
     if isinstance(wanted, str) or not wanted:

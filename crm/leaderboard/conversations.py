@@ -47,11 +47,13 @@ class Conversations:
     """N distinct conversations, numbered by length, each followed by the ``lead`` that all users' criteria share.
 
     ``texts[n]`` are token ids. ``starts`` cut the numbers into passes of `PASS_TOKENS`: pass p reads the texts from
-    ``starts[p]`` to ``starts[p + 1]``. Conversations too long for any criteria are left out.
+    ``starts[p]`` to ``starts[p + 1]``. With ``by_query`` they are numbered query by query, and no pass holds two: more
+    passes, but whoever asks for some queries only waits for theirs alone. Conversations too long for any criteria are
+    left out.
     Raises `KeepingError` for an encoder with the criteria first, whose conversations depend on the user.
     """
 
-    def __init__(self, encoder: Encoder, comparisons: Sequence[Comparison]) -> None:
+    def __init__(self, encoder: Encoder, comparisons: Sequence[Comparison], *, by_query: bool = False) -> None:
         if encoder.prompt_order != "criteria_last":
             raise KeepingError(
                 f"prompt_order={encoder.prompt_order}: what a model with the criteria first makes of a response is "
@@ -60,18 +62,21 @@ class Conversations:
         self.encoder = encoder
         self.lead = lead_of(encoder)
         room = encoder.max_length - len(self.lead)
-        ids = {}
+        ids: dict[Conversation, tuple[int, ...]] = {}
+        query: dict[tuple[int, ...], int] = {}
+        prompts: dict[Turns, int] = {}
         for row in comparisons:
             for order in ("ab", "ba"):
                 for shown in self._shown(row, order):
                     if shown not in ids:
-                        segments = encoder.conversation_segments(*shown)
-                        ids[shown] = token_ids(segments)
-        fitting = sorted({text for text in ids.values() if len(text) < room}, key=lambda text: (len(text), text))
+                        ids[shown] = token_ids(encoder.conversation_segments(*shown))
+                        place = prompts.setdefault(row.prompt, len(prompts))
+                        query.setdefault(ids[shown], place if by_query else 0)
+        fitting = sorted((text for text in query if len(text) < room), key=lambda text: (query[text], len(text), text))
         number = {text: index for index, text in enumerate(fitting)}
         self._numbers = {shown: number[text] for shown, text in ids.items() if text in number}
         self.texts = [text + self.lead for text in fitting]
-        self.starts = _cut([len(text) for text in self.texts])
+        self.starts = _cut([len(text) for text in self.texts], [query[text] for text in fitting])
 
     def of(self, comparison: Comparison, order: Order) -> tuple[int, ...] | None:
         """Numbers of the conversations that a comparison in one order asks for; None where one is not known."""
@@ -108,10 +113,11 @@ def lead_of(encoder: Encoder) -> tuple[int, ...]:
     return reduce(lambda known, other: known[: common_prefix(known, other)], parts)
 
 
-def _cut(lengths: Sequence[int]) -> list[int]:
-    """Where passes begin, and the end; ``lengths`` ascend, so that the last of a pass is its width."""
+def _cut(lengths: Sequence[int], queries: Sequence[int]) -> list[int]:
+    """Where passes begin, and the end. ``lengths`` ascend within a query, so that the last of a pass is its width."""
     starts = [0]
     for index, length in enumerate(lengths):
-        if index > starts[-1] and (index + 1 - starts[-1]) * length > PASS_TOKENS:
+        first = starts[-1]
+        if index > first and (queries[index] != queries[first] or (index + 1 - first) * length > PASS_TOKENS):
             starts.append(index)
     return [*starts, len(lengths)] if lengths else [0]

@@ -43,7 +43,8 @@ class KeptJudge(CrmJudge):
 
     States of the conversations go into ``memory_gb`` of the model's device, then into files of ``disk_gb`` in all in
     ``folder``; what fits neither is computed anew for every call of `read`, once for all criteria in it. They are kept
-    in float32, or in bfloat16 for the precision ``bf16-mixed``; another ``dtype`` shows in the digest.
+    in float32, or in bfloat16 for the precision ``bf16-mixed``; another ``dtype`` shows in the digest. ``by_query`` is
+    for a judge that is asked for one query after the other: see `Conversations`.
     Raises ``ValueError`` for files without a ``folder`` or without ``model_digest``, which keeps models apart, and
     `KeepingError` for a model with the criteria first, or of an architecture that cannot go on from states.
     """
@@ -62,6 +63,7 @@ class KeptJudge(CrmJudge):
         disk_gb: float = 0.0,
         folder: Path | None = None,
         dtype: torch.dtype | None = None,
+        by_query: bool = False,
     ) -> None:
         super().__init__(
             model, encoder, batch_size=batch_size, precision=precision, packing=packing, model_digest=model_digest
@@ -74,9 +76,10 @@ class KeptJudge(CrmJudge):
         usual = torch.bfloat16 if precision == "bf16-mixed" else torch.float32
         self._dtype = dtype or usual
         self._mark = "" if self._dtype == usual else f"-states-{self._dtype}"
-        self._conversations = Conversations(encoder, comparisons)
+        self._conversations = Conversations(encoder, comparisons, by_query=by_query)
         self._starts = self._conversations.starts
         passes = range(len(self._starts) - 1)
+        self._pass_of = [index for index in passes for _ in self._texts(index)]
         facts = (self.digest, str(self._dtype))
         self.states = KeptStates(
             [name_of(self._texts(index), *facts) for index in passes],
@@ -137,7 +140,6 @@ class KeptJudge(CrmJudge):
         work: dict[int, _Work] = defaultdict(_Work)
         users: dict[tuple[str, ...], Continuation] = {}
         strangers = []
-        pass_of = [index for index in range(len(self._starts) - 1) for _ in self._texts(index)]
         for pair in comparisons:
             numbers, criteria = self._conversations.of(*pair), pair[0].criteria
             if numbers is None:
@@ -147,8 +149,8 @@ class KeptJudge(CrmJudge):
                 users[criteria] = self._conversations.continuation(criteria)
             if all(self._conversations.fits(number, users[criteria]) for number in numbers):
                 for number in numbers:
-                    work[pass_of[number]].texts[criteria].add(number)
-                work[max(pass_of[number] for number in numbers)].complete.append((pair, numbers))
+                    work[self._pass_of[number]].texts[criteria].add(number)
+                work[max(self._pass_of[number] for number in numbers)].complete.append((pair, numbers))
         return work, users, strangers
 
     def _texts(self, index: int) -> list[tuple[int, ...]]:

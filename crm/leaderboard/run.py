@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -12,19 +12,17 @@ from rich.console import Console
 
 from crm.config import BankConfig, LeaderboardConfig
 from crm.data.comparisons import GENERIC_CRITERION
-from crm.data.token_store import stored_ids
 from crm.evaluation.plots import one_leaderboard
 from crm.evaluation.run import print_table
 from crm.evaluation.tables import caption, write_table
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Judge
-from crm.leaderboard.bank import Bank, load_bank
-from crm.leaderboard.conversations import KeepingError
-from crm.leaderboard.kept_judge import KeptJudge
+from crm.leaderboard.bank import Bank, check_baseline, load_bank
+from crm.leaderboard.bank_judge import judge_of_bank
 from crm.leaderboard.public_banks import read_public_bank, smaller_bank
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import VIEWS, Leaderboard
-from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank
+from crm.leaderboard.scoring import race_bank, score_bank
 from crm.open_judge import check_judge, open_judge
 from crm.processes import Processes, start
 from crm.provenance import commit
@@ -54,7 +52,15 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     opened = open_judge(config)
     judge, kept = opened.judge, opened.predictions
     if isinstance(judge, CrmJudge):
-        judge = _prepared(config, judge, bank, kept, processes)
+        judge = judge_of_bank(
+            judge,
+            bank,
+            kept,
+            batch_size=config.batch_size,
+            precision=config.precision,
+            states_gb=config.bank_states_gb,
+            processes=processes,
+        )
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
     matches, counts, standing = _score(config, judge, bank, criteria, kept, processes)
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
@@ -71,42 +77,6 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     return board
 
 
-def _prepared(config: LeaderboardConfig, judge: CrmJudge, bank: Bank, kept: Path, processes: Processes) -> CrmJudge:
-    """The judge with what is kept of the bank: token ids of its responses, and states where they are asked for."""
-    texts = [
-        text
-        for answers in bank.responses.values()
-        for answer in answers.values()
-        for text in judge.encoder.response_texts(answer)
-    ]
-    judge.encoder.use(stored_ids(kept, judge.encoder.tokenizer, texts))
-    return _keeping(config, judge, bank, kept, processes) if config.bank_states_gb else judge
-
-
-def _keeping(config: LeaderboardConfig, judge: CrmJudge, bank: Bank, kept: Path, processes: Processes) -> CrmJudge:
-    """A judge that keeps what precedes the criteria, or the same judge and a line that says why not.
-
-    Of several processes each keeps its share, in a folder of its own.
-    """
-    comparisons = bank_comparisons(bank, (), config.bank.baseline or bank.baseline)
-    own = f"states-{processes.rank}-of-{processes.size}" if processes.size > 1 else "states"
-    try:
-        return KeptJudge(
-            judge.model,
-            judge.encoder,
-            processes.share(comparisons),
-            batch_size=config.batch_size,
-            precision=config.precision,
-            packing=judge.packing,
-            model_digest=judge.model_digest,
-            disk_gb=config.bank_states_gb / processes.size,
-            folder=kept / own,
-        )
-    except KeepingError as error:
-        log.warning("bank_states_gb=%g: no states are kept: %s", config.bank_states_gb, error)
-        return judge
-
-
 def _score(
     config: LeaderboardConfig,
     judge: Judge,
@@ -115,13 +85,12 @@ def _score(
     kept: Path,
     processes: Processes,
 ) -> tuple[list[Match], dict[str, int], Standing | None]:
-    baseline = config.bank.baseline or bank.baseline
     if not config.settle_top:
         matches, counts = score_bank(
             judge,
             bank,
             criteria,
-            baseline=baseline,
+            baseline=bank.baseline,
             folder=kept,
             progress=config.progress,
             processes=processes,
@@ -131,7 +100,7 @@ def _score(
         judge,
         bank,
         criteria,
-        baseline=baseline,
+        baseline=bank.baseline,
         folder=kept,
         progress=config.progress,
         top=config.settle_top,
@@ -141,13 +110,16 @@ def _score(
 
 
 def open_bank(config: BankConfig) -> Bank:
-    """The bank that the settings name, without the queries that they leave out."""
+    """The bank that the settings name, with their baseline, without the queries that they leave out."""
     if config.name == "simulated":
         bank = simulate_bank(seed=config.seed, queries_per_topic=config.queries_per_topic).bank
     elif config.name == "folder":
         bank = load_bank(Path(str(config.path)))
     else:
         bank = read_public_bank(config.name, config.root)
+    baseline = config.baseline or bank.baseline
+    check_baseline(bank, baseline)
+    bank = replace(bank, baseline=baseline)
     known = (read_public_bank(name, config.root) for name in config.without)
     without = {prompt_key(query.prompt) for other in known for query in other.queries}
     return smaller_bank(bank, without=without, queries=config.queries, max_words=config.max_words, seed=config.seed)

@@ -16,7 +16,7 @@ from crm.evaluation.prediction_file import fingerprint
 from crm.evaluation.results import read_predictions
 from crm.evaluation.statistics import Floats
 from crm.judges.judge import Judge
-from crm.leaderboard.bank import Bank, BankQuery
+from crm.leaderboard.bank import Bank, BankQuery, check_baseline
 from crm.leaderboard.racing import Standing, race
 from crm.processes import ALONE, Processes
 from crm.schema import Comparison, Match, Message, Prediction, to_json
@@ -29,10 +29,7 @@ def bank_comparisons(bank: Bank, criteria: Sequence[str], baseline: str) -> list
 
     The label is ``tie``: a bank has no votes. Raises ``ValueError`` for a baseline that the bank lacks.
     """
-    if baseline not in bank.responses:
-        raise ValueError(
-            f"bank.baseline={baseline!r}: not in bank {bank.name!r}; choose one of {', '.join(bank.authors)}"
-        )
+    check_baseline(bank, baseline)
     return [
         bank_comparison(query, author, bank.responses[author][query.id], bank.responses[baseline][query.id], criteria)
         for query in bank.queries

@@ -108,6 +108,25 @@ def test_conversations_are_read_once(keep, monkeypatch) -> None:
     kept.score(("b",))
 
 
+@pytest.mark.parametrize("head", ["scalar", "pairwise_span"])
+def test_by_query_one_query_is_read_without_the_others(head, keep, rows, monkeypatch) -> None:
+    kept, judge = keep(head, by_query=True)
+    assert_same(kept.score(("a",)), whole(judge, rows, ("a",)))
+    fresh, _ = keep(head, by_query=True)
+    read: list[tuple[int, ...]] = []
+
+    def reading(model, texts, *rest):
+        read.extend(texts)
+        return read_texts(model, texts, *rest)
+
+    monkeypatch.setattr("crm.leaderboard.kept_judge.read_texts", reading)
+    mine = [row for row in rows if row.prompt == rows[-1].prompt]
+    expected = whole(judge, mine, ("a",))
+    assert_same([one for part in fresh.read(asked(mine, ("a",))) for one in part], expected)
+    alone = Conversations(judge.encoder, mine)
+    assert sorted(read) == sorted(alone.texts) and len(read) < len(fresh._conversations.texts)
+
+
 def test_a_criterion_that_begins_unlike_all_others_sees_less_of_the_lead(make_encoder, comparisons) -> None:
     laid_out = Conversations(make_encoder("scalar", order="criteria_last"), comparisons)
     usual = laid_out.continuation(("Prefers",))
