@@ -8,14 +8,16 @@ measures whether a model follows criteria about length and detail, and a judge t
 is right everywhere. Both directions are always present, so a judge that only likes long answers scores one half.
 
 Two of six models are held out. Instructions (near-duplicates together) are split 80 train, 10 validation, 10 held out
-(in 100). Suite ``D``: held-out instructions, models seen in training; ``M``: held-out instructions and models. The
-instructions are AlpacaEval's: whoever trains on this has seen the queries of a leaderboard bank made of them.
+(in 100). Suite ``D``: held-out instructions, models seen in training; ``M``: held-out instructions and models; ``C``:
+the pairs of ``M`` with wordings that training never uses. The instructions are AlpacaEval's: whoever trains on this has
+seen the queries of a leaderboard bank made of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,13 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "Skip the elaboration and just tell me the essential part",
         "Whichever answer takes less time to read is better for me",
         "Short and crisp beats long and complete",
+        "Prefers short responses",
+        "Wants the bottom line first and little after it",
+        "Dislikes: wordy answers that ramble",
+        "A sentence or two is plenty for me",
+        "Length should be as small as the question allows",
+        "I skim on my phone, so less text is better",
+        "Values economy of words",
     ),
     "detailed": (
         "I have time to read, so explain everything thoroughly",
@@ -54,6 +63,29 @@ WORDINGS: dict[str, tuple[str, ...]] = {
         "Do not be brief: expand on each point",
         "Whichever answer tells me more is better for me",
         "Long and complete beats short and crisp",
+        "Prefers extensive responses",
+        "Wants every aspect of the topic covered",
+        "Dislikes: superficial answers that stop early",
+        "A page or two is welcome if it helps me understand",
+        "Length should be whatever a complete treatment takes",
+        "I read closely at my desk, so more text is better",
+        "Values completeness",
+    ),
+}
+UNSEEN_WORDINGS: dict[str, tuple[str, ...]] = {
+    "concise": (
+        "Prefers concise answers",
+        "Keep it brief",
+        "Brevity matters most to me",
+        "I want quick, compact replies",
+        "Dislikes: long answers",
+    ),
+    "detailed": (
+        "Prefers detailed answers",
+        "Go into detail",
+        "Depth matters most to me",
+        "I want thorough, comprehensive replies",
+        "Dislikes: short answers",
     ),
 }
 _Key = tuple[str, str]
@@ -82,7 +114,7 @@ def load(
     groups = prompt_groups([turn("user", instruction) for _, instruction in answers])
     keys = {instruction: groups[prompt_key(turn("user", instruction))] for _, instruction in answers}
     held_out, validation_keys = hold_out(keys.values(), (0.1, 0.1), seed)
-    parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "M": []}
+    parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "M": [], "C": []}
     for (model, instruction), texts in answers.items():
         held = keys[instruction] in held_out
         rows = _pairs(model, instruction, texts, max_response_words, seed, counts)
@@ -91,6 +123,8 @@ def load(
         else:
             in_training = "validation" if keys[instruction] in validation_keys else "train"
             parts[("M" if model in new_models else "D") if held else in_training] += rows
+            if held and model in new_models:
+                parts["C"] += [_with_unseen_wordings(row, seed) for row in rows]
     kept = {
         name: balanced(rows, max_train if name == "train" else max_suite, seed, _kind, _model, lambda row: row.query)
         for name, rows in parts.items()
@@ -168,6 +202,17 @@ def _preference(name: str, model: str, instruction: str, texts: list[str], seed:
         author_a=model,
         author_b=model,
         source="concise_verbose/construction",
+    )
+
+
+def _with_unseen_wordings(row: Preference, seed: int) -> Preference:
+    """The same pair and sides; criteria from `UNSEEN_WORDINGS`."""
+    (wish_a,), (wish_b,) = row.criteria_topics_a, row.criteria_topics_b
+    return replace(
+        row,
+        id=f"unseen-{row.id}",
+        criteria_a=wordings(UNSEEN_WORDINGS[wish_a], seed, row.id, wish_a),
+        criteria_b=wordings(UNSEEN_WORDINGS[wish_b], seed, row.id, wish_b),
     )
 
 

@@ -225,6 +225,8 @@ def test_dialogues() -> None:
 def test_wordings_are_many_and_all_different() -> None:
     modules = [importlib.import_module(f"crm.data.sources.{name}") for name in ("summeval", "dsp", "concise_verbose")]
     banks = [module.WORDINGS for module in modules] + [d2t.WORDINGS, topicalchat.WORDINGS, {"": llmbar.WORDINGS}]
-    texts = [text.casefold() for bank in banks for wordings in bank.values() for text in wordings]
+    unseen = [module.UNSEEN_WORDINGS for module in modules if hasattr(module, "UNSEEN_WORDINGS")]
+    texts = [text.casefold() for bank in [*banks, *unseen] for wordings in bank.values() for text in wordings]
     assert len(set(texts)) == len(texts)
-    assert all(6 <= len(wordings) <= 7 for bank in banks for wordings in bank.values())
+    assert all(6 <= len(wordings) <= 14 for bank in banks for wordings in bank.values())
+    assert len(unseen) == 2

@@ -172,12 +172,20 @@ def test_concise_verbose_by_hand(tmp_path: Path) -> None:
             detailed, concise = concise, detailed
         assert len(detailed[0].content.split()) > len(concise[0].content.split())
         assert {row.criteria_topics_a, row.criteria_topics_b} == {("concise",), ("detailed",)}
-        assert set(row.criteria_a) <= set(concise_verbose.WORDINGS[row.criteria_topics_a[0]])
+        bank = concise_verbose.UNSEEN_WORDINGS if row.id.startswith("unseen-") else concise_verbose.WORDINGS
+        for criteria, (wish,) in ((row.criteria_a, row.criteria_topics_a), (row.criteria_b, row.criteria_topics_b)):
+            assert 1 <= len(criteria) <= 2 and set(criteria) <= set(bank[wish])
     assert 0.4 < statistics.mean(row.criteria_topics_a == ("concise",) for row in everything(splits)) < 0.6
     models = {name: {row.author_a for row in rows} for name, rows in parts(splits).items()}
     assert models["train"] == models["D"] == models["validation"]
     assert len(models["train"]) == 4
-    assert models["M"] == set(concise_verbose.MODELS) - models["train"]
+    assert models["M"] == models["C"] == set(concise_verbose.MODELS) - models["train"]
+    unseen = {row.id.removeprefix("unseen-"): row for row in splits.suites["C"]}
+    assert unseen.keys() == {row.id for row in splits.suites["M"]}
+    for row in splits.suites["M"]:
+        other = unseen[row.id]
+        same = ("response_a", "response_b", "winner", "criteria_topics_a", "criteria_topics_b")
+        assert all(getattr(row, field) == getattr(other, field) for field in same)
     cut = concise_verbose.load(tmp_path, seed=0, max_response_words=4)
     assert {row.id.rsplit("-", 2)[1] for row in everything(cut) if row.author_a != "alpaca-7b"} == {"concise"}
     assert cut.counts["dropped_both_cut"] == 40 * 6 + 1, "plain and verbose answers lose their ends"
