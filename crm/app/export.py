@@ -75,7 +75,7 @@ def as_html(progress: Progress, told: Mapping[str, Any]) -> bytes:
         section = Section(
             "Leaderboard",
             "Win rate against the baseline under the criteria, with 95 % intervals over queries. rank_low is 1 plus "
-            "the number of models that are significantly better: models that share it cannot be told apart.",
+            "the number of models that are significantly better; tied_with are neither better nor worse.",
             {"Models": table_of(progress)},
             {"Win rates": _picture(progress, folder)},
         )

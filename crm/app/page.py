@@ -180,7 +180,7 @@ def _add_tab(actions: Actions, additions: Additions, choices: list[gr.Dropdown])
 
 
 def _table(label: str, name: str, pinned: int | None = None) -> gr.Dataframe:
-    """A table of text: cells are never read as HTML or Markdown; it can be searched, and sorted by its headings."""
+    """A table of text: cells are never read as HTML or Markdown. Search above, sorting in the menus of headings."""
     return gr.Dataframe(
         label=label,
         elem_id=name,

@@ -28,8 +28,9 @@ ALWAYS = ("Rank", "Model", "Win rate %")
 USUAL = ("Low", "High", "Possible rank", "Length-controlled %", "Queries", "Mean words")
 ABOUT_COLUMNS = (
     "Win rate: how often, on average, this person would prefer the model's response to the baseline's, with a 95 % "
-    "interval over queries. Possible rank: 1 plus the number of models that are significantly better, so that models "
-    "which share it are tied. Length-controlled: the win rate if all responses were as long as the baseline's."
+    "interval over queries. Possible rank: 1 plus the number of models that are significantly better. Not "
+    "distinguishable from: the models that are neither significantly better nor worse. Length-controlled: the win rate "
+    "if all responses were as long as the baseline's."
 )
 
 
@@ -61,7 +62,7 @@ def status(progress: Progress, in_line: int) -> str:
     if progress.board is None and not progress.complete:
         return f"Waiting for the judge, {in_line} in line ..." if in_line > 1 else "Reading the first queries ..."
     if progress.board is None:
-        return "No comparison could be read: every response is too long for this judge."
+        return "The judge gave no verdict on any comparison: what it was given is too long, or means nothing to it."
     state = "Complete" if progress.complete else "So far"
     lost = f"; {progress.failed} comparisons without a verdict" if progress.failed else ""
     return (

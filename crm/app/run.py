@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -103,4 +104,10 @@ def run_app(config: AppConfig) -> None:
     ranker, judge = make_ranker(config)
     app = make_app(ranker, judge, config, make_additions(ranker, config))
     log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
+    logging.getLogger("uvicorn.error").addFilter(_not_cut_off)
     uvicorn.run(app, host=config.host, port=config.port, log_level="warning", timeout_graceful_shutdown=3)
+
+
+def _not_cut_off(record: logging.LogRecord) -> bool:
+    """A page that is open when the server ends is cut off, which is nothing to report with a traceback."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 import uvicorn
 
+from crm.app.profile import DISLIKE
 from crm.app.ranker import Ranker
 from crm.app.run import make_additions, make_app
 from crm.app.score_store import ScoreStore
@@ -33,19 +34,19 @@ ROWS = """table => [...table.querySelectorAll('[role=row]')].map(
 
 
 class KnowingJudge(OracleJudge):
-    """The truth of the simulation; for nobody in particular, longer wins: the truth is silent there."""
+    """The truth of the simulation; longer wins where that is silent: for nobody in particular, and on dislikes."""
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         for row, order in comparisons:
-            generic = row.criteria == (GENERIC_CRITERION,)
-            yield from (LengthJudge() if generic else super()).read([(row, order)])
+            silent = any(line == GENERIC_CRITERION or line.startswith(DISLIKE) for line in row.criteria)
+            yield from (LengthJudge() if silent else super()).read([(row, order)])
 
 
 @contextmanager
-def serve(bank: Bank, judge: Any, folder: Path) -> Iterator[str]:
-    """The whole application on a port of its own."""
+def serve(bank: Bank, judge: Any, folder: Path, *words: str) -> Iterator[str]:
+    """The whole application on a port of its own; ``words`` are overrides of ``app.py``."""
     queue = ScoringQueue(judge, ScoreStore(folder / "scores.sqlite"), places=20)
-    ranker, config = Ranker(bank, queue), compose("app", ["checkpoint=none"], folder)
+    ranker, config = Ranker(bank, queue), compose("app", ["checkpoint=none", *words], folder)
     app = make_app(ranker, "oracle", config, make_additions(ranker, config))
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

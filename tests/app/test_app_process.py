@@ -20,12 +20,13 @@ from crm.app.score_store import ScoreStore
 ROOT = Path(__file__).parents[2]
 
 
-def start(folder: Path, *words: str) -> tuple[Any, str]:
+def start(folder: Path, *words: str, **settings: Any) -> tuple[Any, str]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     command = [sys.executable, str(ROOT / "app.py"), f"port={port}", f"predictions={folder / 'kept'}", *words]
-    return subprocess.Popen([*command, f"hydra.run.dir={folder / 'run'}"], cwd=folder), f"http://127.0.0.1:{port}"
+    command.append(f"hydra.run.dir={folder / 'run'}")
+    return subprocess.Popen(command, cwd=folder, **settings), f"http://127.0.0.1:{port}"
 
 
 def wait_until_up(address: str) -> None:
@@ -49,6 +50,16 @@ def test_a_killed_server_loses_no_score_that_it_has_shown(tmp_path: Path) -> Non
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     assert len(ScoreStore(tmp_path / "kept" / "scores.sqlite")) >= shown["done"] * 12 * 2
+
+
+def test_a_page_that_is_open_when_the_server_ends_is_no_traceback(tmp_path: Path) -> None:
+    process, address = start(tmp_path, "judge=length", "bank.queries_per_topic=1", stderr=subprocess.PIPE)
+    wait_until_up(address)
+    with httpx.stream("GET", f"{address}/gradio_api/heartbeat/somebody", timeout=30) as open_page:
+        assert open_page.status_code == 200
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert b"Traceback" not in said, said.decode()
 
 
 @pytest.mark.parametrize(

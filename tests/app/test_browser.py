@@ -12,41 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from crm.judges.controls import LengthJudge
 from crm.judges.judge import Asked, Reading
 from crm.simulation.bank import simulate_bank
-from tests.app.browsing import KnowingJudge, cells, eventually, rank, serve, shot, shown, tab, until
+from tests.app.browsing import cells, eventually, rank, serve, shot, shown, tab, until
 
 DETAILED, CONCISE = "Prefers detailed answers", "Prefers concise answers"
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    bank = simulate_bank(seed=1, queries_per_topic=2).bank
-    with serve(bank, KnowingJudge(), tmp_path_factory.mktemp("app")) as address:
-        yield address
-
-
-@pytest.fixture
-def page(browser: Any, address: str) -> Iterator[Any]:
-    """A page that has been opened; it ends with no error in the console and no request to anywhere else."""
-    made = browser.new_page(viewport={"width": 1280, "height": 900})
-    wrong: list[str] = []
-    # A page that is left while a ranking streams in ends the stream, and the browser says so.
-    left = ("AbortError", "errored out")
-    made.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    made.on("request", lambda request: wrong.append(request.url) if _elsewhere(request.url, address) else None)
-    made.goto(address)
-    yield made
-    made.close()
-    assert [text for text in wrong if not any(known in text for known in left)] == []
-
-
-def _elsewhere(url: str, address: str) -> bool:
-    return not url.startswith((address, "data:", "blob:"))
 
 
 def test_the_default_leaderboard(page: Any) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from crm.config import compose
 from crm.leaderboard.bank import load_bank
 from crm.leaderboard.building import read_queries, run_bank
 from crm.schema import query_of
+from tests.repeating_endpoint import repeating_endpoint
 
 QUERIES = [{"query": f"Question {n}?", "topic": "ab"[n % 2]} for n in range(6)]
 
@@ -92,28 +91,8 @@ def test_queries_need_a_text_and_nothing_else(tmp_path: Path) -> None:
 @pytest.fixture
 def endpoint() -> Iterator[tuple[str, Counter[str]]]:
     """A chat server that refuses question 4 the first time; how often it was asked what."""
-    asked: Counter[str] = Counter()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            text = body["messages"][-1]["content"]
-            asked[text] += 1
-            fails = "4" in text and asked[text] == 1
-            reply = {"choices": [{"message": {"role": "assistant", "content": f"re: {text}"}, "finish_reason": "stop"}]}
-            raw = json.dumps(reply).encode()
-            self.send_response(400 if fails else 200)
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1", asked
-    server.shutdown()
+    with repeating_endpoint("4") as (address, asked):
+        yield address, asked
 
 
 def test_an_endpoint_is_asked_for_what_is_missing_and_no_more(tmp_path: Path, queries: Path, endpoint: Any) -> None:
