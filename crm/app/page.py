@@ -5,13 +5,14 @@ No text of data or people is shown as HTML: tables are text, responses are Markd
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import gradio as gr
 
 from crm.app.additions import Additions
 from crm.app.page_actions import Actions
-from crm.app.page_tables import ABOUT_COLUMNS, USUAL
+from crm.app.page_tables import ABOUT_COLUMNS, ALWAYS, CHANGES, DUELS, TOPICS, USUAL
 from crm.app.profile import MAX_CHARACTERS, MAX_LINES
 from crm.leaderboard.responses import MAX_NAME
 
@@ -48,8 +49,8 @@ def _default_tab(page: gr.Blocks, actions: Actions) -> None:
     gr.Markdown("What most people would find better, over all topics of the bank.")
     status = gr.Textbox(label="State", interactive=False, elem_id="default-status")
     columns = gr.CheckboxGroup(COLUMNS, value=list(USUAL), label="Columns")
-    table = _table("Models", "default-table", pinned=2)
-    topics = _table("Win rate % by topic", "default-topics", pinned=2)
+    table = _table("Models", "default-table", ALWAYS, pinned=2)
+    topics = _table("Win rate % by topic", "default-topics", TOPICS, pinned=2)
     gr.Markdown(ABOUT_COLUMNS)
     page.load(actions.rank_default, columns, [status, table, topics], api_visibility="private")
     columns.change(actions.default_columns, columns, table, api_visibility="private")
@@ -91,9 +92,11 @@ def _my_tab(
         with gr.Column(scale=2, min_width=320):
             status = gr.Textbox(label="State", interactive=False, elem_id="my-status")
             columns = gr.CheckboxGroup(COLUMNS, value=list(USUAL), label="Columns")
-            table = _table("My models", "my-table", pinned=2)
-            by_topic = _table("Win rate % by topic", "my-topics", pinned=2)
-            link = gr.Textbox(label="Link to this leaderboard", interactive=False, buttons=["copy"], elem_id="link")
+            table = _table("My models", "my-table", ALWAYS, pinned=2)
+            by_topic = _table("Win rate % by topic", "my-topics", TOPICS, pinned=2)
+            # With a button in it a box loses its label, so that screen readers need the placeholder.
+            words = "Link to this leaderboard"
+            link = gr.Textbox(label=words, placeholder=words, interactive=False, buttons=["copy"], elem_id="link")
             files = gr.Markdown(elem_id="files")
             with gr.Row():
                 name = gr.Textbox(label="Save my settings in this browser as", max_length=80, elem_id="profile-name")
@@ -129,7 +132,7 @@ def _why_tab(actions: Actions, profile: gr.State) -> gr.Dropdown:
     gr.Markdown("Choose a model, then a query: both responses, and how sure the judge is that you prefer the model's.")
     model = gr.Dropdown(actions.models, label="Model", value=None, elem_id="why-model")
     status = gr.Textbox(label="State", interactive=False, elem_id="why-status")
-    table = _table("Queries, the most clearly won first", "why-table")
+    table = _table("Queries, the most clearly won first", "why-table", DUELS)
     query = gr.Markdown(elem_id="why-query", container=True)
     with gr.Row():
         with gr.Column(min_width=300):
@@ -150,13 +153,13 @@ def _compare_tab(actions: Actions, profile: gr.State, examples: list[str]) -> No
     compare = gr.Button("Compare", variant="primary", elem_id="compare")
     status = gr.Textbox(label="State", interactive=False, elem_id="compare-status")
     picture = gr.Image(label="Ranks in both leaderboards", interactive=False, elem_id="bump", buttons=["download"])
-    table = _table("Models, the greatest gain first", "changes")
+    table = _table("Models, the greatest gain first", "changes", CHANGES)
     gr.Markdown(
         "## What decides it\nEvery criterion of mine left out in turn: how much the ranking and my top models change."
     )
     decide = gr.Button("Leave out one at a time", elem_id="decide")
     decided = gr.Textbox(label="State", interactive=False, elem_id="decide-status")
-    effects = _table("What each criterion does", "effects")
+    effects = _table("What each criterion does", "effects", ("Left out", "Kendall's tau"))
     compare.click(actions.compare, [profile, other], [status, picture, table], api_visibility="private")
     decide.click(actions.decides, profile, [decided, effects], api_visibility="private")
 
@@ -179,9 +182,10 @@ def _add_tab(actions: Actions, additions: Additions, choices: list[gr.Dropdown])
         ask.click(partial(actions.ask, additions), name, [status, *choices], api_visibility="private")
 
 
-def _table(label: str, name: str, pinned: int | None = None) -> gr.Dataframe:
+def _table(label: str, name: str, headings: Sequence[str], pinned: int | None = None) -> gr.Dataframe:
     """A table of text: cells are never read as HTML or Markdown. Search above, sorting in the menus of headings."""
     return gr.Dataframe(
+        headers=list(headings),
         label=label,
         elem_id=name,
         pinned_columns=pinned,

@@ -25,6 +25,10 @@ HEADINGS: Mapping[str, str] = {
 """Of the columns that can be chosen; a topic is its own heading."""
 PERCENT = ("win_rate", "low", "high", "length_controlled")
 ALWAYS = ("Rank", "Model", "Win rate %")
+TOPICS = ("Rank", "Model", "Overall")
+"""Headings that a table by topic begins with."""
+CHANGES = ("Model", "Rank, first", "Rank, second", "Win rate %, first", "Win rate %, second", "Change")
+DUELS = ("Query", "Topic", "Preferred %", "Shown first", "Shown second")
 USUAL = ("Low", "High", "Possible rank", "Length-controlled %", "Queries", "Mean words")
 ABOUT_COLUMNS = (
     "Win rate: how often, on average, this person would prefer the model's response to the baseline's, with a 95 % "
@@ -50,8 +54,8 @@ def overall(progress: Progress, columns: Sequence[str]) -> pd.DataFrame:
 def by_topic(progress: Progress) -> pd.DataFrame:
     """Win rates in percent, overall and a column a topic."""
     if progress.board is None:
-        return pd.DataFrame(columns=["Rank", "Model", "Overall"])
-    table = progress.board.frame("topics").rename(columns={"rank": "Rank", "model": "Model", "overall": "Overall"})
+        return pd.DataFrame(columns=list(TOPICS))
+    table = progress.board.frame("topics").rename(columns=dict(zip(("rank", "model", "overall"), TOPICS, strict=True)))
     numbers = table.columns.difference(["Rank", "Model"])
     table[numbers] = (100 * table[numbers]).round(1)
     return _with_blanks(table)
@@ -76,30 +80,20 @@ def changes(change: Change) -> pd.DataFrame:
     table = change.table.copy()
     numbers = ["win_rate_first", "win_rate_second", "change"]
     table[numbers] = (100 * table[numbers]).round(1)
-    return table.rename(
-        columns={
-            "model": "Model",
-            "rank_first": "Rank, first",
-            "rank_second": "Rank, second",
-            "win_rate_first": "Win rate %, first",
-            "win_rate_second": "Win rate %, second",
-            "change": "Change",
-        }
-    )
+    return table.set_axis(list(CHANGES), axis="columns")
 
 
 def duel_rows(found: Sequence[Duel]) -> pd.DataFrame:
     """A row a query: the judge's probability in percent, and those of the two orders."""
-    return pd.DataFrame(
-        {
-            "Query": duel.query if len(duel.query) <= 120 else duel.query[:117] + "...",
-            "Topic": duel.topic,
-            "Preferred %": round(100 * duel.probability, 1),
-            "Shown first": round(100 * duel.shown_first, 1),
-            "Shown second": round(100 * duel.shown_second, 1),
-        }
+    rows = [
+        (
+            duel.query if len(duel.query) <= 120 else duel.query[:117] + "...",
+            duel.topic,
+            *(round(100 * share, 1) for share in (duel.probability, duel.shown_first, duel.shown_second)),
+        )
         for duel in found
-    )
+    ]
+    return pd.DataFrame(rows, columns=list(DUELS))
 
 
 def _with_blanks(table: pd.DataFrame) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -59,6 +60,17 @@ def test_queries_by_what_i_do_a_baseline_and_models(page: Any) -> None:
         "queries": ["3"],
     }
     shot(page, "choices")
+
+
+def test_every_control_says_what_it_is(page: Any) -> None:
+    """To screen readers, on every tab; empty tables have headings too."""
+    for name in ("Leaderboard", "My leaderboard", "Why", "Compare", "Add a model"):
+        tab(page, name)
+        page.wait_for_timeout(500)
+        lines = [line.strip() for line in page.locator("body").aria_snapshot().splitlines()]
+        controls = [line for line in lines if re.match(r"- '?(textbox|button|checkbox|combobox|spinbutton|grid)\b", line)]
+        assert len(controls) > 3 and [line for line in controls if '"' not in line] == [], name
+        assert '- columnheader "1"' not in lines and '- columnheader "1":' not in lines
 
 
 def test_every_kind_of_file(browser: Any, page: Any, tmp_path: Path) -> None:
