@@ -169,7 +169,8 @@ SCALES = {
         controls=("length", "coin"),
         ours="200 preferences of each of three sets: LLMs told to be concise or verbose, answers for four kinds of "
         "reader (both true by construction), experts' ratings of summaries; criteria worded by hand, SmolLM2 of 135M "
-        "with 20 of its 30 layers frozen. Table 5 ranks 13 LLMs on just-eval's queries that are not in training",
+        "with 20 of its 30 layers frozen. Table 5 ranks 13 LLMs on just-eval's queries that are not in training, by "
+        "their whole responses, while training cuts them to 60 words (whole ones: experiments/real_leaderboard/)",
         ranking=(
             "bank=justeval",
             "bank.without=[alpacaeval]",
