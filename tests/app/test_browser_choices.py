@@ -16,6 +16,8 @@ from tests.app.browsing import cells, eventually, rank, serve, shot, shown, tab,
 from tests.repeating_endpoint import repeating_endpoint
 
 CONCISE = "Prefers concise answers"
+CONTROL = re.compile(r"- '?(textbox|button|checkbox|combobox|spinbutton|grid)\b")
+"""A line of Playwright's snapshot of what a screen reader is told."""
 
 
 def test_a_table_is_sorted_and_searched(page: Any) -> None:
@@ -68,7 +70,7 @@ def test_every_control_says_what_it_is(page: Any) -> None:
         tab(page, name)
         page.wait_for_timeout(500)
         lines = [line.strip() for line in page.locator("body").aria_snapshot().splitlines()]
-        controls = [line for line in lines if re.match(r"- '?(textbox|button|checkbox|combobox|spinbutton|grid)\b", line)]
+        controls = [line for line in lines if CONTROL.match(line)]
         assert len(controls) > 3 and [line for line in controls if '"' not in line] == [], name
         assert '- columnheader "1"' not in lines and '- columnheader "1":' not in lines
 
