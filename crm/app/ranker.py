@@ -68,7 +68,7 @@ class Ranker:
         """
         work = self._work(profile)
         ticket = self.queue.submit(profile.told, work.blocks)
-        shown = 0.0
+        shown = time.perf_counter()  # what is known already is complete before the first part would be shown
         last = work.progress()
         try:
             yield last
