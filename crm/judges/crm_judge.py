@@ -47,12 +47,12 @@ class CrmJudge:
         self.packing = packing if model.reads_forests else None
         self.model_digest = model_digest
         self._pad_id = int(encoder.tokenizer.pad_token_id)
-        self._precision = precision
+        self.precision = precision
 
     @property
     def digest(self) -> str:
         """Of weights, template and precision: readings in bfloat16 never mix with readings in float32."""
-        return f"{self.model_digest}-{self.encoder.digest}-{self._precision}"
+        return f"{self.model_digest}-{self.encoder.digest}-{self.precision}"
 
     @property
     def together(self) -> int:

@@ -52,15 +52,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     opened = open_judge(config)
     judge, kept = opened.judge, opened.predictions
     if isinstance(judge, CrmJudge):
-        judge = judge_of_bank(
-            judge,
-            bank,
-            kept,
-            batch_size=config.batch_size,
-            precision=config.precision,
-            states_gb=config.bank_states_gb,
-            processes=processes,
-        )
+        judge = judge_of_bank(judge, bank, kept, states_gb=config.bank_states_gb, processes=processes)
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
     matches, counts, standing = _score(config, judge, bank, criteria, kept, processes)
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))

@@ -114,7 +114,7 @@ def load(
     groups = prompt_groups([turn("user", instruction) for _, instruction in answers])
     keys = {instruction: groups[prompt_key(turn("user", instruction))] for _, instruction in answers}
     held_out, validation_keys = hold_out(keys.values(), (0.1, 0.1), seed)
-    parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "M": [], "C": []}
+    parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "M": []}
     for (model, instruction), texts in answers.items():
         held = keys[instruction] in held_out
         rows = _pairs(model, instruction, texts, max_response_words, seed, counts)
@@ -123,8 +123,7 @@ def load(
         else:
             in_training = "validation" if keys[instruction] in validation_keys else "train"
             parts[("M" if model in new_models else "D") if held else in_training] += rows
-            if held and model in new_models:
-                parts["C"] += [_with_unseen_wordings(row, seed) for row in rows]
+    parts["C"] = [_with_unseen_wordings(row, seed) for row in parts["M"]]
     kept = {
         name: balanced(rows, max_train if name == "train" else max_suite, seed, _kind, _model, lambda row: row.query)
         for name, rows in parts.items()
