@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from crm.evaluation.files import replace_file
@@ -25,19 +26,20 @@ from crm.reproduce.tables import make_grids
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line: ``scale=demo``, ``real`` or ``paper``, overrides of ``train.py``, ``--seeds``, ``--dry-run``."""
+    """Command line: ``scale=demo``, ``real`` or ``paper``, overrides of ``train.py``, ``--tables``, ``--seeds``."""
     parser = argparse.ArgumentParser(prog="python -m crm.reproduce", description=__doc__.splitlines()[0])
     parser.add_argument("overrides", nargs="*", help="scale=demo|real|paper and overrides of train.py for every run")
     parser.add_argument("--out", type=Path, default=Path("results/tables"))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="runs at a time")
     parser.add_argument("--seeds", type=int, nargs="+", help="of training; the scale's own where not given")
+    parser.add_argument("--tables", type=int, nargs="+", choices=range(1, 7), default=range(1, 7), help="only these")
     parser.add_argument("--dry-run", action="store_true", help="only list the runs")
     options = parser.parse_args(arguments)
     chosen = [word.removeprefix("scale=") for word in options.overrides if word.startswith("scale=")] or ["demo"]
     extra = tuple(word for word in options.overrides if not word.startswith("scale="))
     out = options.out / chosen[-1]
     try:
-        scale = _scale(chosen[-1])
+        scale = replace(_scale(chosen[-1]), tables=tuple(options.tables))
         seeds = tuple(dict.fromkeys(options.seeds or scale.seeds))
         plan = make_plan(scale, extra, out, seeds)
         if options.dry_run:
@@ -72,7 +74,7 @@ def write_grids(out: Path, name: str, scale: Scale, grids: Mapping[str, Grid], s
     for key, grid in grids.items():
         title, frame = paper.TITLES[key], grid.frame()
         line = f"{title}: {grid.measure}; " + caption(None, seeds, f"scale={name}", made_at)
-        notes = paper.notes(key, scale.ours, scale.scratch)
+        notes = paper.notes(key, scale.ours, scale.joint_after_scalar)
         write_table(out, key, frame, line)
         # The table's own CSV would repeat the text of the cells; numbers by seed are of more use there.
         replace_file(out / f"{key}.csv", csv_text(grid.long(), line))
@@ -80,7 +82,7 @@ def write_grids(out: Path, name: str, scale: Scale, grids: Mapping[str, Grid], s
         print_table(frame, f"{line} ({out / key}.md)")
         print("\n".join(notes) + "\n")
     replace_file(out / "tables.md", "\n\n".join(sections) + "\n")
-    print(f"{INTERVALS}\nAll six: {out / 'tables.md'}")
+    print(f"{INTERVALS}\nAll of them: {out / 'tables.md'}")
 
 
 if __name__ == "__main__":

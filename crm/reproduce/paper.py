@@ -36,8 +36,7 @@ COMPARABLE: Mapping[str, str] = {
     "1_judges": "Comparable: the order of judges, and that a judge without criteria has acc(+) + acc(-) = 1. Not "
     "comparable: the levels; the paper's accuracy is over a set that we do not have, and its ceiling without criteria "
     "depends on how far its users agree.",
-    "2_loss_and_size": "Comparable: which loss gains more from size. Not comparable: the levels and the sizes"
-    "{scratch}.",
+    "2_loss_and_size": "Comparable: which loss gains more from size. Not comparable: the levels and the sizes{start}.",
     "3_noise": "Comparable: the sign of what noise in training does on each noised suite. Not comparable: the points; "
     "our `remove` and `replace` leave a user a majority of own criteria, and do nothing to a single one.",
     "4_direction": "Comparable: the gap between + and - under each training direction. `both` is ours alone: every "
@@ -49,8 +48,8 @@ COMPARABLE: Mapping[str, str] = {
 }
 
 
-def notes(key: str, ours: str, scratch: bool) -> tuple[str, str]:
+def notes(key: str, ours: str, joint_after_scalar: bool) -> tuple[str, str]:
     """Two lines for under a table: the paper's numbers, and what is comparable; ``ours`` says what we measured on."""
-    warm = "; joint heads (cls) start from the ranking model of the same size, so that they have seen more"
-    comparable = COMPARABLE[key].format(scratch=warm if scratch else "")
+    after = "; joint heads (cls) start from the ranking model of the same size, so that they have seen more"
+    comparable = COMPARABLE[key].format(start=after if joint_after_scalar else "")
     return NUMBERS[key], f"{comparable} {THEIRS} Ours: {ours}."

@@ -55,7 +55,7 @@ def make_plan(scale: Scale, extra: Words, out: Path, seeds: Sequence[int]) -> Pl
                     jobs[job.folder] = _joined(known, job)
                     made_by[question.key, row.name, name, seed] = known.name
     missing = {job.start.parent for job in jobs.values() if job.start} - jobs.keys()
-    assert not missing, "a joint head starts from the ranking model of its size, which table 2 has"
+    assert not missing, "a joint head starts from the ranking model of its size, which its table has too"
     return Plan(tuple(jobs.values()), made_by)
 
 
@@ -96,9 +96,10 @@ def _job(scale: Scale, row: Row, data: DataSet, seed: int, extra: Words, out: Pa
         wanted = (f"judge={row.judge}", f"seed={seed}")
         digest = _digest((*wanted, *shared))
         return Job("", out / "controls" / digest, None, {key: (*words, *wanted) for key, words in evaluations.items()})
-    overrides = (*scale.common, *data.words, *row.words, *extra)
+    joint = "head=scalar" not in row.words
+    overrides = (*scale.common, *data.words, *row.words, *(scale.joint if joint else ()), *extra)
     start = None
-    if scale.scratch and "head=scalar" not in row.words:
+    if joint and scale.joint_after_scalar:
         before = (*scale.common, *data.words, *_as_scalar(row.words), *extra)
         start = out / "runs" / run_name(before, seed) / "model"
     return Job(

@@ -72,10 +72,11 @@ class DataSet:
 class Scale:
     """``common`` overrides of every run, the head at the ``centre`` (a key of `HEADS`), data sets and seeds.
 
-    Without pretrained weights (``scratch``) joint heads start from the scalar model of the same seed and size: a
-    backbone that reads responses one by one learns to read two in one prompt several times sooner than one from
-    scratch. ``ranked_on`` is the data set whose centre makes leaderboards of the contradictory ``pairs``, a subset of
-    `PAIRS`; ``ranking`` are overrides of ``leaderboard.py`` for them. ``first`` are commands to run before.
+    With ``joint_after_scalar`` joint heads start from the scalar model of the same seed and size: a backbone that has
+    learned to read responses one by one learns to read two in one prompt several times sooner. ``joint`` are further
+    overrides of their runs. ``ranked_on`` is the data set whose centre makes leaderboards of the contradictory
+    ``pairs``, a subset of `PAIRS`; ``ranking`` are overrides of ``leaderboard.py`` for them. ``first`` are commands to
+    run before.
     """
 
     common: Words
@@ -85,15 +86,20 @@ class Scale:
     seeds: tuple[int, ...]
     controls: Words
     ours: str
-    scratch: bool = False
+    joint_after_scalar: bool = False
+    joint: Words = ()
     ranked_on: str = ""
     ranking: Words = ()
     pairs: Words = PAIRS
     evaluate: Words = ()
     first: Words = ()
+    tables: tuple[int, ...] = tuple(range(1, 7))
 
     def questions(self) -> tuple[Question, ...]:
-        """The six tables."""
+        """The tables asked for, by number; all six where nothing else is said."""
+        return tuple(question for question in self._all_six() if int(question.key[0]) in self.tables)
+
+    def _all_six(self) -> tuple[Question, ...]:
         centre = HEADS[self.centre]
         noises = (
             Row(kind, (*centre, f"noise={kind}"), ("clean", "noised"), paper=paper.WITHOUT_NOISE * (kind == "none"))
@@ -144,7 +150,7 @@ SCALES = {
         seeds=(42, 43, 44),
         controls=("length", "coin", "oracle"),
         ours="a simulated arena with criteria known to be true, and models of up to a million weights from scratch",
-        scratch=True,
+        joint_after_scalar=True,
         ranking=("bank.queries_per_topic=10",),
     ),
     "real": Scale(
@@ -154,31 +160,33 @@ SCALES = {
         data={
             "": DataSet(
                 (
-                    "data=mixture",
-                    "data.sources=[concise_verbose,dsp,summeval]",
-                    "data.train=200",
-                    "data.validation=20",
-                    "data.suite=80",
+                    "data=concise_verbose",
+                    "data.train=500",
+                    "data.validation=40",
+                    "data.suite=60",
                     "data.max_words=60",
                 ),
-                ("concise_verbose.D", "concise_verbose.M", "dsp.D", "summeval.D", "summeval.F"),
-                "concise_verbose.D",
+                ("D", "M", "C"),
+                "D",
             ),
         },
         seeds=(42,),
         controls=("length", "coin"),
-        ours="200 preferences of each of three sets: LLMs told to be concise or verbose, answers for four kinds of "
-        "reader (both true by construction), experts' ratings of summaries; criteria worded by hand, SmolLM2 of 135M "
-        "with 20 of its 30 layers frozen. Table 5 ranks 13 LLMs on just-eval's queries that are not in training, by "
-        "their whole responses, while training cuts them to 60 words (whole ones: experiments/real_leaderboard/)",
+        ours="500 preferences between answers of LLMs told to be concise, left alone or told to be verbose, cut to 60 "
+        "words; true by construction, criteria worded by hand, SmolLM2 of 135M with 20 of its 30 layers frozen; the "
+        "scalar head reads the criteria last, joint heads first. M: unseen LLMs, C: and unseen wordings. Table 5 ranks "
+        "13 LLMs by whole responses to just-eval's queries that are not in training; of its criteria only the first "
+        "pair is of a kind that was in training",
+        joint_after_scalar=True,
+        joint=("prompt=criteria_first",),
         ranking=(
             "bank=justeval",
             "bank.without=[alpacaeval]",
             "bank.queries=24",
-            "bank_states_gb=2",
+            "bank_states_gb=3",
             "precision=bf16-mixed",
         ),
-        pairs=("detail", "formality", "evidence"),
+        pairs=("detail", "formality"),
         evaluate=("precision=bf16-mixed",),
         first=("make smollm2",),
     ),

@@ -91,7 +91,21 @@ def test_joint_heads_of_the_demo_start_from_the_scalar_run_of_their_seed_and_siz
     first, second = plan.stages()
     assert {job.start.parent for job in second if job.start} <= {job.folder for job in first}
     assert not [job for job in first if job.start] and len(first) + len(second) == len(plan.jobs)
-    assert len(make_plan(SCALES["real"], (), tmp_path, (5,)).stages()) == 1
+    assert len(make_plan(SCALES["paper"], (), tmp_path, (5,)).stages()) == 1
+
+
+def test_joint_heads_of_the_real_scale_read_the_criteria_first_and_start_from_a_model_that_has_them_last(
+    tmp_path: Path,
+) -> None:
+    plan = make_plan(SCALES["real"], (), tmp_path, (5,))
+    trained = {job.folder: (job, compose("train", job.overrides, tmp_path)) for job in plan.jobs if job.overrides}
+    orders = {(config.head.name, config.prompt.order) for _, config in trained.values()}
+    joint = [(job.start, config) for job, config in trained.values() if job.start]
+    assert orders == {("scalar", "criteria_last"), ("pairwise_span", "criteria_first"), ("pairwise", "criteria_first")}
+    assert len(joint) == 2
+    for start, config in joint:
+        before = trained[start.parent][1]
+        assert (before.head.name, before.noise.kind, before.data) == ("scalar", "none", config.data)
 
 
 def test_the_blind_are_evaluated_blind_and_controls_name_their_judge(tmp_path: Path) -> None:
@@ -159,3 +173,13 @@ def test_mistakes_are_one_sentence(capsys: Any) -> None:
     assert "loss.ties=soft: the tables vary loss; leave it out" in capsys.readouterr().err
     assert main(["seed=3"]) == 2
     assert "seed=3: the tables vary seed; seeds are given with --seeds" in capsys.readouterr().err
+
+
+def test_chosen_tables_plan_only_their_runs_and_the_same_folders(tmp_path: Path) -> None:
+    scale = SCALES["demo"]
+    whole, part = (make_plan(replace(scale, tables=tables), (), tmp_path, (5,)) for tables in (scale.tables, (2, 5)))
+    assert {key[0] for key, *_ in part.made_by} == {"2", "5"}
+    assert {job.folder for job in part.jobs} < {job.folder for job in whole.jobs}
+    assert {job.start.parent for job in part.jobs if job.start} <= {job.folder for job in part.jobs}
+    for tables in range(1, 7):
+        assert make_plan(replace(scale, tables=(tables,)), (), tmp_path, (5,)).jobs
