@@ -183,3 +183,11 @@ def test_chosen_tables_plan_only_their_runs_and_the_same_folders(tmp_path: Path)
     assert {job.start.parent for job in part.jobs if job.start} <= {job.folder for job in part.jobs}
     for tables in range(1, 7):
         assert make_plan(replace(scale, tables=(tables,)), (), tmp_path, (5,)).jobs
+
+
+def test_tables_can_be_chosen_on_the_command_line(capsys: Any, tmp_path: Path) -> None:
+    assert main(["--dry-run", "--out", str(tmp_path), "--tables", "6", "--seeds", "7"]) == 0
+    assert capsys.readouterr().out.count("train.py") == 1
+    with pytest.raises(SystemExit):
+        main(["--tables", "7"])
+    assert "invalid choice: 7" in capsys.readouterr().err
