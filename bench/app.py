@@ -18,10 +18,10 @@ from typing import Any
 import httpx
 import psutil
 
-from crm.app.client import LeaderboardClient
-from crm.app.scoring_queue import IDLE_S
-from crm.evaluation.tables import caption, markdown_text
-from crm.provenance import commit
+from crm.io.git import commit
+from crm.page.client import LeaderboardClient
+from crm.page.scoring_queue import IDLE_S
+from crm.report.tables import caption, markdown_text
 
 PEOPLE = 40
 CRITERIA = ("Prefers concise answers", "Prefers detailed answers", "Prefers bulleted lists", "Prefers flowing prose")

@@ -24,12 +24,12 @@ from bench.machine import versions
 from bench.models import TOY, build_reward_model, stock_twin
 from bench.rounds import Answer, Contestant, Stopwatch, contest
 from bench.run import RESULTS, quieten
-from crm.data.draws import generator
-from crm.data.encoding import EncodedComparison, Segment
-from crm.evaluation.files import replace_file
-from crm.models.losses import preference_loss
-from crm.models.reward_model import RewardModel
-from crm.provenance import commit
+from crm.io.draws import generator
+from crm.io.files import replace_file
+from crm.io.git import commit
+from crm.model.encoding import EncodedComparison, Segment
+from crm.model.losses import preference_loss
+from crm.model.reward_model import RewardModel
 from crm.schema import Comparison, Message
 
 RESPONSES, CRITERIA = 16, 4

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.models import Size
-from crm.data.encoding import EncodedComparison
+from crm.model.encoding import EncodedComparison
 
 PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
 """Dense bfloat16 operations a second, as the makers state them."""

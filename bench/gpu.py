@@ -29,8 +29,8 @@ from bench.pairs import bench_tokenizer, synthetic_pairs, synthetic_queries
 from bench.rounds import Contestant, Stopwatch, ratio
 from bench.run import RESULTS, quieten
 from bench.trl_peer import trl_steps
-from crm.evaluation.files import replace_file
-from crm.provenance import commit
+from crm.io.files import replace_file
+from crm.io.git import commit
 
 QWEN3 = {
     "0.6B": Size(1024, 28, 16, 8, 128, 3072, vocabulary=151_936),

@@ -27,10 +27,10 @@ from bench.pairs import synthetic_pairs, synthetic_queries
 from bench.rounds import contest, within
 from bench.run import LOGIT_TOLERANCE, LOSS_TOLERANCE, RESULTS, quieten
 from bench.startup import measure_startup
-from crm.evaluation.files import replace_file
-from crm.provenance import commit
+from crm.io.files import replace_file
+from crm.io.git import commit
 from crm.schema import Preference, to_json
-from crm.simulation.arena import simulate
+from crm.votes.simulation.arena import simulate
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 LENGTHS = (150, 400, 1000)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from crm.evaluation.plots import COLOURS, MARKERS, save_figure, tidy_axes
+from crm.report.plots import COLOURS, MARKERS, save_figure, tidy_axes
 
 LABELS = {
     "ours": "ours: shared prefixes",

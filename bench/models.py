@@ -22,9 +22,9 @@ from transformers import (
 )
 
 from bench.pairs import VOCABULARY
-from crm.data.encoding import HeadName
-from crm.models.heads import build_score
-from crm.models.reward_model import RewardModel
+from crm.model.encoding import HeadName
+from crm.model.heads import build_score
+from crm.model.reward_model import RewardModel
 
 PAD_ID = 0
 FILLER_ID = VOCABULARY - 1

@@ -17,12 +17,12 @@ from torch.optim import Optimizer
 
 from bench.models import PAD_ID
 from bench.rounds import Answer, Contestant, Stopwatch
-from crm.data.batches import collate
-from crm.data.encoding import EncodedComparison
-from crm.data.packs import Packing, fill
-from crm.lit_module import LitRewardModel
-from crm.models.losses import preference_loss
-from crm.models.reward_model import RewardModel
+from crm.model.batching.batches import collate
+from crm.model.batching.packs import Packing, fill
+from crm.model.encoding import EncodedComparison
+from crm.model.losses import preference_loss
+from crm.model.reward_model import RewardModel
+from crm.training.lit_module import LitRewardModel
 
 Mode = Literal["padded", "packed", "tree"]
 MODES: tuple[Mode, ...] = get_args(Mode)

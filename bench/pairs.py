@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from crm.data.comparisons import make_comparisons
-from crm.data.encoding import EncodedComparison, Encoder, HeadName, Order, Segment
-from crm.models.tiny import train_tokenizer
+from crm.dataset.comparisons import make_comparisons
+from crm.model.encoding import EncodedComparison, Encoder, HeadName, Order, Segment
+from crm.model.tiny import train_tokenizer
 from crm.schema import Comparison, Message
-from crm.simulation.arena import lexicon_texts, simulate
+from crm.votes.simulation.arena import lexicon_texts, simulate
 
 VOCABULARY = 2048
 LONGEST = 1024

@@ -22,8 +22,8 @@ from bench.models import FILLER_ID, SMALL, TOY, build_reward_model, stock_twin, 
 from bench.ours import MODES, Mode, batch_of, mixed
 from bench.pairs import arena_pairs
 from bench.parity_cases import cases
-from crm.data.encoding import HEADS, EncodedComparison, HeadName, token_ids
-from crm.models.reward_model import RewardModel
+from crm.model.encoding import HEADS, EncodedComparison, HeadName, token_ids
+from crm.model.reward_model import RewardModel
 
 LOGITS = 1e-4
 """Greatest difference of a logit."""

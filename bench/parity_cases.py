@@ -6,7 +6,7 @@ import torch
 
 from bench.models import FILLER_ID, PAD_ID
 from bench.pairs import FIRST_ID, from_ids
-from crm.data.encoding import EncodedComparison, HeadName, Order
+from crm.model.encoding import EncodedComparison, HeadName, Order
 
 Ids = tuple[int, ...]
 TARGETS = (1.0, 0.0, 0.5)

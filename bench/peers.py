@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from bench.ours import mixed
 from bench.rounds import Answer, Contestant, Stopwatch
-from crm.data.encoding import EncodedComparison, Segment, token_ids
+from crm.model.encoding import EncodedComparison, Segment, token_ids
 
 
 def authors_step(

@@ -27,9 +27,9 @@ from bench.parity import check_parity
 from bench.report import to_markdown
 from bench.rounds import contest, ratio, within
 from bench.trl_peer import BATCH, trl_steps
-from crm.data.encoding import HeadName
-from crm.evaluation.files import replace_file
-from crm.provenance import commit
+from crm.io.files import replace_file
+from crm.io.git import commit
+from crm.model.encoding import HeadName
 
 RESULTS = Path(__file__).parent / "results"
 RESPONSE = 150

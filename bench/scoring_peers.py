@@ -16,7 +16,7 @@ from transformers import DynamicCache
 from bench.models import PAD_ID
 from bench.ours import mixed
 from bench.rounds import Answer, Contestant, Stopwatch
-from crm.data.encoding import EncodedComparison, token_ids
+from crm.model.encoding import EncodedComparison, token_ids
 
 Queries = Sequence[Sequence[EncodedComparison]]
 BATCH = 4

@@ -1,6 +1,6 @@
 """Start of a training run. In: a file of raw records. Out: seconds to its first optimizer step, and peak memory.
 
-It is the real run, `crm.training.run_training` with the default model, in a process of its own. Seconds are counted
+It is the real run, `crm.training.run.run_training` with the default model, in a process of its own. Seconds are counted
 from the call to the end of the first optimizer step, memory up to there; then the run is given up.
 """
 
@@ -37,7 +37,7 @@ class _StopAfterFirstStep(Callback):
 def _start(path: str) -> dict[str, float]:
     from bench.run import quieten
     from crm.config import compose
-    from crm.training import run_training
+    from crm.training.run import run_training
 
     quieten()
     with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,7 @@ from transformers.utils import logging as transformers_logging
 from bench.models import PAD_ID
 from bench.pairs import LONGEST
 from bench.rounds import Answer, Contestant, Stopwatch
-from crm.data.encoding import EncodedComparison, token_ids
+from crm.model.encoding import EncodedComparison, token_ids
 
 BATCH = 8
 """Pairs of one optimizer step: TRL's default batch, without accumulation."""

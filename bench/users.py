@@ -24,19 +24,19 @@ from bench.machine import versions
 from bench.models import Size, build_reward_model
 from bench.pairs import LONGEST, bench_tokenizer
 from bench.run import RESULTS, quieten
-from crm.data.encoding import HEADS, Encoder
-from crm.data.packs import Packing
-from crm.evaluation.files import replace_file
+from crm.io.files import replace_file
+from crm.io.git import commit
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
-from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.kept_judge import KeptJudge
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.leaderboard.scoring import bank_comparisons, score_bank
-from crm.provenance import commit
+from crm.model.batching.packs import Packing
+from crm.model.encoding import HEADS, Encoder
 from crm.schema import Match
-from crm.simulation.axes import AXES
-from crm.simulation.bank import simulate_bank
-from crm.simulation.taste import wordings
+from crm.votes.simulation.axes import AXES
+from crm.votes.simulation.taste import wordings
 
 DEMO = Size(hidden=128, layers=2, heads=4, key_value_heads=4, head_dim=32, intermediate=384)
 """The size of `make demo`."""
@@ -165,7 +165,10 @@ def agree(contest: Contest, dtype: torch.dtype, criteria: Sequence[str], seed: i
     """Kept states of a dtype against a whole reading: logits, decisions, and the two leaderboards."""
     kept = contest.keep(memory_gb=1e3, dtype=dtype)
     pair = [contest.rank(contest.judge, criteria), contest.rank(kept, criteria)]
-    whole, ours = ({(row.query_id, row.candidate): row.preference_logit for row in matches} for matches in pair)
+    whole, ours = (
+        {(row.query_id, row.candidate): row.preference_logit for row in matches if row.preference_logit is not None}
+        for matches in pair
+    )
     assert whole.keys() == ours.keys()
     same = sum((whole[key] > 0) == (ours[key] > 0) for key in whole) / len(whole)
     return {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -15,6 +16,10 @@ ROLES = ("system", "user", "assistant")
 SIDES = ("a", "b", "tie")
 LABELS = ("human", "llm", "construction")
 """Who says which response wins: people, a language model, or the way the pair was made."""
+GENERIC_CRITERION = "Prefers the response that most people would find better."
+"""What a judge is told about a user of whom nothing is known: the control that cannot see criteria."""
+GENERIC_CRITERION = "Prefers the response that most people would find better."
+"""What a judge is told about a user of whom nothing is known: the control that cannot see criteria."""
 MAX_CRITERIA = 64
 """Criteria accepted per side; a longer list is a malformed row, not a user."""
 
@@ -222,18 +227,24 @@ class Prediction(_Record):
 class Match(_Record):
     """One candidate LLM against the baseline on one query of a bank, both orders averaged.
 
-    ``preference_logit`` is the log-odds that the candidate's response is preferred; lengths are in words.
+    ``preference_logit`` is the log-odds that the candidate's response is preferred, ``None`` where the judge could not
+    read the two or gave no verdict: such a match is lost. Lengths are in words.
     """
 
     query_id: str
     topic: str
     candidate: str
     baseline: str
-    preference_logit: float
+    preference_logit: float | None
     length_candidate: int
     length_baseline: int
     score_candidate: float | None = None
     score_baseline: float | None = None
+
+    @property
+    def win(self) -> float:
+        """Probability, in [0, 1], that the candidate's response is preferred; 0 where nobody read it."""
+        return 0.0 if self.preference_logit is None else _sigmoid(self.preference_logit)
 
 
 @dataclass(frozen=True)
@@ -250,6 +261,10 @@ class Result(_Record):
     seeds: tuple[int, ...] = ()
     config: str = ""
     commit: str = ""
+
+
+def _sigmoid(logit: float) -> float:
+    return 1 / (1 + math.exp(-logit)) if logit >= 0 else math.exp(logit) / (1 + math.exp(logit))
 
 
 def query_of(prompt: Sequence[Message]) -> str:

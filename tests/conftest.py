@@ -1,9 +1,9 @@
-"""What the tests of the model side share: a small tokenizer, tiny random models of every head, hand-written records."""
+"""What the tests of the model side share: a tokenizer, tiny models, hand-written records, what rounding may do."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +11,9 @@ import pytest
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from crm.schema import Comparison, Message, Preference
+
+SUMMED = 100_000
+"""Terms behind a number of a tiny model, or a gradient: some thousand tokens, hidden size 16, up to four layers."""
 
 CONTROLS = ("<|im_start|>", "<|im_end|>", "<|pad|>", "<|endoftext|>")
 
@@ -20,10 +23,46 @@ def say(*turns: str) -> tuple[Message, ...]:
     return tuple(Message(*turn.split(": ", 1)) for turn in turns)
 
 
+def rounding(values: Any, terms: int = SUMMED) -> float:
+    """How far two computations of ``values`` may be apart whose sums of ``terms`` terms take another order.
+
+    Roundings are as often up as down, so that they grow with the root of their number. Plain numbers count as torch's
+    default dtype, float32 unless the test is `in_float64`. Where sums cancel, ``values`` must be what was summed.
+    """
+    import torch
+
+    values = torch.as_tensor(values).detach()
+    return float(terms**0.5 * torch.finfo(values.dtype).eps * values.abs().max())
+
+
+@pytest.fixture
+def in_float64() -> Iterator[None]:
+    """The test is in float64, the models that it makes too: two ways to one number agree on every processor.
+
+    Norms, softmax and heads ask for float32 by name whatever a model's dtype; here they get float64.
+    """
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Float64(TorchFunctionMode):
+        def __torch_function__(self, function: Any, _types: Any, args: Any = (), named: Any = None) -> Any:
+            function = torch.Tensor.double if function is torch.Tensor.float else function
+            args = [torch.float64 if value is torch.float32 else value for value in args]
+            named = {name: torch.float64 if value is torch.float32 else value for name, value in (named or {}).items()}
+            return function(*args, **named)
+
+    torch.set_default_dtype(torch.float64)
+    try:
+        with Float64():
+            yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
     """Every byte, the four control tokens and some merges, so that joining texts in another way gives other ids."""
-    from crm.models.tiny import train_tokenizer
+    from crm.model.tiny import train_tokenizer
 
     words = "user\nsystem\nassistant\nresponse_a\nresponse_b\nThis user cares about:\n- Prefers the response"
     return train_tokenizer([words] * 20, vocab_size=320)
@@ -31,7 +70,7 @@ def tokenizer() -> Any:
 
 @pytest.fixture(scope="session")
 def make_encoder(tokenizer: Any) -> Callable[..., Any]:
-    from crm.data.encoding import Encoder
+    from crm.model.encoding import Encoder
 
     return lambda head, max_length=2048, order="criteria_first": Encoder(tokenizer, head, max_length, order)
 
@@ -42,9 +81,9 @@ def make_model(tokenizer: Any) -> Callable[..., Any]:
     import torch
     from transformers import LlamaConfig, LlamaModel
 
-    from crm.models.heads import build_score
-    from crm.models.reward_model import RewardModel
-    from crm.models.tiny import build_tiny_backbone
+    from crm.model.heads import build_score
+    from crm.model.reward_model import RewardModel
+    from crm.model.tiny import build_tiny_backbone
 
     def make(head: str, architecture: str = "qwen3", seed: int = 0) -> RewardModel:
         if architecture == "qwen3":

@@ -12,9 +12,10 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from crm.config import SCHEMAS, checked, config_dir, register
-from crm.mistakes import explain
-from crm.sweeps import passed_on, single_run
+from crm.cli import app
+from crm.cli.mistakes import explain
+from crm.config import checked, config_dir, register, schemas
+from crm.training.sweeps import passed_on, single_run
 
 ROOT = Path(__file__).resolve().parents[1]
 TINY = [
@@ -48,10 +49,23 @@ def test_explain_gives_one_sentence(entry: str, override: str, said: str) -> Non
         pytest.raises((HydraException, OmegaConfBaseException, ValueError)) as raised,
         initialize_config_dir(str(config_dir()), version_base="1.3"),
     ):
-        checked(compose(entry, overrides=[override, "run_dir=x"]), SCHEMAS[entry])
-    sentence = explain(raised.value, SCHEMAS[entry])
+        checked(compose(entry, overrides=[override, "run_dir=x"]), schemas()[entry])
+    sentence = explain(raised.value, schemas()[entry])
     assert said in sentence
     assert "\n" not in sentence
+
+
+def test_without_its_packages_the_page_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("crm.cli.commands.find_spec", lambda name: None)
+    monkeypatch.setattr("sys.argv", ["crm-app", "judge=length"])
+    with pytest.raises(SystemExit) as ended:
+        app()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said == "crm-app: app: its packages are not installed; pip install 'crm-leaderboard[app]'\n"
 
 
 def command_line(tmp_path: Path, script: str, *overrides: str) -> subprocess.CompletedProcess[str]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from crm.config import SCHEMAS, compose, config_dir, nearest, setting_names
-from crm.data.sources.catalogue import OWN
+from crm.config import compose, config_dir, nearest, schemas, setting_names
+from crm.votes.catalogue import OWN
 
 CONF = config_dir()
 GROUPS = {
@@ -157,7 +157,7 @@ def test_criteria_may_hold_commas_and_quotes() -> None:
 
 
 def test_nearest_names_only_what_is_near() -> None:
-    names = setting_names(SCHEMAS["train"])
+    names = setting_names(schemas()["train"])
     assert nearest("trainer.batchsize", names) == "; did you mean trainer.batch_size?"
     assert nearest("zzzzzz", names) == ""
 

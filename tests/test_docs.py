@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,20 @@ import pandas as pd
 import pytest
 import torch
 
-from crm.config import SCHEMAS, setting_names
-from crm.data.encoding import PROMPT_ORDERS, PromptOrder
-from crm.data.reading import Reading
-from crm.data.sources.records import parse_row
+from crm.cli.mistakes import group_names, option_names
+from crm.config import compose, schemas, setting_names
+from crm.io.reading import Reading
 from crm.judges.crm_judge import open_checkpoint
-from crm.leaderboard.bank import load_bank
-from crm.mistakes import group_names, option_names
-from crm.models.export import export_model
-from crm.schema import Comparison, Message, Preference
+from crm.leaderboard.bank.bank import Bank, load_bank
+from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank
+from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.scoring import score_bank
+from crm.model.encoding import PROMPT_ORDERS, PromptOrder
+from crm.model.export import export_model
+from crm.schema import Comparison, Message, Preference, to_json
+from crm.training.run import run_training
+from crm.votes.own.records import parse_row
+from crm.votes.simulation.axes import AXES
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -42,54 +49,120 @@ def test_the_example_record_is_one_and_shows_every_field(tmp_path: Path) -> None
         assert f"`{field}`" in DOCS["data_formats.md"]
 
 
-def test_the_example_bank_is_one(tmp_path: Path) -> None:
+def example_bank(folder: Path) -> Bank:
     file = ""
     for line in example(README, "example: bank").splitlines():
         name, row = line[:17].strip(), line[17:]
         file = name or file
-        with (tmp_path / file).open("a", encoding="utf-8") as out:
+        with (folder / file).open("a", encoding="utf-8") as out:
             out.write(row + "\n")
-    bank = load_bank(tmp_path)
+    return load_bank(folder)
+
+
+def test_the_example_bank_is_one(tmp_path: Path) -> None:
+    bank = example_bank(tmp_path)
     assert (bank.baseline, bank.authors, len(bank.queries)) == ("model-one", ("model-one", "model-two"), 1)
 
 
-def comparison(first: str, second: str) -> Comparison:
-    prompt = (Message("user", "Name a tree."),)
-    responses = ((Message("assistant", first),), (Message("assistant", second),))
-    return Comparison("c", "p", ("Prefers concise answers",), prompt, *responses, "a")
+QUERY = "How can I change the homework for my class?"
+TASTES = ("Prefers concise answers", "Prefers detailed answers")
+SNIPPETS = {"scalar": (README, "load"), "pairwise_span": (DOCS["checkpoints.md"], "load joint")}
 
 
-def run_snippet(code: str, folder: Path, capsys: Any) -> float:
+def comparisons(code: str) -> list[Comparison]:
+    """What a loading snippet compares, a taste each: its texts are taken from its code."""
+    texts = {name: re.search(rf"{name} = \(\n(.*?)\n\)", code, re.DOTALL) for name in ("concise", "detailed")}
+    concise, detailed = ("".join(re.findall(r'"(.*)"', found[1])) for found in texts.values() if found)
+    assert f'query = "{QUERY}"' in code
+    responses = ((Message("assistant", concise),), (Message("assistant", detailed),))
+    return [Comparison(taste, taste, (taste,), (Message("user", QUERY),), *responses, "a") for taste in TASTES]
+
+
+def printed(text: str) -> dict[str, float]:
+    """Tastes and numbers of the lines that a snippet prints."""
+    return {taste: float(number) for taste, number in (line.rsplit(" ", 1) for line in text.strip().splitlines())}
+
+
+def run_snippet(code: str, folder: Path, capsys: Any) -> dict[str, float]:
     code, replaced = re.subn(r'folder = "[^"]+"', f"folder = {str(folder)!r}", code)
     assert replaced == 1
     script = folder / "snippet.py"
     script.write_text(code, encoding="utf-8")
     runpy.run_path(str(script))
     script.unlink()
-    return float(capsys.readouterr().out)
+    return printed(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("order", PROMPT_ORDERS)
-@pytest.mark.parametrize("head", ["scalar", "pairwise_span"])
+@pytest.mark.parametrize("head", SNIPPETS)
 def test_the_loading_snippet_says_what_the_judge_says(
     head: str, order: PromptOrder, make_model: Any, tokenizer: Any, tmp_path: Path, capsys: Any
 ) -> None:
     model = make_model(head)
-    if head == "pairwise_span":  # as after training: the two rows have parted
-        torch.nn.init.normal_(model.score.weight, generator=torch.Generator().manual_seed(1))
+    torch.nn.init.normal_(model.score.weight, std=100, generator=torch.Generator().manual_seed(1))
     export_model(model, tokenizer, tmp_path, {"max_length": 2048}, order)
     judge, _ = open_checkpoint(tmp_path, batch_size=4, precision="32-true")
     assert judge.encoder.prompt_order == order
-    if head == "scalar":
-        said = run_snippet(example(README, "example: load"), tmp_path, capsys)
-        row = comparison("In short: the oak.", "More precisely, the oak depends on the soil and the rain.")
-    else:
-        said = run_snippet(example(DOCS["checkpoints.md"], "example: load joint"), tmp_path, capsys)
-        row = comparison("In short: the oak.", "In detail, first the oak.")
-    readings = [reading for portion in judge.read([(row, "ab"), (row, "ba")]) for reading in portion]
-    expected = sum(reading.preference_logit for reading in readings) / 2
-    assert said == pytest.approx(expected, abs=1e-4)
-    assert abs(expected) > 1e-3
+    page, name = SNIPPETS[head]
+    code = example(page, f"example: {name}")
+    said = run_snippet(code, tmp_path, capsys)
+    asked = [(row, shown) for row in comparisons(code) for shown in ("ab", "ba")]
+    readings = [reading for portion in judge.read(asked) for reading in portion]
+    for taste in TASTES:
+        logits = [reading.preference_logit for reading in readings if reading.comparison.id == taste]
+        assert said[taste] == pytest.approx(sum(logits) / 2, abs=0.06) and abs(said[taste]) > 0.3  # one decimal
+
+
+def votes_on_detail(simulated: SimulatedBank) -> Iterator[Preference]:
+    """Votes between a detailed and a concise response to one query, by users who care about nothing else."""
+    draw, axis = random.Random(0), AXES[0]
+    for query in simulated.queries:
+        texts: dict[int, list[str]] = {1: [], 0: [], -1: []}
+        for who, levels in simulated.levels.items():
+            texts[levels[query.id][axis.name]].append(simulated.responses[who][query.id])
+        for number, pair in enumerate(zip(texts[1], texts[-1], strict=False)):
+            sides = [
+                (Message("assistant", text), f"Prefers {draw.choice(pole.train)}")
+                for text, pole in zip(pair, (axis.plus, axis.minus), strict=True)
+            ]
+            draw.shuffle(sides)
+            (a, likes_a), (b, likes_b) = sides
+            key = f"{query.id}-{number}"
+            yield Preference(key, query.prompt, (a,), (b,), draw.choice("ab"), (likes_a,), (likes_b,))
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model that has learned one taste of the simulation, detailed against concise."""
+    folder = tmp_path_factory.mktemp("taught")
+    votes = votes_on_detail(simulate_bank(seed=1))
+    (folder / "votes.jsonl").write_text("".join(to_json(vote) + "\n" for vote in votes), encoding="utf-8")
+    settings = [
+        *("data=records", f"data.path={folder / 'votes.jsonl'}", "loss=ranking", "direction=both"),
+        *("model.hidden_size=64", "model.layers=2", "model.heads=2", "model.vocab_size=600", "trainer.max_steps=100"),
+        *("trainer.validate_every=0", "trainer.save_every=0", "trainer.progress=false", "trainer.threads=1"),
+    ]
+    outcome = run_training(compose("train", settings, folder / "run"))
+    assert outcome.validation_accuracy > 0.95
+    return outcome.checkpoint
+
+
+def test_the_readme_s_example_answers_the_right_way_round(taught: Path, capsys: Any) -> None:
+    """The numbers on the page are those of the demo's model; their signs are what any model must get right."""
+    shown = printed(example(README, "output: load"))
+    assert shown["Prefers concise answers"] > 1 and shown["Prefers detailed answers"] < -1
+    said = run_snippet(example(README, "example: load"), taught, capsys)
+    assert said["Prefers concise answers"] > 1 and said["Prefers detailed answers"] < -1
+
+
+def test_the_readme_s_bank_is_won_by_the_response_that_the_criteria_ask_for(taught: Path, tmp_path: Path) -> None:
+    bank, judge = example_bank(tmp_path), open_checkpoint(taught, batch_size=4, precision="32-true")[0]
+    shown = [float(number) for number in re.findall(r"win rate of ([\d.]+) against .*, and of ([\d.]+) for", README)[0]]
+    for taste, on_page in zip(TASTES[::-1], shown, strict=True):
+        matches, _ = score_bank(judge, bank, [taste], baseline="model-one", folder=tmp_path / "kept", progress=False)
+        rate = Leaderboard(matches).win_rates()["model-two"]
+        assert (rate > 0.7, on_page > 0.7) == (taste == TASTES[1],) * 2
+        assert (rate < 0.3, on_page < 0.3) == (taste == TASTES[0],) * 2
 
 
 def test_the_check_of_the_recorded_readings_gives_the_recorded_numbers(
@@ -112,7 +185,7 @@ def test_the_check_of_the_recorded_readings_gives_the_recorded_numbers(
 
 def test_the_tree_names_every_module_and_nothing_else() -> None:
     listed, stack = set(), [""]
-    for line in example(README, "tree").splitlines():
+    for line in example(DOCS["architecture.md"], "tree").splitlines():
         found = re.match(r"( +|(?=crm/))([\w./]+)", line)
         if not found:
             continue
@@ -131,7 +204,7 @@ def test_links_between_the_pages_lead_somewhere() -> None:
 
 
 def test_every_setting_and_option_in_the_docs_exists() -> None:
-    known = {name for schema in SCHEMAS.values() for name in setting_names(schema)}
+    known = {name for schema in schemas().values() for name in setting_names(schema)}
     groups = set(group_names())
     for name, page in {"README.md": README, **DOCS}.items():
         text = re.sub(r"```python\n.*?```", "", page, flags=re.DOTALL)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from crm.criteria import prompts, schemas
 from crm.criteria.prompts import criteria_messages
 from crm.criteria.schemas import CriteriaReply
-from crm.llm.asker import Asker, Outcome, Plan, Progress, Request
+from crm.io.chat.asker import Asker, Outcome, Plan, Progress, Request
 from crm.schema import Preference
 
 SOURCES = (prompts, schemas)
@@ -24,7 +24,7 @@ class Extraction:
     """A preference and what became of it.
 
     ``status`` is ``extracted``, ``given`` (it had criteria on a side and is as it was) or ``failed:<kind>`` with a kind
-    of `crm.llm.failures.FAILURES`; ``detail`` says more about a failure.
+    of `crm.io.chat.failures.FAILURES`; ``detail`` says more about a failure.
     """
 
     preference: Preference

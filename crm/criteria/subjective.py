@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from crm.criteria import prompts, schemas
 from crm.criteria.prompts import subjective_messages
 from crm.criteria.schemas import SubjectiveReply
-from crm.llm.asker import Asker, Outcome, Plan, Progress, Request
+from crm.io.chat.asker import Asker, Outcome, Plan, Progress, Request
 from crm.schema import Preference, prompt_key
 
 SOURCES = (prompts, schemas)

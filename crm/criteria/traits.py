@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from crm.criteria.trait_wordings import WORDINGS
-from crm.data.draws import generator
+from crm.io.draws import generator
 from crm.schema import Message, Preference
 
 MAX_TRAITS = 4

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from crm.data.sources.rated import RatedInPlace
-from crm.data.sources.sampling import shuffled, turn
-from crm.evaluation.statistics import mean_interval
-from crm.evaluation.tables import number
+from crm.report.statistics import mean_interval
+from crm.report.tables import number
 from crm.schema import Comparison, Prediction
+from crm.votes.public.rated import RatedInPlace
+from crm.votes.sampling import shuffled, turn
 
 MEAN = "mean of aspects"
 

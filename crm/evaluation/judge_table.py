@@ -15,7 +15,7 @@ import pandas as pd
 from crm.evaluation.paired import LEVEL, Paired, PairOnSuite, compare_all
 from crm.evaluation.results import read_predictions, read_results, read_run, summarise
 from crm.evaluation.samples import Sample, to_samples
-from crm.evaluation.tables import caption, number, remove_table, write_table
+from crm.report.tables import caption, number, remove_table, write_table
 from crm.schema import Result
 
 BEST, ALIKE, NOT_COMPARED = "best", "≈", "?"

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from crm.evaluation.samples import Sample
-from crm.evaluation.statistics import Floats, Indices, bootstrap_interval, correctness, holm
+from crm.report.statistics import Floats, Indices, bootstrap_interval, correctness, holm
 
 LEVEL = 0.05
 """Holm-adjusted p-values below it tell two judges apart."""

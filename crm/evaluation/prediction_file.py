@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from glob import escape
 from pathlib import Path
 
-from crm.evaluation.files import read_records, replace_file
+from crm.io.files import read_records, replace_file
 from crm.schema import Comparison, Prediction, to_json
 
 Key = tuple[str, str]

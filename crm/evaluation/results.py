@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from crm.evaluation.files import read_records, replace_file
 from crm.evaluation.samples import Sample, to_samples
-from crm.evaluation.statistics import (
+from crm.io.files import read_records, replace_file
+from crm.report.statistics import (
     Floats,
     Interval,
     bootstrap_interval,
@@ -32,7 +32,7 @@ from crm.evaluation.statistics import (
     log_loss,
     mean_interval,
 )
-from crm.evaluation.tables import csv_text
+from crm.report.tables import csv_text
 from crm.schema import Prediction, Result
 
 SCHEMA_VERSION = 2
@@ -40,7 +40,7 @@ PACKAGES = ("numpy", "scipy", "pandas", "torch", "transformers", "lightning", "c
 
 
 def read_predictions(path: Path | str) -> list[Prediction]:
-    """Read a prediction file; errors and a cut-off last line are treated as in `crm.evaluation.files.read_records`."""
+    """Read a prediction file; errors and a cut-off last line are treated as in `crm.io.files.read_records`."""
     return read_records(path, Prediction)
 
 

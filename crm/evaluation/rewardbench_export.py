@@ -23,16 +23,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crm.data.comparisons import make_comparisons, with_generic_criterion
-from crm.data.reading import Reading
-from crm.data.sources import rewardbench
-from crm.data.sources.catalogue import location
-from crm.evaluation.files import replace_file
+from crm.dataset.comparisons import make_comparisons, with_generic_criterion
 from crm.evaluation.prediction_file import fingerprint
 from crm.evaluation.results import read_predictions
 from crm.evaluation.samples import Sample, to_samples
-from crm.evaluation.statistics import correctness
+from crm.io.files import replace_file
+from crm.io.reading import Reading
+from crm.report.statistics import correctness
 from crm.schema import Comparison, Message, Prediction, Preference
+from crm.votes.catalogue import location
+from crm.votes.public import rewardbench
 
 PREFIX, SUITE = "rewardbench-", "D+"
 SCORED, COMPARED = "Seq. Classifier", "Custom Classifier"

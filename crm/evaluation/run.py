@@ -15,23 +15,23 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from crm.config import EvaluateConfig
-from crm.data.comparisons import make_comparisons
-from crm.data.encoding import per_character
-from crm.data.loading import load_data
-from crm.data.noise import CriteriaPool
-from crm.data.sources import Splits
-from crm.data.suites import parse_suite, suite_names
-from crm.evaluation.plots import suite_accuracy
+from crm.dataset.comparisons import make_comparisons
+from crm.dataset.load import load_data
+from crm.dataset.noise import CriteriaPool
+from crm.dataset.suites import parse_suite, suite_names
+from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predict import predict
 from crm.evaluation.prediction_file import fingerprint
 from crm.evaluation.results import read_predictions, summarise, write_results
-from crm.evaluation.tables import caption, number, suite_table, write_table
 from crm.evaluation.topics import topic_table
-from crm.open_judge import OpenedJudge, check_judge, open_judge
-from crm.processes import Processes, start
-from crm.provenance import commit
+from crm.io.git import commit
+from crm.io.processes import Processes, start
+from crm.judges.open import OpenedJudge, check_judge, open_judge
+from crm.model.encoding import per_character
+from crm.report.plots import suite_accuracy
+from crm.report.tables import caption, number, suite_table, write_table
 from crm.schema import Comparison, Prediction, Result
+from crm.votes.splits import Splits
 
 log = logging.getLogger(__name__)
 

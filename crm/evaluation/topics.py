@@ -8,7 +8,7 @@ import pandas as pd
 
 from crm.evaluation.results import accuracy
 from crm.evaluation.samples import Sample, to_samples
-from crm.evaluation.statistics import Interval
+from crm.report.statistics import Interval
 from crm.schema import Prediction
 
 COLUMNS = ("suite", "topic", "n", "accuracy", "low", "high")

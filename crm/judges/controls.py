@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from crm.data.draws import generator
+from crm.io.draws import generator
 from crm.judges.judge import Asked, Reading
 from crm.schema import Message
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from crm.data.batches import collate
-from crm.data.encoding import EncodedComparison, Encoder
-from crm.data.even import Batch
-from crm.data.packs import Packing, fill
 from crm.judges.judge import Asked, Reading
 from crm.judges.placing import placed
-from crm.models.export import load_checkpoint
-from crm.models.reward_model import RewardModel
+from crm.model.batching.batches import collate
+from crm.model.batching.even import Batch
+from crm.model.batching.packs import Packing, fill
+from crm.model.encoding import EncodedComparison, Encoder
+from crm.model.export import load_checkpoint
+from crm.model.reward_model import RewardModel
 
 WINDOW = 16
 """Batches sorted by length together: little padding, and predictions still reach the file in small portions."""

@@ -18,12 +18,12 @@ import torch
 from jinja2 import TemplateError
 from transformers import AutoModelForSequenceClassification, PreTrainedConfig
 
-from crm.data.encoding import POINTWISE_INSTRUCTION, Order, pointwise_messages, system_text
 from crm.judges.control_tokens import ControlTokens
+from crm.judges.hub_files import load_weights, model_digest, model_folder, read_config_and_tokenizer
 from crm.judges.judge import Asked, Reading
 from crm.judges.placing import placed
 from crm.judges.unpadded import Ids, read_unpadded
-from crm.models.hub_model import load_weights, model_digest, model_folder, read_config_and_tokenizer
+from crm.model.encoding import POINTWISE_INSTRUCTION, Order, pointwise_messages, system_text
 from crm.schema import Comparison, Message
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from crm.data.encoding import Order
+from crm.model.encoding import Order
 from crm.schema import Comparison
 
 Asked = tuple[Comparison, Order]

@@ -1,7 +1,7 @@
 """A language model behind a chat endpoint as a judge. In: comparisons. Out: readings, or failures with a kind.
 
 A reply of the model is an outcome, be it a verdict or none that can be used. A call that got no reply (see
-`crm.llm.failures`) is none: its comparison has no reading, is counted, and is asked again by the next run.
+`crm.io.chat.failures`) is none: its comparison has no reading, is counted, and is asked again by the next run.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from functools import partial
 from typing import Any, Literal
 
 from crm.criteria import prompts
+from crm.io.chat.cache import ReplyCache, code_version, request_key
+from crm.io.chat.client import ChatClient
+from crm.io.chat.counts import Counts
+from crm.io.chat.endpoint import Endpoint
+from crm.io.chat.failures import CallFailed
+from crm.io.chat.replies import Completion
+from crm.io.chat.together import gather_limited
 from crm.judges import llm_prompt, verdicts
 from crm.judges.judge import Asked, Reading
 from crm.judges.verdicts import read_verdict, token_logit
-from crm.llm.cache import ReplyCache, code_version, request_key
-from crm.llm.client import ChatClient
-from crm.llm.counts import Counts
-from crm.llm.endpoint import Endpoint
-from crm.llm.failures import CallFailed
-from crm.llm.replies import Completion
-from crm.llm.together import gather_limited
 from crm.schema import Message
 
 log = logging.getLogger(__name__)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crm.criteria.prompts import as_json
-from crm.data.comparisons import GENERIC_CRITERION
-from crm.schema import Message
+from crm.schema import GENERIC_CRITERION, Message
 
 _TASK = """\
 You judge on behalf of one user which of two responses that user would prefer. The user's message is one JSON object:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from crm.judges.judge import Asked, Reading
 from crm.schema import Comparison, Message
-from crm.simulation.taste import pole_of
-from crm.simulation.truth import levels_of
-from crm.simulation.votes import RATIONALITY
+from crm.votes.simulation.taste import pole_of
+from crm.votes.simulation.truth import levels_of
+from crm.votes.simulation.votes import RATIONALITY
 
 
 @dataclass(frozen=True)

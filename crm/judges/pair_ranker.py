@@ -16,12 +16,12 @@ import torch
 from torch import nn
 from transformers import DebertaV2Config, DebertaV2Model, DebertaV2PreTrainedModel, PreTrainedConfig
 
-from crm.data.encoding import PAIRWISE_INSTRUCTION, system_text
 from crm.judges.control_tokens import ControlTokens
+from crm.judges.hub_files import load_weights, model_digest, model_folder, read_config_and_tokenizer
 from crm.judges.judge import Asked, Reading
 from crm.judges.placing import placed
 from crm.judges.unpadded import Ids, read_unpadded
-from crm.models.hub_model import load_weights, model_digest, model_folder, read_config_and_tokenizer
+from crm.model.encoding import PAIRWISE_INSTRUCTION, system_text
 from crm.schema import Comparison, Message
 
 WINDOW = 16

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from crm.llm.replies import refuses
+from crm.io.chat.replies import refuses
 
 Verdict = Literal["first", "second"]
 FAILURES = {
@@ -51,7 +51,8 @@ def read_verdict(text: str) -> tuple[Verdict, None] | tuple[None, str]:
     lines = [line for line in (line.strip(" \t\r") for line in text.split("\n")) if line]
     if not lines:
         return None, "empty"
-    letters = [letter for letter in map(_letter, lines) if letter]
+    # The word first: four expressions on each of a million lines would take a second.
+    letters = [letter for letter in map(_letter, (line for line in lines if "verdict" in line.lower())) if letter]
     if _letter(lines[-1]) is None:
         return None, _why_not(text, lines[-1])
     if len(set(letters)) > 1:

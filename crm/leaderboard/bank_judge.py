@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from crm.data.token_store import stored_ids
+from crm.io.processes import ALONE, Processes
 from crm.judges.crm_judge import CrmJudge
-from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.conversations import KeepingError
 from crm.leaderboard.kept_judge import KeptJudge
 from crm.leaderboard.scoring import bank_comparisons
-from crm.processes import ALONE, Processes
+from crm.leaderboard.token_store import stored_ids
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from crm.data.comparisons import GENERIC_CRITERION
-from crm.data.encoding import Encoder, Order, token_ids
-from crm.data.forest import common_prefix
-from crm.schema import Comparison, Message
+from crm.model.batching.forest import common_prefix
+from crm.model.encoding import Encoder, Order, token_ids
+from crm.schema import GENERIC_CRITERION, Comparison, Message
 
 PASS_TOKENS = 8192
 """Tokens of one pass, padding included: larger ones are no faster (measured on CPU) and take more memory at once."""

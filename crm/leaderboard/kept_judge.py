@@ -13,16 +13,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from crm.data.encoding import Encoder, Order
-from crm.data.packs import Packing
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Asked, Reading
 from crm.leaderboard.conversations import Continuation, Conversations, KeepingError
 from crm.leaderboard.kept_states import KeptStates, name_of, rows_of
-from crm.models.continuing import read_on, read_texts
-from crm.models.earlier import Earlier
-from crm.models.heads import read_head
-from crm.models.reward_model import RewardModel
+from crm.model.attention.continuing import read_on, read_texts
+from crm.model.attention.earlier import Earlier
+from crm.model.batching.packs import Packing
+from crm.model.encoding import Encoder, Order
+from crm.model.heads import read_head
+from crm.model.reward_model import RewardModel
 from crm.schema import Comparison
 
 ORDERS: tuple[Order, ...] = ("ab", "ba")

@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 
 from crm.leaderboard.state_files import make_room, read_states, write_states
-from crm.models.earlier import Earlier
+from crm.model.attention.earlier import Earlier
 
 log = logging.getLogger(__name__)
 GB = 10**9

@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from crm.data.draws import generator
-from crm.evaluation.statistics import Floats
+from crm.io.draws import generator
+from crm.report.statistics import Floats
 
 Flags = npt.NDArray[np.bool_]
 Verdict = Literal["in", "out", "open"]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import stats
 
-from crm.evaluation.files import read_records
-from crm.evaluation.statistics import (
+from crm.leaderboard.racing import Standing, Verdict
+from crm.leaderboard.ratings import bradley_terry, elo, length_controlled
+from crm.report.statistics import (
     Floats,
     Interval,
     bootstrap_interval,
@@ -22,8 +23,6 @@ from crm.evaluation.statistics import (
     mean_interval,
     rank_correlation,
 )
-from crm.leaderboard.racing import Standing, Verdict
-from crm.leaderboard.ratings import bradley_terry, elo, length_controlled
 from crm.schema import Match
 
 VIEWS = ("win_rate", "topics", "bradley_terry", "length_controlled")
@@ -33,7 +32,8 @@ VIEWS = ("win_rate", "topics", "bradley_terry", "length_controlled")
 class Row:
     """One model of a leaderboard.
 
-    ``win_rate`` in [0, 1] against the baseline, with its interval (None for the baseline itself) over ``n`` queries;
+    ``win_rate`` in [0, 1] against the baseline, with its interval (None for the baseline itself) over ``n`` queries,
+    of which ``unread`` could not be read by the judge and count as lost;
     ``rank`` 1 is best; ``rank_low`` is 1 + the number of models that are significantly better, and equal for a group;
     ``tied_with`` are the models that are not significantly different; ``mean_words`` is the mean length. After a race,
     ``verdict`` says whether the model is in the top k; ``interval`` is None where ``n`` is not all of its queries
@@ -50,14 +50,17 @@ class Row:
     tied_with: tuple[str, ...]
     topics: Mapping[str, Interval]
     verdict: Verdict | None = None
+    unread: int = 0
 
 
 class Leaderboard:
     """Win rates of all candidates of ``matches`` against their one baseline.
 
-    ``rows`` are sorted best first; ``wins`` is the table (queries, models) of win probabilities, NaN where a model did
-    not answer, 0.5 for the baseline; ``missing`` counts those cells. Raises ``ValueError`` for no matches, two
-    baselines, the baseline as its own candidate, or a candidate that appears twice on a query.
+    ``rows`` are sorted best first; ``wins`` is the table (queries, models) of win probabilities: 0.5 for the baseline,
+    0 where the judge could not read a model, NaN where a race did not ask. Queries on which no model could be read say
+    nothing and are left out of everything (``left_out`` counts them). Raises ``ValueError`` for no matches, none that
+    was read, two baselines, the baseline as its own candidate, a candidate that appears twice on a query, or, but after
+    a race, one that lacks a match on a query: rates on different queries do not order models.
 
     With the ``standing`` of a race, models that were read on fewer queries than others stand by its verdicts first
     (in, open, out) and by their win rates only then.
@@ -66,16 +69,31 @@ class Leaderboard:
     def __init__(self, matches: Sequence[Match], significance: float = 0.05, standing: Standing | None = None) -> None:
         self.baseline = _check(matches)
         self.standing = standing
-        self.matches = tuple(matches)
-        self.wins = _win_table(matches)
-        self.missing = int(self.wins.isna().to_numpy().sum())
-        self.topics = sorted({match.topic for match in matches})
+        self.matches = _on_readable_queries(matches) if standing is None else tuple(matches)
+        self.left_out = len({match.query_id for match in matches}) - len({match.query_id for match in self.matches})
+        self.unread = Counter(match.candidate for match in self.matches if match.preference_logit is None)
+        self.wins = _win_table(self.matches)
+        if standing is None:
+            _refuse_missing(self.wins)
+        self.topics = sorted({match.topic for match in self.matches})
         self.rows = self._rows(significance) if standing is None else self._raced(standing)
 
     def shared(self) -> Leaderboard:
         """The leaderboard of the queries on which every model was read; ``ValueError`` where there are none."""
         whole = set(self.wins.dropna().index)
         return Leaderboard([match for match in self.matches if match.query_id in whole])
+
+    def explain_unread(self) -> str:
+        """What could not be read and what became of it, in one line; nothing where all was read."""
+        told = []
+        if self.unread:
+            told.append(
+                f"{sum(self.unread.values())} comparisons of {len(self.unread)} models could not be read by the judge "
+                "and count as lost (column unread)"
+            )
+        if self.left_out:
+            told.append(f"{self.left_out} queries on which none could be read are left out for all")
+        return "; ".join(told)
 
     def win_rates(self) -> dict[str, float]:
         """Win rate of every model, the baseline (0.5) among them, best first."""
@@ -110,8 +128,8 @@ class Leaderboard:
             interval = None if name == self.baseline else win_rate_interval(values)
             tied = tuple(other for other in names if other != name and not {(name, other), (other, name)} & worse)
             low = 1 + sum((other, name) in worse for other in names)
-            topics = by_topic.get(name, {})
-            rows.append(Row(name, float(rates[name]), interval, len(values), words[name], place + 1, low, tied, topics))
+            numbers = (float(rates[name]), interval, len(values), words[name], place + 1, low)
+            rows.append(Row(name, *numbers, tied, by_topic.get(name, {}), unread=self.unread[name]))
         return rows
 
     def _raced(self, standing: Standing) -> list[Row]:
@@ -124,7 +142,7 @@ class Leaderboard:
             interval = win_rate_interval(values) if whole else None
             low = standing.top + 1 if verdicts[name] == "out" else 1
             numbers = (float(rates[name]), interval, len(values), words[name], len(rows) + 1, low)
-            rows.append(Row(name, *numbers, tied_with=(), topics={}, verdict=verdicts[name]))
+            rows.append(Row(name, *numbers, (), {}, verdicts[name], self.unread[name]))
         return rows
 
     def _win_rate(self) -> pd.DataFrame:
@@ -144,6 +162,7 @@ class Leaderboard:
                 "low": row.interval.low if row.interval else np.nan,
                 "high": row.interval.high if row.interval else np.nan,
                 "n": row.n,
+                "unread": row.unread,
                 "mean_words": row.mean_words,
                 "tied_with": ", ".join(row.tied_with),
             }
@@ -179,16 +198,12 @@ class Leaderboard:
                 "model": row.model,
                 **{name: values[row.model] for name, values in columns.items()},
                 "win_rate": row.win_rate,
+                "unread": row.unread,
                 "mean_words": row.mean_words,
             }
             for place, row in enumerate(rows, start=1)
         ]
         return pd.DataFrame(table)
-
-
-def read_matches(path: Path | str) -> list[Match]:
-    """Read a match file; errors and a cut-off last line are treated as in `crm.evaluation.files.read_records`."""
-    return read_records(path, Match)
 
 
 def win_rate_interval(values: Floats) -> Interval:
@@ -255,10 +270,28 @@ def _check(matches: Sequence[Match]) -> str:
     return baselines[0]
 
 
+def _refuse_missing(wins: pd.DataFrame) -> None:
+    for model in wins.columns:
+        if wins[model].isna().any():
+            query = wins.index[wins[model].isna()][0]
+            raise ValueError(
+                f"matches: {model!r} has none on query {query!r}, others have; give one for every query, without a "
+                "logit where the judge could not read it"
+            )
+
+
+def _on_readable_queries(matches: Sequence[Match]) -> tuple[Match, ...]:
+    """Without queries on which the judge could read no model at all: there the query or the baseline is at fault."""
+    readable = {match.query_id for match in matches if match.preference_logit is not None}
+    if not readable:
+        raise ValueError("matches: the judge could read none of them; shorten the responses or take another judge")
+    return tuple(match for match in matches if match.query_id in readable)
+
+
 def _win_table(matches: Sequence[Match]) -> pd.DataFrame:
     columns: dict[str, dict[str, float]] = {}
     for match in matches:
-        columns.setdefault(match.candidate, {})[match.query_id] = float(special.expit(match.preference_logit))
+        columns.setdefault(match.candidate, {})[match.query_id] = match.win
     return pd.DataFrame(columns).sort_index().sort_index(axis=1).assign(**{matches[0].baseline: 0.5})
 
 
@@ -308,7 +341,7 @@ def _topic_intervals(matches: Sequence[Match]) -> dict[str, dict[str, Interval]]
     values: dict[str, dict[str, list[float]]] = {}
     for match in matches:
         topics = values.setdefault(match.candidate, {})
-        topics.setdefault(match.topic, []).append(float(special.expit(match.preference_logit)))
+        topics.setdefault(match.topic, []).append(match.win)
     return {
         name: {topic: win_rate_interval(np.array(rates)) for topic, rates in sorted(topics.items())}
         for name, topics in values.items()

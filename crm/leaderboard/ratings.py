@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from scipy import optimize, special
 
-from crm.evaluation.statistics import Floats, Indices
+from crm.report.statistics import Floats, Indices
 from crm.schema import Match
 
 LIMIT = 20.0
@@ -17,20 +18,22 @@ LIMIT = 20.0
 def bradley_terry(matches: Sequence[Match]) -> tuple[dict[str, float], str]:
     """Strengths in nats, baseline 0, from pair probabilities; and which pairs were used, ``all`` or ``baseline``.
 
-    Where every match carries both scores, all pairs of models are read on each query (sigmoid of the score
-    difference); otherwise each candidate meets the baseline only, and its strength is the logit of its win rate.
+    Where every match that was read carries both scores, all pairs of models are read on each query (sigmoid of the
+    score difference); otherwise each candidate meets the baseline only, and its strength is the logit of its win rate.
+    A model that could not be read on a query has lost there to everybody who could.
     """
     baseline = matches[0].baseline
     names = [baseline, *sorted({match.candidate for match in matches})]
     number = {name: index for index, name in enumerate(names)}
-    scored = all(match.score_candidate is not None and match.score_baseline is not None for match in matches)
+    read = [match for match in matches if match.preference_logit is not None]
+    scored = all(match.score_candidate is not None and match.score_baseline is not None for match in read)
     if scored:
         won, met = _all_pairs(matches, number)
     else:
         won, met = np.zeros((len(names), len(names))), np.zeros((len(names), len(names)))
         for match in matches:
             row = number[match.candidate]
-            won[row, 0] += special.expit(match.preference_logit)
+            won[row, 0] += match.win
             met[row, 0] += 1
     strengths = _fit_pairs(won, met)
     return dict(zip(names, strengths.tolist(), strict=True)), "all" if scored else "baseline"
@@ -50,6 +53,10 @@ def _all_pairs(matches: Sequence[Match], number: dict[str, int]) -> tuple[Floats
     total, seen = (np.zeros((len(queries), len(number))) for _ in range(2))
     for match in matches:
         row = queries[match.query_id]
+        if match.preference_logit is None:
+            total[row, number[match.candidate]] = -np.inf  # below every score; two of them do not meet
+            seen[row, number[match.candidate]] = 1
+            continue
         for name, score in ((match.candidate, match.score_candidate), (match.baseline, match.score_baseline)):
             total[row, number[name]] += score or 0.0
             seen[row, number[name]] += 1
@@ -57,7 +64,8 @@ def _all_pairs(matches: Sequence[Match], number: dict[str, int]) -> tuple[Floats
     won, met = (np.zeros((len(number), len(number))) for _ in range(2))
     for row in range(len(number)):
         for column in range(row):
-            chance = special.expit(scores[:, row] - scores[:, column])
+            with np.errstate(invalid="ignore"):  # infinity minus infinity is the NaN that is meant
+                chance = special.expit(scores[:, row] - scores[:, column])
             won[row, column], met[row, column] = np.nansum(chance), np.count_nonzero(~np.isnan(chance))
     return won, met
 
@@ -84,12 +92,19 @@ def length_controlled(matches: Sequence[Match]) -> tuple[dict[str, float], float
 
     Fractional logistic regression P = sigmoid(theta_m + beta tanh(d / std(d))), d the difference in words, one beta
     for all models; the rate is sigmoid(theta_m). After AlpacaEval 2 LC (Dubois et al. 2024, arXiv 2404.04475), without
-    its per-query difficulty. A bank where no lengths differ has beta = 0, and the raw win rates.
+    its per-query difficulty. A bank where no lengths differ has beta = 0, and the raw win rates. It is fitted to what
+    was read; queries on which a model could not be read are lost whatever their length, and its rate falls by their
+    share. Raises ``ValueError`` where nothing was read.
     """
-    names = sorted({match.candidate for match in matches})
+    asked = Counter(match.candidate for match in matches)
+    matches = [match for match in matches if match.preference_logit is not None]
+    if not matches:
+        raise ValueError("matches: the judge read none of them, so that there is nothing to fit")
+    known = Counter(match.candidate for match in matches)
+    names = sorted(known)
     number = {name: index for index, name in enumerate(names)}
     model: Indices = np.array([number[match.candidate] for match in matches], dtype=np.int64)
-    target = special.expit(np.array([match.preference_logit for match in matches], dtype=np.float64))
+    target = np.array([match.win for match in matches], dtype=np.float64)
     words = np.array([match.length_candidate - match.length_baseline for match in matches], dtype=np.float64)
     spread = words.std()
     length = np.tanh(words / spread) if spread > 0 else np.zeros_like(words)
@@ -103,8 +118,8 @@ def length_controlled(matches: Sequence[Match]) -> tuple[dict[str, float], float
         return float(value), gradient
 
     fitted = _minimise(loss, len(names) + 1)
-    rates = special.expit(fitted[:-1]).tolist()
-    return dict(zip(names, rates, strict=True)), float(fitted[-1])
+    rates = dict(zip(names, special.expit(fitted[:-1]).tolist(), strict=True))
+    return {name: rates.get(name, 0.0) * known[name] / asked[name] for name in sorted(asked)}, float(fitted[-1])
 
 
 def _minimise(loss: object, size: int) -> Floats:

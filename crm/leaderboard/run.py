@@ -10,27 +10,27 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from crm.config import BankConfig, LeaderboardConfig
-from crm.data.comparisons import GENERIC_CRITERION
-from crm.evaluation.plots import one_leaderboard
 from crm.evaluation.run import print_table
-from crm.evaluation.tables import caption, write_table
+from crm.io.git import commit
+from crm.io.processes import Processes, start
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Judge
-from crm.leaderboard.bank import Bank, check_baseline, load_bank
+from crm.judges.open import check_judge, open_judge
+from crm.leaderboard.bank.bank import Bank, check_baseline, check_rivals, load_bank
+from crm.leaderboard.bank.config import BankConfig
+from crm.leaderboard.bank.public import read_public_bank, smaller_bank
+from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.bank_judge import judge_of_bank
-from crm.leaderboard.public_banks import read_public_bank, smaller_bank
+from crm.leaderboard.config import LeaderboardConfig
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import race_bank, score_bank
-from crm.open_judge import check_judge, open_judge
-from crm.processes import Processes, start
-from crm.provenance import commit
-from crm.schema import Match, prompt_key
-from crm.simulation.bank import simulate_bank
+from crm.report.plots import one_leaderboard
+from crm.report.tables import caption, write_table
+from crm.schema import GENERIC_CRITERION, Match, prompt_key
 
 log = logging.getLogger(__name__)
-COLUMNS = ("rank", "rank_low", "model", "win_rate", "low", "high", "n", "mean_words", "tied_with")
+COLUMNS = ("rank", "rank_low", "model", "win_rate", "low", "high", "n", "unread", "mean_words", "tied_with")
 """Of the main table; checked before anything is scored."""
 
 
@@ -43,6 +43,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
         raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(columns)}")
     check_judge(config)
     bank = open_bank(config.bank).select(config.topics or None)
+    check_rivals(bank)
     if config.settle_top >= len(bank.authors):
         raise ValueError(
             f"settle_top={config.settle_top}: bank {bank.name!r} has {len(bank.authors)} models, so that 1 to "
@@ -56,7 +57,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
     matches, counts, standing = _score(config, judge, bank, criteria, kept, processes)
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
-    if not matches:
+    if all(match.preference_logit is None for match in matches):
         raise ValueError(
             f"bank={bank.name}: {opened.name} gave no verdict on any comparison ({counts[judge.left_out]} readings "
             f"{judge.left_out}); shorten the responses with bank.max_words, or take another judge"
@@ -126,23 +127,25 @@ def write_leaderboard(run_dir: Path, board: Leaderboard, criteria: tuple[str, ..
     line = caption(queries, (), " | ".join(criteria), commit())
     frame = board.frame("win_rate", sort=sort)
     outcome = explain(board.standing) if board.standing else ""
-    write_table(run_dir, "leaderboard", frame, "; ".join(part for part in (line, outcome) if part))
+    unread = board.explain_unread()
+    write_table(run_dir, "leaderboard", frame, "; ".join(part for part in (line, outcome, unread) if part))
     whole = board.shared() if board.standing else board
-    below = caption(len(whole.wins), (), " | ".join(criteria), commit())
+    below = "; ".join(filter(None, (caption(len(whole.wins), (), " | ".join(criteria), commit()), unread)))
     for view in VIEWS[1:]:  # the first is the leaderboard itself
         write_table(run_dir, view, whole.frame(view), below)
     one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(criteria), board.baseline)
     facts = {"criteria": criteria, "queries": queries, "topics": board.topics, "baseline": board.baseline}
+    facts |= {"unread": dict(board.unread), "queries_left_out": board.left_out}
     if board.standing:
         facts["race"] = asdict(board.standing)
     (run_dir / "criteria.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False), encoding="utf-8")
     if show:
         print_table(
-            frame.drop(columns="tied_with", errors="ignore"),
+            frame.drop(columns=["tied_with", *([] if board.unread else ["unread"])], errors="ignore"),
             f"{' · '.join(criteria)} — win rate against {board.baseline}, {queries} queries ({run_dir})",
         )
-        if outcome:
-            Console().print(outcome)
+        for sentence in filter(None, (outcome, unread)):
+            Console().print(sentence)
 
 
 def explain(standing: Standing) -> str:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy import special
 
-from crm.data.encoding import Order
-from crm.evaluation.files import replace_file
 from crm.evaluation.predict import predict
 from crm.evaluation.prediction_file import fingerprint
 from crm.evaluation.results import read_predictions
-from crm.evaluation.statistics import Floats
+from crm.io.processes import ALONE, Processes
 from crm.judges.judge import Judge
-from crm.leaderboard.bank import Bank, BankQuery, check_baseline
+from crm.leaderboard.bank.bank import Bank, BankQuery, check_baseline
 from crm.leaderboard.racing import Standing, race
-from crm.processes import ALONE, Processes
-from crm.schema import Comparison, Match, Message, Prediction, to_json
+from crm.model.encoding import Order
+from crm.report.statistics import Floats
+from crm.schema import Comparison, Match, Message, Prediction
 
 ORDERS: tuple[Order, ...] = ("ab", "ba")
 
@@ -64,17 +62,17 @@ def score_bank(
     progress: bool,
     processes: Processes = ALONE,
 ) -> tuple[list[Match], dict[str, int]]:
-    """Matches, both orders averaged, and counts. Scores are kept under ``folder``; what is there is not made again."""
+    """Matches, both orders averaged, one a comparison, and counts.
+
+    Scores are kept under ``folder``; what is there is not made again.
+    """
     comparisons = bank_comparisons(bank, criteria, baseline)
     mark = fingerprint(judge.digest, comparisons)
     path = folder / mark / "bank.jsonl"
     counts = predict(
         judge, comparisons, suite=bank.name, print_of_run=mark, path=path, progress=progress, processes=processes
     )
-    matches = to_matches(bank, baseline, read_predictions(path))
-    if processes.first:
-        replace_file(folder / mark / "matches.jsonl", "".join(to_json(match) + "\n" for match in matches))
-    return matches, counts
+    return to_matches(bank, baseline, read_predictions(path)), counts
 
 
 def race_bank(
@@ -92,21 +90,22 @@ def race_bank(
     """Matches of `score_bank`, but only as many as it takes to settle the top ``top`` models, the baseline among them.
 
     Scores are kept in the file that `score_bank` uses: it can go on from here, and what it has made is not made again.
-    Queries to which some response is too long for the model take no part, so that all models are read on the same
-    ones; ``queries_left_out`` counts them. Raises ``ValueError`` as `racing.race` does, and when no query is left.
+    Queries of which no comparison can be read take no part; ``queries_left_out`` counts them. A model that alone
+    cannot be read on a query has lost it. Raises ``ValueError`` as `racing.race` does, and when no query is left.
     """
     comparisons = bank_comparisons(bank, criteria, baseline)
     mark = fingerprint(judge.digest, comparisons)
     path = folder / mark / "bank.jsonl"
     rows = {row.id: row for row in comparisons}
-    too_long = {row.preference_id for row in comparisons if not _fits(judge, row)}
-    queries = [query.id for query in bank.queries if query.id not in too_long]
+    readable = {row.preference_id for row in comparisons if _fits(judge, row)}
+    queries = [query.id for query in bank.queries if query.id in readable]
     if not queries:
         raise ValueError(
-            f"bank {bank.name!r}: on every query some response is too long for the judge; leave such authors out of "
-            "the bank, shorten the responses with bank.max_words, or rank with settle_top=0"
+            f"bank {bank.name!r}: on no query is there a response short enough for the judge; shorten the responses "
+            "with bank.max_words, or take another judge"
         )
-    counts = {"readings": 0, "made": 0, "queries_left_out": len(too_long), "readings_of_a_full_run": 2 * len(rows)}
+    left_out = len(bank.queries) - len(queries)
+    counts = {"readings": 0, "made": 0, "queries_left_out": left_out, "readings_of_a_full_run": 2 * len(rows)}
     asked: dict[tuple[str, str], Match] = {}
 
     def read(models: Sequence[str], portion: Sequence[str]) -> Floats:
@@ -116,51 +115,52 @@ def race_bank(
         counts["readings"] += 2 * len(wanted)
         counts["made"] += made
         known = [prediction for prediction in read_predictions(path) if prediction.comparison_id in ids]
-        asked.update({(match.query_id, match.candidate): match for match in to_matches(bank, baseline, known)})
-        logits = [[_logit(asked, query, model, baseline) for model in models] for query in portion]
-        return np.asarray(special.expit(np.array(logits)), dtype=np.float64)
+        matches = to_matches(bank, baseline, known, ids)
+        asked.update({(match.query_id, match.candidate): match for match in matches})
+        wins = [[0.5 if model == baseline else asked[query, model].win for model in models] for query in portion]
+        return np.array(wins, dtype=np.float64)
 
     standing = race(bank.authors, queries, read, top=top, confidence=confidence, seed=seed)
-    matches = [asked[key] for key in sorted(asked)]
-    replace_file(folder / mark / f"matches_top_{top}.jsonl", "".join(to_json(match) + "\n" for match in matches))
-    return matches, counts, standing
+    return [asked[key] for key in sorted(asked)], counts, standing
 
 
 def _fits(judge: Judge, row: Comparison) -> bool:
     return all(judge.fits((row, order)) for order in ORDERS)
 
 
-def _logit(matches: Mapping[tuple[str, str], Match], query: str, model: str, baseline: str) -> float:
-    return 0.0 if model == baseline else matches[query, model].preference_logit
+def to_matches(
+    bank: Bank, baseline: str, predictions: Sequence[Prediction], asked: Collection[str] | None = None
+) -> list[Match]:
+    """A match for every comparison of the bank, or for those ``asked`` (ids): both orders averaged.
 
-
-def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction]) -> list[Match]:
-    """Average the two orders of every comparison; one that lacks a verdict in an order is left out."""
+    One that lacks a verdict in an order has no logit: it was asked and could not be read.
+    """
     readings: dict[str, list[Prediction]] = {}
     for prediction in predictions:
         readings.setdefault(prediction.comparison_id, []).append(prediction)
-    asked = {comparison_id(query.id, author): (query.id, author) for query in bank.queries for author in bank.authors}
-    topics = {query.id: query.topic for query in bank.queries}
-    matches = []
-    for name, pair in readings.items():
-        logits = [reading.preference_logit for reading in pair if reading.preference_logit is not None]
-        if len(logits) != len(ORDERS):
-            continue
-        query_id, candidate = asked[name]
-        matches.append(
-            Match(
-                query_id=query_id,
-                topic=topics[query_id],
-                candidate=candidate,
-                baseline=baseline,
-                preference_logit=sum(logits) / len(logits),
-                length_candidate=len(bank.responses[candidate][query_id].split()),
-                length_baseline=len(bank.responses[baseline][query_id].split()),
-                score_candidate=_mean([reading.score_a for reading in pair]),
-                score_baseline=_mean([reading.score_b for reading in pair]),
-            )
-        )
-    return matches
+    pairs = [(query, author) for query in bank.queries for author in bank.authors if author != baseline]
+    named = {comparison_id(query.id, author): (query, author) for query, author in pairs}
+    return [
+        _match(bank, baseline, *pair, readings.get(name, []))
+        for name, pair in named.items()
+        if asked is None or name in asked
+    ]
+
+
+def _match(bank: Bank, baseline: str, query: BankQuery, candidate: str, readings: Sequence[Prediction]) -> Match:
+    known = [reading for reading in readings if reading.preference_logit is not None]
+    read = len(known) == len(ORDERS)
+    return Match(
+        query_id=query.id,
+        topic=query.topic,
+        candidate=candidate,
+        baseline=baseline,
+        preference_logit=_mean([reading.preference_logit for reading in known]) if read else None,
+        length_candidate=len(bank.responses[candidate][query.id].split()),
+        length_baseline=len(bank.responses[baseline][query.id].split()),
+        score_candidate=_mean([reading.score_a for reading in known]) if read else None,
+        score_baseline=_mean([reading.score_b for reading in known]) if read else None,
+    )
 
 
 def comparison_id(query_id: str, author: str) -> str:

@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from crm.models.earlier import Earlier
+from crm.model.attention.earlier import Earlier
 
 NAMES = ("keys", "values", "lengths")
 

@@ -16,11 +16,11 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from crm.data.reading import Reading
-from crm.data.sources.sampling import hold_out
-from crm.data.sources.summeval import SHARES, WORDINGS, Rating, _parse
+from crm.io.reading import Reading
+from crm.votes.public.summeval import SHARES, WORDINGS, Rating, _parse
+from crm.votes.sampling import hold_out
 
-ROOT = Path(os.environ.get("CRM_DATA_ROOT", "../shared/data"))
+ROOT = Path(os.environ.get("CRM_DATA_ROOT", "data"))
 GAP = 0.5
 """Points by which the ratings of both aspects have to differ, in opposite directions."""
 
@@ -64,10 +64,10 @@ def features(row: Rating) -> list[float]:
         len(words),
         len(words) ** 2,
         row.summary.count("."),
-        float(np.mean([word in set(article) for word in words] or [0])),
-        float(np.mean([pair in pairs for pair in pairwise(words)] or [0])),
+        float(np.mean([word in set(article) for word in words] or [False])),
+        float(np.mean([pair in pairs for pair in pairwise(words)] or [False])),
         len(set(words)) / max(1, len(words)),
-        row.summary[:1].isupper(),
+        float(row.summary[:1].isupper()),
         row.summary.strip().endswith("."),
         "-lrb-" in row.summary,
         "unk" in words,

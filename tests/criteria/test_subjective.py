@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from crm.criteria.schemas import SubjectiveReply
 from crm.criteria.subjective import keep_subjective, requests
-from crm.llm.asker import Asker, Outcome, Request
+from crm.io.chat.asker import Asker, Outcome, Request
 from crm.schema import Message, Preference
 
 

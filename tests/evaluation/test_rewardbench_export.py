@@ -11,7 +11,7 @@ import pytest
 from crm.config import compose
 from crm.evaluation.rewardbench_export import export, main
 from crm.evaluation.run import run_evaluation
-from crm.models.export import export_model
+from crm.model.export import export_model
 
 ROWS: list[dict[str, Any]] = [
     {"id": 31, "subset": "hard", "chosen": "one two three", "rejected": "one"},

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from crm.evaluation.results import summarise
-from crm.evaluation.statistics import cluster_interval
 from crm.evaluation.topics import ALL, COLUMNS, MAX_TOPICS, MEAN, NONE, topic_table
+from crm.report.statistics import cluster_interval
 from crm.schema import Prediction
 
 

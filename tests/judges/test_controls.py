@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from crm.data.comparisons import make_comparisons
-from crm.evaluation.statistics import correctness
+from crm.dataset.comparisons import make_comparisons
 from crm.judges.controls import CoinJudge, LengthJudge
 from crm.judges.judge import Judge, Reading
 from crm.judges.oracle import OracleJudge
+from crm.leaderboard.bank.simulated import simulate_bank
+from crm.report.statistics import correctness
 from crm.schema import Comparison, Message
-from crm.simulation.arena import simulate
-from crm.simulation.bank import simulate_bank
-from crm.simulation.truth import levels_of
+from crm.votes.simulation.arena import simulate
+from crm.votes.simulation.truth import levels_of
 
 
 @pytest.fixture(scope="module")

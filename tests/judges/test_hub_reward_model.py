@@ -17,9 +17,10 @@ from crm.config import compose
 from crm.evaluation.run import run_evaluation
 from crm.judges.crm_judge import open_checkpoint
 from crm.judges.hub_reward_model import HubRewardModel, open_reward_model, reading_of
-from crm.models.export import export_model
-from crm.open_judge import check_judge
+from crm.judges.open import check_judge
+from crm.model.export import export_model
 from crm.schema import Message
+from tests.conftest import rounding
 
 PLAIN = {"criteria_in": "system", "max_length": 2048, "batch_size": 4, "precision": "32-true"}
 
@@ -46,11 +47,19 @@ def stock_score(folder: Path, turns: list[dict[str, str]]) -> float:
     """What transformers says of one conversation, without this project's code."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    model.to(torch.get_default_dtype())
     inputs = tokenizer.apply_chat_template(turns, tokenize=True, return_tensors="pt", return_dict=True)
     with torch.no_grad():
         return model(**inputs).logits.item()
 
 
+def in_double(judge: Any) -> Any:
+    """For tests `in_float64`: files are loaded as float32."""
+    judge.model.double()
+    return judge
+
+
+@pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize(
     ("place", "before"),
     [
@@ -59,14 +68,15 @@ def stock_score(folder: Path, turns: list[dict[str, str]]) -> float:
         ("none", []),
     ],
 )
-def test_scores_are_those_of_transformers(place, before, folder, opened, comparisons, read_all) -> None:
+def test_scores_are_those_of_transformers(place, before, folder, comparisons, read_all) -> None:
     row = comparisons[0]
     asked = {"user": "This user cares about:\n- Likes detail\n\nWhy rain?"}.get(place, "Why rain?")
-    reading = read_all(opened(criteria_in=place), comparisons)["c0", "ab"]
+    judge = in_double(open_reward_model(str(folder), None, **{**PLAIN, "criteria_in": place}))
+    reading = read_all(judge, comparisons)["c0", "ab"]
     turns = [*before, {"role": "user", "content": asked}]
     for response, score in ((row.response_a, reading.score_a), (row.response_b, reading.score_b)):
         expected = stock_score(folder, [*turns, {"role": "assistant", "content": response[0].content}])
-        assert score == pytest.approx(expected, abs=1e-5)
+        assert score == pytest.approx(expected, abs=1e-12)
     assert reading.preference_logit == pytest.approx(reading.score_a - reading.score_b)
 
 
@@ -114,6 +124,7 @@ def test_portions_are_small_and_whole(opened, many) -> None:
     assert [len(portion) for portion in portions] == [32, 16]
 
 
+@pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("pad", ["pad", "eos", None], ids=["own pad", "pad is eos", "no pad"])
 @pytest.mark.parametrize("ending", ["<|endoftext|>", ""])
 def test_alone_or_among_others_the_score_is_the_same(
@@ -122,19 +133,20 @@ def test_alone_or_among_others_the_score_is_the_same(
     pad_id = {"pad": tokenizer.pad_token_id, "eos": tokenizer.eos_token_id, None: None}[pad]
     folder = make_hub_model(tmp_path / "m", template=chatml + ending, pad_token_id=pad_id)
     with caplog.at_level(logging.WARNING):
-        judge = open_reward_model(str(folder), None, **{**PLAIN, "batch_size": 8})
+        judge = in_double(open_reward_model(str(folder), None, **{**PLAIN, "batch_size": 8}))
     assert ("conversations end in the model's pad token" in caplog.text) is (pad == "eos" and ending != "")
     longer = tuple(Message("assistant", "never " * count) for count in (1, 40, 150))
     rows = [replace(row, response_b=(longer[index % 3],)) for index, row in enumerate(many[:9])]
     together = read_all(judge, rows)
     for row in rows:
         alone = read_all(judge, [row])[row.id, "ab"]
-        assert together[row.id, "ab"].score_a == pytest.approx(alone.score_a, abs=1e-6)
-        assert together[row.id, "ab"].score_b == pytest.approx(alone.score_b, abs=1e-6)
+        assert together[row.id, "ab"].score_a == pytest.approx(alone.score_a, abs=1e-12)
+        assert together[row.id, "ab"].score_b == pytest.approx(alone.score_b, abs=1e-12)
     expected = stock_score(folder, judge.messages(rows[1], rows[1].response_b))
-    assert together[rows[1].id, "ab"].score_b == pytest.approx(expected, abs=1e-5)
+    assert together[rows[1].id, "ab"].score_b == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.usefixtures("in_float64")
 def test_our_own_checkpoint_has_the_same_scores_as_a_stranger(
     make_model, tokenizer, comparisons, many, tmp_path, read_all
 ) -> None:
@@ -142,14 +154,14 @@ def test_our_own_checkpoint_has_the_same_scores_as_a_stranger(
     folder = tmp_path / "model"
     export_model(make_model("scalar"), tokenizer, folder, {"max_length": 2048, "seed": 1})
     rows = [*comparisons, *(replace(row, id=f"many-{row.id}") for row in many)]
-    ours = read_all(open_checkpoint(folder, batch_size=8, precision="32-true")[0], rows)
-    theirs = read_all(open_reward_model(str(folder), None, **PLAIN), rows)
+    ours = read_all(in_double(open_checkpoint(folder, batch_size=8, precision="32-true")[0]), rows)
+    theirs = read_all(in_double(open_reward_model(str(folder), None, **PLAIN)), rows)
     assert ours.keys() == theirs.keys()
     for key, reading in ours.items():
         other = theirs[key]
         assert (other.score_a, other.score_b, other.tokens) == (
-            pytest.approx(reading.score_a, abs=1e-5),
-            pytest.approx(reading.score_b, abs=1e-5),
+            pytest.approx(reading.score_a, abs=1e-12),
+            pytest.approx(reading.score_b, abs=1e-12),
             reading.tokens,
         )
     assert len({round(reading.preference_logit, 4) for reading in theirs.values()}) > 10
@@ -164,7 +176,8 @@ def test_too_long_is_left_out_and_never_cut(opened, comparisons, read_all) -> No
     short = read_all(opened(max_length=limit), comparisons)
     assert {name for name, _ in short} == {name for name, length in lengths.items() if length <= limit}
     whole = read_all(judge, comparisons)
-    assert all(reading.score_a == pytest.approx(whole[key].score_a, abs=1e-6) for key, reading in short.items())
+    allowed = rounding([reading.score_a for reading in whole.values()])
+    assert all(reading.score_a == pytest.approx(whole[key].score_a, abs=allowed) for key, reading in short.items())
 
 
 def test_the_digest_says_what_decides(folder, opened, tmp_path, make_hub_model, chatml) -> None:
@@ -296,6 +309,7 @@ def test_an_evaluation_of_our_checkpoint_by_either_judge(make_model, tokenizer, 
     ours = predicted(evaluate(tmp_path / "ours", f"checkpoint='{model}'"))
     theirs = predicted(evaluate(tmp_path / "theirs", "judge=reward_model", f"judge.path='{model}'"))
     assert ours.keys() == theirs.keys()
+    allowed = rounding([row["score_a"] for row in ours.values()])
     for key, row in ours.items():
-        assert theirs[key]["score_a"] == pytest.approx(row["score_a"], abs=1e-5)
-        assert theirs[key]["score_b"] == pytest.approx(row["score_b"], abs=1e-5)
+        assert theirs[key]["score_a"] == pytest.approx(row["score_a"], abs=allowed)
+        assert theirs[key]["score_b"] == pytest.approx(row["score_b"], abs=allowed)

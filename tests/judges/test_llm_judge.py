@@ -14,12 +14,12 @@ import pytest
 
 from crm.evaluation.predict import predict
 from crm.evaluation.results import read_predictions
+from crm.io.chat.cache import ReplyCache
+from crm.io.chat.endpoint import Endpoint
 from crm.judges.judge import Reading
 from crm.judges.llm_judge import PORTION, VERDICT_LOGIT, LlmJudge
 from crm.judges.llm_prompt import judge_messages
 from crm.judges.verdicts import FAILURES
-from crm.llm.cache import ReplyCache
-from crm.llm.endpoint import Endpoint
 from crm.schema import Comparison, Message
 
 KEY = "sk-very-secret-123"

@@ -19,6 +19,7 @@ from crm.config import compose
 from crm.evaluation.run import run_evaluation
 from crm.judges.pair_ranker import PREFIXES, open_pair_ranker
 from crm.schema import Comparison, Message
+from tests.conftest import rounding
 
 PLAIN = {"criteria_in": "system", "max_length": 2048, "batch_size": 4, "precision": "32-true"}
 PAD, CLS, SEP = "[PAD]", "[CLS]", "[SEP]"
@@ -109,8 +110,8 @@ def test_logits_are_those_of_the_formula_in_either_order(folder, comparisons, re
     source = "Two responses, in no particular order. This user cares about:\n- Likes detail\n\nWhy rain?"
     a, b = (turns[0].content for turns in (row.response_a, row.response_b))
     ab, ba = (found["c0", order].preference_logit for order in ("ab", "ba"))
-    assert ab == pytest.approx(by_hand(folder, source, a, b), abs=1e-5)
-    assert ba == pytest.approx(-by_hand(folder, source, b, a), abs=1e-5)
+    assert ab == pytest.approx(by_hand(folder, source, a, b), abs=rounding(ab))
+    assert ba == pytest.approx(-by_hand(folder, source, b, a), abs=rounding(ba))
     assert abs(ab - ba) > 1e-3, "this model minds the order"
     assert found["c0", "ab"].score_a is None
     assert found.keys() == {(other.id, order) for other in comparisons for order in ("ab", "ba")}
@@ -124,17 +125,19 @@ def test_criteria_stand_in_the_source(place, told, folder, comparisons) -> None:
     assert "assistant: Knock.\nuser: Who?\nassistant: Rain." in judge.tokenizer.decode(judge.ids(comparisons[4], "ab"))
 
 
+@pytest.mark.usefixtures("in_float64")
 def test_alone_or_among_others_the_logit_is_the_same(folder, many, read_all) -> None:
     rows = [
         replace(row, response_a=(Message("assistant", "never " * count),))
         for row, count in zip(many[:9], (1, 2, 30, 60, 1, 2, 30, 60, 5), strict=True)
     ]
     judge = open_pair_ranker(str(folder), None, **PLAIN)
+    judge.model.double()  # files are loaded as float32
     together = read_all(judge, rows)
     for row in rows:
         for order in ("ab", "ba"):
             logit = read_all(judge, [row])[row.id, order].preference_logit
-            assert together[row.id, order].preference_logit == pytest.approx(logit, abs=1e-6)
+            assert together[row.id, order].preference_logit == pytest.approx(logit, abs=1e-12)
 
 
 def test_no_control_token_comes_from_data(folder, comparisons) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crm.judges import verdicts
 from crm.judges.llm_prompt import TEXT_FORM
 from crm.judges.verdicts import FAILURES, read_verdict, token_logit
 
@@ -57,6 +59,19 @@ def test_long_replies_are_read_in_no_time_and_never_guessed() -> None:
         "[" * million,
     ):
         assert outcome(text) == "no_verdict"
+
+
+def test_only_lines_with_the_word_are_held_against_the_forms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work is counted: a million lines without the word cost nothing but the search for it."""
+    tried: list[str] = []
+
+    def letter(line: str, original: Callable[[str], str | None] = verdicts._letter) -> str | None:
+        tried.append(line)
+        return original(line)
+
+    monkeypatch.setattr(verdicts, "_letter", letter)
+    assert outcome("no\n" * 100_000 + "**VERDICT: B**\nno\nVerdict: A") == "contradictory"
+    assert set(tried) == {"**VERDICT: B**", "Verdict: A"}
 
 
 def test_the_two_forms_of_the_prompt_are_the_verdicts() -> None:

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 import torch
 
-from crm.data.comparisons import GENERIC_CRITERION
-from crm.data.encoding import HEADS
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Reading
 from crm.leaderboard import conversations, state_files
-from crm.leaderboard.bank import Bank, BankQuery
+from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.conversations import Conversations, KeepingError
 from crm.leaderboard.kept_judge import ORDERS, KeptJudge
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank
-from crm.models.continuing import read_texts
-from crm.schema import Comparison, Message
+from crm.model.attention.continuing import read_texts
+from crm.model.encoding import HEADS
+from crm.schema import GENERIC_CRITERION, Comparison, Message
+from tests.conftest import rounding
 
 USERS = [("Likes it short", "東京"), ("a",), (), ("\u0301 begins with an accent",), (GENERIC_CRITERION,), ("x " * 40,)]
 
@@ -72,13 +72,16 @@ def whole(judge: CrmJudge, rows: list[Comparison], criteria: tuple[str, ...]) ->
     return table([reading for portion in judge.read(asked(rows, criteria)) for reading in portion])
 
 
-def assert_same(found: list[Reading], expected: dict[tuple[str, str], torch.Tensor], atol: float = 1e-5) -> None:
+def assert_same(found: list[Reading], expected: dict[tuple[str, str], torch.Tensor], atol: float | None = None) -> None:
+    """But for ``atol``, or for rounding in the dtype of the test."""
     numbers = table(found)
     assert numbers.keys() == expected.keys() and expected
+    atol = rounding(torch.cat(list(expected.values()))) if atol is None else atol
     for key, row in expected.items():
         torch.testing.assert_close(numbers[key], row, rtol=0, atol=atol, msg=str(key))
 
 
+@pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("architecture", ["qwen3", "llama"])
 @pytest.mark.parametrize("head", HEADS)
 def test_every_user_gets_the_numbers_of_a_whole_reading(head, architecture, keep, rows) -> None:
@@ -108,6 +111,7 @@ def test_conversations_are_read_once(keep, monkeypatch) -> None:
     kept.score(("b",))
 
 
+@pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("head", ["scalar", "pairwise_span"])
 def test_by_query_one_query_is_read_without_the_others(head, keep, rows, monkeypatch) -> None:
     kept, judge = keep(head, by_query=True)
@@ -137,6 +141,7 @@ def test_a_criterion_that_begins_unlike_all_others_sees_less_of_the_lead(make_en
     assert laid_out.continuation(("Prefers",)).shared == usual.shared
 
 
+@pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("head", HEADS)
 def test_a_lead_that_a_user_does_not_share_is_out_of_sight(head, keep, rows, monkeypatch) -> None:
     """As if the instruction of all probes went on with the words of one criterion."""
@@ -146,6 +151,7 @@ def test_a_lead_that_a_user_does_not_share_is_out_of_sight(head, keep, rows, mon
         assert_same(kept.score(criteria), whole(judge, rows, criteria))
 
 
+@pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("head", HEADS)
 def test_what_is_too_long_is_so_either_way(head, keep, rows) -> None:
     _, judge = keep(head)
@@ -214,6 +220,7 @@ def test_the_criteria_first_cannot_be_kept(make_model, make_encoder, many) -> No
         KeptJudge(model, make_encoder("scalar", order="criteria_last"), many, batch_size=4)
 
 
+@pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("head", HEADS)
 def test_predictions_of_a_bank_are_the_same_file(head, make_model, make_encoder, bank_of_words, tmp_path) -> None:
     model, encoder = make_model(head), make_encoder(head, order="criteria_last")
@@ -230,7 +237,7 @@ def test_predictions_of_a_bank_are_the_same_file(head, make_model, make_encoder,
         )
         for one, other in zip(ours, expected, strict=True):
             assert (one.query_id, one.candidate) == (other.query_id, other.candidate)
-            assert one.preference_logit == pytest.approx(other.preference_logit, abs=1e-5)
+            assert one.preference_logit == pytest.approx(other.preference_logit, abs=1e-12)
         assert Leaderboard(ours).frame()["model"].tolist() == Leaderboard(expected).frame()["model"].tolist()
         _, counts = score_bank(plain, bank_of_words, criteria, folder=tmp_path / "kept", **given)
         assert counts["made"] == 0, "one fingerprint"

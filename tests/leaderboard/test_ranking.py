@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from crm.evaluation.files import replace_file
 from crm.leaderboard import ranking
 from crm.leaderboard.racing import Standing
-from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth, read_matches
-from crm.schema import Match, to_json
+from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
+from crm.schema import Match
 
 
 def match(query: str, candidate: str, logit: float, topic: str = "Arts", words: tuple[int, int] = (10, 20)) -> Match:
@@ -133,11 +131,64 @@ def test_row_order_does_not_matter_and_topics_add_up() -> None:
     assert ((topics["A"] + topics["B"]) / 2).to_numpy() == pytest.approx(topics["overall"].to_numpy())
 
 
-def test_missing_cells_are_counted_and_pairs_use_shared_queries() -> None:
+def test_a_model_that_lacks_a_match_on_a_query_is_refused() -> None:
     matches = [m for m in bank({"a": 2.0, "b": 0.0}, queries=10) if (m.candidate, m.query_id) != ("a", "q3")]
-    board = Leaderboard(matches)
-    assert board.missing == 1
-    assert {row.model: row.n for row in board.rows} == {"a": 9, "b": 10, "base": 10}
+    with pytest.raises(ValueError, match="'a' has none on query 'q3', others have; give one for every query"):
+        Leaderboard(matches)
+
+
+def unread(matches: list[Match], candidate: str, queries: set[str]) -> list[Match]:
+    """The matches of a judge that cannot read ``candidate`` on some queries."""
+    lost = {"preference_logit": None, "score_candidate": None, "score_baseline": None}
+    return [replace(m, **lost) if m.candidate == candidate and m.query_id in queries else m for m in matches]
+
+
+@pytest.mark.parametrize("scored", [False, True], ids=["logits alone", "with scores"])
+def test_what_a_judge_cannot_read_never_helps_whoever_wrote_it(scored: bool) -> None:
+    """A model that is unreadable just where it loses: in no view does it gain a place or a point."""
+    every = bank({"a": 1.0, "b": 0.3, "sly": -0.8}, queries=60, noise=1.5)
+    every = [replace(m, length_candidate=100 if m.candidate == "sly" else 10 + int(m.query_id[1:])) for m in every]
+    if scored:
+        every = [replace(m, score_candidate=m.preference_logit, score_baseline=0.0) for m in every]
+    lost = {m.query_id for m in every if m.candidate == "sly" and m.preference_logit < 0}
+    assert 20 < len(lost) < 55
+    honest, hidden = Leaderboard(every), Leaderboard(unread(every, "sly", lost))
+    for view, column in (
+        ("win_rate", "win_rate"), ("bradley_terry", "elo"), ("length_controlled", "length_controlled"),
+        ("topics", "A"), ("topics", "B"),
+    ):  # fmt: skip
+        before, after = (board.frame(view).set_index("model") for board in (honest, hidden))
+        assert after.loc["sly", column] <= before.loc["sly", column] + 1e-9, (view, column)
+        assert after.loc["sly", "rank"] >= before.loc["sly", "rank"]
+    assert {row.n for row in hidden.rows} == {60} and hidden.left_out == 0
+    assert {row.model: row.unread for row in hidden.rows} == {"a": 0, "b": 0, "base": 0, "sly": len(lost)}
+    by_hand = [0.0 if m.query_id in lost else 1 / (1 + math.exp(-m.preference_logit)) for m in every if "sly" in str(m)]
+    assert hidden.win_rates()["sly"] == pytest.approx(np.mean(by_hand))
+    assert hidden.explain_unread() == (
+        f"{len(lost)} comparisons of 1 models could not be read by the judge and count as lost (column unread)"
+    )
+    assert honest.explain_unread() == ""
+
+
+def test_a_model_that_cannot_be_read_at_all_is_last_and_named() -> None:
+    every = bank({"a": 1.0, "b": -4.0, "sly": 3.0}, queries=12)
+    board = Leaderboard(unread(every, "sly", {m.query_id for m in every}))
+    for view in ("win_rate", "bradley_terry", "length_controlled", "topics"):
+        assert board.frame(view)["model"].tolist()[-1] == "sly", view
+    assert board.rows[-1].win_rate == 0.0 and board.rows[-1].unread == board.rows[-1].n == 12
+
+
+def test_a_query_on_which_nobody_can_be_read_is_left_out_for_all() -> None:
+    every = bank({"a": 1.0, "b": -1.0}, queries=12)
+    partly = unread(unread(every, "a", {"q1", "q2"}), "b", {"q2"})
+    board = Leaderboard(partly)
+    rest = Leaderboard([m for m in unread(every, "a", {"q1"}) if m.query_id != "q2"])
+    assert board.left_out == 1 and {row.n for row in board.rows} == {11}
+    for view in ranking.VIEWS:
+        assert board.frame(view).equals(rest.frame(view))
+    assert board.explain_unread().endswith("; 1 queries on which none could be read are left out for all")
+    with pytest.raises(ValueError, match="the judge could read none of them"):
+        Leaderboard(unread(unread(every, "a", {f"q{n}" for n in range(12)}), "b", {f"q{n}" for n in range(12)}))
 
 
 def test_after_a_race_verdicts_come_before_rates_on_other_queries() -> None:
@@ -155,7 +206,7 @@ def test_after_a_race_verdicts_come_before_rates_on_other_queries() -> None:
     assert frame["low"].notna().tolist() == [False, True, False, False]
     assert board.rows[1].interval == next(row.interval for row in Leaderboard(every).rows if row.model == "b")
     whole = board.shared()
-    assert sorted(whole.wins.index) == ["q0", "q1", "q2", "q3"] and whole.missing == 0
+    assert sorted(whole.wins.index) == ["q0", "q1", "q2", "q3"]
     assert {row.n for row in whole.rows} == {4} and whole.standing is None
     for view in ("topics", "bradley_terry", "length_controlled"):
         assert board.frame(view).equals(whole.frame(view))
@@ -219,12 +270,3 @@ def test_tau_against_true_win_rates() -> None:
         compare_with_truth(board, {**{k: v for k, v in strengths.items() if k != "a"}, "z": 1.0}, seed=3)
     with pytest.raises(ValueError, match="in one only: e"):
         compare(board, Leaderboard([m for m in board.matches if m.candidate != "e"]), seed=3)
-
-
-def test_matches_round_trip_and_bad_lines_are_named(tmp_path: Path) -> None:
-    matches = bank({"a": 1.0}, queries=3)
-    path = replace_file(tmp_path / "m.jsonl", "".join(to_json(m) + "\n" for m in matches))
-    assert read_matches(path) == matches
-    replace_file(path, to_json(matches[0]).replace('"length_candidate": 10', '"length_candidate": -1') + "\n")
-    with pytest.raises(ValueError, match=r"m\.jsonl:1: length_candidate: expected a count, got -1"):
-        read_matches(path)

@@ -1,0 +1,210 @@
+"""Console entry points. In: command-line overrides. Out: a run folder; for a user's mistake one sentence and exit 2.
+
+A job of a sweep that fails says so, leaves its reason in its folder, and the others go on; the sweep then ends with
+exit code 2. Jobs may run in other processes, so that it is their folders that tell which of them failed. With
+CRM_TRACEBACK=1 in the environment every mistake shows its traceback too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from crm import config as settings
+from crm.cli.mistakes import MISTAKES, explain
+from crm.config import config_dir
+from crm.training.run_folder import AnotherRunError
+from crm.training.sweep_jobs import failed_jobs, note_failure
+from crm.training.sweeps import (
+    SweepFolder,
+    begin_job,
+    check_devices,
+    entry_command,
+    needs_own_process,
+    run_in_own_process,
+    validation_loss_of,
+)
+
+if TYPE_CHECKING:
+    from crm.dataset.prepare.config import PrepareConfig
+    from crm.evaluation.config import EvaluateConfig
+    from crm.leaderboard.bank.config import BankBuildConfig
+    from crm.leaderboard.config import LeaderboardConfig
+    from crm.page.config import AppConfig
+    from crm.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    from crm.dataset.prepare.config import PrepareConfig
+    from crm.evaluation.config import EvaluateConfig
+    from crm.leaderboard.bank.config import BankBuildConfig
+    from crm.leaderboard.config import LeaderboardConfig
+    from crm.page.config import AppConfig
+    from crm.training.config import TrainConfig
+
+RESUMES = re.compile(r"\bresume=['\"]?(true|yes|on|1)\b", re.IGNORECASE)
+
+
+def train() -> None:
+    """``crm-train``: see ``conf/train.yaml``. A job's value for a sweeper that searches: its best validation loss."""
+    command = entry_command()  # a job in another process would give that process's command
+    if RESUMES.search(" ".join(sys.argv)) and not {"-m", "--multirun"} & set(sys.argv):
+        sys.argv.append("hydra.output_subdir=null")  # what Hydra wrote of the run before stays, whatever is given now
+
+    def task(config: TrainConfig) -> float:
+        check_devices(config)
+        if needs_own_process(config.trainer.devices):
+            return validation_loss_of(run_in_own_process(command))
+        from crm.training.run import run_training
+
+        return run_training(config).validation_loss
+
+    _run("train", task)
+
+
+def evaluate() -> None:
+    """``crm-evaluate``: see ``conf/evaluate.yaml``."""
+    command = entry_command()
+
+    def task(config: EvaluateConfig) -> None:
+        if needs_own_process(config.devices):
+            run_in_own_process(command)
+            return
+        from crm.evaluation.run import run_evaluation
+
+        run_evaluation(config)
+
+    _run("evaluate", task)
+
+
+def leaderboard() -> None:
+    """``crm-leaderboard``: see ``conf/leaderboard.yaml``."""
+    command = entry_command()
+
+    def task(config: LeaderboardConfig) -> None:
+        if needs_own_process(config.devices):
+            run_in_own_process(command)
+            return
+        from crm.leaderboard.run import run_leaderboard
+
+        run_leaderboard(config)
+
+    _run("leaderboard", task)
+
+
+def prepare() -> None:
+    """``crm-prepare``: see ``conf/prepare.yaml``. ``--dry-run`` is another way to write ``dry_run=true``."""
+    sys.argv = ["dry_run=true" if word == "--dry-run" else word for word in sys.argv]
+
+    def task(config: PrepareConfig) -> None:
+        from crm.dataset.prepare.run import run_prepare
+
+        run_prepare(config)
+
+    _run("prepare", task)
+
+
+def app() -> None:
+    """``crm-app``: see ``conf/app.yaml``."""
+
+    def task(config: AppConfig) -> None:
+        if find_spec("gradio") is None:
+            raise ValueError("app: its packages are not installed; pip install 'crm-leaderboard[app]'")
+        from crm.page.run import run_app
+
+        run_app(config)
+
+    _run("app", task)
+
+
+def bank() -> None:
+    """``crm-bank``: see ``conf/bank.yaml``."""
+
+    def task(config: BankBuildConfig) -> None:
+        from crm.leaderboard.bank.run import run_bank
+
+        run_bank(config)
+
+    _run("bank", task)
+
+
+def _run(name: str, task: Callable[[Any], Any]) -> None:
+    settings.register()
+    schema = settings.schemas()[name]
+    SweepFolder.current = None
+    failed: list[str] = []
+
+    @hydra.main(version_base="1.3", config_path=str(config_dir()), config_name=name)
+    def entry(composed: DictConfig) -> Any:
+        in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+        folder = begin_job() if in_sweep or name != "prepare" else None
+        try:
+            return task(settings.checked(composed, schema))
+        except Exception as error:
+            if folder is not None and not isinstance(error, AnotherRunError):
+                note_failure(folder, _reason(error, schema))
+            # Caught here: beyond this point Hydra prints its own report of the error, and a sweep would stop.
+            if not isinstance(error, MISTAKES) and not in_sweep:
+                raise
+            failed.append(name)
+            _tell(name, error, schema)
+            return None
+
+    # Hydra then raises what it finds wrong instead of exiting, and the sentence is made here.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    code = 0
+    try:
+        entry()
+    except KeyboardInterrupt:
+        print(f"crm-{name}: stopped; what was written stays", file=sys.stderr)
+        code = 130
+    except Exception as error:
+        if not isinstance(error, MISTAKES) and SweepFolder.current is None:
+            raise
+        _tell(name, error, schema)
+        code = 2
+    code = max(code, 2 * bool(failed), _end_of_sweep(name))
+    if code:
+        sys.exit(code)
+
+
+def _end_of_sweep(name: str) -> int:
+    """Write the tables of a sweep of trainings or evaluations, name the jobs that failed; the exit code."""
+    folder = SweepFolder.current
+    if folder is None or not folder.is_dir():
+        return 0
+    failed = failed_jobs(folder)
+    if name == "train" and any(folder.rglob(".hydra")):
+        from crm.training.sweep_table import write_sweep_tables
+
+        failed = [job.name for job in write_sweep_tables(folder) if job.status != "finished"]
+        print(f"crm-{name}: the table of this sweep is {folder / 'sweep.md'}")
+    if name == "evaluate" and any(folder.rglob(".hydra")):
+        from crm.evaluation.judge_sweep import write_tables_of_judges
+
+        failed = [job.name for job in write_tables_of_judges(folder) if job.status != "finished"]
+        print(f"crm-{name}: the tables of this sweep are {folder / 'judges.md'} and paired.md beside it")
+    if failed:
+        print(f"crm-{name}: {len(failed)} jobs of this sweep failed: {', '.join(failed)}", file=sys.stderr)
+    return 2 if failed else 0
+
+
+def _reason(error: Exception, schema: type) -> str:
+    sentence = explain(error, schema)
+    return sentence if isinstance(error, MISTAKES) else f"{type(error).__name__}: {sentence}"
+
+
+def _tell(name: str, error: Exception, schema: type) -> None:
+    """The sentence; a traceback too for a defect, or where it was asked for."""
+    if not isinstance(error, MISTAKES) or os.environ.get("CRM_TRACEBACK") == "1":
+        traceback.print_exception(error)
+    print(f"crm-{name}: {explain(error, schema)}", file=sys.stderr)

@@ -1,0 +1,171 @@
+"""In: a user's criteria and the loser's. Out: perturbed criteria and the name of what was really done to them.
+
+The label is never touched. For a user with n criteria:
+
+=========  ===========================================================================================
+none       the criteria as they are
+add        max(1, floor(n/2)) more, from a pool, of broad topics that the loser does not have; shuffled
+remove     ceil(n/2) of them stay, in their order
+replace    ceil(n/2) - 1 of them give way to the loser's; shuffled. For n = 2 one of the loser's joins
+random     one of the four above, uniformly, per sample and epoch
+=========  ===========================================================================================
+
+So the result is never empty, ``remove`` keeps at least half and ``replace`` a strict majority. Where an operation is
+impossible (``remove`` or ``replace`` with n = 1, nothing fitting in the pool, no criteria on the other side), the
+criteria come back as they were and ``applied`` says ``none``. "The loser" is the side that is *not* conditioned on.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from crm.io.draws import generator
+from crm.schema import MAX_CRITERIA, Preference, folded
+
+OPERATIONS = ("none", "add", "remove", "replace")
+NOISES = (*OPERATIONS, "random")
+
+
+@dataclass(frozen=True, slots=True)
+class Noised:
+    """Criteria after noise. ``applied`` is one of `OPERATIONS`; ``gained`` and ``lost`` count criteria."""
+
+    criteria: tuple[str, ...]
+    applied: str
+    gained: int = 0
+    lost: int = 0
+
+
+class CriteriaPool:
+    """Distinct criteria grouped by broad topic, to draw from without the topics of a loser.
+
+    A text that occurs under several topics carries all of them. Criteria without a topic cannot be told from the
+    loser's, so they stay out; ``without_topic`` counts them. The pool depends on the set of entries, not their order.
+    """
+
+    def __init__(self, entries: Iterable[tuple[str, Collection[str]]]) -> None:
+        topics_of: dict[str, set[str]] = {}
+        text_of: dict[str, str] = {}
+        self.without_topic = 0
+        for text, topics in entries:
+            if not topics:
+                self.without_topic += 1
+                continue
+            topics_of.setdefault(folded(text), set()).update(topics)
+            text_of[folded(text)] = min(text, text_of.get(folded(text), text))
+        groups: dict[frozenset[str], list[str]] = {}
+        for key in sorted(topics_of):
+            groups.setdefault(frozenset(topics_of[key]), []).append(text_of[key])
+        self._groups = list(groups.items())  # in order of their smallest text
+
+    @classmethod
+    def from_preferences(cls, preferences: Iterable[Preference]) -> CriteriaPool:
+        """Pool the criteria of both sides. Topics that do not pair up with the criteria are given to all of them."""
+        entries: list[tuple[str, Collection[str]]] = []
+        for preference in preferences:
+            for criteria, topics in (
+                (preference.criteria_a, preference.criteria_topics_a),
+                (preference.criteria_b, preference.criteria_topics_b),
+            ):
+                paired = len(criteria) == len(topics)
+                entries += [(text, (topics[i],) if paired else topics) for i, text in enumerate(criteria)]
+        return cls(entries)
+
+    def __len__(self) -> int:
+        return sum(len(texts) for _, texts in self._groups)
+
+    def draw(
+        self, count: int, *, without_topics: Collection[str], without: Collection[str], rng: random.Random
+    ) -> list[str]:
+        """Up to ``count`` distinct criteria, uniformly from those that share no topic and no text with the given.
+
+        Costs O(groups + count + len(without)), whatever the size of the pool. Fewer come back when fewer exist.
+        """
+        allowed = [texts for topics, texts in self._groups if topics.isdisjoint(without_topics)]
+        ends = list(accumulate(map(len, allowed)))
+        unwanted = {folded(text) for text in without}
+        total = ends[-1] if ends else 0
+        # At most len(unwanted) of the sampled places are refused, so this many are enough and nothing is redrawn.
+        places = rng.sample(range(total), min(total, count + len(unwanted)))
+        texts = (_at(allowed, ends, place) for place in places)
+        return [text for text in texts if folded(text) not in unwanted][:count]
+
+
+def add_noise(
+    criteria: Sequence[str],
+    *,
+    kind: str,
+    pool: CriteriaPool | None,
+    loser_criteria: Sequence[str],
+    loser_topics: Collection[str],
+    seed: int,
+    epoch: int,
+    sample_id: str,
+) -> Noised:
+    """Perturb ``criteria`` (n >= 1) as the table above says. Pure: a function of its arguments alone.
+
+    Raises ``ValueError`` for an unknown ``kind``, for empty criteria and for a ``kind`` that needs a missing pool.
+    """
+    if kind not in NOISES:
+        raise ValueError(f"noise: {kind!r} is not one of {', '.join(NOISES)}")
+    if not criteria:
+        raise ValueError(f"criteria: sample {sample_id!r} has none, at least one is needed; leave the sample out")
+    if pool is None and kind in ("add", "random"):
+        raise ValueError(f"pool: noise {kind!r} draws criteria from one; build it with CriteriaPool.from_preferences")
+    rng = generator(seed, epoch, sample_id, "noise")
+    operation = rng.choice(OPERATIONS) if kind == "random" else kind
+    if operation == "add" and pool is not None:
+        return _add(criteria, pool, loser_criteria, loser_topics, rng)
+    if operation == "remove":
+        return _remove(criteria, rng)
+    if operation == "replace":
+        return _replace(criteria, loser_criteria, rng)
+    return Noised(tuple(criteria), "none")
+
+
+def _add(
+    criteria: Sequence[str],
+    pool: CriteriaPool,
+    loser_criteria: Sequence[str],
+    loser_topics: Collection[str],
+    rng: random.Random,
+) -> Noised:
+    count = min(max(1, len(criteria) // 2), MAX_CRITERIA - len(criteria))
+    gained = pool.draw(max(0, count), without_topics=loser_topics, without=[*criteria, *loser_criteria], rng=rng)
+    if not gained:
+        return Noised(tuple(criteria), "none")
+    return Noised(_shuffled([*criteria, *gained], rng), "add", gained=len(gained))
+
+
+def _remove(criteria: Sequence[str], rng: random.Random) -> Noised:
+    n = len(criteria)
+    if n == 1:
+        return Noised(tuple(criteria), "none")
+    kept = sorted(rng.sample(range(n), (n + 1) // 2))
+    return Noised(tuple(criteria[i] for i in kept), "remove", lost=n - len(kept))
+
+
+def _replace(criteria: Sequence[str], loser_criteria: Sequence[str], rng: random.Random) -> Noised:
+    n = len(criteria)
+    own = {folded(text) for text in criteria}
+    foreign = list({folded(text): text for text in loser_criteria if folded(text) not in own}.values())
+    if n == 1 or not foreign:
+        return Noised(tuple(criteria), "none")
+    gained = rng.sample(foreign, min(len(foreign), max(1, (n + 1) // 2 - 1)))
+    # Exchanging one of two would leave a draw, so with n = 2 both stay and the stranger joins them.
+    lost = 0 if n == 2 else len(gained)
+    kept = rng.sample(list(criteria), n - lost)
+    return Noised(_shuffled([*kept, *gained], rng), "replace", gained=len(gained), lost=lost)
+
+
+def _shuffled(criteria: list[str], rng: random.Random) -> tuple[str, ...]:
+    return tuple(rng.sample(criteria, len(criteria)))
+
+
+def _at(groups: list[list[str]], ends: list[int], place: int) -> str:
+    group = bisect_right(ends, place)
+    return groups[group][place - (ends[group - 1] if group else 0)]

@@ -1,0 +1,75 @@
+"""First stage. In: a source's files. Out: its records in one Parquet file, streamed; the refused rows as a list."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from crm.dataset.prepare.workspace import Workspace
+from crm.io.files import replace_file
+from crm.io.parquet import write_parquet
+from crm.io.reading import MAX_SHOWN, Reading, Rejection
+from crm.schema import Preference
+
+Track = Callable[[Iterable[Preference]], Iterator[Preference]]
+
+
+def ingest(space: Workspace, rows: Iterable[Preference], reading: Reading) -> dict[str, int]:
+    """Write the records that stream out of a source; ``reading`` is what the source counts into.
+
+    Counts: ``read`` rows, of which ``rejected``; ``preferences`` made of the others; what the source itself counts;
+    ``ties`` and ``with_criteria`` among the preferences. The first `MAX_SHOWN` refusals go to ``rejected.csv``.
+    Raises ``ValueError`` where nothing is left, and where rows of two files have one id (``strict=false``: the later
+    row is rejected).
+    """
+    seen: Counter[str] = Counter(ties=0, with_criteria=0)
+
+    def counted() -> Iterator[Preference]:
+        for row in _without_repeats(rows, reading):
+            seen["ties"] += row.winner == "tie"
+            seen["with_criteria"] += bool(row.criteria_a or row.criteria_b)
+            yield row
+
+    made = write_parquet(space.findings("ingest"), Preference, counted())
+    if not made:
+        raise ValueError(f"data: no preference could be made of {reading.read} rows ({_first(reading)})")
+    replace_file(rejections_file(space), _listing(reading))
+    return {**(reading.all_counts() if reading.read else {}), "preferences": made, **seen}
+
+
+def _without_repeats(rows: Iterable[Preference], reading: Reading) -> Iterator[Preference]:
+    """Rows whose id is new: a source sees to that within a file, findings and predictions need it over all of them."""
+    seen: set[bytes] = set()
+    for row in rows:
+        digest = hashlib.blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        if digest not in seen:
+            seen.add(digest)
+            yield row
+            continue
+        why = f"{row.id!r} is also in another file; leave the copy out, or give the rows different ids"
+        if reading.strict:
+            raise ValueError(f"data: id: {why}")
+        reading.withdraw(Rejection("one of several", 0, "id", why))
+
+
+def rejections_file(space: Workspace) -> Path:
+    """Where the refused rows are listed."""
+    return space.stages / "rejected.csv"
+
+
+def _listing(reading: Reading) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["file", "line", "field", "why"])
+    writer.writerows([row.file, row.line, row.field, row.why] for row in reading.rejections)
+    if reading.rejected > MAX_SHOWN:
+        writer.writerow(["", "", "", f"and {reading.rejected - MAX_SHOWN:,} more"])
+    return out.getvalue()
+
+
+def _first(reading: Reading) -> str:
+    return f"first refusal: {reading.rejections[0]}" if reading.rejections else "nothing was refused: the file is empty"

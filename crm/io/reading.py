@@ -1,0 +1,119 @@
+"""Counted reading. In: files of rows and how a row becomes a record. Out: records as they stream by, and counts.
+
+A bad row gives one `Rejection` that prints as ``file:line: field: why``. Strict reading stops at the first one with a
+``ValueError`` of that text; lenient reading keeps the valid rows, and always read = kept + rejected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from crm.io import rows as formats
+from crm.io.json_rows import check_row
+from crm.schema import RecordError
+
+R = TypeVar("R")
+Parse = Callable[[dict[str, Any], int], R]
+Key = Callable[[R], object]
+MAX_SHOWN = 1_000
+"""Rejections kept to be shown; all are counted."""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """One refused row: ``line`` counts from 1 (in an array file: the item), ``field`` is ``row`` for the whole row."""
+
+    file: str
+    line: int
+    field: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {formats.printable(self.field)}: {formats.printable(self.why)}"
+
+
+class Reading:
+    """What became of every row read so far, over one or several files.
+
+    ``read`` rows came in, ``kept`` became records and ``rejected`` were refused; ``rejections`` are the first
+    `MAX_SHOWN` of those. ``counts`` is for whatever else a source counts (pairs made, rows dropped and why).
+    """
+
+    def __init__(self, *, strict: bool) -> None:
+        self.strict = strict
+        self.read = self.kept = self.rejected = 0
+        self.rejections: list[Rejection] = []
+        self.counts: Counter[str] = Counter()
+
+    def rows(
+        self, path: Path, parse: Parse[R], key: Key[R] | None = None, limits: formats.Limits | None = None
+    ) -> Iterator[R]:
+        """Records of a file whose name tells its format (`crm.io.rows.rows`).
+
+        Strict or not, a file beyond ``limits`` raises ``ValueError``.
+        """
+        return self.take(path, formats.rows(path, limits), parse, key)
+
+    def lines(self, path: Path, parse: Parse[R], key: Key[R] | None = None) -> Iterator[R]:
+        """Records of JSON Lines, whatever the file is called."""
+        return self.take(path, formats.json_lines(path), parse, key)
+
+    def array(self, path: Path, parse: Parse[R], key: Key[R] | None = None) -> Iterator[R]:
+        """Records of one JSON array, whatever the file is called."""
+        return self.take(path, formats.json_array(path), parse, key)
+
+    def take(self, path: Path, numbered: formats.Rows, parse: Parse[R], key: Key[R] | None = None) -> Iterator[R]:
+        """Pass rows through ``parse(row, number)``, which returns a record or raises `RecordError`.
+
+        ``key`` gives what must be unique in the file (default: the record's ``id`` where it has one). The keys are
+        kept as eight bytes each, the one thing here that grows with the file.
+        """
+        first_line: dict[int, int] = {}
+        for number, row in numbered:
+            try:
+                if isinstance(row, RecordError):
+                    raise row
+                check_row(row)
+                record = parse(row, number)
+                _refuse_duplicate(key(record) if key else getattr(record, "id", None), number, first_line)
+            except RecordError as error:
+                self._reject(Rejection(str(path), number, error.field, error.why))
+                continue
+            self.read += 1
+            self.kept += 1
+            yield record
+
+    def _reject(self, rejection: Rejection) -> None:
+        if self.strict:
+            raise ValueError(str(rejection))
+        self.read += 1
+        self._count(rejection)
+
+    def withdraw(self, rejection: Rejection) -> None:
+        """Count a record that was kept as refused after all: what is wrong with it showed beyond its own file."""
+        self.kept -= 1
+        self._count(rejection)
+
+    def _count(self, rejection: Rejection) -> None:
+        self.rejected += 1
+        if len(self.rejections) < MAX_SHOWN:
+            self.rejections.append(rejection)
+
+    def all_counts(self) -> dict[str, int]:
+        """``read``, ``rejected`` and the source's own counts."""
+        return {"read": self.read, "rejected": self.rejected, **self.counts}
+
+
+def _refuse_duplicate(key: object, number: int, first_line: dict[int, int]) -> None:
+    if key is None:
+        return
+    digest = hashlib.blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    first = first_line.setdefault(int.from_bytes(digest, "big"), number)
+    if first != number:
+        why = "ids must be unique in a file; a row without an id has one of its content, so an exact copy has the same"
+        raise RecordError("id", f"{key!r} is already on line {first}; {why} (data.strict=false leaves it out)")

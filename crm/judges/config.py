@@ -1,0 +1,84 @@
+"""Settings of judges: which one is asked, and how it is run. In: composed values. Out: checked ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from crm.config import PRECISIONS, one_of, require
+from crm.io.chat.config import EndpointConfig
+from crm.model.config import BatchingConfig
+
+JUDGES = ("crm", "reward_model", "pair_ranker", "llm", "length", "coin", "oracle")
+CRITERIA_PLACES = ("system", "user", "none")
+VERDICTS = ("text", "logprobs")
+
+
+@dataclass
+class JudgeConfig(EndpointConfig):
+    """Who answers ``preference_logit``. What an option does not use it ignores, so that a sweep can name several.
+
+    ``crm`` reads ``checkpoint``; ``reward_model`` and ``pair_ranker`` read ``path``; ``llm`` asks an endpoint;
+    ``length``, ``coin`` and ``oracle`` are controls.
+    """
+
+    name: str = "crm"
+    path: str | None = None
+    """Folder or hub id of a model that gives one score (``reward_model``) or compares two (``pair_ranker``)."""
+    revision: str | None = None
+    """Commit or tag of a hub id; the newest where null."""
+    criteria_in: str = "system"
+    """Where a hub model is told the criteria: in a ``system`` turn, before the query (``user``), nowhere (``none``)."""
+    max_length: int = 2048
+    """Tokens of one sequence of a hub model at most; a longer comparison is left out and counted."""
+    verdict: str = "text"
+    """Of ``llm``: the last line of its reply, or the probabilities of the answer's first token (``logprobs``)."""
+
+    def __post_init__(self) -> None:
+        one_of("judge.name", self.name, JUDGES)
+        one_of("judge.criteria_in", self.criteria_in, CRITERIA_PLACES)
+        one_of("judge.verdict", self.verdict, VERDICTS)
+        require(self.max_length >= 16, "judge.max_length", self.max_length, "16 or more")
+        if self.name in ("reward_model", "pair_ranker"):
+            require(bool(self.path), "judge.path", self.path, f"a folder or hub id for judge={self.name}")
+        if self.name == "llm":
+            self.check("judge", "llm")
+
+
+@dataclass
+class JudgingConfig:
+    """What `evaluate.py` and `leaderboard.py` share: how a judge is run."""
+
+    predictions: str | None = None
+    """Folder of prediction files, kept between runs; null means ``predictions`` beside the checkpoint, and
+    ``outputs/predictions`` for a judge that has none."""
+    batch_size: int = 64
+    """Comparisons of a padded forward pass; packed ones have ``batching.tokens``."""
+    batching: BatchingConfig = field(default_factory=BatchingConfig)
+    devices: int = 1
+    """Processes on this machine, one a GPU, or on the CPU where there is none; each reads its share."""
+    nodes: int = 1
+    precision: str = "32-true"
+    threads: int = 0
+    seed: int = 42
+    progress: bool = True
+    run_dir: str = "${hydra:runtime.output_dir}"
+
+    def __post_init__(self) -> None:
+        one_of("precision", self.precision, PRECISIONS)
+        for name in ("batch_size", "devices", "nodes"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        require(self.threads >= 0, "threads", self.threads, "0 (torch's default) or more")
+
+
+@dataclass
+class AnyJudgeConfig(JudgingConfig):
+    """What entry points share that take any judge."""
+
+    judge: JudgeConfig = field(default_factory=JudgeConfig)
+    checkpoint: str | None = None
+    """Folder written by training, which ``judge=crm`` reads; other judges have no use for it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.judge.name == "crm":
+            require(bool(self.checkpoint), "checkpoint", self.checkpoint, "a folder written by training for judge=crm")

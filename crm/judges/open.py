@@ -1,0 +1,117 @@
+"""The judge of a run. In: a checked configuration. Out: the judge, its name, and where its predictions are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crm.io.chat.cache import ReplyCache
+from crm.io.chat.config import make_endpoint
+from crm.judges.config import AnyJudgeConfig
+from crm.judges.controls import CoinJudge, LengthJudge
+from crm.judges.crm_judge import open_checkpoint
+from crm.judges.hub_reward_model import open_reward_model
+from crm.judges.judge import Judge
+from crm.judges.llm_judge import LlmJudge
+from crm.judges.oracle import OracleJudge
+from crm.judges.pair_ranker import open_pair_ranker
+from crm.model.backbone import check_reachable
+from crm.model.batching.packs import packing_named
+from crm.model.manifest import read_manifest
+
+PREDICTIONS = Path("outputs/predictions")
+"""Of judges that have no run folder of their own."""
+REPLIES = "llm_replies.sqlite"
+"""File beside the predictions with the replies of language models."""
+
+
+@dataclass(frozen=True)
+class OpenedJudge:
+    """A judge and what is said of it; ``name`` heads its column in tables, ``seeds`` are those it was trained with."""
+
+    judge: Judge
+    name: str
+    predictions: Path
+    prompt_digest: str = ""
+    """Of the template that comparisons are read through; empty for a judge that reads none."""
+    seeds: tuple[int, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """For ``results.json``."""
+        return {"judge": self.name, "judge_digest": self.judge.digest, "prompt_digest": self.prompt_digest}
+
+
+def check_judge(config: AnyJudgeConfig) -> None:
+    """Raise ``ValueError`` for a broken checkpoint or model, or an endpoint that is none, before any data are read."""
+    if config.judge.name == "crm":
+        read_manifest(Path(str(config.checkpoint)))
+    if config.judge.name in ("reward_model", "pair_ranker"):
+        check_reachable(str(config.judge.path), config.judge.revision, "judge")
+    if config.judge.name == "llm":
+        make_endpoint(config.judge, "judge")
+
+
+def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:
+    """Load what has to be loaded; ``blind`` is said in its name.
+
+    Raises ``ValueError`` for a model or an endpoint that is of no use as this judge.
+    """
+    if config.judge.name == "crm":
+        return _open_crm(config, blind)
+    kept = Path(config.predictions) if config.predictions else PREDICTIONS
+    if config.judge.name == "length":
+        return OpenedJudge(LengthJudge(), "longer wins", kept)
+    if config.judge.name == "coin":
+        return OpenedJudge(CoinJudge(config.seed), "coin", kept, seeds=(config.seed,))
+    if config.judge.name == "oracle":
+        return OpenedJudge(OracleJudge(), "oracle", kept)
+    if config.judge.name == "llm":
+        return _open_llm(config, kept)
+    if config.judge.name == "reward_model":
+        return _open_reward_model(config, kept, blind)
+    if config.judge.name == "pair_ranker":
+        return OpenedJudge(open_pair_ranker(**_hub_settings(config)), _hub_name(config, blind), kept)
+    raise AssertionError(f"judge={config.judge.name} is checked in the configuration")
+
+
+def _open_reward_model(config: AnyJudgeConfig, kept: Path, blind: bool) -> OpenedJudge:
+    judge = open_reward_model(**_hub_settings(config))
+    return OpenedJudge(judge, _hub_name(config, blind), kept, judge.prompt_digest)
+
+
+def _hub_settings(config: AnyJudgeConfig) -> dict[str, Any]:
+    return {
+        "path": str(config.judge.path),
+        "revision": config.judge.revision,
+        "criteria_in": config.judge.criteria_in,
+        "max_length": config.judge.max_length,
+        "batch_size": config.batch_size,
+        "precision": config.precision,
+    }
+
+
+def _hub_name(config: AnyJudgeConfig, blind: bool) -> str:
+    """Which kind of judge, and the last part of where it comes from; blind where it is told no criteria."""
+    told = ", blind" if blind or config.judge.criteria_in == "none" else ""
+    return f"{config.judge.name} {Path(str(config.judge.path)).resolve().name}{told}"
+
+
+def _open_crm(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
+    folder = Path(str(config.checkpoint))
+    judge, manifest = open_checkpoint(
+        folder,
+        batch_size=config.batch_size,
+        precision=config.precision,
+        packing=packing_named(config.batching.name, config.batching.tokens),
+    )
+    kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
+    name = str(manifest["head"]) + (", blind" if blind else "")
+    return OpenedJudge(judge, name, kept, judge.encoder.digest, (int(manifest["seed"]),))
+
+
+def _open_llm(config: AnyJudgeConfig, kept: Path) -> OpenedJudge:
+    settings = config.judge
+    cache = ReplyCache(kept / REPLIES)
+    judge = LlmJudge(make_endpoint(settings, "judge"), "text" if settings.verdict == "text" else "logprobs", cache)
+    return OpenedJudge(judge, f"llm {settings.model}", kept, judge.prompt_digest)

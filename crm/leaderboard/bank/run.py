@@ -1,0 +1,79 @@
+"""Make a bank, a model at a time. In: a checked `BankBuildConfig`. Out: a saved bank with one more author."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from rich.progress import Progress
+
+from crm.io.chat.cache import ReplyCache
+from crm.io.chat.config import make_endpoint
+from crm.io.reading import Reading
+from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
+from crm.leaderboard.bank.collecting import Collector
+from crm.leaderboard.bank.config import BankBuildConfig
+from crm.leaderboard.bank.public import UNTAGGED
+from crm.leaderboard.bank.responses import QUERY_FIELDS, check_complete, read_responses, with_author
+from crm.schema import RecordError, prompt_key
+from crm.votes.sampling import turn
+
+log = logging.getLogger(__name__)
+REPLIES = "replies.sqlite"
+
+
+def run_bank(config: BankBuildConfig) -> Bank:
+    """Add ``author`` to the bank in ``out``, which is made where it is missing; the author is then its baseline.
+
+    Raises ``ValueError`` where a query has no response; what was collected is kept, and the same command goes on.
+    """
+    out = Path(config.out)
+    known = load_bank(out) if (out / "bank.json").is_file() else None
+    if known is None and config.queries is None:
+        raise ValueError(f"queries=null: {out} holds no bank yet; give a file of queries to make one")
+    queries = known.queries if known else read_queries(Path(str(config.queries)))
+    if config.responses is not None:
+        answers = read_responses(Path(config.responses), queries)
+    else:
+        answers = _collected(config, queries, out)
+        check_complete(queries, answers, "endpoint")
+    if known is not None:
+        bank = with_author(known, config.author, answers)
+    else:
+        bank = Bank(config.name or out.name, config.author, queries, {config.author: answers})
+    bank.save(out)
+    log.info("bank %s: %d queries, %d models (%s)", bank.name, len(bank.queries), len(bank.authors), out)
+    return bank
+
+
+def read_queries(path: Path) -> tuple[BankQuery, ...]:
+    """Rows with ``query`` (or ``instruction``, ``prompt``), and ``topic`` and ``id`` where they are known.
+
+    Equal queries are one, the first. Raises ``ValueError`` naming file and line.
+    """
+    found: dict[str, BankQuery] = {}
+    for query in Reading(strict=True).rows(path, _query, key=lambda _query: None):
+        found.setdefault(prompt_key(query.prompt), query)
+    return tuple(found.values())
+
+
+def _query(row: dict[str, Any], _line: int) -> BankQuery:
+    text = next((row[name] for name in QUERY_FIELDS if isinstance(row.get(name), str) and row[name].strip()), None)
+    if text is None:
+        raise RecordError(" or ".join(QUERY_FIELDS), "missing or blank")
+    prompt = turn("user", text)
+    return BankQuery(row.get("id") or prompt_key(prompt), prompt, row.get("topic") or UNTAGGED)
+
+
+def _collected(config: BankBuildConfig, queries: tuple[BankQuery, ...], out: Path) -> dict[str, str]:
+    collector = Collector(make_endpoint(config.endpoint, "endpoint"), ReplyCache(out / REPLIES))
+    answers: dict[str, str] = {}
+    with Progress(disable=not config.progress) as bar:
+        task = bar.add_task(config.author, total=len(queries))
+        for portion in collector.collect(queries):
+            answers |= portion
+            bar.update(task, completed=len(answers))
+    for kind, count in sorted(collector.failures.items()):
+        log.warning("%d queries without a response: %s", count, kind)
+    return answers

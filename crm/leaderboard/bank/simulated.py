@@ -1,0 +1,108 @@
+"""A bank of simulated LLMs with known truth. In: a seed and a size. Out: a `Bank`, its levels, and true win rates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
+from crm.schema import Message
+from crm.votes.simulation.authors import AUTHORS, BASELINE
+from crm.votes.simulation.responses import write
+from crm.votes.simulation.taste import nearest_wording, pole_of
+from crm.votes.simulation.topics import TOPICS, Query, queries
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedBank:
+    """A bank and its truth: ``levels[author][query id][axis]`` is -1, 0 or +1."""
+
+    bank: Bank
+    levels: Mapping[str, Mapping[str, Mapping[str, int]]]
+
+    @property
+    def queries(self) -> tuple[BankQuery, ...]:
+        """The bank's queries."""
+        return self.bank.queries
+
+    @property
+    def responses(self) -> Mapping[str, Mapping[str, str]]:
+        """The bank's texts, ``responses[author][query id]``."""
+        return self.bank.responses
+
+    @property
+    def baseline(self) -> str:
+        """The author that all others are compared with."""
+        return self.bank.baseline
+
+
+def _draw_queries(seed: int, per_topic: int) -> dict[str, Query]:
+    chosen = {}
+    for topic in TOPICS:
+        reserved = queries(topic.name, "bank")
+        if not 0 < per_topic <= len(reserved):
+            raise ValueError(f"queries_per_topic: {per_topic} is not between 1 and {len(reserved)}")
+        slug = re.sub(r"[^a-z]+", "-", topic.name.lower())
+        # Consecutive from a place of the seed's own, around the end: all different, and in an already random order.
+        start = (seed * per_topic) % len(reserved)
+        for index in range(per_topic):
+            chosen[f"{slug}-{index:03d}"] = reserved[(start + index) % len(reserved)]
+    return chosen
+
+
+def simulate_bank(*, seed: int, queries_per_topic: int = 20, authors: Sequence[str] | None = None) -> SimulatedBank:
+    """Responses of ``authors`` (default: all; the baseline always takes part) to queries of all twelve topics.
+
+    The queries are set aside for banks: no preference of the arena uses them. Unknown authors raise ``ValueError``.
+    """
+    names = AUTHORS if authors is None else tuple(dict.fromkeys((BASELINE, *authors)))
+    for name in names:
+        if name not in AUTHORS:
+            raise ValueError(f"authors: {name!r} is not simulated; choose among {', '.join(AUTHORS)}")
+    chosen = _draw_queries(seed, queries_per_topic)
+    written = {name: {key: write(seed, name, query) for key, query in chosen.items()} for name in names}
+    bank = Bank(
+        name=f"simulation-{seed}",
+        baseline=BASELINE,
+        queries=tuple(BankQuery(key, (Message("user", query.text),), query.topic) for key, query in chosen.items()),
+        responses={name: {key: response.text for key, response in row.items()} for name, row in written.items()},
+    )
+    levels = {name: {key: response.levels for key, response in row.items()} for name, row in written.items()}
+    return SimulatedBank(bank, levels)
+
+
+def true_win_rates(
+    simulated: SimulatedBank, criteria: Sequence[str], topics: Sequence[str] | None = None
+) -> dict[str, float]:
+    """Win rate in [0, 1] of every author but the baseline under the criteria: mean over queries, ties one half.
+
+    Criteria must be wordings of the simulation (`taste.pole_of`); else ``ValueError`` with the nearest known wording.
+    """
+    tastes = [_resolve(text) for text in _non_empty(criteria)]
+    wanted = None if topics is None else check_topics(topics, simulated.bank.topics)
+    ids = [query.id for query in simulated.queries if wanted is None or query.topic in wanted]
+
+    def points(author: str, query_id: str) -> float:
+        ours, theirs = simulated.levels[author][query_id], simulated.levels[simulated.baseline][query_id]
+        gap = sum(sign * (ours[axis] - theirs[axis]) for axis, sign in tastes)
+        return 0.5 if gap == 0 else float(gap > 0)
+
+    return {
+        author: sum(points(author, query_id) for query_id in ids) / len(ids)
+        for author in simulated.bank.authors
+        if author != simulated.baseline
+    }
+
+
+def _non_empty(criteria: Sequence[str]) -> Sequence[str]:
+    if isinstance(criteria, str) or not criteria:
+        raise ValueError(f"criteria: expected a non-empty list of wordings, got {criteria!r}")
+    return criteria
+
+
+def _resolve(text: str) -> tuple[str, int]:
+    pole = pole_of(text)
+    if pole is None:
+        raise ValueError(f"criteria: {text!r} has no known truth; the nearest wording is {nearest_wording(text)!r}")
+    return pole

@@ -1,0 +1,141 @@
+"""Lowest layers that are not trained, run once. In: batches. Out: what these layers give, kept for the next time.
+
+The backbone is run in two parts, neither of them changed: the embedding and the lowest layers without gradient, only
+for tokens that are not kept yet, and the layers above on the result. Both parts share their layers with the backbone.
+They are no part of the model: no weight gets another name, and nothing that is kept is saved or exported.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from crm.model.attention.kept_states import UNKNOWN, KeptStates
+from crm.model.batching.batches import PaddedBatch
+from crm.model.batching.forest import Forest, Node
+from crm.model.batching.forest_batches import ForestBatch
+from crm.model.batching.sights import Sight, full_sight
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class TokenCounts:
+    """Tokens of all batches so far."""
+
+    read: int = 0
+    """Padding left out."""
+    computed: int = 0
+    """Of these, sent through the frozen layers: at first sight, without room, or with a token after them that was."""
+    without_room: int = 0
+    """Of these, not kept."""
+
+
+class FrozenLayers:
+    """The lowest ``layers`` of a backbone of a known architecture (`last_layer.is_known`), and the rest.
+
+    They are run in eval mode, without dropout, in training too: what is kept is not drawn. One layer at least is left
+    above, where the heads read. ``kept`` is filled as batches come. Raises ``ValueError`` where a weight below is
+    trained, or nothing is left to keep.
+    """
+
+    def __init__(self, backbone: Any, layers: int, kept: KeptStates) -> None:
+        layers = min(layers, len(backbone.layers) - 1)
+        if layers < 1:
+            raise ValueError(f"model.freeze_layers={layers}: no layer below the last one; use model.kept_states=off")
+        self.lower = _part(backbone, backbone.layers[:layers], nn.Identity())
+        self.upper = _part(backbone, backbone.layers[layers:], backbone.norm)
+        trained = [name for name, weight in self.lower.named_parameters() if weight.requires_grad]
+        if trained:
+            raise ValueError(f"model.kept_states: {trained[0]} is trained, so its states change; use off")
+        self.kept = kept
+        self.counts = TokenCounts()
+
+    def states(self, batch: PaddedBatch | ForestBatch) -> Tensor:
+        """What the frozen layers give for ``input_ids`` (S, T): (S, T, H) without gradient, 0 on padding."""
+        ids: list[int] = batch.input_ids.flatten().tolist()
+        nodes = batch.nodes if isinstance(batch, ForestBatch) else rows_of(batch)
+        slots = torch.tensor(self.kept.find(ids, nodes))
+        unfinished = [node for node in nodes if slots[node.start + node.length - 1] == UNKNOWN]
+        needed = sorted({index for node in unfinished for index in node.path})
+        device, known = batch.input_ids.device, (slots != UNKNOWN).nonzero().squeeze(1)
+        states = torch.zeros(len(ids), self.kept.width, device=device)
+        if needed:
+            part, tokens = restricted(nodes, needed)
+            fresh = self._computed(batch, part, tokens, needed)
+            states[tokens] = fresh
+            self._keep([ids[token] for token in tokens.tolist()], part, fresh)
+        states[known] = self.kept.read(slots[known]).to(device)
+        self.counts.read += batch.tokens
+        return states.view(*batch.input_ids.shape, -1)
+
+    @torch.no_grad()
+    def _computed(
+        self, batch: PaddedBatch | ForestBatch, part: list[Node], tokens: Tensor, needed: list[int]
+    ) -> Tensor:
+        """(M, H) float32: states of ``tokens``, which are those of the nodes ``needed``.
+
+        Rounded to what is kept, so that a step does not depend on what had been kept before it.
+        """
+        self.lower.eval()
+        if isinstance(batch, ForestBatch):
+            whole = len(needed) == len(batch.nodes)
+            sight = batch.sight if whole else full_sight(Forest([], [], part, [])).to(batch.input_ids.device)
+            inputs = forest_inputs(batch.input_ids[:, tokens], batch.position_ids[:, tokens], sight)
+            states: Tensor = self.lower(**inputs).last_hidden_state[0]
+        else:
+            mask = batch.attention_mask[needed]
+            inputs = {"input_ids": batch.input_ids[needed], "attention_mask": mask, "use_cache": False}
+            states = self.lower(**inputs).last_hidden_state[mask.bool()]
+        return states.to(self.kept.dtype).float()
+
+    def _keep(self, ids: Sequence[int], part: Sequence[Node], fresh: Tensor) -> None:
+        without_room = self.kept.add(ids, part, fresh)
+        if without_room and not self.counts.without_room:
+            log.warning(
+                "kept states: the room for %d tokens (%.2f GB) is full; states of others are computed anew each time. "
+                "Raise model.kept_states_gb, or take model.kept_states=disk",
+                len(self.kept),
+                len(self.kept) * self.kept.token_bytes / 1e9,
+            )
+        self.counts.computed += len(ids)
+        self.counts.without_room += without_room
+
+
+def forest_inputs(input_ids: Tensor, position_ids: Tensor, sight: Sight) -> dict[str, Any]:
+    """What a backbone takes of a forest; ``input_ids`` may be put out by ``inputs_embeds``."""
+    # A mask of four dimensions keeps transformers from making one of its own; who sees whom is in the sights.
+    unused = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=position_ids.device)
+    inputs: dict[str, Any] = {"input_ids": input_ids, "position_ids": position_ids, "attention_mask": unused}
+    return inputs | {"sight": sight, "use_cache": False}
+
+
+def _part(backbone: Any, layers: Any, norm: nn.Module) -> Any:
+    """The backbone with other layers and norm; all it has beside these is shared."""
+    part = copy.copy(backbone)
+    part._modules = {**backbone._modules, "layers": layers, "norm": norm}
+    return part
+
+
+def rows_of(batch: PaddedBatch) -> list[Node]:
+    """A node for each row of a padded batch, padding left out; ``start`` counts in the flattened rows."""
+    width = batch.input_ids.shape[1]
+    lengths = batch.attention_mask.sum(dim=1).tolist()
+    return [Node(row * width, length, 0, (row,)) for row, length in enumerate(lengths)]
+
+
+def restricted(nodes: Sequence[Node], chosen: Sequence[int]) -> tuple[list[Node], Tensor]:
+    """The ``chosen`` nodes (ascending, ancestors among them) as a row of their own, and (M,) where its tokens lay."""
+    number = {index: new for new, index in enumerate(chosen)}
+    part: list[Node] = []
+    start = 0
+    for node in (nodes[index] for index in chosen):
+        part.append(Node(start, node.length, node.depth, tuple(number[above] for above in node.path)))
+        start += node.length
+    return part, torch.cat([torch.arange(nodes[i].start, nodes[i].start + nodes[i].length) for i in chosen])

@@ -1,0 +1,157 @@
+"""Backbones. In: a path and plain sizes. Out: a transformers backbone with float32 weights, and its tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import get_hf_file_metadata, hf_hub_url, snapshot_download, try_to_load_from_cache
+from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+from torch import nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedModel
+
+from crm.model.encoding import TURN_END
+
+OFFLINE_HINT = "model=tiny needs no download, and model.path=<folder> takes a local Hugging Face folder"
+FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+"""What is fetched of a hub repository: no pickles, no code."""
+NOTHING_UNFIT: dict[str, Any] = {"missing_keys": (), "mismatched_keys": ()}
+HINTS = {"model": OFFLINE_HINT, "judge": "judge.path=<folder> takes a local Hugging Face folder"}
+"""What to do instead, by the group of settings that names the model."""
+HUB_TIMEOUT = 5.0
+"""Seconds to wait for the hub to answer at all, before any data is read."""
+
+
+def check_reachable(path: str, revision: str | None = None, group: str = "model") -> None:
+    """Raise ``ValueError``, one sentence within seconds, when a model can be had neither here nor from a hub.
+
+    ``group``, one of `HINTS`, is where its ``path`` and ``revision`` are set.
+    """
+    if Path(path).is_dir():
+        if not (Path(path) / "config.json").is_file():
+            raise ValueError(f"{group}.path={path}: no config.json in this folder; {HINTS[group]}")
+        return
+    if path.startswith((".", "/", "~")) or path.count("/") != 1 or path.startswith("models/"):
+        hint = "run `make smollm2` to make it, or " if "smollm2" in path else ""
+        raise ValueError(f"{group}.path={path}: no such folder; {hint}{HINTS[group]}")
+    if not isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str):
+        ask_hub(path, revision, group)
+
+
+def ask_hub(path: str, revision: str | None, group: str = "model") -> None:
+    """Raise ``ValueError`` within seconds where the hub does not answer, or has no such model or revision."""
+    try:
+        # One request without retries: a download retries for half a minute before it gives up.
+        get_hf_file_metadata(hf_hub_url(path, "config.json", revision=revision), timeout=HUB_TIMEOUT)
+    except RevisionNotFoundError:
+        raise ValueError(f"{group}.revision={revision}: {path} has no such revision; see its page on the hub") from None
+    except RepositoryNotFoundError:
+        raise ValueError(f"{group}.path={path}: the hub has no such model, or it is private; {HINTS[group]}") from None
+    except Exception:  # which class it is depends on the HTTP library under this version of the hub's client
+        reason = f"not cached here, and the hub cannot be reached; {HINTS[group]}"
+        raise ValueError(f"{group}.path={path}: {reason}") from None
+
+
+def load_backbone(
+    path: str, revision: str | None, max_length: int, weights: bool = True
+) -> tuple[PreTrainedModel, Any]:
+    """Load weights as float32, the master precision, whatever precision the files have, and the tokenizer.
+
+    Without ``weights`` the model is on the meta device: for a process that gets its share of them from another.
+
+    Raises ``ValueError`` for files that are missing, for weights that do not fill the architecture, when the tokenizer
+    has no pad token apart from the ends of a text and of a turn, or when ``max_length`` is more than the positions.
+    """
+    tokenizer, model, info = _read(path, path, weights) if Path(path).is_dir() else _read_hub(path, revision, weights)
+    unfit = sorted(str(name) for key in ("missing_keys", "mismatched_keys") for name in info[key])
+    if unfit:
+        raise ValueError(f"model.path={path}: its files have no fitting weights for {', '.join(unfit[:3])}; use others")
+    positions = getattr(model.config, "max_position_embeddings", max_length)
+    if max_length > positions:
+        raise ValueError(f"model.max_length={max_length}: {path} has {positions} positions; use at most that")
+    _settle_padding(model, tokenizer, path)
+    return model, tokenizer
+
+
+def _read_hub(path: str, revision: str | None, weights: bool) -> tuple[Any, Any, dict[str, Any]]:
+    """Loaded from a folder of the cache, never by name: transformers asks the hub even for a model that is cached."""
+    try:
+        return _read(
+            snapshot_download(path, revision=revision, allow_patterns=FILES, local_files_only=True), path, weights
+        )
+    except (OSError, ValueError):
+        ask_hub(path, revision)
+        return _read(snapshot_download(path, revision=revision, allow_patterns=FILES), path, weights)
+
+
+def _read(folder: str, path: str, weights: bool) -> tuple[Any, Any, dict[str, Any]]:
+    """Tokenizer, model, and which weights did not fit."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        if not weights:
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            with torch.device("meta"):
+                empty = AutoModel.from_config(config, dtype=torch.float32)  # type: ignore[no-untyped-call]
+            return tokenizer, empty, NOTHING_UNFIT
+        model, info = AutoModel.from_pretrained(
+            folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, trust_remote_code=False
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"model.path={path}: cannot be loaded ({reason}); {OFFLINE_HINT}") from None
+    return tokenizer, model, info
+
+
+def _settle_padding(model: PreTrainedModel, tokenizer: Any, path: str) -> None:
+    if tokenizer.pad_token_id is None or tokenizer.pad_token in (tokenizer.eos_token, TURN_END):
+        raise ValueError(
+            f"model.path={path}: its pad token is {tokenizer.pad_token!r} and its end of text {tokenizer.eos_token!r}; "
+            f"pooling would read the wrong token. Set an unused token, not {TURN_END}, as pad_token in its tokenizer "
+            "files"
+        )
+    tokenizer.padding_side = "right"
+    model.config.pad_token_id = tokenizer.pad_token_id
+    model.config.use_cache = False
+
+
+def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
+    """Stop training the embedding and the lowest ``layers`` transformer layers. 0 changes nothing."""
+    if layers == 0:
+        return
+    blocks = model.layers
+    assert isinstance(blocks, nn.ModuleList)
+    if layers > len(blocks):
+        raise ValueError(f"model.freeze_layers={layers}: the backbone has {len(blocks)} layers")
+    for module in (model.get_input_embeddings(), *blocks[:layers]):
+        module.requires_grad_(False)
+
+
+def add_lora(model: PreTrainedModel, rank: int, alpha: int, dropout: float, above: int = 0) -> Any:
+    """Wrap the linear layers of the backbone in LoRA adapters of ``rank`` (peft); only they are trained.
+
+    The lowest ``above`` transformer layers get none: an adapter there would train what is to be frozen.
+    """
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError:
+        raise ValueError(f"model.lora_rank={rank} needs peft: pip install 'crm-leaderboard[lora]'") from None
+    total = len(model.layers)  # type: ignore[arg-type]
+    if above >= total:
+        raise ValueError(f"model.freeze_layers={above} with model.lora_rank={rank}: no layer is left for adapters")
+    config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules="all-linear")
+    if above:
+        config.layers_pattern, config.layers_to_transform = "layers", list(range(above, total))
+    return get_peft_model(model, config)
+
+
+def without_lora_wrapper(model: Any) -> Any:
+    """The transformers backbone whose layers hold the adapters; a backbone without adapters is its own."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def merge_lora(model: Any) -> PreTrainedModel:
+    """The plain backbone, adapters merged into its weights; a backbone without adapters comes back as it is."""
+    merged = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
+    assert isinstance(merged, PreTrainedModel)
+    return merged

@@ -1,0 +1,145 @@
+"""Loaders with a position. In: a function that makes one epoch's comparisons. Out: batches, resumable in mid-epoch.
+
+What an epoch holds depends on (seed, epoch) alone, so a position is two integers, and a run that was killed goes on
+with exactly the batches that it had not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from crm.model.batching.batches import PaddedBatch, collate
+from crm.model.batching.forest_batches import ForestBatch
+from crm.model.batching.packs import Packing, fill
+from crm.model.batching.plans import EpochPlan, PackedPlan, plan_epoch, plan_packed_epoch
+from crm.model.encoding import EncodedComparison, Encoder
+from crm.schema import Comparison
+
+
+class TrainLoader:
+    """Batches of one epoch per iteration, with ``state_dict`` for resuming after the last batch handed out.
+
+    ``batch_size`` is per rank: a global batch of ``batch_size * world_size`` rows is dealt out in turn, so that the
+    ranks together read what one process with the global batch would. A last batch that does not deal out evenly is
+    trimmed to a multiple of the ranks; of one smaller than that, all ranks read the first row.
+
+    With a ``packing``, ``batch_size`` is that of an optimizer step, which is dealt out to ``passes`` packs a rank, of
+    near-equal work and with weights. ``first`` is the plan of the first epoch, where it has been drawn already.
+    """
+
+    def __init__(
+        self,
+        epoch_comparisons: Callable[[int], Sequence[Comparison]],
+        encoder: Encoder,
+        *,
+        batch_size: int,
+        pad_id: int,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        packing: Packing | None = None,
+        passes: int = 1,
+        first: EpochPlan | PackedPlan | None = None,
+    ) -> None:
+        self._epoch_comparisons = epoch_comparisons
+        self._encoder = encoder
+        self._packing, self._passes = packing, passes
+        self._global_batch = batch_size * world_size
+        self._pad_id = pad_id
+        self._seed = seed
+        self._rank, self._world_size = rank, world_size
+        self._epoch, self._next_batch = 0, 0
+        self._plans = {} if first is None else {0: first}
+        self._length: int | None = None
+
+    def plan(self, epoch: int) -> EpochPlan | PackedPlan:
+        """The plan of an epoch; only the latest is kept."""
+        if epoch not in self._plans:
+            self._plans = {epoch: self._planned(epoch)}
+        return self._plans[epoch]
+
+    def _planned(self, epoch: int) -> EpochPlan | PackedPlan:
+        rows = self._epoch_comparisons(epoch)
+        if self._packing is None:
+            return plan_epoch(rows, self._encoder, self._global_batch, seed=self._seed, epoch=epoch)
+        return plan_packed_epoch(
+            rows,
+            self._encoder,
+            self._packing,
+            pairs=self._global_batch,
+            passes=self._passes,
+            world_size=self._world_size,
+            seed=self._seed,
+            epoch=epoch,
+            steps=len(self) // self._passes if epoch else None,
+        )
+
+    def __len__(self) -> int:
+        """Batches of the first epoch, and at most of any other: noise can make more rows fit in one than in another,
+        and the trainer counts on equal epochs. Packs of a later epoch are cut to that number, so that all its rows are
+        read.
+        """
+        if self._length is None:
+            self._length = len(self.plan(0))
+        return self._length
+
+    def __iter__(self) -> Iterator[PaddedBatch | ForestBatch]:
+        epoch, most = self._epoch, len(self)
+        plan = self.plan(epoch)
+        for index in range(self._next_batch, min(most, len(plan))):
+            # The position moves before the batch is handed out: a checkpoint taken after this batch points past it,
+            # and after the last one at the next epoch.
+            last = index + 1 == min(most, len(plan))
+            self._epoch, self._next_batch = (epoch + 1, 0) if last else (epoch, index + 1)
+            pack = plan.share(index, self._rank, self._world_size)
+            yield self._packing.collate(pack.rows, pack.weight) if self._packing else collate(pack.rows, self._pad_id)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where to go on: the epoch, the next batch in it, and what the plan depends on."""
+        return {"epoch": self._epoch, "next_batch": self._next_batch, **self._signature()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved position. Raises ``ValueError`` when seed or global batch differ from the saved run's."""
+        for name, value in self._signature().items():
+            if state.get(name) != value:
+                raise ValueError(
+                    f"resume: the checkpoint was written with {name}={state.get(name)}, this run has {value}; "
+                    "the batches would differ, so use the same value or start a new run"
+                )
+        self._epoch, self._next_batch = int(state["epoch"]), int(state["next_batch"])
+
+    def _signature(self) -> dict[str, int | str]:
+        kind = self._packing.kind if self._packing else "padded"
+        signature: dict[str, int | str] = {"seed": self._seed, "global_batch": self._global_batch, "batching": kind}
+        if self._packing:
+            signature |= {"passes": self._passes, "processes": self._world_size}
+        return signature
+
+
+class EvaluationLoader:
+    """Fixed batches in a fixed order, each row on exactly one rank; sorted by length to pad little, or in packs."""
+
+    def __init__(
+        self,
+        encoded: Sequence[EncodedComparison],
+        *,
+        batch_size: int,
+        pad_id: int,
+        rank: int = 0,
+        world_size: int = 1,
+        packing: Packing | None = None,
+    ) -> None:
+        self._pad_id, self._packing = pad_id, packing
+        if packing:  # neighbours may share beginnings
+            start, end = (len(encoded) * index // world_size for index in (rank, rank + 1))
+            self._batches = fill(encoded[start:end], packing)
+            return
+        rows = sorted(encoded, key=lambda row: max(row.lengths))[rank::world_size]
+        self._batches = [rows[at : at + batch_size] for at in range(0, len(rows), batch_size)]
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[PaddedBatch | ForestBatch]:
+        return (self._packing.collate(rows) if self._packing else collate(rows, self._pad_id) for rows in self._batches)

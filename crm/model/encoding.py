@@ -1,0 +1,267 @@
+"""Rendering and tokenisation. In: a `Comparison` and an order. Out: token segments that end in a read position.
+
+There is one template, ChatML, stored with every exported checkpoint; training, evaluation, the leaderboard and any
+server render through it. Text from data is never tokenised as a control token: controls are inserted by id.
+
+A message list is the same in both prompt orders, criteria first; the order says where the text has the criteria:
+before the conversation (query and responses), or after it, so that all that precedes them is the same for every user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
+from typing import Any, Literal
+
+from crm.schema import GENERIC_CRITERION, Comparison, Message
+
+HeadName = Literal["scalar", "pairwise", "pairwise_span"]
+HEADS: tuple[HeadName, ...] = ("scalar", "pairwise", "pairwise_span")
+Order = Literal["ab", "ba"]
+PromptOrder = Literal["criteria_first", "criteria_last"]
+PROMPT_ORDERS: tuple[PromptOrder, ...] = ("criteria_first", "criteria_last")
+TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
+
+POINTWISE_INSTRUCTION = "This user cares about:"
+PAIRWISE_INSTRUCTION = "Two responses, in no particular order. This user cares about:"
+
+
+MARKS = ("response_a", "response_b")
+"""Roles of the two empty turns that end a `pairwise_span` prompt with the criteria last: the head reads at their ends.
+They repeat the roles of the responses, so that each says which response it is about, and need no token of their own."""
+
+
+def chat_template(head: HeadName, order: PromptOrder = "criteria_first") -> str:
+    """Jinja source of the template stored with a checkpoint; without a system turn it inserts `GENERIC_CRITERION`.
+
+    Roles beyond the usual three: ``response_a`` and ``response_b`` of the joint heads. With ``criteria_last`` the
+    leading system turn is moved behind the conversation: callers pass the same messages in both orders.
+    """
+    instruction = POINTWISE_INSTRUCTION if head == "scalar" else PAIRWISE_INSTRUCTION
+    generic = f"{instruction}\\n- {GENERIC_CRITERION}"
+    turn = f"'{TURN_START}' + message.role + '\\n' + message.content + '{TURN_END}'"
+    if order == "criteria_last":
+        marks = "".join(f"\\n{TURN_START}{role}\\n{TURN_END}" for role in MARKS if head == "pairwise_span")
+        return (
+            "{%- if messages[0].role == 'system' -%}"
+            "{%- set criteria, conversation = messages[0].content, messages[1:] -%}"
+            f"{{%- else -%}}{{%- set criteria, conversation = '{generic}', messages -%}}{{%- endif -%}}"
+            f"{{%- for message in conversation -%}}{{{{- {turn} + '\\n' -}}}}{{%- endfor -%}}"
+            f"{{{{- '{TURN_START}system\\n' + criteria + '{TURN_END}{marks}' -}}}}"
+        )
+    return (
+        "{%- if messages[0].role != 'system' -%}"
+        f"{{{{- '{TURN_START}system\\n{generic}{TURN_END}\\n' -}}}}"
+        "{%- endif -%}"
+        "{%- for message in messages -%}"
+        f"{{{{- {turn} -}}}}"
+        "{%- if not loop.last -%}{{- '\\n' -}}{%- endif -%}"
+        "{%- endfor -%}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A run of token ids that is one part of a prompt; ``kind`` names the part.
+
+    The line break between two turns belongs to the later one. `MARKS` end a prompt as ``mark_a`` and ``mark_b``.
+    """
+
+    kind: Literal["criteria", "query", "response_a", "response_b", "mark_a", "mark_b"]
+    ids: tuple[int, ...]
+
+
+def token_ids(segments: Iterable[Segment]) -> tuple[int, ...]:
+    """The ids of segments, one after the other."""
+    return tuple(chain.from_iterable(segment.ids for segment in segments))
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedComparison:
+    """One comparison in one order, ready to be batched.
+
+    ``sequences`` holds two sequences for the scalar head (one a response), one for the joint heads; their segments are
+    in the order of the text. ``reads`` are two (sequence, position) pairs: where the head reads for the response shown
+    first and for the one shown second.
+    ``target`` is the probability, 0, 1/2 or 1, that the response **shown first** is preferred.
+    """
+
+    comparison: Comparison
+    order: Order
+    sequences: tuple[tuple[Segment, ...], ...]
+    reads: tuple[tuple[int, int], tuple[int, int]]
+    target: float
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Tokens of each sequence."""
+        return tuple(sum(len(segment.ids) for segment in sequence) for sequence in self.sequences)
+
+
+def system_text(criteria: Sequence[str], instruction: str) -> str:
+    """The system turn: an instruction and one bullet a criterion. Line breaks inside a criterion become spaces."""
+    bullets = criteria or (GENERIC_CRITERION,)
+    return "\n".join([instruction, *(f"- {' '.join(criterion.split())}" for criterion in bullets)])
+
+
+def pointwise_messages(
+    criteria: Sequence[str], prompt: Sequence[Message], response: Sequence[Message]
+) -> list[dict[str, str]]:
+    """Messages of the scalar head: criteria, prompt, one response. Any chat template user can build the same."""
+    return [_criteria_turn(criteria, "scalar"), *_spoken(prompt), *_spoken(response)]
+
+
+def pairwise_messages(
+    criteria: Sequence[str], prompt: Sequence[Message], first: Sequence[Message], second: Sequence[Message]
+) -> list[dict[str, str]]:
+    """Messages of the joint heads: criteria, prompt, the response shown first, the one shown second."""
+    spoken = (*_spoken(prompt), *_spoken(first, "response_a"), *_spoken(second, "response_b"))
+    return [_criteria_turn(criteria, "pairwise"), *spoken]
+
+
+def _criteria_turn(criteria: Sequence[str], head: HeadName) -> dict[str, str]:
+    instruction = POINTWISE_INSTRUCTION if head == "scalar" else PAIRWISE_INSTRUCTION
+    return {"role": "system", "content": system_text(criteria, instruction)}
+
+
+def _spoken(turns: Sequence[Message], speaker: str | None = None) -> list[dict[str, str]]:
+    """Turns under their own roles, or under those of a joint head's ``speaker``."""
+    if speaker is None:
+        return [{"role": turn.role, "content": turn.content} for turn in turns]
+    roles = {"assistant": speaker}
+    return [{"role": roles.get(turn.role, f"{speaker}_{turn.role}"), "content": turn.content} for turn in turns]
+
+
+def per_character(comparison: Comparison) -> Comparison:
+    """The same comparison with its criteria rendered one bullet per character of ``str(list)``, blanks included.
+
+    Evaluation only: it reproduces what a pointwise evaluator does that iterates over a string of criteria.
+    """
+    clone = replace(comparison, criteria=())
+    # Set past the record's own checks: no user may write blank criteria, nor this many.
+    object.__setattr__(clone, "criteria", tuple(str(list(comparison.criteria))))
+    return clone
+
+
+class Encoder:
+    """Turns comparisons into segments with one tokenizer. Pure: equal inputs give equal ids.
+
+    A sequence is `criteria_segments` and `conversation_segments` one after the other, in ``prompt_order``. Neither
+    depends on the other's text: keys and values of the first part may be kept and serve whatever follows.
+    Raises ``ValueError`` when the tokenizer lacks the two control tokens of the template.
+    """
+
+    def __init__(
+        self, tokenizer: Any, head: HeadName, max_length: int, prompt_order: PromptOrder = "criteria_first"
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.head = head
+        self.max_length = max_length
+        self.prompt_order = prompt_order
+        self._start, self._end = (_control_id(tokenizer, token) for token in (TURN_START, TURN_END))
+        self._newline = tuple(tokenizer.encode("\n", add_special_tokens=False))
+        self._body = lru_cache(maxsize=100_000)(self._tokenize)
+        self._known: Mapping[str, Sequence[int]] = {}
+        # One object a token id: texts kept for a run take 14 bytes a token instead of 46.
+        self._ids: dict[int, int] = {}
+
+    def use(self, known: Mapping[str, Sequence[int]]) -> None:
+        """Take the ids of texts in ``known`` (as `response_texts` gives them) from there instead of tokenising them."""
+        self._known = known
+
+    def response_texts(self, response: str) -> tuple[str, ...]:
+        """The texts that are tokenised for a response of one turn, in whichever order it is shown."""
+        roles = ("assistant",) if self.head == "scalar" else ("response_a", "response_b")
+        return tuple(_body(role, response) for role in roles)
+
+    def encode(self, comparison: Comparison, order: Order = "ab") -> EncodedComparison | None:
+        """Segments of one reading, or None where a sequence is longer than ``max_length`` (the caller counts it)."""
+        first, second = comparison.response_a, comparison.response_b
+        if order == "ba":
+            first, second = second, first
+        target = {"a": 1.0, "b": 0.0, "tie": 0.5}[comparison.label]
+        sequences, reads = self._sequences(comparison, first, second)
+        encoded = EncodedComparison(comparison, order, sequences, reads, target if order == "ab" else 1.0 - target)
+        return encoded if max(encoded.lengths) <= self.max_length else None
+
+    def criteria_segments(self, criteria: Sequence[str]) -> tuple[Segment, ...]:
+        """What depends on the user: the criteria and, where the span head reads after them, its two marks."""
+        last = self.prompt_order == "criteria_last"
+        segments = [Segment("criteria", self._ids_of([_criteria_turn(criteria, self.head)], follows=last))]
+        if last and self.head == "pairwise_span":
+            empty = [{"role": role, "content": ""} for role in MARKS]
+            segments.append(Segment("mark_a", self._ids_of(empty[:1], follows=True)))
+            segments.append(Segment("mark_b", self._ids_of(empty[1:], follows=True)))
+        return tuple(segments)
+
+    def conversation_segments(
+        self, prompt: Sequence[Message], first: Sequence[Message], second: Sequence[Message] = ()
+    ) -> tuple[Segment, ...]:
+        """What is the same for every user: query and response, or responses.
+
+        The scalar head reads one response, ``first``, the joint heads two; ``ValueError`` for another number.
+        """
+        joint = self.head != "scalar"
+        if joint != bool(second):
+            raise ValueError(f"head={self.head}: reads {'two responses' if joint else 'one response'} in a prompt")
+        query = Segment("query", self._ids_of(_spoken(prompt), follows=self.prompt_order == "criteria_first"))
+        segments = [query, Segment("response_a", self._ids_of(_spoken(first, "response_a" if joint else None)))]
+        if joint:
+            segments.append(Segment("response_b", self._ids_of(_spoken(second, "response_b"))))
+        return tuple(segments)
+
+    def _sequences(
+        self, comparison: Comparison, first: Sequence[Message], second: Sequence[Message]
+    ) -> tuple[tuple[tuple[Segment, ...], ...], tuple[tuple[int, int], tuple[int, int]]]:
+        criteria, prompt = self.criteria_segments(comparison.criteria), comparison.prompt
+        if self.head == "scalar":
+            pair = tuple(self._ordered(criteria, self.conversation_segments(prompt, side)) for side in (first, second))
+            ends = [sum(len(segment.ids) for segment in sequence) - 1 for sequence in pair]
+            return pair, ((0, ends[0]), (1, ends[1]))
+        joint = self._ordered(criteria, self.conversation_segments(prompt, first, second))
+        last = sum(len(segment.ids) for segment in joint) - 1
+        # The second read is the last token; the first of the span head ends what precedes the last response or mark.
+        end_of_first = last - len(joint[-1].ids) if self.head == "pairwise_span" else last
+        return (joint,), ((0, end_of_first), (0, last))
+
+    def _ordered(self, criteria: tuple[Segment, ...], conversation: tuple[Segment, ...]) -> tuple[Segment, ...]:
+        return criteria + conversation if self.prompt_order == "criteria_first" else conversation + criteria
+
+    def _ids_of(self, turns: Sequence[dict[str, str]], follows: bool = True) -> tuple[int, ...]:
+        """Ids of turns, a line break between them and, where the turns follow others, one before the first."""
+        ids: tuple[int, ...] = ()
+        for turn in turns:
+            newline = self._newline if follows or ids else ()
+            ids += (*newline, self._start, *self._body(_body(turn["role"], turn["content"])), self._end)
+        return ids
+
+    def _tokenize(self, text: str) -> tuple[int, ...]:
+        ids = self._known.get(text)
+        if ids is None:
+            ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+        return tuple(self._ids.setdefault(token, token) for token in ids)
+
+    @property
+    def digest(self) -> str:
+        """Digest of template (and so of the order), instructions, head: predictions under different ones never mix."""
+        template = chat_template(self.head, self.prompt_order)
+        parts = (template, POINTWISE_INSTRUCTION, PAIRWISE_INSTRUCTION, GENERIC_CRITERION, self.head)
+        return hashlib.sha256("\x00".join((*parts, str(self.max_length))).encode()).hexdigest()[:16]
+
+
+def _body(role: str, content: str) -> str:
+    """What stands between the two control tokens of a turn."""
+    return f"{role}\n{content}"
+
+
+def _control_id(tokenizer: Any, token: str) -> int:
+    ids = tokenizer.encode(token, add_special_tokens=False)
+    if len(ids) != 1:
+        raise ValueError(
+            f"model: its tokenizer has no single token {token}; use a backbone whose vocabulary holds ChatML's control "
+            "tokens (Qwen3, SmolLM2), or add them before training"
+        )
+    return int(ids[0])

@@ -1,0 +1,157 @@
+"""Checkpoints to keep. In: a trained reward model. Out: a Hugging Face folder with digests, and back again.
+
+``scalar`` and ``pairwise`` become sequence classification with 1 and 2 labels, ``pairwise_span`` token classification
+with 2 labels read at the end of each response. Stock transformers loads all three and gets the same numbers.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+)
+
+from crm.model.encoding import TURN_END, HeadName, PromptOrder, chat_template
+from crm.model.manifest import check_files, read_manifest, write_manifest
+from crm.model.older_readers import make_readable
+from crm.model.reward_model import RewardModel
+
+LABELS: dict[HeadName, dict[int, str]] = {
+    "scalar": {0: "reward"},
+    "pairwise": {0: "model_a", 1: "model_b"},
+    "pairwise_span": {0: "model_a", 1: "model_b"},
+}
+
+
+def export_model(
+    model: RewardModel,
+    tokenizer: Any,
+    folder: Path,
+    facts: dict[str, Any],
+    prompt_order: PromptOrder = "criteria_first",
+) -> str:
+    """Write the folder and return its digest. ``model.backbone`` must be plain (adapters merged).
+
+    ``facts`` (plain JSON values: longest sequence, training configuration, commit) go into ``crm.json`` beside the
+    prompt order that the model was trained in and the sha256 of every file. Raises ``ValueError``, and writes nothing,
+    for weights that are not finite.
+    """
+    return _write(to_hugging_face(model), tokenizer, model.head, folder, facts, prompt_order)
+
+
+def _write(
+    exported: PreTrainedModel,
+    tokenizer: Any,
+    head: HeadName,
+    folder: Path,
+    facts: dict[str, Any],
+    prompt_order: PromptOrder,
+) -> str:
+    _refuse_not_finite(exported)
+    folder.mkdir(parents=True, exist_ok=True)
+    exported.save_pretrained(folder)
+    for weights in folder.glob("*.safetensors"):
+        weights.chmod((folder / "config.json").stat().st_mode)  # transformers leaves them to their owner alone
+    tokenizer = deepcopy(tokenizer)  # whoever trains goes on with theirs
+    tokenizer.chat_template = chat_template(head, prompt_order)
+    # Trainers and servers append the end of text where it is missing; a prompt of ours ends in this token already.
+    tokenizer.eos_token = TURN_END
+    tokenizer.model_max_length = facts.get("max_length", exported.config.max_position_embeddings)
+    tokenizer.save_pretrained(folder)
+    make_readable(folder)
+    return write_manifest(folder, head, prompt_order, facts)
+
+
+def _refuse_not_finite(model: nn.Module) -> None:
+    for name, weight in model.named_parameters():
+        if not bool(torch.isfinite(weight).all()):
+            raise ValueError(
+                f"export: {name} holds NaN or infinite weights, so nothing was written; lower optimizer.lr or use "
+                "trainer.precision=32-true, and train again"
+            )
+
+
+def to_hugging_face(model: RewardModel) -> PreTrainedModel:
+    """The stock classification model with this model's weights (shared, not copied).
+
+    Raises ``ValueError`` for weights spread over processes: a file would hold one process's part of them.
+    """
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        raise ValueError("export: the weights are spread over processes; gather them first (crm.model.sharding.gather)")
+    config = model.backbone.config.__class__.from_dict(model.backbone.config.to_dict())
+    config.id2label = LABELS[model.head]
+    config.label2id = {label: index for index, label in LABELS[model.head].items()}
+    config.problem_type = "regression" if model.head == "scalar" else None
+    config.dtype = "float32"
+    auto = AutoModelForTokenClassification if model.head == "pairwise_span" else AutoModelForSequenceClassification
+    with torch.device("meta"):
+        exported = auto.from_config(config)  # type: ignore[no-untyped-call]
+    exported.set_submodule(exported.base_model_prefix, model.backbone)
+    exported.score = _with_zero_bias(model.score) if exported.score.bias is not None else model.score
+    assert isinstance(exported, PreTrainedModel)
+    exported.train(False)
+    return exported
+
+
+def _with_zero_bias(score: nn.Linear) -> nn.Linear:
+    """Token classification has a bias; a zero one says the same as none."""
+    layer = nn.Linear(score.in_features, score.out_features, device=score.weight.device, dtype=score.weight.dtype)
+    layer.weight = score.weight
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def export_as_single_label(
+    model: RewardModel,
+    tokenizer: Any,
+    folder: Path,
+    facts: dict[str, Any],
+    prompt_order: PromptOrder = "criteria_first",
+) -> str:
+    """The pairwise head as one label, score = W[0] - W[1]: sigmoid(logit) is P(first preferred), nothing is lost.
+
+    For tools that know one-label models only (a sigmoid over one logit equals the softmax over two). No problem type
+    is set, so that servers apply that sigmoid. `load_checkpoint` refuses the folder: our own stages read the original.
+    """
+    if model.head != "pairwise":
+        raise ValueError(f"head={model.head}: only the pairwise head has two logits to subtract")
+    difference = nn.Linear(model.score.in_features, 1, bias=False, device=model.device)
+    with torch.no_grad():
+        difference.weight.copy_((model.score.weight[0] - model.score.weight[1]).unsqueeze(0))
+    exported = to_hugging_face(RewardModel(model.backbone, difference, "scalar"))
+    exported.config.id2label, exported.config.label2id = {0: "model_a"}, {"model_a": 0}
+    exported.config.problem_type = None
+    return _write(exported, tokenizer, "pairwise", folder, {**facts, "single_label": True}, prompt_order)
+
+
+def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
+    """Model (float32, eval mode), tokenizer and manifest; every file is checked against its digest first.
+
+    Raises ``ValueError`` for a file that is missing, differs by as little as one bit or was added, and for weights that
+    do not fit the architecture: a head is never initialised at random in silence.
+    """
+    manifest = read_manifest(folder)
+    if manifest.get("single_label"):
+        raise ValueError(f"checkpoint={folder}: a one-label copy for other tools; give the `model` folder beside it")
+    check_files(folder, manifest)
+    head: HeadName = manifest["head"]
+    auto = AutoModelForTokenClassification if head == "pairwise_span" else AutoModelForSequenceClassification
+    loaded, info = auto.from_pretrained(
+        folder, dtype=torch.float32, output_loading_info=True, use_safetensors=True, trust_remote_code=False
+    )
+    unfit = {key: names for key, names in info.items() if names and key in ("missing_keys", "mismatched_keys")}
+    if unfit:
+        raise ValueError(f"checkpoint={folder}: weights do not fit the architecture: {unfit}")
+    score = nn.Linear(loaded.score.in_features, loaded.score.out_features, bias=False)
+    score.weight = loaded.score.weight
+    model = RewardModel(loaded.base_model, score, head).eval()
+    return model, AutoTokenizer.from_pretrained(folder), manifest

@@ -1,0 +1,104 @@
+"""The manifest of an exported folder, ``crm.json``. In: facts and files. Out: digests, or a refusal of what differs.
+
+It covers the files by their sha256 and itself by a seal: an edited head, prompt order or seed is refused like a flipped
+bit of the weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from crm.model.encoding import HEADS, PROMPT_ORDERS, HeadName, PromptOrder
+
+MANIFEST = "crm.json"
+FORMAT = 2
+UNSEALED = 1
+"""The format before there was a seal; its files are checked, its other fields cannot be."""
+LOADED = (".json", ".safetensors", ".bin", ".jinja", ".model", ".txt", ".py")
+"""Files that transformers may load unasked, an adapter for one; notes of a user beside the model do no harm."""
+
+
+def write_manifest(folder: Path, head: HeadName, prompt_order: PromptOrder, facts: dict[str, Any]) -> str:
+    """Write ``crm.json`` over the files that are in ``folder`` now; returns their digest (16 hex digits).
+
+    ``facts`` are plain JSON values. The digest is of the files alone: equal weights, tokenizers and templates have
+    equal digests, whatever the facts say.
+    """
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != MANIFEST)
+    digests = {path.name: sha256(path) for path in files}
+    digest = _digest(digests)[:16]
+    ours = {"format": FORMAT, "head": head, "prompt_order": prompt_order, "digest": digest, "files": digests}
+    manifest = {**facts, **ours}
+    sealed = {**manifest, "seal": seal(manifest)}
+    temporary = folder / f".{MANIFEST}.tmp"
+    temporary.write_text(json.dumps(sealed, indent=2, ensure_ascii=False), encoding="utf-8")
+    temporary.replace(folder / MANIFEST)
+    return digest
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """``crm.json`` of a checkpoint; one that names no prompt order was trained with the criteria first.
+
+    Raises ``ValueError`` where the folder is not one of ours, of another format, or its manifest was changed.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise ValueError(f"checkpoint={folder}: no {MANIFEST} there; give the `model` folder of a training run")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"checkpoint={folder}: {MANIFEST} is damaged ({error!s:.100}); copy it again") from None
+    if not isinstance(manifest, dict) or manifest.get("format") not in (UNSEALED, FORMAT):
+        found = manifest.get("format") if isinstance(manifest, dict) else manifest
+        raise ValueError(f"checkpoint={folder}: {MANIFEST} has format {found!r:.40}, expected {FORMAT}")
+    _check_seal(folder, manifest)
+    files = manifest.get("files")
+    if (
+        not isinstance(files, dict)
+        or manifest.get("digest") != _digest(files)[:16]
+        or manifest.get("head") not in HEADS
+    ):
+        raise ValueError(f"checkpoint={folder}: {MANIFEST} contradicts itself: head, files or digest were changed")
+    if manifest.setdefault("prompt_order", PROMPT_ORDERS[0]) not in PROMPT_ORDERS:
+        found, orders = manifest["prompt_order"], ", ".join(PROMPT_ORDERS)
+        raise ValueError(f"checkpoint={folder}: prompt_order={found!r:.40}: expected one of {orders}")
+    return manifest
+
+
+def check_files(folder: Path, manifest: dict[str, Any]) -> None:
+    """Raise ``ValueError`` for a file that is missing, differs by as little as one bit, or was added."""
+    for name, expected in manifest["files"].items():
+        if not (folder / name).is_file() or sha256(folder / name) != expected:
+            raise ValueError(f"checkpoint={folder}: {name} is missing or damaged (its sha256 differs); copy it again")
+    for path in folder.iterdir():
+        if path.suffix in LOADED and path.name not in (MANIFEST, *manifest["files"]):
+            raise ValueError(f"checkpoint={folder}: {path.name} is not in {MANIFEST} and might be loaded; move it away")
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file, read in blocks."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _check_seal(folder: Path, manifest: dict[str, Any]) -> None:
+    if manifest["format"] == FORMAT and manifest.get("seal") != seal(manifest):
+        raise ValueError(
+            f"checkpoint={folder}: {MANIFEST} was changed after the export (its seal differs); copy the folder again, "
+            "or train anew with the settings that you want"
+        )
+
+
+def seal(manifest: dict[str, Any]) -> str:
+    """Digest (64 hex digits) of all that a manifest says but its seal."""
+    return _digest({name: value for name, value in manifest.items() if name != "seal"})
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,95 @@
+"""Models that people add to a running server. In: a file, or the endpoint of the configuration. Out: a larger bank.
+
+What was added is kept in a folder, a file a model, and is there again after a restart.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from crm.io.chat.cache import ReplyCache
+from crm.io.chat.endpoint import Endpoint
+from crm.io.files import replace_file
+from crm.io.rows import Limits
+from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.bank.collecting import Collector
+from crm.leaderboard.bank.responses import check_complete, read_responses, with_author
+from crm.page.ranker import Ranker
+
+MAX_MODELS = 100
+"""Of a bank; more are not compared in a table that people can read."""
+LIMITS = Limits(decompressed_bytes=50_000_000, rows=100_000, columns=1_000)
+"""Of a file that somebody sends."""
+ARRAY_LIMITS = Limits(decompressed_bytes=10_000_000, rows=100_000, columns=1_000)
+"""Of one that is a JSON array: it is held whole, and takes some 30 times its bytes."""
+REPLIES = "replies.sqlite"
+
+
+class Additions:
+    """Adds models to ``ranker``'s bank; ``folder`` belongs to that bank alone.
+
+    ``endpoint`` may be asked for responses; it is named by whoever runs the server, never by a visitor.
+    """
+
+    def __init__(self, ranker: Ranker, folder: Path, endpoint: Endpoint | None = None) -> None:
+        self.ranker, self.folder, self.endpoint = ranker, folder, endpoint
+        self._lock = threading.Lock()
+
+    def restore(self) -> list[str]:
+        """Add what was added before; the names. Raises ``ValueError`` for a file that no longer fits the bank."""
+        names = []
+        for path in sorted(self.folder.glob("*.json")):
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            check_complete(self.ranker.bank.queries, kept["responses"], str(path))
+            ids = {query.id for query in self.ranker.bank.queries}
+            answers = {key: text for key, text in kept["responses"].items() if key in ids}
+            self.ranker.use(with_author(self.ranker.bank, kept["author"], answers))
+            names.append(kept["author"])
+        return names
+
+    def add_file(self, author: str, path: Path) -> Bank:
+        """Add a model by a file of its responses, which nobody has to trust: it is read within `LIMITS`.
+
+        Raises ``ValueError`` as `read_responses` and `with_author` do.
+        """
+        array = path.name.lower().removesuffix(".gz").endswith(".json")
+        limits = ARRAY_LIMITS if array else LIMITS
+        return self._add(author, read_responses(path, self.ranker.bank.queries, limits))
+
+    def ask(self, author: str) -> Iterator[tuple[int, int]]:
+        """Ask the endpoint for every response: how many of how many are there; at the end the model is added.
+
+        Replies are kept as they come: after an interruption only what is missing is asked for. Raises ``ValueError``
+        without an endpoint, for a name that cannot be used, and where responses are missing in the end.
+        """
+        if self.endpoint is None:
+            raise ValueError("endpoint: none is configured; start the server with endpoint.base_url and endpoint.model")
+        queries = self.ranker.bank.queries
+        with_author(self.ranker.bank, author, {query.id: "" for query in queries})  # before anything is paid for
+        self.folder.mkdir(parents=True, exist_ok=True)
+        cache = ReplyCache(self.folder / REPLIES)
+        answers: dict[str, str] = {}
+        try:
+            for portion in Collector(self.endpoint, cache).collect(queries):
+                answers |= portion
+                yield len(answers), len(queries)
+        finally:
+            cache.close()
+        check_complete(queries, answers, "endpoint")
+        self._add(author, answers)
+
+    def _add(self, author: str, answers: Mapping[str, str]) -> Bank:
+        with self._lock:
+            if len(self.ranker.bank.authors) >= MAX_MODELS:
+                raise ValueError(f"author: the bank has {MAX_MODELS} models, which is the most that are compared")
+            bank = with_author(self.ranker.bank, author, answers)
+            kept = {"author": author.strip(), "responses": dict(answers)}
+            # Named by number: an author's name is not a file's name.
+            number = len(list(self.folder.glob("*.json"))) if self.folder.is_dir() else 0
+            self.folder.mkdir(parents=True, exist_ok=True)
+            replace_file(self.folder / f"{number:03d}.json", json.dumps(kept, ensure_ascii=False))
+            self.ranker.use(bank)
+            return bank

@@ -1,0 +1,161 @@
+"""The HTTP API. In: profiles as JSON or as a link's query. Out: rankings, a line of JSON for every step; files.
+
+Every route answers what the page shows. What a person got wrong is a sentence with status 422; a full line is 503.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Generator
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from crm.page.export import FORMATS, facts, table_of
+from crm.page.profile import Profile, ProfileError, from_mapping, from_query
+from crm.page.ranker import Progress, Ranker
+from crm.page.reasons import change, duels
+from crm.page.scoring_queue import QueueFullError, ScoringError
+from crm.schema import query_of
+
+MAX_DUELS = 1000
+
+
+def make_api(ranker: Ranker, *, judge: str, version: str) -> FastAPI:
+    """The routes below ``/api``; ``judge`` and ``version`` are told with every ranking."""
+    api = FastAPI(title="User-centric subjective leaderboard", docs_url=None, redoc_url=None, version=version)
+
+    @api.exception_handler(ProfileError)
+    async def wrong(_request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, status_code=422)
+
+    @api.exception_handler(QueueFullError)
+    async def full(_request: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, status_code=503, headers={"Retry-After": "60"})
+
+    @api.get("/api/health")
+    def health() -> dict[str, Any]:
+        """Whether the server is up, and how many people are being served."""
+        return {"status": "ok", "in_line": len(ranker.queue)}
+
+    @api.get("/api/bank")
+    def bank() -> dict[str, Any]:
+        """What there is to choose from."""
+        return {
+            "name": ranker.bank.name,
+            "baseline": ranker.bank.baseline,
+            "models": list(ranker.bank.authors),
+            "topics": ranker.selector.topic_counts(),
+            "queries": len(ranker.bank.queries),
+            "judge": judge,
+            "version": version,
+        }
+
+    @api.get("/api/queries")
+    def queries() -> Response:
+        """The queries of the bank, a line of JSON each: what a file of responses has to answer."""
+        lines = (
+            json.dumps(
+                {"query_id": query.id, "query": query_of(query.prompt), "topic": query.topic}, ensure_ascii=False
+            )
+            for query in ranker.bank.queries
+        )
+        name = {"Content-Disposition": 'attachment; filename="queries.jsonl"'}
+        return Response("\n".join(lines) + "\n", media_type="application/x-ndjson", headers=name)
+
+    @api.post("/api/rank")
+    async def rank(request: Request) -> StreamingResponse:
+        """A profile in; JSON lines out, each a ranking on more queries, blank ones between; the last is complete."""
+        profile = _profile(await _json(request))
+        steps = ranker.rank(profile)
+        first = await run_in_threadpool(next, steps)  # what is wrong with a profile, or a full line, shows here
+        return StreamingResponse(_lines(request, first, steps), media_type="application/x-ndjson")
+
+    @api.post("/api/compare")
+    async def compare(request: Request) -> dict[str, Any]:
+        """``{"first": profile, "second": profile}`` in, by what is already scored: tau and a row a model out."""
+        given = _only(await _json(request), ("first", "second"))
+        boards = [_board(ranker.known(_profile(given[name]))) for name in ("first", "second")]
+        try:
+            found = change(*boards)
+        except ValueError as error:
+            raise ProfileError(str(error)) from None
+        rows = json.loads(found.table.to_json(orient="records", double_precision=15))
+        return {"tau": found.tau.mean, "low": found.tau.low, "high": found.tau.high, "models": rows}
+
+    @api.post("/api/why")
+    async def why(request: Request) -> dict[str, Any]:
+        """``{"profile": profile, "model": name}`` in; its scored queries out, the most clearly won first."""
+        given = _only(await _json(request), ("profile", "model"))
+        if not isinstance(given["model"], str):
+            raise ProfileError("model: expected the name of a model of the bank")
+        found = duels(ranker.known(_profile(given["profile"])), given["model"])
+        return {"duels": [asdict(duel) for duel in found[:MAX_DUELS]], "n": len(found)}
+
+    @api.get("/api/export/{ending}")
+    def export(ending: str, request: Request) -> Response:
+        """The ranking of a link as a file, by what is already scored: ``/api/export/csv?criteria=...``."""
+        if ending not in FORMATS:
+            raise ProfileError(f"export: {ending!r} is not one of {', '.join(FORMATS)}")
+        progress = ranker.known(from_query(request.url.query))
+        _board(progress)
+        media, make = FORMATS[ending]
+        name = f'attachment; filename="leaderboard-{progress.profile.digest[:8]}.{ending}"'
+        content = make(progress, facts(progress, judge, version))
+        return Response(content, media_type=media, headers={"Content-Disposition": name})
+
+    return api
+
+
+async def _lines(request: Request, first: Progress, steps: Generator[Progress]) -> AsyncIterator[str]:
+    """Until the ranking is complete or nobody listens any more: then the place in the line is given up.
+
+    A blank line says that there is nothing new yet.
+    """
+    try:
+        yield _line(first)
+        last = first
+        while (progress := await run_in_threadpool(next, steps, None)) is not None:
+            if await request.is_disconnected():
+                return
+            yield "\n" if progress is last else await run_in_threadpool(_line, progress)
+            last = progress
+    except ScoringError as error:
+        yield json.dumps({"error": str(error)}) + "\n"
+    finally:
+        steps.close()
+
+
+def _line(progress: Progress) -> str:
+    rows = json.loads(table_of(progress).to_json(orient="records", double_precision=15))
+    state = {"done": progress.done, "total": progress.total, "complete": progress.complete, "failed": progress.failed}
+    told = {"profile": progress.profile.digest, "criteria": list(progress.profile.told)}
+    return json.dumps({**state, **told, "leaderboard": rows}, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _board(progress: Progress) -> Any:
+    if progress.board is None:
+        raise ProfileError("profile: nothing has been scored for it yet; ask for its ranking first (/api/rank)")
+    return progress.board
+
+
+async def _json(request: Request) -> Any:
+    try:
+        return json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise ProfileError("body: expected JSON in UTF-8") from None
+
+
+def _only(given: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(given, dict) or set(given) != set(names):
+        raise ProfileError(f"body: expected an object with {' and '.join(names)}, and nothing else")
+    return given
+
+
+def _profile(given: Any) -> Profile:
+    if not isinstance(given, dict):
+        raise ProfileError('profile: expected an object such as {"criteria": ["Prefers concise answers"]}')
+    return from_mapping(given)

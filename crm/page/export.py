@@ -1,0 +1,105 @@
+"""A ranking as a file to keep. In: a `Progress`. Out: CSV, JSON, PNG or a self-contained HTML page, as bytes."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from crm.page.ranker import Progress
+from crm.report.plots import one_leaderboard
+from crm.report.report import Section, render_report
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""First characters that make a spreadsheet compute a cell."""
+
+
+def table_of(progress: Progress) -> pd.DataFrame:
+    """The ranking with a length-controlled column and one a topic; empty before the first query."""
+    board = progress.board
+    if board is None:
+        return pd.DataFrame(columns=["rank", "model", "win_rate"])
+    table = board.frame()
+    if len(board.wins) > 1:
+        controlled = board.frame("length_controlled").set_index("model")["length_controlled"]
+        table["length_controlled"] = table["model"].map(controlled)
+    topics = board.frame("topics").set_index("model")
+    return table.join(topics[board.topics], on="model")
+
+
+def facts(progress: Progress, judge: str, version: str) -> dict[str, Any]:
+    """What a ranking rests on, for people and machines."""
+    return {
+        "bank": progress.part.name,
+        "judge": judge,
+        "version": version,
+        "baseline": progress.part.baseline,
+        "criteria": list(progress.profile.told),
+        "queries": progress.done,
+        "queries_asked_for": progress.total,
+        "models": len(progress.part.authors),
+        "comparisons_without_a_verdict": progress.failed,
+        "unread": progress.board.explain_unread() if progress.board else "",
+    }
+
+
+def as_csv(progress: Progress, told: Mapping[str, Any]) -> bytes:
+    """The table; text that a spreadsheet would compute has an apostrophe before it. UTF-8 with a mark, for Excel."""
+    table = table_of(progress)
+    text: str = table.map(_inert).rename(columns=_inert).to_csv(index=False)
+    return text.encode("utf-8-sig")
+
+
+def _inert(cell: Any) -> Any:
+    return "'" + cell if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+
+
+def as_json(progress: Progress, told: Mapping[str, Any]) -> bytes:
+    """``{"facts": ..., "profile": ..., "leaderboard": [...]}``; numbers that are not known are null."""
+    rows = json.loads(table_of(progress).to_json(orient="records", double_precision=15))
+    document = {"facts": dict(told), "profile": asdict(progress.profile), "leaderboard": rows}
+    return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False).encode()
+
+
+def as_png(progress: Progress, told: Mapping[str, Any]) -> bytes:
+    """The plot of `leaderboard.py`. Raises ``ValueError`` before the first query."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _picture(progress, Path(folder)).read_bytes()
+
+
+def as_html(progress: Progress, told: Mapping[str, Any]) -> bytes:
+    """A page that opens from disk and loads nothing. Raises ``ValueError`` before the first query."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        section = Section(
+            "Leaderboard",
+            "Win rate against the baseline under the criteria, with 95 % intervals over queries. rank_low is 1 plus "
+            "the number of models that are significantly better; tied_with are neither better nor worse.",
+            {"Models": table_of(progress)},
+            {"Win rates": _picture(progress, folder)},
+        )
+        title = "My leaderboard"
+        summary = "Criteria: " + " · ".join(progress.profile.told)
+        page = render_report(folder / "page.html", title=title, sections=[section], facts=told, summary=summary)
+        return page.read_bytes()
+
+
+FORMATS: Mapping[str, tuple[str, Callable[[Progress, Mapping[str, Any]], bytes]]] = {
+    "csv": ("text/csv; charset=utf-8", as_csv),
+    "json": ("application/json", as_json),
+    "png": ("image/png", as_png),
+    "html": ("text/html; charset=utf-8", as_html),
+}
+"""Media type and function, by the ending of the file."""
+
+
+def _picture(progress: Progress, folder: Path) -> Path:
+    if progress.board is None:
+        raise ValueError("leaderboard: nothing has been scored for this profile yet; rank it first")
+    title = " · ".join(progress.profile.told)
+    return one_leaderboard(folder / "leaderboard.png", progress.board.frame(), title, progress.board.baseline)

@@ -1,0 +1,123 @@
+"""What a person asked for. In: fields of a form, a link or a request. Out: a checked `Profile`, and its link again.
+
+The limits hold for everybody who reaches the server, whatever the page in front of it lets through.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from crm.schema import GENERIC_CRITERION, short
+
+MAX_LINES = 20
+"""Criteria and dislikes together."""
+MAX_CHARACTERS = 500
+"""Of one of them, and of the sentence about what the person does."""
+DISLIKE = "Dislikes: "
+"""Put before what the person dislikes, so that the judge reads it as a criterion."""
+MAX_QUERIES = 100_000
+SIMILAR = 60
+"""Queries taken where they are chosen by similarity and nobody says how many."""
+LISTS = ("criteria", "dislikes", "topics", "models")
+TEXTS = ("about", "baseline")
+
+
+class ProfileError(ValueError):
+    """A field of a profile holds something it may not; the message names it and says what is allowed."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """``criteria`` and ``dislikes``, a line each; none of either asks for what most people would find better.
+
+    ``topics`` are those of the bank, empty for all. ``about``, a sentence about what the person does, chooses queries
+    by similarity instead. ``baseline`` is the LLM to compare with, empty for the bank's own; ``models`` are those that
+    take part, empty for all. ``queries`` is how many to draw, in turns over topics; 0 takes all, or with ``about`` the
+    `SIMILAR` most similar. Raises `ProfileError`.
+    """
+
+    criteria: tuple[str, ...] = ()
+    dislikes: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    about: str = ""
+    baseline: str = ""
+    models: tuple[str, ...] = ()
+    queries: int = 0
+
+    def __post_init__(self) -> None:
+        for name in LISTS:
+            object.__setattr__(self, name, _lines(name, getattr(self, name)))
+        for name in TEXTS:
+            value = getattr(self, name)
+            if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
+                raise ProfileError(f"{name}: expected text of at most {MAX_CHARACTERS} characters, got {short(value)}")
+            object.__setattr__(self, name, _clean(value))
+        if isinstance(self.queries, bool) or not isinstance(self.queries, int) or not 0 <= self.queries <= MAX_QUERIES:
+            raise ProfileError(f"queries: expected a number from 0 (all) to {MAX_QUERIES}, got {short(self.queries)}")
+        count = len(self.criteria) + len(self.dislikes)
+        if count > MAX_LINES:
+            raise ProfileError(f"criteria: {count} lines of likes and dislikes; at most {MAX_LINES} are read")
+        if self.about and self.topics:
+            raise ProfileError("topics: queries are chosen by topics or by what you do, not by both; clear one of them")
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What the judge is told, in the person's order; the generic criterion where there is nothing."""
+        return (*self.criteria, *(DISLIKE + line for line in self.dislikes)) or (GENERIC_CRITERION,)
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits of all fields."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+    def to_query(self) -> str:
+        """The query string of a link that asks for the same: ``criteria=...&criteria=...&topics=...``."""
+        pairs = [(name, value) for name in LISTS for value in getattr(self, name)]
+        return urlencode(pairs + [(name, getattr(self, name)) for name in (*TEXTS, "queries") if getattr(self, name)])
+
+
+def from_query(query: str) -> Profile:
+    """The profile of `Profile.to_query`; parameters of other names are passed over."""
+    pairs = parse_qsl(query[: 4 * MAX_LINES * MAX_CHARACTERS], max_num_fields=1000)
+    given: dict[str, Any] = {name: tuple(value for key, value in pairs if key == name) for name in LISTS}
+    given |= {name: value for name, value in pairs if name in TEXTS}
+    number = dict(pairs).get("queries", "0")
+    return Profile(**given, queries=int(number) if number.isascii() and number.isdigit() else -1)
+
+
+def from_mapping(given: Mapping[str, Any]) -> Profile:
+    """A profile from a JSON object. Raises `ProfileError` for a field that there is none of."""
+    known = [field.name for field in fields(Profile)]
+    for name in given:
+        if name not in known:
+            raise ProfileError(f"{short(name)}: no such field; there are {', '.join(known)}")
+    return Profile(**given)
+
+
+def lines_of(text: str) -> tuple[str, ...]:
+    """The lines of a text box that are not blank."""
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _lines(name: str, values: Any) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        raise ProfileError(f"{name}: expected a list of texts, got {short(values)}")
+    if len(values) > 1000:
+        raise ProfileError(f"{name}: {len(values)} entries are more than any bank has; send fewer")
+    cleaned = []
+    for value in values:
+        if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
+            raise ProfileError(f"{name}: expected texts of at most {MAX_CHARACTERS} characters, got {short(value)}")
+        cleaned.append(_clean(value))
+    return tuple(dict.fromkeys(line for line in cleaned if line))
+
+
+def _clean(text: str) -> str:
+    """Without surrounding space and without what cannot be shown or encoded: control characters, lone surrogates."""
+    kept = "".join(letter if letter.isprintable() else " " for letter in text)
+    return " ".join(kept.split())

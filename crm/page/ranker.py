@@ -1,0 +1,134 @@
+"""From a profile to a ranking that grows while one looks. In: a bank, a queue and a profile. Out: `Progress`, often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.scoring import ORDERS
+from crm.page.pairings import Pairing, Verdict
+from crm.page.profile import Profile
+from crm.page.score_store import criteria_key
+from crm.page.scoring_queue import Scores, ScoringQueue
+from crm.page.selection import Selector
+from crm.schema import Match
+
+EVERY_S = 0.4
+"""Seconds between two rankings: a table that changes more often cannot be read."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a ranking is. ``board`` rests on the ``done`` of ``total`` queries; ``None`` before the first.
+
+    ``failed`` counts comparisons without a verdict (too long for the judge, or a failure of its own): they count as
+    lost, unless nobody could be read on their query.
+    """
+
+    profile: Profile
+    part: Bank
+    board: Leaderboard | None
+    done: int
+    total: int
+    failed: int
+    seconds: float
+    verdicts: tuple[Verdict, ...] = ()
+    """What the board rests on."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was asked for has been read."""
+        return self.done == self.total
+
+
+class Ranker:
+    """Rankings of one bank by one judge, for any number of people at once."""
+
+    def __init__(self, bank: Bank, queue: ScoringQueue) -> None:
+        self.queue = queue
+        self.use(bank)
+
+    @property
+    def bank(self) -> Bank:
+        """The bank as it is now."""
+        return self.selector.bank
+
+    def use(self, bank: Bank) -> None:
+        """Take another bank from now on; rankings under way stay with theirs."""
+        self.selector = Selector(bank)
+
+    def rank(self, profile: Profile) -> Generator[Progress]:
+        """Rankings on ever more queries; the last one is `Progress.complete`. Closing the iterator gives the place up.
+
+        While there is nothing new, the same object comes again now and then. Raises `ProfileError` for what the bank
+        does not have, and what the queue raises.
+        """
+        work = self._work(profile)
+        ticket = self.queue.submit(profile.told, work.blocks)
+        shown = time.perf_counter()  # what is known already is complete before the first part would be shown
+        last = work.progress()
+        try:
+            yield last
+            for turn in ticket.turns():
+                for block in work.blocks[work.done : work.done + turn.portions]:
+                    work.add(block, turn.scores)
+                if work.done == len(work.blocks):
+                    continue
+                if turn.portions and time.perf_counter() - shown >= EVERY_S:
+                    shown = time.perf_counter()
+                    last = work.progress()
+                    yield last
+                elif not turn.portions:
+                    yield last
+            yield work.progress()
+        finally:
+            ticket.cancel()
+
+    def known(self, profile: Profile) -> Progress:
+        """What is in the store by now, without asking the judge: the queries that all models have been read on."""
+        work = self._work(profile)
+        keys = {pairing.key for block in work.blocks for pairing in block}
+        scores = self.queue.store.known(self.queue.judge.digest, criteria_key(profile.told), keys)
+        for block in work.blocks:
+            if all((pairing.key, order) in scores for pairing in block for order in ORDERS):
+                work.add(block, scores)
+        return work.progress()
+
+    def _work(self, profile: Profile) -> _Work:
+        selector = self.selector  # the same for part and pairings, whatever bank comes meanwhile
+        part = selector.select(profile)
+        return _Work(profile, part, selector.pairings(part))
+
+
+class _Work:
+    """Pairings of a part, a block a query, and what has become of them."""
+
+    def __init__(self, profile: Profile, part: Bank, blocks: Sequence[Sequence[Pairing]]) -> None:
+        self.profile, self.part, self.blocks = profile, part, blocks
+        self.done = 0
+        self._failed = 0
+        self._verdicts: list[Verdict] = []
+        self._matches: list[Match] = []
+        self._started = time.perf_counter()
+
+    def add(self, block: Sequence[Pairing], scores: Scores) -> None:
+        """The scores of one block."""
+        self.done += 1
+        for pairing in block:
+            first, second = (scores.get((pairing.key, order)) for order in ORDERS)
+            if first is None or second is None:
+                self._failed += 1
+                self._matches.append(pairing.match(None))
+            else:
+                self._verdicts.append(Verdict(pairing, first, second))
+                self._matches.append(pairing.match(self._verdicts[-1].logit))
+
+    def progress(self) -> Progress:
+        """The ranking by now."""
+        board = Leaderboard(self._matches) if self._verdicts else None
+        seconds = time.perf_counter() - self._started
+        read = tuple(self._verdicts)
+        return Progress(self.profile, self.part, board, self.done, len(self.blocks), self._failed, seconds, read)

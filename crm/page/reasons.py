@@ -1,0 +1,98 @@
+"""Why a model stands where it does. In: rankings. Out: the queries it wins and loses; what changes; what decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pandas as pd
+from scipy.special import expit
+
+from crm.leaderboard.ranking import Leaderboard, compare
+from crm.page.profile import Profile, ProfileError
+from crm.page.ranker import Progress
+from crm.report.statistics import Interval
+
+SEED = 1
+"""Of bootstrap intervals."""
+
+
+@dataclass(frozen=True)
+class Duel:
+    """A model against the baseline on one query. Probabilities are that the model's response is preferred.
+
+    ``shown_first`` and ``shown_second`` are those of the two orders; ``probability`` is of their mean log-odds.
+    """
+
+    query_id: str
+    topic: str
+    query: str
+    response: str
+    baseline_response: str
+    probability: float
+    shown_first: float
+    shown_second: float
+
+
+def duels(progress: Progress, model: str) -> list[Duel]:
+    """Every query on which ``model`` was read, the most clearly won first. Raises `ProfileError` for another model."""
+    part = progress.part
+    if model not in part.responses or model == part.baseline:
+        others = ", ".join(name for name in part.authors if name != part.baseline)
+        raise ProfileError(
+            f"model: {model!r} is not a model that is compared with {part.baseline!r}; there are {others}"
+        )
+    found = [
+        Duel(
+            pairing.query.id,
+            pairing.query.topic,
+            "\n\n".join(turn.content for turn in pairing.query.prompt),
+            pairing.response,
+            pairing.baseline_response,
+            float(expit(verdict.logit)),
+            float(expit(verdict.shown_first)),
+            float(expit(verdict.shown_second)),
+        )
+        for verdict in progress.verdicts
+        if (pairing := verdict.pairing).candidate == model
+    ]
+    return sorted(found, key=lambda duel: (-duel.probability, duel.query_id))
+
+
+@dataclass(frozen=True)
+class Change:
+    """Two rankings side by side: Kendall's ``tau`` with a bootstrap interval over shared queries, and a row a model.
+
+    ``table`` has model, rank_first, rank_second, win_rate_first, win_rate_second and change (of the win rate), the
+    greatest gain first.
+    """
+
+    tau: Interval
+    table: pd.DataFrame
+
+
+def change(first: Leaderboard, second: Leaderboard) -> Change:
+    """Raises ``ValueError`` for rankings of other models or without a query in common."""
+    tau = compare(first, second, SEED)
+    frames = [board.frame()[["model", "rank", "win_rate"]].set_index("model") for board in (first, second)]
+    table = frames[0].add_suffix("_first").join(frames[1].add_suffix("_second"))
+    table["change"] = table["win_rate_second"] - table["win_rate_first"]
+    order = ["rank_first", "rank_second", "win_rate_first", "win_rate_second", "change"]
+    return Change(tau, table[order].sort_values("change", ascending=False, kind="stable").reset_index())
+
+
+def without_each(profile: Profile) -> Iterator[tuple[str, Profile]]:
+    """Every line of the profile, and the profile without it. Raises `ProfileError` where there are fewer than two."""
+    if len(profile.criteria) + len(profile.dislikes) < 2:
+        raise ProfileError("criteria: with fewer than two lines there is nothing to leave out; write another")
+    for line in profile.criteria:
+        yield line, replace(profile, criteria=tuple(other for other in profile.criteria if other != line))
+    for line in profile.dislikes:
+        yield line, replace(profile, dislikes=tuple(other for other in profile.dislikes if other != line))
+
+
+def effect(full: Leaderboard, without: Leaderboard, top: int = 3) -> dict[str, float]:
+    """What a line does to the ``top`` models of the full profile: their win rate with it minus that without it."""
+    names = [row.model for row in full.rows if row.model != full.baseline][:top]
+    with_it, without_it = full.win_rates(), without.win_rates()
+    return {name: with_it[name] - without_it[name] for name in names}

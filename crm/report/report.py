@@ -1,0 +1,71 @@
+"""Sections of text, DataFrames and PNG files in; one self-contained ``report.html`` out, which opens from disk.
+
+Everything is escaped and nothing is loaded: styles are inline, pictures are data URIs, and a content security policy
+in the page forbids scripts and the network.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from crm.io.files import replace_file
+from crm.report.tables import number
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, paragraphs of plain text (split at blank lines), tables by caption, and PNG files by description."""
+
+    heading: str
+    text: str = ""
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    images: Mapping[str, Path | str] = field(default_factory=dict)
+
+
+def render_report(
+    path: Path | str, *, title: str, sections: Sequence[Section], facts: Mapping[str, object], summary: str = ""
+) -> Path:
+    """Write the report and return its path.
+
+    ``summary`` is the plain-language opening; ``facts`` (config, commit, seconds ...) are listed at the end.
+    Raises ``ValueError`` for an image that is not a PNG, ``OSError`` for one that cannot be read.
+    """
+    environment = Environment(
+        loader=PackageLoader("crm.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.filters.update(paragraphs=_paragraphs, table=_table, picture=_picture)
+    template = environment.get_template("report.html.j2")
+    return replace_file(path, template.render(title=title, summary=summary, sections=sections, facts=facts))
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [" ".join(part.split()) for part in text.split("\n\n") if part.strip()]
+
+
+def _table(frame: pd.DataFrame) -> Markup:
+    """An escaped HTML table; floats with three digits, missing cells as a dash. Pandas escapes cells and headers."""
+    shown = frame.astype(object).map(_cell)
+    # Safe: escape=True covers every cell and column name, and the only classes are ours.
+    return Markup(shown.to_html(index=False, escape=True, border=0, justify="left", classes="data"))  # noqa: S704
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, float):
+        return number(value) if value is not None else "–"
+    return str(value)
+
+
+def _picture(path: Path | str) -> str:
+    """A PNG file as a data URI."""
+    data = Path(path).read_bytes()
+    if not data.startswith(b"\x89PNG\r\n\x1a\n"):
+        raise ValueError(f"images: {path} is not a PNG file; reports embed PNG only")
+    return "data:image/png;base64," + base64.b64encode(data).decode("ascii")

@@ -1,0 +1,274 @@
+"""The parts of a training run. In: a checked `TrainConfig`. Out: model, data module, Lightning module and trainer."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Callback, EarlyStopping
+from lightning.pytorch.utilities import rank_zero_only
+
+from crm.dataset.load import tokenizer_texts
+from crm.model.attention.frozen_layers import FrozenLayers
+from crm.model.attention.kept_states import KeptStates
+from crm.model.backbone import add_lora, freeze_lower_layers, load_backbone, without_lora_wrapper
+from crm.model.batching.packs import packing_named
+from crm.model.encoding import Encoder, HeadName
+from crm.model.export import load_checkpoint
+from crm.model.heads import build_score
+from crm.model.kernels import compiled_layers, enable_checkpointing, liger_kernels
+from crm.model.manifest import MANIFEST
+from crm.model.memory import memory_at_hand, training_need
+from crm.model.reward_model import RewardModel
+from crm.model.tiny import build_tiny_backbone, train_tokenizer
+from crm.training.checkpointing import BestCheckpoint, LastCheckpoint, SafeCheckpointIO
+from crm.training.config import TrainConfig
+from crm.training.console import in_terminal, progress_bar
+from crm.training.datamodule import PreferenceDataModule
+from crm.training.lit_module import LitRewardModel
+from crm.training.strategies import build_strategy
+from crm.training.throughput import Throughput
+from crm.votes.splits import Splits
+
+log = logging.getLogger(__name__)
+BEST, LAST = "best.ckpt", "last.ckpt"
+
+
+def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
+    """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``.
+
+    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, where it fits, head.
+    Under another prompt order than that run's a head reads another state, so only the backbone is taken over.
+    """
+    settings, head = config.model, cast(HeadName, config.head.name)
+    score = None
+    if settings.path is None:
+        tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
+        backbone: Any = build_tiny_backbone(
+            len(tokenizer),
+            settings.hidden_size,
+            settings.layers,
+            settings.heads,
+            settings.max_length,
+            tokenizer.pad_token_id,
+            config.seed,
+        )
+    elif (Path(settings.path) / MANIFEST).is_file():
+        start, tokenizer, manifest = load_checkpoint(Path(settings.path))
+        backbone, score = start.backbone, start.score if manifest["prompt_order"] == config.prompt.order else None
+    else:
+        # Sharding deals out the weights of the first process: the others need none, and memory of a machine is finite.
+        weights = config.trainer.strategy != "fsdp" or getattr(rank_zero_only, "rank", 0) == 0
+        backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length, weights)
+    freeze_lower_layers(backbone, settings.freeze_layers)
+    hidden_size = backbone.config.hidden_size
+    if settings.lora_rank:
+        backbone = add_lora(
+            backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout, settings.freeze_layers
+        )
+    model = RewardModel(backbone, build_score(head, hidden_size, config.seed, score), head)
+    if not model.reads_forests and config.batching.name != "padded":
+        raise ValueError(
+            f"batching={config.batching.name}: layers of {type(backbone).__name__} are not known to pack (those of "
+            "Qwen3 and Llama are); use batching=padded"
+        )
+    return model, tokenizer
+
+
+def training_device(accelerator: str) -> torch.device:
+    """The device of this process, by Lightning's rules: its local rank's GPU where GPUs are asked for and there."""
+    if accelerator in ("gpu", "auto") and torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    mps = accelerator == "mps" or (accelerator in ("gpu", "auto") and torch.backends.mps.is_available())
+    return torch.device("mps" if mps else "cpu")
+
+
+def settle_precision(config: TrainConfig) -> None:
+    """Replace ``trainer.precision=auto`` by what the device of this process computes fast."""
+    if config.trainer.precision == "auto":
+        fast = computes_bfloat16(training_device(config.trainer.accelerator))
+        config.trainer.precision = "bf16-mixed" if fast else "32-true"
+        rank_zero_only(log.info)("trainer.precision: %s on this device", config.trainer.precision)
+
+
+def computes_bfloat16(device: torch.device) -> bool:
+    """Whether there are instructions for it; on a CPU without them oneDNN, torch's library of kernels, has none."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device.type == "cpu" and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def check_accelerator(accelerator: str, devices: int) -> None:
+    """Raise ``ValueError`` where torch sees too few devices of the kind asked for."""
+    seen = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available()), "cpu": devices}
+    kind = training_device(accelerator).type
+    there = 0 if kind == "cpu" and accelerator == "gpu" else seen[kind]
+    if devices > there:
+        raise ValueError(
+            f"trainer.accelerator={accelerator} trainer.devices={devices}: torch {torch.__version__} sees {there} such "
+            "devices here; use trainer.devices=<that many>, trainer=cpu, or a torch built for your GPU"
+        )
+
+
+def settle_checkpointing(config: TrainConfig, model: RewardModel, tokens: int) -> bool:
+    """Switch gradient checkpointing on where it is asked for, or ``auto`` finds too little memory for ``tokens``."""
+    wanted, backbone = config.model.gradient_checkpointing, without_lora_wrapper(model.backbone)
+    if wanted == "auto":
+        settings, device = config.trainer, training_device(config.trainer.accelerator)
+        ranks, mixed = settings.devices * settings.nodes, settings.precision == "bf16-mixed"
+        shards, replicas = (ranks, 1) if settings.strategy == "fsdp" else (1, ranks)
+        need = training_need(backbone, tokens, mixed=mixed, shards=shards, replicas=replicas)
+        at_hand = memory_at_hand(device)
+        rank_zero_only(log.info)(need.told(at_hand, str(device)))
+        wanted = not need.fits(at_hand)
+    if wanted:
+        enable_checkpointing(backbone)
+    return bool(wanted)
+
+
+def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run_dir: Path) -> None:
+    """Have the frozen layers run once for each beginning of a sequence, where there are any and it is not switched off.
+
+    Room is half of the memory that is left of a step on ``tokens``, or half of the disk's, unless a number is given.
+    """
+    settings, backbone = config.model, without_lora_wrapper(model.backbone)
+    layers = min(settings.freeze_layers, len(backbone.layers) - 1)
+    if settings.kept_states == "off" or layers < 1:
+        return
+    if not model.reads_forests:
+        rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)
+        return
+    on_disk = settings.kept_states == "disk"
+    room = settings.kept_states_gb * 1e9
+    if not room and on_disk:
+        room = shutil.disk_usage(run_dir).free / 2
+    elif not room:
+        need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
+        room = max(0, memory_at_hand(torch.device("cpu")) - need) / 2
+    kept = KeptStates(
+        backbone.config.hidden_size,
+        budget=int(room) // config.trainer.devices,
+        dtype=getattr(torch, settings.kept_states_dtype),
+        folder=run_dir if on_disk else None,
+    )
+    model.frozen = FrozenLayers(backbone, layers, kept)
+    rank_zero_only(log.info)(
+        "frozen layers: the states that %d layers give are kept (%s) in %s: room for %.1f GB, %d tokens a process; "
+        "model.kept_states=off computes them anew",
+        layers,
+        settings.kept_states_dtype,
+        settings.kept_states,
+        room / config.trainer.devices / 1e9,
+        kept.room,
+    )
+
+
+@contextmanager
+def faster_layers(config: TrainConfig, model: RewardModel) -> Iterator[None]:
+    """The layers compiled or on Liger's kernels, as configured, inside the ``with``."""
+    device, backbone = training_device(config.trainer.accelerator), without_lora_wrapper(model.backbone)
+    with ExitStack() as stack:
+        if config.trainer.compile:
+            stack.enter_context(compiled_layers(backbone, device))
+        if config.trainer.liger:
+            stack.enter_context(liger_kernels(backbone, device))
+        yield
+
+
+def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: int) -> PreferenceDataModule:
+    """Train and validation rows behind loaders."""
+    return PreferenceDataModule(
+        splits.train,
+        splits.validation,
+        encoder,
+        direction=config.direction.kind,
+        noise=config.noise.kind,
+        ties=config.loss.ties,
+        criteria_mode=config.criteria,
+        batch_size=config.trainer.batch_size,
+        accumulate=config.trainer.accumulate,
+        packing=packing_named(config.batching.name, config.batching.tokens),
+        pad_id=pad_id,
+        seed=config.seed,
+    )
+
+
+def total_steps(config: TrainConfig, batches: int, passes: int) -> int:
+    """Optimizer steps of the whole run, from the forward passes that an epoch and a step have on each rank."""
+    steps = config.trainer.epochs * math.ceil(batches / passes)
+    return min(steps, config.trainer.max_steps) if config.trainer.max_steps else steps
+
+
+def build_lit_module(config: TrainConfig, model: RewardModel, steps: int) -> LitRewardModel:
+    """The model with its loss, optimizer and schedule of ``steps`` optimizer steps."""
+    return LitRewardModel(
+        model,
+        lr=config.optimizer.lr,
+        weight_decay=config.optimizer.weight_decay,
+        betas=(config.optimizer.beta1, config.optimizer.beta2),
+        warmup_fraction=config.optimizer.warmup_fraction,
+        total_steps=steps,
+        matrix_lr=config.optimizer.matrix_lr if config.optimizer.name == "muon" else None,
+        label_smoothing=config.loss.label_smoothing,
+        centre_scores=config.loss.centre_scores,
+    )
+
+
+def build_trainer(
+    config: TrainConfig, run_dir: Path, loggers: list[Any], callbacks: Sequence[Callback], passes: int
+) -> L.Trainer:
+    """Lightning's trainer, of ``passes`` a step; it draws no data and computes no schedule, both are ours."""
+    settings = config.trainer
+    every = settings.validate_every * passes
+    return L.Trainer(
+        accelerator=settings.accelerator,
+        devices=settings.devices,
+        num_nodes=settings.nodes,
+        strategy=build_strategy(settings.strategy, settings.devices * settings.nodes, settings.zero_stage),
+        precision=cast(Any, settings.precision),
+        max_epochs=settings.epochs,
+        max_steps=settings.max_steps or -1,
+        accumulate_grad_batches=passes,
+        gradient_clip_val=config.optimizer.clip or None,
+        val_check_interval=every or None,
+        check_val_every_n_epoch=None if every else 1,
+        num_sanity_val_steps=0,
+        log_every_n_steps=1,
+        callbacks=[*_callbacks(config, run_dir), *callbacks],
+        logger=loggers,
+        # DeepSpeed writes its shards itself.
+        plugins=None if settings.strategy == "deepspeed" else [SafeCheckpointIO()],
+        enable_progress_bar=settings.progress and in_terminal(),
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        default_root_dir=run_dir,
+    )
+
+
+def _callbacks(config: TrainConfig, run_dir: Path) -> list[Callback]:
+    folder = run_dir / "checkpoints"
+    callbacks: list[Callback] = [
+        BestCheckpoint(
+            folder,
+            filename=Path(BEST).stem,
+            monitor="validation/loss",
+            save_weights_only=True,
+            enable_version_counter=False,
+        )
+    ]
+    callbacks.append(
+        Throughput(peak_tflops=config.trainer.peak_tflops, bfloat16=config.trainer.precision == "bf16-mixed")
+    )
+    if config.trainer.save_every:
+        callbacks.append(LastCheckpoint(folder / LAST, config.trainer.save_every))
+    if config.trainer.patience:
+        callbacks.append(EarlyStopping("validation/loss", patience=config.trainer.patience))
+    return [*callbacks, *progress_bar(config.trainer.progress)]

@@ -1,0 +1,161 @@
+"""Data of one training run. In: train and validation preferences. Out: loaders, batches an epoch, counts of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import lightning as L
+
+from crm.dataset.comparisons import make_comparisons
+from crm.dataset.noise import CriteriaPool
+from crm.model.batching.batches import collate
+from crm.model.batching.even import Batch, EvenBatches
+from crm.model.batching.loader import EvaluationLoader, TrainLoader
+from crm.model.batching.packs import Packing
+from crm.model.batching.plans import EpochPlan, PackedPlan, deal, draw_order, draw_steps, passes_needed, plan_epoch
+from crm.model.encoding import EncodedComparison, Encoder
+from crm.schema import Comparison, Preference
+
+VALIDATION_EPOCH = 0
+"""Validation is drawn once and clean, whatever the noise of training."""
+
+
+def padded_tokens(batch: Sequence[EncodedComparison]) -> int:
+    """Tokens that a forward pass over ``batch`` computes, padding included: at most, since equal sequences are one."""
+    return sum(len(row.sequences) for row in batch) * max(max(row.lengths) for row in batch)
+
+
+class PreferenceDataModule(L.LightningDataModule):
+    """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch, validation only once."""
+
+    def __init__(
+        self,
+        train: Sequence[Preference],
+        validation: Sequence[Preference],
+        encoder: Encoder,
+        *,
+        direction: str,
+        noise: str,
+        ties: str,
+        criteria_mode: str,
+        batch_size: int,
+        pad_id: int,
+        seed: int,
+        accumulate: int = 1,
+        packing: Packing | None = None,
+    ) -> None:
+        super().__init__()
+        self.train, self.validation = train, validation
+        self.encoder = encoder
+        self.direction, self.noise, self.ties, self.criteria_mode = direction, noise, ties, criteria_mode
+        self.batch_size, self.pad_id, self.seed = batch_size, pad_id, seed
+        self.accumulate, self.packing = accumulate, packing
+        self.passes = accumulate
+        """Forward passes a rank and optimizer step; with a packing as many as `survey` finds necessary."""
+        self._first: tuple[int, EpochPlan | PackedPlan] | None = None
+        """Ranks and plan of the first epoch, as surveyed; given to the loader, which lets go of it after that epoch."""
+        self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
+        self.pool = CriteriaPool.from_preferences(train)
+
+    def epoch_comparisons(self, epoch: int) -> list[Comparison]:
+        """Training rows of an epoch, before encoding."""
+        return self._make(self.train, self.noise, epoch)[0]
+
+    def _make(
+        self, preferences: Sequence[Preference], noise: str, epoch: int
+    ) -> tuple[list[Comparison], dict[str, int]]:
+        return make_comparisons(
+            preferences,
+            direction=self.direction,
+            noise=noise,
+            pool=self.pool,
+            seed=self.seed,
+            epoch=epoch,
+            ties=self.ties,
+            criteria_mode=self.criteria_mode,
+        )
+
+    def train_dataloader(self) -> TrainLoader:
+        """The stateful loader of this rank; Lightning asks for it once a run."""
+        rank, world_size = self._ranks()
+        (surveyed, first), self._first = self._first or (0, None), None
+        return TrainLoader(
+            self.epoch_comparisons,
+            self.encoder,
+            batch_size=self.batch_size * (self.accumulate if self.packing else 1),
+            pad_id=self.pad_id,
+            seed=self.seed,
+            rank=rank,
+            world_size=world_size,
+            packing=self.packing,
+            passes=self.passes,
+            first=first if surveyed == world_size else None,
+        )
+
+    def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        """Count what a training batch holds while it is on the CPU: a GPU would be waited for."""
+        if self.trainer is not None and self.trainer.training:
+            self.tokens_read += batch.tokens
+            self.pairs_read += batch.pairs
+        return batch
+
+    def val_dataloader(self) -> EvenBatches:
+        """Clean validation rows, direction and order drawn once; as many batches on every rank."""
+        rank, world_size = self._ranks()
+        rows = self._encoded(self._make(self.validation, "none", VALIDATION_EPOCH)[0])
+        loaders = [
+            EvaluationLoader(
+                rows,
+                batch_size=self.batch_size,
+                pad_id=self.pad_id,
+                rank=index,
+                world_size=world_size,
+                packing=self.packing,
+            )
+            for index in range(world_size)
+        ]
+        spare = self.packing.collate(rows[:1]) if self.packing else collate(rows[:1], self.pad_id)
+        return EvenBatches(loaders[rank], max(map(len, loaders)), spare)
+
+    def _encoded(self, validation: Sequence[Comparison]) -> list[EncodedComparison]:
+        orders = (draw_order(row.preference_id, seed=self.seed, epoch=VALIDATION_EPOCH) for row in validation)
+        drawn = [self.encoder.encode(row, order) for row, order in zip(validation, orders, strict=True)]
+        return [row for row in drawn if row is not None]
+
+    def survey(self, world_size: int) -> tuple[int, dict[str, int]]:
+        """Forward passes an epoch on each rank, and rows of the first epoch: read, made, dropped and why, trained on.
+
+        With a packing it also settles ``passes``. The plan that it draws is the one that the loader begins with.
+        """
+        rows, made = self._make(self.train, self.noise, 0)
+        plan, most = self._survey_packs(rows, world_size) if self.packing else self._survey_padded(rows, world_size)
+        self._first = (world_size, plan)
+        rows, validation = self._make(self.validation, "none", VALIDATION_EPOCH)
+        counts = {
+            "read": len(self.train),
+            **made,
+            "overlong": plan.overlong,
+            "left_over": plan.left_over(world_size),
+            "largest_batch_tokens": most,
+            "trained_on": plan.comparisons - plan.left_over(world_size),
+            "validation_read": len(self.validation),
+            "validation_made": validation["made"],
+            "validation_overlong": len(rows) - len(self._encoded(rows)),
+        }
+        return len(plan), counts
+
+    def _survey_padded(self, rows: Sequence[Comparison], world_size: int) -> tuple[EpochPlan, int]:
+        plan = plan_epoch(rows, self.encoder, self.batch_size * world_size, seed=self.seed, epoch=0)
+        return plan, max(map(padded_tokens, plan.batches), default=0) // world_size
+
+    def _survey_packs(self, rows: Sequence[Comparison], world_size: int) -> tuple[PackedPlan, int]:
+        """The first epoch in as few passes a step as hold ``packing.tokens``, and the tokens of its largest pack."""
+        assert self.packing is not None
+        pairs = self.batch_size * self.accumulate * world_size
+        steps, overlong = draw_steps(rows, self.encoder, self.packing, pairs=pairs, seed=self.seed, epoch=0)
+        self.passes = passes_needed(steps, self.packing, world_size)
+        plan = deal(steps, overlong, self.packing, passes=self.passes, world_size=world_size)
+        return plan, max((self.packing.work(pack.rows) for packs in plan.passes for pack in packs), default=0)
+
+    def _ranks(self) -> tuple[int, int]:
+        return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)

@@ -1,0 +1,167 @@
+"""Training step, validation step, optimizer. In: padded or packed batches. Out: a trained model and logged numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
+from torchmetrics import MeanMetric
+
+from crm.model.batching.even import Batch, Spare
+from crm.model.losses import centring_penalty, preference_loss
+from crm.model.reward_model import RewardModel
+from crm.model.sharding import gather, shard
+from crm.training.metrics import PreferenceAccuracy
+from crm.training.optimizers import build_optimizer
+from crm.training.rank_state import gather_states, restore_state
+
+WAY_OUT = "lower optimizer.lr or use trainer.precision=32-true"
+
+
+class NonFiniteError(ValueError):
+    """Loss, gradients or weights became NaN or infinite; the step does not count, and nothing of it is saved."""
+
+
+class LitRewardModel(L.LightningModule):
+    """A reward model in training.
+
+    ``total_steps`` counts optimizer steps of the whole run and is computed by the data module, never by the trainer:
+    asking Lightning for it makes a resumed run forget its position in the epoch.
+    """
+
+    def __init__(
+        self,
+        model: RewardModel,
+        *,
+        lr: float,
+        weight_decay: float,
+        betas: tuple[float, float],
+        warmup_fraction: float,
+        total_steps: int,
+        matrix_lr: float | None = None,
+        label_smoothing: float = 0.0,
+        centre_scores: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.lr, self.weight_decay, self.betas, self.matrix_lr = lr, weight_decay, betas, matrix_lr
+        self.warmup_steps = math.ceil(warmup_fraction * total_steps)
+        self.total_steps = total_steps
+        self.label_smoothing, self.centre_scores = label_smoothing, centre_scores
+        self.validation_loss = MeanMetric()
+        self.validation_accuracy = PreferenceAccuracy()
+        self.train_accuracy = PreferenceAccuracy()
+        self._of_step: list[Tensor] = []
+        """Of each pass of the step so far: weighted mean loss, and weighted mean size of the logits."""
+        self._skeletons: tuple[RewardModel, ...] = ()  # a tuple: a module here would be trained and saved too
+
+    def on_fit_start(self) -> None:
+        """Put the backbone in training mode: Hugging Face loads it in eval mode, where checkpointing is ignored."""
+        self.model.train()
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """Mean loss of a pass, weighted; raises `NonFiniteError` naming the step before any weight is touched."""
+        output = self.model(batch)
+        loss = preference_loss(output.preference_logit, batch.target, self.label_smoothing).mean()
+        objective = loss
+        if self.centre_scores and output.scores is not None:
+            objective = loss + self.centre_scores * centring_penalty(output.scores).mean()
+        if not torch.isfinite(objective):
+            raise NonFiniteError(
+                f"loss is {objective.item()} at optimizer step {self.global_step}, batch {batch_idx}: {WAY_OUT}"
+            )
+        if batch.weight:  # else another rank's row, read only to keep in step
+            self.train_accuracy.update(output.preference_logit.detach(), batch.target)
+        if batch_idx % self.trainer.accumulate_grad_batches == 0:
+            self._of_step = []
+        means = torch.stack([loss, output.preference_logit.abs().mean()]).detach()
+        self._of_step.append(means * batch.weight)
+        loss, margin = torch.stack(self._of_step).mean(dim=0)  # Lightning writes what is logged in a step's last pass
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch), sync_dist=True)
+        self.log("train/accuracy", self.train_accuracy, on_step=False, on_epoch=True, batch_size=len(batch))
+        self.log("train/margin", margin, batch_size=len(batch), sync_dist=True)
+        self.log("train/lr", self.lr_schedulers().get_last_lr()[0])  # type: ignore[union-attr]
+        return objective * batch.weight
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        """Raise `NonFiniteError` for gradients that are not finite, though the loss was: no weight is touched."""
+        gradients = [weight.grad for weight in self.parameters() if weight.grad is not None]
+        norm = total_norm(gradients)
+        if not math.isfinite(norm):
+            raise NonFiniteError(f"the gradient norm is {norm} at optimizer step {self.global_step}: {WAY_OUT}")
+
+    def optimizer_step(self, *given: Any, **named: Any) -> None:
+        """The step; raises `NonFiniteError` where it made a weight NaN or infinite, before it counts or is saved."""
+        super().optimizer_step(*given, **named)
+        norm = total_norm([weight for weight in self.parameters() if weight.requires_grad])
+        if not math.isfinite(norm):
+            raise NonFiniteError(f"the weight norm is {norm} after optimizer step {self.global_step}: {WAY_OUT}")
+
+    def validation_step(self, batch: Batch | Spare, batch_idx: int) -> None:
+        """Accumulate loss and accuracy; both are averaged over rows, on all ranks, at the end."""
+        if isinstance(batch, Spare):
+            batch = batch.batch
+            self.model(batch)
+        else:
+            logit = self.model(batch).preference_logit
+            self.validation_loss.update(preference_loss(logit, batch.target))
+            self.validation_accuracy.update(logit, batch.target)
+        self.log("validation/loss", self.validation_loss, prog_bar=True, on_epoch=True, batch_size=len(batch))
+        self.log("validation/accuracy", self.validation_accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
+
+    def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
+        """What `build_optimizer` makes of what is trained; linear warm-up, then a cosine to zero, a step at a time."""
+        optimizer = build_optimizer(
+            self.model, lr=self.lr, weight_decay=self.weight_decay, betas=self.betas, matrix_lr=self.matrix_lr
+        )
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._lr_factor)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _lr_factor(self, step: int) -> float:
+        return lr_factor(step, self.warmup_steps, self.total_steps)
+
+    def configure_model(self) -> None:
+        """Shard the weights where the strategy has a mesh of devices (FSDP2), the first time that it asks."""
+        if self.device_mesh is None or self._skeletons:
+            return
+        compute_dtype = torch.bfloat16 if self.trainer.precision == "bf16-mixed" else torch.float32
+        mesh = self.device_mesh["data_parallel"]
+        self._skeletons = (shard(self.model, mesh, self.trainer.strategy.root_device, compute_dtype),)
+
+    def whole_model(self) -> RewardModel:
+        """The model in plain tensors: itself, or where it is sharded a gathered copy, empty but on the first rank.
+
+        All ranks must call it together.
+        """
+        return gather(self.model, *self._skeletons) if self._skeletons else self.model
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keep each rank's random state, so that dropout after a resume is the dropout that would have been."""
+        checkpoint["ranks"] = gather_states(self.train_accuracy)
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Restore what `on_save_checkpoint` kept."""
+        restore_state(checkpoint["ranks"], self.train_accuracy)
+
+
+@torch.no_grad()
+def total_norm(tensors: Sequence[Tensor]) -> float:
+    """The Euclidean norm of all tensors together: finite only where all of them are; of shards, over all processes."""
+    norm = get_total_norm(tensors)
+    return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
+
+
+def lr_factor(step: int, warmup_steps: int, total_steps: int) -> float:
+    """Learning rate at optimizer step ``step`` as a share in [0, 1] of the peak: linear up, then a cosine to 0."""
+    if step < warmup_steps:
+        return (step + 1) / (warmup_steps + 1)
+    progress = (step - warmup_steps) / max(1, total_steps - warmup_steps)
+    return 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))

@@ -1,0 +1,162 @@
+"""What a training run leaves. In: a trainer that has stopped. Out: its best weights, measured, exported, summed up."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.loggers import Logger
+from transformers.utils import logging as transformers_logging
+
+from crm.dataset.comparisons import make_comparisons
+from crm.io.files import replace_file
+from crm.io.git import commit
+from crm.judges.crm_judge import CrmJudge
+from crm.model.backbone import merge_lora
+from crm.model.batching.plans import draw_order
+from crm.model.encoding import Encoder, Order
+from crm.model.export import export_as_single_label, export_model
+from crm.model.reward_model import RewardModel
+from crm.model.sharding import load_whole
+from crm.report.tables import write_table
+from crm.schema import Comparison
+from crm.training.building import BEST, build_model
+from crm.training.checkpointing import SafeCheckpointIO, is_whole
+from crm.training.config import TrainConfig
+from crm.training.datamodule import VALIDATION_EPOCH, PreferenceDataModule
+from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
+from crm.training.strategies import zero_weights
+from crm.training.throughput import mean_throughput, told
+from crm.training.tracking import log_artifact, log_summary
+from crm.training.worst_pairs import worst_pairs
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrainingOutcome:
+    """What a run leaves: ``checkpoint`` is the exported model folder; loss and accuracy are those of its best step."""
+
+    checkpoint: Path
+    digest: str
+    validation_loss: float
+    validation_accuracy: float
+    steps: int
+    seconds: float
+
+
+def finish(
+    config: TrainConfig,
+    trainer: L.Trainer,
+    lit: LitRewardModel,
+    data: PreferenceDataModule,
+    counts: dict[str, int],
+    plain: dict[str, Any],
+    started: float,
+) -> TrainingOutcome:
+    """Measure the best weights, then export them and write the summary, both on the first rank only.
+
+    ``counts`` are of rows, ``plain`` is the configuration, ``started`` the run's first `time.perf_counter`.
+    """
+    run_dir, steps, loggers = Path(config.run_dir), trainer.global_step, list(trainer.loggers)
+    best = run_dir / "checkpoints" / BEST
+    if is_whole(best):
+        load_whole(lit, SafeCheckpointIO().load_checkpoint(best)["state_dict"])
+    # These are the numbers of an earlier step: in the curves they would stand as the last point.
+    trainer.loggers = []
+    sharded = best if best.is_dir() else None  # by DeepSpeed, which reads its own
+    numbers = trainer.validate(lit, datamodule=data, ckpt_path=sharded, verbose=False, weights_only=True)[0]
+    loss, accuracy = (float(numbers[f"validation/{name}"]) for name in ("loss", "accuracy"))
+    _refuse_not_finite(loss, steps)
+    seconds = time.perf_counter() - started
+    outcome = TrainingOutcome(run_dir / "model", "", loss, accuracy, steps, seconds)
+    whole = lit.whole_model()
+    if not trainer.is_global_zero:
+        return outcome
+    if sharded is not None:
+        whole, _ = build_model(config)
+        whole.load_state_dict(zero_weights(sharded))
+    model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
+    digest = _export(config, run_dir, model, data.encoder, plain)
+    outcome = replace(outcome, digest=digest, seconds=time.perf_counter() - started)
+    speed = mean_throughput(trainer)
+    _write_summary(run_dir, outcome, lit, {"counts": counts, "throughput": speed, "config": plain})
+    _look_at_worst(config, run_dir, model, data, loggers, outcome)
+    said = f"; {told(speed)}" if speed else ""
+    log.info("validation accuracy %.3f, loss %.3f%s; the model is in %s", accuracy, loss, said, outcome.checkpoint)
+    return outcome
+
+
+def _refuse_not_finite(loss: float, steps: int) -> None:
+    if not math.isfinite(loss):
+        told = f"validation loss is {loss} after {steps} optimizer steps, so no model was exported"
+        raise NonFiniteError(f"{told}: {WAY_OUT}")
+
+
+def _write_summary(run_dir: Path, outcome: TrainingOutcome, lit: LitRewardModel, facts: dict[str, Any]) -> None:
+    summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), **facts, "commit": commit()}
+    if lit.model.frozen is not None:
+        summary["frozen_layers"] = asdict(lit.model.frozen.counts)
+        lit.model.frozen = None  # the memory is free for what follows
+    replace_file(run_dir / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False))
+
+
+def _look_at_worst(
+    config: TrainConfig,
+    run_dir: Path,
+    model: RewardModel,
+    data: PreferenceDataModule,
+    loggers: list[Logger],
+    outcome: TrainingOutcome,
+) -> None:
+    """The table of the validation rows that the exported model gets most wrong, and what trackers keep of the run."""
+    judge = CrmJudge(
+        model,
+        data.encoder,
+        batch_size=config.trainer.batch_size,
+        precision=config.trainer.precision,
+        packing=data.packing,
+    )
+    worst = worst_pairs(judge, _validation_rows(config, data))
+    files = [*write_table(run_dir, "worst_pairs", worst), run_dir / "summary.json", run_dir / "metrics.csv"]
+    best_numbers = {"best/loss": outcome.validation_loss, "best/accuracy": outcome.validation_accuracy}
+    log_summary(loggers, best_numbers, {"worst_pairs": worst})
+    log_artifact(loggers, f"results-{outcome.digest}", files)
+
+
+def _export(config: TrainConfig, run_dir: Path, model: RewardModel, encoder: Encoder, plain: dict[str, Any]) -> str:
+    """``model/`` and, for the pairwise head, its one-label twin; returns the digest."""
+    facts = {
+        "template": encoder.digest,
+        "max_length": config.model.max_length,
+        "seed": config.seed,
+        "commit": commit(),
+        "config": plain,
+    }
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    digest = export_model(model, encoder.tokenizer, run_dir / "model", facts, encoder.prompt_order)
+    if model.head == "pairwise":
+        twin = run_dir / "model_single_label"
+        export_as_single_label(model, encoder.tokenizer, twin, facts, encoder.prompt_order)
+    return digest
+
+
+def _validation_rows(config: TrainConfig, data: PreferenceDataModule) -> list[tuple[Comparison, Order]]:
+    """The comparisons that validation reads, each in the order it is shown there."""
+    rows, _ = make_comparisons(
+        data.validation,
+        direction=config.direction.kind,
+        noise="none",
+        pool=None,
+        seed=config.seed,
+        epoch=VALIDATION_EPOCH,
+        ties=config.loss.ties,
+        criteria_mode=config.criteria,
+    )
+    return [(row, draw_order(row.preference_id, seed=config.seed, epoch=VALIDATION_EPOCH)) for row in rows]

@@ -1,0 +1,139 @@
+"""One training run. In: a checked `TrainConfig`. Out: a run folder with an exported model, curves and a summary."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.utilities import rank_zero_only
+from omegaconf import OmegaConf
+
+from crm.dataset.load import load_data
+from crm.io.files import replace_file
+from crm.io.processes import check_launcher
+from crm.model.backbone import check_reachable, without_lora_wrapper
+from crm.model.encoding import Encoder, PromptOrder
+from crm.training.building import (
+    LAST,
+    build_data,
+    build_lit_module,
+    build_model,
+    build_trainer,
+    check_accelerator,
+    faster_layers,
+    keep_frozen_states,
+    settle_checkpointing,
+    settle_precision,
+    total_steps,
+)
+from crm.training.checkpointing import is_whole, previous
+from crm.training.config import TrainConfig
+from crm.training.console import quieten, show_counts
+from crm.training.results import TrainingOutcome, finish
+from crm.training.run_folder import alone_in
+from crm.training.run_identity import KeepIdentity, identify, refuse_another
+from crm.training.tracking import build_loggers, finished
+
+log = logging.getLogger(__name__)
+
+
+def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> TrainingOutcome:
+    """Train, export the best step, write ``summary.json``. Raises ``ValueError`` for anything a user can mend."""
+    started = time.perf_counter()
+    quieten()
+    check_launcher("trainer.devices", config.trainer.devices, config.trainer.nodes)
+    check_accelerator(config.trainer.accelerator, config.trainer.devices)
+    settle_precision(config)
+    _refuse_sharded_muon(config)
+    if config.model.path is not None:
+        check_reachable(config.model.path, config.model.revision)
+    with alone_in(Path(config.run_dir)):
+        return _run(config, callbacks, started)
+
+
+def _run(config: TrainConfig, callbacks: Sequence[Callback], started: float) -> TrainingOutcome:
+    run_dir = Path(config.run_dir)
+    resume = _resume_point(config, run_dir)
+    plain = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.structured(config)))
+    L.seed_everything(config.seed, verbose=False)
+    if config.trainer.threads:
+        torch.set_num_threads(config.trainer.threads)
+    splits = load_data(**asdict(config.data), criteria=config.criteria)
+    model, tokenizer = build_model(config)
+    identity = identify(plain, without_lora_wrapper(model.backbone), tokenizer, splits.train, splits.validation)
+    if resume is not None:
+        refuse_another(resume, identity)
+    _prepare_folder(run_dir, plain, resume is not None)
+    encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
+    data = build_data(config, splits, encoder, tokenizer.pad_token_id)
+    batches, counts = data.survey(config.trainer.devices * config.trainer.nodes)
+    _refuse_nothing_to_do(config, batches, counts)
+    settle_checkpointing(config, model, counts["largest_batch_tokens"])
+    keep_frozen_states(config, model, counts["largest_batch_tokens"], run_dir)
+    lit = build_lit_module(config, model, total_steps(config, batches, data.passes))
+    rank_zero_only(show_counts)(splits.counts, counts, batches, lit.total_steps)
+    loggers = build_loggers(
+        config.logger.kind,
+        run_dir,
+        project=config.logger.project,
+        name=config.logger.name,
+        config=plain,
+        resume=config.resume,
+    )
+    with finished(loggers):
+        trainer = build_trainer(config, run_dir, loggers, [KeepIdentity(identity), *callbacks], data.passes)
+        with faster_layers(config, model):
+            trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
+        return finish(config, trainer, lit, data, counts, plain, started)
+
+
+def _resume_point(config: TrainConfig, run_dir: Path) -> Path | None:
+    if not config.resume:
+        return None
+    last = run_dir / "checkpoints" / LAST
+    if not is_whole(last) and not is_whole(previous(last)) and not last.is_dir():  # DeepSpeed's are folders
+        raise ValueError(
+            f"resume=true: no whole checkpoint {last}; give the interrupted run's folder as hydra.run.dir=<folder>"
+        )
+    return last
+
+
+@rank_zero_only
+def _prepare_folder(run_dir: Path, plain: dict[str, Any], resumed: bool) -> None:
+    """Write ``config.yaml``; a new run in an old folder starts without the old checkpoints, which are another model."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    if not resumed:
+        shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
+    replace_file(run_dir / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)))
+
+
+def _refuse_sharded_muon(config: TrainConfig) -> None:
+    if config.optimizer.name == "muon" and config.trainer.strategy in ("fsdp", "deepspeed"):
+        raise ValueError(
+            f"optimizer.name='muon' with trainer.strategy={config.trainer.strategy}: Muon works on whole matrices, and "
+            "these are sharded; use optimizer=paper (AdamW)"
+        )
+
+
+def _refuse_nothing_to_do(config: TrainConfig, batches: int, counts: dict[str, int]) -> None:
+    if not counts["read"]:
+        raise ValueError(f"data={config.data.name}: a set to evaluate on; choose another to train on")
+    if not batches:
+        raise ValueError(f"data={config.data.name}: no comparison left to train on; rows went here: {counts}")
+    if counts["validation_made"] == counts["validation_overlong"] > 0:
+        raise ValueError(
+            f"model.max_length={config.model.max_length}: all {counts['validation_made']} comparisons to validate on "
+            "are longer; raise it"
+        )
+    if not counts["validation_made"]:
+        raise ValueError(
+            f"data={config.data.name}: no comparison to validate on; raise data.validation_fraction or data.validation"
+        )

@@ -1,0 +1,52 @@
+"""Lightning's engines. In: the name of a strategy and a number of processes. Out: the strategy of a trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lightning.fabric.utilities.exceptions import MisconfigurationException
+from lightning.fabric.utilities.types import _PATH
+from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, ModelParallelStrategy, Strategy
+
+from crm.training.checkpointing import whole_version
+
+
+def build_strategy(name: str, processes: int, zero_stage: int) -> Strategy | str:
+    """The strategy ``name`` for ``processes`` on all machines together. Raises ``ValueError`` where DeepSpeed lacks."""
+    if name == "fsdp":
+        return WholeFileStrategy(processes, 1, save_distributed_checkpoint=False)
+    if name == "deepspeed":
+        return _deepspeed(zero_stage)
+    if name == "ddp" or processes > 1:
+        # The only buffers are tables of rotations, equal everywhere. Sent around before a forward pass, they would
+        # make a rank that has no validation batch hang all others.
+        return DDPStrategy(forward_sync_buffers=False)
+    return name
+
+
+def _deepspeed(stage: int) -> Strategy:
+    try:
+        return DeepSpeedStrategy(stage=stage)
+    except (MisconfigurationException, ImportError):
+        raise ValueError(
+            "trainer.strategy='deepspeed': DeepSpeed (0.16 or later) is not installed; pip install "
+            "'crm-leaderboard[deepspeed]', or use trainer=fsdp"
+        ) from None
+
+
+def zero_weights(folder: Path) -> dict[str, Any]:
+    """The whole float32 weights in a checkpoint folder of DeepSpeed, by their names in the reward model."""
+    from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
+
+    prefix = "_forward_module.model."  # how Lightning hands the module over, and its own name for the reward model
+    state = get_fp32_state_dict_from_zero_checkpoint(str(folder))
+    return {name.removeprefix(prefix).removeprefix("model."): weight for name, weight in state.items()}
+
+
+class WholeFileStrategy(ModelParallelStrategy):
+    """FSDP2 with checkpoints of one file of whole tensors, read back only after their digest was checked."""
+
+    def load_checkpoint(self, checkpoint_path: _PATH, weights_only: bool | None = None) -> dict[str, Any]:
+        """Lightning reads the file itself, past the checkpoint plugin, so a damaged one is found here."""
+        return super().load_checkpoint(whole_version(Path(checkpoint_path)), weights_only=True)

@@ -1,0 +1,211 @@
+"""The datasets that can be read. In: a source's name. Out: its facts, and its records as they stream by.
+
+``origin`` and ``license`` are as the source gives them; a set without a licence may be measured on, not passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from crm.io.hub import PREFIX, dataset_folder
+from crm.io.reading import Reading
+from crm.schema import Preference
+from crm.votes.own import arena, eval_rows, records, table, train_rows, trl
+from crm.votes.public import (
+    autoj,
+    concise_verbose,
+    cot_rationales,
+    d2t,
+    dsp,
+    dsp_plain,
+    llmbar,
+    pandalm,
+    personalized_rewardbench,
+    personas8,
+    prefeval,
+    prometheus_hhh,
+    rewardbench,
+    rmb,
+    scaleeval,
+    summeval,
+    topicalchat,
+    vibecheck_arena,
+)
+
+Read = Callable[[Path, Reading], Iterator[Preference]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """``read`` takes a file or folder. ``folder`` under the root of public sets; ``None`` for a file of one's own.
+
+    ``evaluation_only`` sets are one suite ``D`` as a whole: too small, or published to be measured on.
+    """
+
+    about: str
+    read: Read
+    folder: str | None = None
+    origin: str = ""
+    license: str | None = None
+    evaluation_only: bool = False
+
+
+OWN: dict[str, Source] = {
+    "records": Source("preferences in this project's own fields", records.read),
+    "train_rows": Source("the published training rows", train_rows.read),
+    "eval_rows": Source("the published evaluation rows", eval_rows.read, evaluation_only=True),
+    "arena": Source("LMArena's public votes", arena.read),
+    "trl": Source("chosen and rejected responses, as TRL's trainers take them", trl.read),
+    "rewardbench": Source("RewardBench and RewardBench 2", rewardbench.read, evaluation_only=True),
+    "personalized_rewardbench": Source(
+        "Personalized RewardBench, its rubrics withheld", personalized_rewardbench.read, evaluation_only=True
+    ),
+    "table": Source("a table of one's own with named columns", partial(table.read, columns={}, winners={})),
+}
+PUBLIC: dict[str, Source] = {
+    "summeval": Source(
+        "experts' ratings of 16 systems' summaries of 100 news articles",
+        summeval.read,
+        "summeval",
+        "neulab/BARTScore 248f511c",
+        "Apache-2.0",
+    ),
+    "dsp": Source(
+        "a query answered for four kinds of reader",
+        dsp.read,
+        "dsp",
+        "Linear95/DSP ec099cf3",
+        "CC-BY-NC-4.0",
+    ),
+    "concise_verbose": Source(
+        "a model asked to be concise, left alone, asked to be verbose",
+        concise_verbose.read,
+        "alpacaeval_concise_verbose",
+        "tatsu-lab/alpaca_eval cd543a14",
+        "CC-BY-NC-4.0",
+    ),
+    "scaleeval": Source(
+        "responses that an LLM compared under two criteria, in an order that is not published: pairs without winners",
+        scaleeval.read,
+        "scaleeval",
+        "GAIR-NLP/scaleeval d92fa715",
+        evaluation_only=True,
+    ),
+    "personas8": Source(
+        "pairs that an LLM judged as each of eight personas",
+        personas8.read,
+        "personas8",
+        "NotDevinLe/preference-decoding c26ca04a",
+    ),
+    "prefeval": Source(
+        "options that follow or ignore what a user said they prefer",
+        prefeval.read,
+        "prefeval",
+        "amazon-science/PrefEval 50795054",
+        "CC-BY-NC-4.0",
+    ),
+    "llmbar": Source(
+        "outputs of which one follows the instruction",
+        llmbar.read,
+        "llmbar",
+        "princeton-nlp/LLMBar 900616bf",
+        "MIT",
+        evaluation_only=True,
+    ),
+    "topicalchat": Source(
+        "people's ratings of six replies to each of 60 chats",
+        topicalchat.read,
+        "topicalchat",
+        "maszhongming/UniEval d33e7b6c",
+        "MIT",
+        evaluation_only=True,
+    ),
+    "d2t": Source(
+        "people's ratings of sentences about restaurants and hotels",
+        d2t.read,
+        "d2t_sfres_sfhot",
+        "maszhongming/UniEval d33e7b6c",
+        "MIT",
+    ),
+    "prometheus_hhh": Source(
+        "helpful, honest or harmless responses with a rubric",
+        prometheus_hhh.read,
+        "prometheus_rubric_evals",
+        "prometheus-eval dcfb4427",
+        "Apache-2.0",
+        evaluation_only=True,
+    ),
+    "rmb": Source(
+        "LLMs' responses to real users' subjective prompts",
+        rmb.read,
+        "rmb",
+        "Zhou-Zoey/RMB 2be31808",
+    ),
+    "vibecheck_arena": Source(
+        "people's votes between Llama-3-70B and another LLM",
+        vibecheck_arena.read,
+        "vibecheck_arena",
+        "lisadunlap/VibeCheck 48ff662a",
+    ),
+    "autoj": Source(
+        "people's choices in 58 scenarios, ties among them",
+        autoj.read,
+        "autoj",
+        "GAIR-NLP/auto-j 2ae17a39",
+        evaluation_only=True,
+    ),
+    "pandalm": Source(
+        "three annotators' votes on small models' responses",
+        pandalm.read,
+        "pandalm",
+        "WeOpenML/PandaLM 3871806e",
+        "Apache-2.0",
+        evaluation_only=True,
+    ),
+    "dsp_plain": Source(
+        "helpful, harmless and web-based answers that people chose between",
+        dsp_plain.read,
+        "dsp",
+        "Linear95/DSP ec099cf3",
+        "CC-BY-NC-4.0",
+    ),
+    "cot_rationales": Source(
+        "an LLM's choices with a paragraph of reasons",
+        cot_rationales.read,
+        "alpacaeval_cot_rationales",
+        "tatsu-lab/alpaca_eval cd543a14",
+        "CC-BY-NC-4.0",
+    ),
+}
+SOURCES: dict[str, Source] = OWN | PUBLIC
+
+
+def location(name: str, *, root: str, path: str | None) -> Path:
+    """Where a source's data are. Raises ``ValueError`` for an unknown name and for data that are not there."""
+    if name not in SOURCES:
+        raise ValueError(f"data.name={name!r}: no such source; there are {', '.join(SOURCES)}")
+    folder = SOURCES[name].folder
+    if folder is not None:
+        if not (Path(root) / folder).is_dir():
+            repository, _, commit = SOURCES[name].origin.partition(" ")
+            raise ValueError(
+                f"data.root={root!r}: has no folder {folder!r}, which {name} is read from; put the files of github.com/"
+                f"{repository} (commit {commit}) there, see docs/data_formats.md, or set CRM_DATA_ROOT to a folder "
+                "that has them"
+            )
+        return Path(root) / folder
+    if path is None:
+        raise ValueError(f"data.path=null: {name} reads a file of your own; give data.path=<file or folder>")
+    if path.startswith(PREFIX):
+        return dataset_folder(path)
+    if not Path(path).exists():
+        raise ValueError(f"data.path={path!r}: no such file or folder; check the path")
+    return Path(path)
+
+
+def present(root: str) -> dict[str, bool]:
+    """Every public source, and whether its folder is there."""
+    return {name: (Path(root) / str(source.folder)).is_dir() for name, source in PUBLIC.items()}

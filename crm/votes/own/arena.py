@@ -1,0 +1,120 @@
+"""LMArena's public votes. In: rows of its human preference sets, as the hub serves them. Out: `Preference` records.
+
+Two kinds of columns are told apart, row by row:
+
+- ``arena-human-preference-55k``: ``prompt``, ``response_a`` and ``response_b`` are JSON lists of texts, one a turn; one
+  of ``winner_model_a``, ``winner_model_b`` and ``winner_tie`` is 1. A null turn of a response is an LLM that said
+  nothing: it is read as empty text and counted (``rows_with_null_turns``).
+- ``-100k`` and ``-140k``: ``conversation_a`` and ``conversation_b`` are lists of messages (or their JSON text) and
+  ``winner`` is text. The content of a message is text, or a list of one part of the type ``text``. Images are refused.
+
+The prompt is the leading turns that both conversations share. Where a user went on talking, each LLM has a history of
+its own: those turns are part of the response. Both bad is a tie (also counted as ``ties_both_bad``). No set has
+criteria; language, tags and all other columns are not read. Source: https://huggingface.co/lmarena-ai.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crm.io.reading import Reading
+from crm.schema import Message, Preference, RecordError, messages
+from crm.votes.public.pairs import identity, items, records_and_rows, split_shared, text
+from crm.votes.public.published import Conversation, require
+
+WINNERS = {"model_a": "a", "model_b": "b", "tie": "tie", "tie (bothbad)": "tie", "both_bad": "tie"}
+BOTH_BAD = ("tie (bothbad)", "both_bad")
+FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
+
+
+def read(path: Path, reading: Reading) -> Iterator[Preference]:
+    """Records of one file, or of every data file of a folder; ids are unique in each file."""
+
+    for record, row in records_and_rows(path, reading, parse_row):
+        reading.counts["ties"] += record.winner == "tie"
+        reading.counts["ties_both_bad"] += row.get("winner") in BOTH_BAD
+        reading.counts["rows_with_null_turns"] += "winner_tie" in row and any(
+            None in items(row[name], name) for name in ("response_a", "response_b")
+        )
+        yield record
+
+
+def parse_row(row: dict[str, Any], _line: int) -> Preference:
+    """One row as a record with the id ``arena-<id>``. Raises `RecordError`."""
+    if "winner_tie" in row:
+        names = ("response_a", "response_b")
+        require(row, ("id", "model_a", "model_b", "prompt", *names, *FLAGS))
+        a, b = (_answered(row["prompt"], row[name], name) for name in names)
+        side = _flagged(row)
+    elif "conversation_a" in row:
+        names = ("conversation_a", "conversation_b")
+        require(row, ("model_a", "model_b", "winner", *names))
+        a, b = (_conversation(row[name], name) for name in names)
+        side = _named(row["winner"])
+    else:
+        raise RecordError("row", "has neither conversation_a nor winner_tie; expected the columns of an LMArena set")
+    prompt, response_a, response_b = split_shared(a, b, names)
+    field = "question_id" if "question_id" in row else "id"
+    return Preference(
+        id=f"arena-{identity(row.get(field), field, a, b)}",
+        prompt=prompt,
+        response_a=response_a,
+        response_b=response_b,
+        winner=side,
+        author_a=text(row["model_a"], "model_a"),
+        author_b=text(row["model_b"], "model_b"),
+        source="arena/human",
+    )
+
+
+def _answered(asked: Any, answers: Any, field: str) -> Conversation:
+    """User and assistant in turns, from two lists of texts."""
+    questions, replies = items(asked, "prompt"), items(answers, field)
+    if not questions or len(questions) != len(replies):
+        raise RecordError(field, f"{len(replies)} turns, the prompt has {len(questions)}")
+    pairs = zip(questions, replies, strict=True)
+    return tuple(
+        message
+        for number, (question, reply) in enumerate(pairs)
+        for message in (
+            Message("user", text(question, f"prompt[{number}]")),
+            Message("assistant", "" if reply is None else text(reply, f"{field}[{number}]")),
+        )
+    )
+
+
+def _flagged(row: dict[str, Any]) -> str:
+    for name in FLAGS:
+        if row[name] not in (0, 1, "0", "1"):
+            raise RecordError(name, f"{row[name]!r:.80} is not 0 or 1")
+    sides = [side for name, side in FLAGS.items() if row[name] in (1, "1")]
+    if len(sides) != 1:
+        raise RecordError("winner_tie", f"{len(sides)} of {', '.join(FLAGS)} are 1, expected one")
+    return sides[0]
+
+
+def _named(value: Any) -> str:
+    if not isinstance(value, str) or value not in WINNERS:
+        raise RecordError("winner", f"{value!r:.80} is not one of {', '.join(WINNERS)}")
+    return WINNERS[value]
+
+
+def _conversation(value: Any, field: str) -> Conversation:
+    plain = []
+    for number, message in enumerate(items(value, field)):
+        if isinstance(message, dict) and isinstance(message.get("content"), list):
+            message = {**message, "content": _only_text(message["content"], f"{field}[{number}].content")}
+        plain.append(message)
+    return messages(plain, field)
+
+
+def _only_text(parts: list[Any], field: str) -> str:
+    for part in parts:
+        kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+        if kind != "text" or part.get("image") is not None:
+            raise RecordError(field, f"holds a part of the type {kind!r:.80}; only conversations of text are read")
+    if len(parts) != 1:
+        raise RecordError(field, f"{len(parts)} parts of text, expected one")
+    return text(parts[0].get("text"), field)

@@ -1,0 +1,25 @@
+"""A prepared dataset. In: the folder that `prepare.py` wrote. Out: `Splits`, as its parts were placed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from crm.io.parquet import read_parquet
+from crm.schema import Preference
+from crm.votes.splits import Splits, sizes
+
+SUITES = ("D", "T", "C")
+
+
+def load(folder: Path) -> Splits:
+    """Read the parts; a suite without rows is left out. Raises ``ValueError`` for a folder that is no dataset."""
+    if not (folder / "splits").is_dir():
+        raise ValueError(f"data.path={folder}: holds no folder splits; make the dataset with prepare.py")
+    parts = {name: _part(folder, name) for name in ("train", "validation", *SUITES)}
+    train, validation = parts.pop("train"), parts.pop("validation")
+    suites = {name: rows for name, rows in parts.items() if rows}
+    return Splits(train, validation, suites, sizes(train, validation, suites))
+
+
+def _part(folder: Path, name: str) -> list[Preference]:
+    return list(read_parquet(folder / "splits" / f"{name}.parquet", Preference))

@@ -1,0 +1,72 @@
+"""Preferences as TRL's trainers take them. In: rows with ``chosen`` and ``rejected``. Out: `Preference` records.
+
+- ``prompt`` given: ``chosen`` and ``rejected`` continue it. Each of the three is text or a list of messages.
+- ``prompt`` is text and the other two are whole conversations that start with the user: their shared leading turns are
+  the prompt, and the text must be one of its user turns.
+- no ``prompt`` ("implicit prompt"): the leading turns that both conversations share. Two plain texts are refused: where
+  the prompt ends cannot be told from where two responses merely start alike.
+
+``id`` is optional: else it is a digest of the content, so an exact copy is a duplicate. Which side stands as A is
+drawn. ``margin``, scores and other columns are not read; rows that have any are counted. Rows with images are refused.
+Source: TRL, "Dataset formats and types", https://huggingface.co/docs/trl/dataset_formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from crm.io.reading import Reading
+from crm.schema import Preference, RecordError
+from crm.votes.public.pairs import asked, chosen_pair, identity, records_and_rows, split_shared, turns
+from crm.votes.public.published import Conversation, require
+
+FIELDS = ("id", "prompt", "chosen", "rejected")
+IMAGES = ("image", "images")
+
+
+def read(path: Path, reading: Reading) -> Iterator[Preference]:
+    """Records of one file, or of every data file of a folder; ids are unique in each file."""
+    for record, row in records_and_rows(path, reading, parse_row):
+        reading.counts["rows_with_implicit_prompt"] += row.get("prompt") is None
+        reading.counts["rows_with_unread_fields"] += not row.keys() <= set(FIELDS)
+        yield record
+
+
+def parse_row(row: dict[str, Any], _line: int) -> Preference:
+    """One row as a record with the id ``trl-<id or digest>``. Raises `RecordError`."""
+    require(row, ("chosen", "rejected"))
+    for name in IMAGES:
+        if row.get(name):
+            raise RecordError(name, "the row comes with images; only text is read")
+    prompt, chosen, rejected = _implicit(row) if row.get("prompt") is None else _explicit(row)
+    name = f"trl-{identity(row.get('id'), 'id', prompt, chosen, rejected)}"
+    return chosen_pair(name, prompt, chosen, rejected, source="trl")
+
+
+def _explicit(row: dict[str, Any]) -> tuple[Conversation, Conversation, Conversation]:
+    prompt = asked(row["prompt"], "prompt")
+    chosen, rejected = (turns(row[name], name, "assistant") for name in ("chosen", "rejected"))
+    if isinstance(row["prompt"], str) and chosen[0].role != "assistant":
+        shared, chosen, rejected = split_shared(chosen, rejected, ("chosen", "rejected"))
+        questions = {" ".join(turn.content.split()) for turn in shared if turn.role == "user"}
+        if " ".join(row["prompt"].split()) not in questions and prompt != shared:
+            raise RecordError("prompt", "is no user turn of the conversations in chosen and rejected")
+        return shared, chosen, rejected
+    for name, response in (("chosen", chosen), ("rejected", rejected)):
+        if response[0].role != "assistant":
+            raise RecordError(
+                name, f"starts with the {response[0].role}'s turn; leave prompt out where conversations are whole"
+            )
+    return prompt, chosen, rejected
+
+
+def _implicit(row: dict[str, Any]) -> tuple[Conversation, Conversation, Conversation]:
+    chosen, rejected = (turns(row[name], name, "assistant") for name in ("chosen", "rejected"))
+    if chosen[0].role == "assistant" or rejected[0].role == "assistant":
+        raise RecordError(
+            "prompt",
+            "missing, and chosen or rejected is no whole conversation: where a prompt ends in them cannot be told",
+        )
+    return split_shared(chosen, rejected, ("chosen", "rejected"))

@@ -1,0 +1,223 @@
+"""Concise or verbose. In: the files of ``alpacaeval_concise_verbose``. Out: `Splits` of flip pairs.
+
+Six LLMs answered the same instructions three times: asked to be concise, left alone, asked to be verbose. Two of a
+model's answers to one instruction make a flip pair: "prefers concise" wordings speak for one side, "prefers detailed"
+wordings for the other. True by construction (nobody voted), so ``winner`` is a seeded coin and only names the original
+direction. The detailed side is always the longer one (pairs where it is not are dropped and counted): this source
+measures whether a model follows criteria about length and detail, and a judge that reads the criteria and counts words
+is right everywhere. Both directions are always present, so a judge that only likes long answers scores one half.
+
+Two of six models are held out. Instructions (near-duplicates together) are split 80 train, 10 validation, 10 held out
+(in 100). Suite ``D``: held-out instructions, models seen in training; ``M``: held-out instructions and models; ``C``:
+the pairs of ``M`` with wordings that training never uses. The instructions are AlpacaEval's: whoever trains on this has
+seen the queries of a leaderboard bank made of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from crm.io.reading import Reading
+from crm.schema import Preference, RecordError, prompt_key
+from crm.votes.prompt_groups import prompt_groups
+from crm.votes.sampling import balanced, first_words, fraction, hold_out, shuffled, turn, wordings
+from crm.votes.splits import Splits, sizes
+
+STYLES = ("concise", "plain", "verbose")
+"""From least to most detail."""
+MODELS = (
+    "Mixtral-8x7B-Instruct-v0.1",
+    "alpaca-7b",
+    "claude-2.1",
+    "gpt-3.5-turbo-1106",
+    "gpt4_0613",
+    "gpt4_1106_preview",
+)
+WORDINGS: dict[str, tuple[str, ...]] = {
+    "concise": (
+        "I am in a hurry, so say it in as few words as you can",
+        "Prefer the shorter answer that still responds to the question",
+        "No padding: get to the point and stop",
+        "I like brief replies without background",
+        "Skip the elaboration and just tell me the essential part",
+        "Whichever answer takes less time to read is better for me",
+        "Short and crisp beats long and complete",
+        "Prefers short responses",
+        "Wants the bottom line first and little after it",
+        "Dislikes: wordy answers that ramble",
+        "A sentence or two is plenty for me",
+        "Length should be as small as the question allows",
+        "I skim on my phone, so less text is better",
+        "Values economy of words",
+    ),
+    "detailed": (
+        "I have time to read, so explain everything thoroughly",
+        "Prefer the longer answer that goes into depth",
+        "Give me the full picture with background and particulars",
+        "I like elaborate replies that leave nothing out",
+        "Do not be brief: expand on each point",
+        "Whichever answer tells me more is better for me",
+        "Long and complete beats short and crisp",
+        "Prefers extensive responses",
+        "Wants every aspect of the topic covered",
+        "Dislikes: superficial answers that stop early",
+        "A page or two is welcome if it helps me understand",
+        "Length should be whatever a complete treatment takes",
+        "I read closely at my desk, so more text is better",
+        "Values completeness",
+    ),
+}
+UNSEEN_WORDINGS: dict[str, tuple[str, ...]] = {
+    "concise": (
+        "Prefers concise answers",
+        "Keep it brief",
+        "Brevity matters most to me",
+        "I want quick, compact replies",
+        "Dislikes: long answers",
+    ),
+    "detailed": (
+        "Prefers detailed answers",
+        "Go into detail",
+        "Depth matters most to me",
+        "I want thorough, comprehensive replies",
+        "Dislikes: short answers",
+    ),
+}
+_Key = tuple[str, str]
+
+
+def load(
+    root: str | Path,
+    *,
+    seed: int = 0,
+    strict: bool = True,
+    max_response_words: int | None = 120,
+    max_train: int | None = None,
+    max_suite: int | None = None,
+) -> Splits:
+    """Read the eighteen files of ``<root>/alpacaeval_concise_verbose``.
+
+    ``max_response_words`` cuts long responses, after the check of which side is longer; a cut text ends in ``...``, and
+    a pair of two cut texts is dropped and counted, since what tells its sides apart is gone. ``None`` keeps all whole.
+    ``max_train`` and ``max_suite`` subsample in turns over kinds of pair, models and instructions. Raises
+    ``ValueError`` for a bad file.
+    """
+    reading = Reading(strict=strict)
+    answers = _read(Path(root) / "alpacaeval_concise_verbose", reading)
+    counts = Counter(reading.all_counts())
+    new_models = set(shuffled(MODELS, seed, "models")[:2])
+    groups = prompt_groups([turn("user", instruction) for _, instruction in answers])
+    keys = {instruction: groups[prompt_key(turn("user", instruction))] for _, instruction in answers}
+    held_out, validation_keys = hold_out(keys.values(), (0.1, 0.1), seed)
+    parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "M": []}
+    for (model, instruction), texts in answers.items():
+        held = keys[instruction] in held_out
+        rows = _pairs(model, instruction, texts, max_response_words, seed, counts)
+        if model in new_models and not held:
+            counts["dropped_held_out_model_on_training_instruction"] += len(rows)
+        else:
+            in_training = "validation" if keys[instruction] in validation_keys else "train"
+            parts[("M" if model in new_models else "D") if held else in_training] += rows
+    parts["C"] = [_with_unseen_wordings(row, seed) for row in parts["M"]]
+    kept = {
+        name: balanced(rows, max_train if name == "train" else max_suite, seed, _kind, _model, lambda row: row.query)
+        for name, rows in parts.items()
+    }
+    counts["dropped_by_subsampling"] = sum(len(parts[name]) - len(kept[name]) for name in parts)
+    train, validation = kept.pop("train"), kept.pop("validation")
+    return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, reading.rejections)
+
+
+def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+    """Every pair of a model's answers to one instruction, whole, whose detailed side is the longer one."""
+    for (model, instruction), texts in _read(folder, reading).items():
+        yield from _pairs(model, instruction, texts, None, 0, reading.counts)
+
+
+def _read(folder: Path, reading: Reading) -> dict[_Key, dict[str, str]]:
+    """Answers by (model, instruction), then by style."""
+    answers: dict[_Key, dict[str, str]] = {}
+    for model in MODELS:
+        for style in STYLES:
+            plain = folder / f"{model}{'' if style == 'plain' else '_' + style}.json"
+            zipped = plain.with_name(plain.name + ".gz")
+            path = zipped if zipped.exists() else plain
+            for instruction, output in reading.array(path, _parse, key=lambda item: item[0]):
+                answers.setdefault((model, instruction), {})[style] = output
+    return answers
+
+
+def _parse(row: dict[str, Any], _line: int) -> tuple[str, str]:
+    for name in ("instruction", "output"):
+        if not isinstance(row.get(name), str):
+            raise RecordError(name, "missing or not a string")
+    if not row["instruction"].strip():
+        raise RecordError("instruction", "blank")
+    return row["instruction"], row["output"]
+
+
+def _pairs(
+    model: str, instruction: str, texts: dict[str, str], max_words: int | None, seed: int, counts: Counter[str]
+) -> list[Preference]:
+    """The flip pairs of one model's answers to one instruction; adds what was dropped and why to ``counts``."""
+    rows = []
+    for shorter, longer in combinations(STYLES, 2):
+        counts["pairs"] += 1
+        if shorter not in texts or longer not in texts:
+            counts["dropped_answer_missing"] += 1
+        elif len(texts[shorter].split()) >= len(texts[longer].split()):
+            counts["dropped_detailed_side_not_longer"] += 1
+        else:
+            cut = [first_words(texts[style], max_words) for style in (shorter, longer)]
+            if cut[0] != texts[shorter]:  # the longer side is cut too
+                counts["dropped_both_cut"] += 1
+                continue
+            name = f"concise_verbose-{model}-{prompt_key(turn('user', instruction))}-{shorter}-{longer}"
+            rows.append(_preference(name, model, instruction, cut, seed))
+    return rows
+
+
+def _preference(name: str, model: str, instruction: str, texts: list[str], seed: int) -> Preference:
+    """``texts`` is the concise side, then the detailed one; which of them stands as A is drawn."""
+    sides = list(zip(("concise", "detailed"), texts, strict=True))
+    if fraction(seed, name, "side") < 0.5:
+        sides.reverse()
+    (wish_a, text_a), (wish_b, text_b) = sides
+    return Preference(
+        id=name,
+        prompt=turn("user", instruction),
+        response_a=turn("assistant", text_a),
+        response_b=turn("assistant", text_b),
+        winner="a" if fraction(seed, name, "winner") < 0.5 else "b",
+        criteria_a=wordings(WORDINGS[wish_a], seed, name, wish_a),
+        criteria_b=wordings(WORDINGS[wish_b], seed, name, wish_b),
+        criteria_topics_a=(wish_a,),
+        criteria_topics_b=(wish_b,),
+        author_a=model,
+        author_b=model,
+        source="concise_verbose/construction",
+    )
+
+
+def _with_unseen_wordings(row: Preference, seed: int) -> Preference:
+    """The same pair and sides; criteria from `UNSEEN_WORDINGS`."""
+    (wish_a,), (wish_b,) = row.criteria_topics_a, row.criteria_topics_b
+    return replace(
+        row,
+        id=f"unseen-{row.id}",
+        criteria_a=wordings(UNSEEN_WORDINGS[wish_a], seed, row.id, wish_a),
+        criteria_b=wordings(UNSEEN_WORDINGS[wish_b], seed, row.id, wish_b),
+    )
+
+
+def _kind(row: Preference) -> str:
+    return "-".join(row.id.rsplit("-", 2)[1:])
+
+
+def _model(row: Preference) -> str:
+    return str(row.author_a)

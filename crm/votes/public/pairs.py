@@ -1,0 +1,132 @@
+"""What the readers of files of one's own share. In: cells of a row. Out: conversations, ids, pairs.
+
+- A text is one turn, unless it is the JSON text of a list of messages (it starts with ``[{`` and holds roles): tables
+  keep conversations that way. A text that looks like such a list but cannot be read as one is refused, not taken as it
+  stands. Other JSON is plain text: a response may well be JSON.
+- Which side stands as A depends on the record's id alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from crm.io.json_rows import check_row, decode
+from crm.io.reading import Reading
+from crm.io.rows import data_files
+from crm.schema import Preference, RecordError, messages
+from crm.votes.public.published import Conversation, conversations
+from crm.votes.sampling import fraction, turn
+
+Row = dict[str, Any]
+_ROLES_INSIDE = re.compile(r"""\A\s*\[\s*\{.*["']role["']\s*:""", re.DOTALL)
+
+
+def records_and_rows(
+    path: Path, reading: Reading, parse: Callable[[Row, int], Preference]
+) -> Iterator[tuple[Preference, Row]]:
+    """The records of a file or folder, each with its row: what is counted then is of rows that were kept.
+
+    Ids are unique in each file.
+    """
+
+    def both(row: Row, line: int) -> tuple[Preference, Row]:
+        return parse(row, line), row
+
+    for file in data_files(path):
+        yield from reading.rows(file, both, key=lambda kept: kept[0].id)
+
+
+def turns(value: Any, field: str, role: str) -> Conversation:
+    """A conversation: one turn of ``role`` where ``value`` is text, else its messages. Raises `RecordError`."""
+    if isinstance(value, str) and not _ROLES_INSIDE.match(value):
+        return turn(role, value)
+    if isinstance(value, (str, list)):
+        return messages(items(value, field), field)
+    raise RecordError(field, f"expected text or a list of messages, got {type(value).__name__}")
+
+
+def asked(value: Any, field: str) -> Conversation:
+    """A prompt, as `turns` of the user; blank text is refused, as an empty cell is most often a missing one."""
+    if isinstance(value, str) and not value.strip():
+        raise RecordError(field, "blank")
+    return turns(value, field, "user")
+
+
+def items(value: Any, field: str) -> list[Any]:
+    """A list, given as one or as its JSON text. Raises `RecordError`."""
+    if isinstance(value, str):
+        try:
+            value = decode(value.encode("utf-8"))
+        except RecordError as error:
+            raise RecordError(field, f"{error.why}; a list in a text must be JSON (Python: json.dumps)") from None
+        check_row({field: value})  # its escapes can spell what the row itself was not allowed to hold
+    if not isinstance(value, list):
+        raise RecordError(field, f"expected a list, got {type(value).__name__}")
+    return value
+
+
+def text(value: Any, field: str) -> str:
+    """Text, possibly empty. Raises `RecordError`."""
+    if not isinstance(value, str):
+        raise RecordError(field, f"expected text, got {'null' if value is None else type(value).__name__}")
+    return value
+
+
+def optional_text(value: Any, field: str) -> str | None:
+    """Text without the white space around it; ``None`` for null and for blank text. Raises `RecordError`."""
+    return None if value is None else text(value, field).strip() or None
+
+
+def split_shared(
+    a: Conversation, b: Conversation, fields: tuple[str, str]
+) -> tuple[Conversation, Conversation, Conversation]:
+    """Prompt, response A and response B of two whole conversations; ``fields`` are their names for the error."""
+    try:
+        return conversations({"model_a": a, "model_b": b})
+    except RecordError:
+        raise RecordError(
+            fields[1], f"shares no leading turns with {fields[0]} that an assistant's turn follows in both"
+        ) from None
+
+
+def identity(given: Any, field: str, *content: object) -> str:
+    """The id given as text or as a whole number, or else a digest (16 hex digits) of texts and messages."""
+    if given is None:
+        written = json.dumps(content, default=lambda message: [message.role, message.content])
+        return hashlib.sha256(written.encode("utf-8")).hexdigest()[:16]
+    if isinstance(given, bool) or not isinstance(given, (str, int)) or not str(given).strip():
+        raise RecordError(field, f"expected a whole number or a non-blank text, got {given!r:.80}")
+    return str(given).strip()
+
+
+def chosen_pair(
+    name: str,
+    prompt: Conversation,
+    chosen: Conversation,
+    rejected: Conversation,
+    *,
+    source: str,
+    topic: str | None = None,
+    authors: tuple[str | None, str | None] = (None, None),
+    criteria: tuple[str, ...] = (),
+) -> Preference:
+    """The record of a chosen and a rejected response; ``authors`` are theirs, ``criteria`` speak for the chosen one."""
+    first = fraction(0, name, "side") < 0.5
+    return Preference(
+        id=name,
+        prompt=prompt,
+        response_a=chosen if first else rejected,
+        response_b=rejected if first else chosen,
+        winner="a" if first else "b",
+        criteria_a=criteria if first else (),
+        criteria_b=() if first else criteria,
+        topic=topic,
+        author_a=authors[0] if first else authors[1],
+        author_b=authors[1] if first else authors[0],
+        source=source,
+    )

@@ -1,0 +1,60 @@
+"""Criteria and what they stand for. In: an axis and a sign. Out: a wording; and back from a wording to axis and sign.
+
+A wording is a verb and a body ("Prefers" + "detailed answers with plenty of specifics"), or "Prefers" and the name of
+a pole ("Prefers detailed").
+"""
+
+from __future__ import annotations
+
+import difflib
+import random
+
+from crm.votes.simulation.axes import AXES, Axis
+
+VERBS = ("Prefers", "Wants", "Likes", "Values", "Enjoys", "Favors")
+
+AXIS: dict[str, Axis] = {axis.name: axis for axis in AXES}
+TRAIN_AXES = tuple(axis.name for axis in AXES if not axis.held_out)
+HELD_OUT_AXES = tuple(axis.name for axis in AXES if axis.held_out)
+WORDINGS = ("train", "held_out")
+"""Kinds of wordings: those that a model may train on, and those of the unseen-wordings suite."""
+
+
+def wordings(axis: str, sign: int, kind: str) -> tuple[str, ...]:
+    """All wordings of one pole of a kind in `WORDINGS`; the short "Prefers <name>" is a training wording."""
+    pole = AXIS[axis].pole(sign)
+    bodies = pole.train if kind == "train" else pole.held_out
+    full = tuple(f"{verb} {body}" for body in bodies for verb in VERBS)
+    return (f"Prefers {pole.name}", *full) if kind == "train" else full
+
+
+def draw_wording(rng: random.Random, axis: str, sign: int, kind: str) -> str:
+    """One wording: bodies are equally likely, and so are verbs; the short form counts as a body."""
+    pole = AXIS[axis].pole(sign)
+    bodies = (pole.name, *pole.train) if kind == "train" else pole.held_out
+    body = rng.choice(bodies)
+    return f"Prefers {body}" if body == pole.name else f"{rng.choice(VERBS)} {body}"
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(".")
+
+
+_POLES: dict[str, tuple[str, int]] = {
+    _normal(wording): (axis.name, sign)
+    for axis in AXES
+    for sign in (1, -1)
+    for kind in WORDINGS
+    for wording in wordings(axis.name, sign, kind)
+}
+
+
+def pole_of(text: str) -> tuple[str, int] | None:
+    """The (axis, sign) that an exact wording stands for, whatever its case; ``None`` for any other text."""
+    return _POLES.get(_normal(text))
+
+
+def nearest_wording(text: str) -> str:
+    """The known wording most like ``text``, for error messages."""
+    known = list(_POLES)
+    return difflib.get_close_matches(_normal(text), known, n=1, cutoff=0.0)[0].capitalize()

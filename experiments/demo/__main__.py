@@ -1,0 +1,210 @@
+"""The main job in one call. In: nothing but a seed. Out: two trained heads, all suites, leaderboards and a report.
+
+``python -m experiments.demo`` (`make demo`) trains a scalar and a pairwise_span head from scratch on the simulated
+arena, evaluates every suite and ranks the simulated LLMs for two users who disagree and for one who says nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from crm.evaluation.run import print_table
+from crm.io.files import replace_file
+from crm.io.git import commit
+from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
+from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
+from crm.report.plots import learning_curves, one_leaderboard, suite_accuracy, two_leaderboards
+from crm.report.report import Section, render_report
+from crm.report.tables import caption, suite_table, write_table
+from crm.schema import Result
+from experiments.jobs import SCALAR_WARM_UP, Job, JobResult, run_jobs
+
+HEADS = ("scalar", "pairwise_span")
+USERS = {"detailed": ("Prefers detailed answers",), "concise": ("Prefers concise answers",), "general": ()}
+"""Criteria of the three leaderboards; the general user names none."""
+BANK_SEED = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line: ``--out`` (default results/demo), ``--seed`` and overrides of ``train.py`` for both heads."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.demo", description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("results/demo"))
+    parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument("overrides", nargs="*", help="overrides of train.py for both heads, such as data.train=2000")
+    options = parser.parse_args(arguments)
+    try:
+        run_demo(options.out, options.seed, options.overrides)
+    except ValueError as error:
+        print(f"experiments.demo.__main__: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run_demo(out: Path, seed: int, overrides: Sequence[str], queries_per_topic: int = 20) -> dict[str, Any]:
+    """Run both heads side by side, then write tables, plots, ``report.html`` and ``summary.json``; returns the last.
+
+    ``overrides`` are of ``train.py``; those of ``data`` hold for the suites too.
+    """
+    started = time.perf_counter()
+    jobs = [demo_job(head, out, seed, overrides, queries_per_topic) for head in HEADS]
+    finished = run_jobs(jobs, min(len(jobs), os.cpu_count() or 1))
+    results = {head: finished[head].results["suites"] for head in HEADS}
+    boards = finished[HEADS[0]].leaderboards
+    summary = summarise_demo(finished, results, boards, jobs, queries_per_topic)
+    write_pictures(out, results, boards, summary["leaderboard"]["tau_contradictory"])
+    line = caption(None, [seed], "demo", summary["commit"])
+    table = suite_table(results)
+    write_table(out, "suites", table, line)
+    for user, board in boards.items():
+        write_table(out, f"leaderboard_{user}", board.frame(), caption(None, [seed], " ".join(USERS[user]), commit()))
+    summary["seconds"]["total"] = round(time.perf_counter() - started, 1)
+    replace_file(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False))
+    write_report(out, table, boards, summary)
+    show(out, table, boards, summary)
+    return summary
+
+
+def demo_job(head: str, out: Path, seed: int, overrides: Sequence[str], queries_per_topic: int) -> Job:
+    """The job of one head: its experiment file, every suite of the simulation, three leaderboards."""
+    return Job(
+        name=head,
+        folder=out / head,
+        overrides=(f"experiment=demo_{head}", f"seed={seed}", *overrides),
+        warm_up=SCALAR_WARM_UP if head == "pairwise_span" else (),
+        evaluations={"suites": ("suite=all", *(word for word in overrides if word.startswith("data.")))},
+        leaderboards=USERS,
+        ranking=(f"bank.queries_per_topic={queries_per_topic}",),
+    )
+
+
+def summarise_demo(
+    finished: Mapping[str, JobResult],
+    results: Mapping[str, Sequence[Result]],
+    boards: Mapping[str, Leaderboard],
+    jobs: Sequence[Job],
+    queries_per_topic: int,
+) -> dict[str, Any]:
+    """The numbers of the run, as ``summary.json`` holds them. Tau is Kendall's, against the simulation's truth."""
+    simulated = simulate_bank(seed=BANK_SEED, queries_per_topic=queries_per_topic)
+    board = boards["detailed"]
+
+    def tau_truth(user: str) -> float:
+        truth = true_win_rates(simulated, USERS[user])
+        return compare_with_truth(boards[user], truth, BANK_SEED).mean
+
+    return {
+        "heads": {
+            head: {
+                "suites": {
+                    row.suite: {"accuracy": row.value, "n": row.n, "low": row.low, "high": row.high}
+                    for row in rows
+                    if row.metric == "accuracy"
+                },
+                "leaderboard": _taus(finished[head].leaderboards),
+            }
+            for head, rows in results.items()
+        },
+        "leaderboard": {
+            **_taus(boards),
+            "tau_truth_detailed": tau_truth("detailed"),
+            "tau_truth_concise": tau_truth("concise"),
+            "judge": HEADS[0],
+            "models": len(board.win_rates()),
+            "queries": len(board.wins),
+        },
+        "seconds": {head: {key: round(value, 1) for key, value in finished[head].seconds.items()} for head in finished},
+        "commit": commit(),
+        "config": {job.name: [*(job.overrides or ()), *(f"warm_up:{word}" for word in job.warm_up)] for job in jobs},
+    }
+
+
+def _taus(boards: Mapping[str, Leaderboard]) -> dict[str, float]:
+    tau = compare(boards["detailed"], boards["concise"], BANK_SEED)
+    return {"tau_contradictory": tau.mean, "tau_low": tau.low, "tau_high": tau.high}
+
+
+def write_pictures(
+    out: Path, results: Mapping[str, Sequence[Result]], boards: Mapping[str, Leaderboard], tau: float
+) -> None:
+    """Learning curves, suite accuracy, each leaderboard, and the two users' against each other."""
+    learning_curves(out / "learning_curves.png", {head: pd.read_csv(out / head / "metrics.csv") for head in results})
+    suite_accuracy(out / "suite_accuracy.png", clean_suites(results))
+    for user, board in boards.items():
+        one_leaderboard(out / f"leaderboard_{user}.png", board.frame(), " · ".join(USERS[user]), board.baseline)
+    left, right = boards["detailed"].frame(), boards["concise"].frame()
+    two_leaderboards(out / "leaderboards.png", left, right, (USERS["detailed"][0], USERS["concise"][0]), tau)
+
+
+def clean_suites(results: Mapping[str, Sequence[Result]]) -> dict[str, list[Result]]:
+    """The suites without noise, which fit into one plot."""
+    return {head: [row for row in rows if row.suite.endswith(("+", "-"))] for head, rows in results.items()}
+
+
+def write_report(out: Path, table: pd.DataFrame, boards: Mapping[str, Leaderboard], summary: Mapping[str, Any]) -> None:
+    """``report.html``."""
+    sections = [
+        Section(
+            "Does it listen to the criteria?",
+            "Accuracy on the simulated arena. + conditions on the winner's criteria, - on the loser's: the two "
+            "accuracies of a judge that ignores criteria add up to 1. D: as in training. T: unseen topics. "
+            "C: unseen wordings. C_axes: tastes never seen in training; a model trained from scratch has no way to "
+            "know them, so chance is what to expect there. Votes are noisy: a perfect judge gets about 98.5 %. "
+            "_add, _remove and _replace perturb the criteria.",
+            {"Accuracy with 95 % intervals, clustered by prompt": table},
+            {"Accuracy of every suite": out / "suite_accuracy.png"},
+        ),
+        Section(
+            "Two users, two leaderboards",
+            f"The same LLMs and queries, judged by the {summary['leaderboard']['judge']} head.",
+            {f"{' '.join(USERS[user]) or 'No criteria'}": board.frame() for user, board in boards.items()},
+            {
+                "Ranks of the two users": out / "leaderboards.png",
+                **{f"Leaderboard: {user}": out / f"leaderboard_{user}.png" for user in boards},
+            },
+        ),
+        Section("How it learned", "", {}, {"Learning curves": out / "learning_curves.png"}),
+    ]
+    facts = {**summary["leaderboard"], "commit": summary["commit"], "seconds": summary["seconds"]}
+    board = summary["leaderboard"]
+    opening = (
+        "Two reward models were trained from scratch on simulated preferences. Asked for detailed and for concise "
+        f"answers, they rank {board['models']} simulated LLMs with Kendall's tau {board['tau_contradictory']:.2f} "
+        f"between the two; against the simulation's truth tau is {board['tau_truth_detailed']:.2f} and "
+        f"{board['tau_truth_concise']:.2f}."
+    )
+    render_report(
+        out / "report.html",
+        title="Customizable reward models: the demo",
+        sections=sections,
+        facts=facts,
+        summary=opening,
+    )
+
+
+def show(out: Path, table: pd.DataFrame, boards: Mapping[str, Leaderboard], summary: Mapping[str, Any]) -> None:
+    """The end of the run in the terminal."""
+    clean = table[table["suite"].str.endswith(("+", "-"))]
+    print_table(clean, "Accuracy with 95 % intervals (unseen axes are expected at chance)")
+    for user in ("detailed", "concise"):
+        frame = boards[user].frame()[["rank", "model", "win_rate", "low", "high", "rank_low"]]
+        print_table(frame, " · ".join(USERS[user]))
+    board = summary["leaderboard"]
+    Console().print(
+        f"Kendall's tau between the two leaderboards {board['tau_contradictory']:.2f}; against the truth "
+        f"{board['tau_truth_detailed']:.2f} (detailed) and {board['tau_truth_concise']:.2f} (concise). "
+        f"{summary['seconds']['total']:.0f} s. Open {out / 'report.html'}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

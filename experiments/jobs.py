@@ -1,0 +1,230 @@
+"""Several runs side by side. In: jobs, each a training with its evaluation and leaderboards. Out: their results.
+
+A job has one process with one thread: threads of one small training wait for each other, the more so on a
+busy machine. What a job finds already made in its folder, under the same configuration, it does not make again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import queue
+import threading
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing.managers import SyncManager
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Callback
+from omegaconf import OmegaConf
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from transformers.utils.logging import disable_progress_bar
+
+from crm.config import compose
+from crm.evaluation.run import run_evaluation
+from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.run import run_leaderboard
+from crm.model.manifest import MANIFEST
+from crm.schema import Result
+from crm.training.building import settle_precision
+from crm.training.run import run_training
+
+CHILD_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    # glibc keeps freed memory instead of giving it back after every step: a quarter of the page faults.
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
+}
+
+
+SCALAR_WARM_UP = ("head=scalar", "loss=ranking", "trainer.max_steps=1000")
+"""Warm-up of a joint head without pretrained weights: a backbone that has learned to read responses one by one learns
+to read two in one prompt several times sooner than one from scratch."""
+
+
+KEPT_LINES = 4
+"""Of a few jobs, those that are done stay in the display."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training (``overrides`` of ``train.py``) in ``folder``, then suites and leaderboards with its model.
+
+    ``evaluations`` maps a name to overrides of ``evaluate.py``, ``leaderboards`` to criteria. Without ``overrides``
+    (``None``) nothing is trained: the evaluations name a judge that needs no checkpoint.
+    """
+
+    name: str
+    folder: Path
+    overrides: tuple[str, ...] | None
+    evaluations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    leaderboards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    warm_up: tuple[str, ...] = ()
+    """Further overrides of a training that goes before, whose backbone the job starts from; none where empty."""
+    ranking: tuple[str, ...] = ()
+    """Further overrides of ``leaderboard.py`` for all leaderboards, such as the bank."""
+    start: Path | None = None
+    """Model folder of another job, made before, whose backbone this one starts from."""
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """``seconds`` of each stage; a stage whose product was there already took next to none."""
+
+    results: dict[str, list[Result]]
+    leaderboards: dict[str, Leaderboard]
+    seconds: dict[str, float]
+
+
+def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
+    """Run all jobs, ``workers`` at a time, under one progress display. The first error of a job ends the call."""
+    context = multiprocessing.get_context("spawn")
+    for name, value in CHILD_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    manager = SyncManager(ctx=context)
+    manager.start(_end_with_parent)
+    with manager, ProcessPoolExecutor(workers, context, _end_with_parent) as pool, _display() as display:
+        channel = manager.Queue()
+        # Only jobs at work have a line: a display higher than its terminal would hide the last ones.
+        total = display.add_task("all runs", total=len(jobs), stage="")
+        bars = {job.name: display.add_task(job.name, total=1.0, stage="waiting", visible=False) for job in jobs}
+        futures = {job.name: pool.submit(run_job, job, channel) for job in jobs}
+        while not all(future.done() for future in futures.values()):
+            _forward(channel, display, bars)
+            display.update(total, completed=sum(future.done() for future in futures.values()))
+            _stop_at_error(futures, manager)
+        _forward(channel, display, bars)
+        display.update(total, completed=len(jobs))
+        return {name: future.result() for name, future in futures.items()}
+
+
+def _end_with_parent() -> None:
+    """Let this process end when the one that started it does, even if that was killed and could tell nobody."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def _display() -> Progress:
+    columns = (
+        TextColumn("{task.description:>24}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}% {task.fields[stage]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, refresh_per_second=2)
+
+
+def _forward(channel: Any, display: Progress, bars: Mapping[str, Any]) -> None:
+    try:
+        name, stage, share = channel.get(timeout=0.5)
+    except queue.Empty:
+        return
+    display.update(bars[name], completed=share, stage=stage, visible=share < 1 or len(bars) <= KEPT_LINES)
+
+
+def _stop_at_error(futures: Mapping[str, Future[JobResult]], manager: SyncManager) -> None:
+    for future in futures.values():
+        if future.done() and future.exception() is not None:
+            for other in futures.values():
+                other.cancel()
+            # Jobs at work fail at their next report; the pool would otherwise wait for all of them to the end.
+            manager.shutdown()
+            future.result()
+
+
+def run_job(job: Job, channel: Any) -> JobResult:
+    """Train, evaluate, rank, in this process. Lightning's own output goes to ``job.log`` in the folder."""
+    channel.put((job.name, "starting", 0.0))
+    _quiet(job.folder)
+    seconds: dict[str, float] = {}
+    started = time.perf_counter()
+    common = [_judged(job, channel), "progress=false"]
+    seconds["train"] = time.perf_counter() - started
+    results: dict[str, list[Result]] = {}
+    started = time.perf_counter()
+    for name, overrides in job.evaluations.items():
+        channel.put((job.name, f"evaluating {name}", 0.9))
+        results[name] = run_evaluation(compose("evaluate", [*common, *overrides], job.folder / name), show=False)
+    seconds["evaluate"] = time.perf_counter() - started
+    started = time.perf_counter()
+    boards: dict[str, Leaderboard] = {}
+    for name, criteria in job.leaderboards.items():
+        channel.put((job.name, f"ranking {name}", 0.95))
+        wanted = [f"criteria={json.dumps(list(criteria))}", *job.ranking]
+        boards[name] = run_leaderboard(compose("leaderboard", [*common, *wanted], job.folder / name), show=False)
+    seconds["leaderboard"] = time.perf_counter() - started
+    channel.put((job.name, "done", 1.0))
+    return JobResult(results, boards, seconds)
+
+
+def _judged(job: Job, channel: Any) -> str:
+    """What the evaluations read: the job's model, trained where it is missing, or else a judge that has none."""
+    if job.overrides is None:
+        return f"predictions='{job.folder / 'predictions'}'"
+    return f"checkpoint='{_train(job, job.overrides, channel)}'"
+
+
+def _train(job: Job, overrides: tuple[str, ...], channel: Any) -> Path:
+    """The model folder; trained, after its warm-up where it has one, unless it is there already."""
+    if job.start is not None:
+        words = (*overrides, f"model.path='{job.start}'")
+        return _trained(words, job.folder, _Report(job.name, channel, 0.0, 0.9), job.start)
+    if job.warm_up:
+        start = _trained((*overrides, *job.warm_up), job.folder / "warm_up", _Report(job.name, channel, 0.0, 0.45))
+        return _trained((*overrides, f"model.path='{start}'"), job.folder, _Report(job.name, channel, 0.45, 0.9), start)
+    return _trained(overrides, job.folder, _Report(job.name, channel, 0.0, 0.9))
+
+
+def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Path | None = None) -> Path:
+    """The model in ``folder``, trained unless it is there with the same configuration and made after its ``start``."""
+    config = compose("train", ["trainer.progress=false", "trainer.threads=1", *overrides], folder)
+    settle_precision(config)
+    wanted = OmegaConf.to_container(OmegaConf.structured(config))
+    manifest = folder / "model" / MANIFEST
+    made = manifest.is_file() and json.loads(manifest.read_text(encoding="utf-8")).get("config")
+    if made == wanted and (start is None or manifest.stat().st_mtime_ns > (start / MANIFEST).stat().st_mtime_ns):
+        return folder / "model"
+    return run_training(config, [report]).checkpoint
+
+
+def _quiet(folder: Path) -> None:
+    torch.set_num_threads(1)
+    os.environ["TQDM_DISABLE"] = "1"
+    # That of transformers takes no notice of the line above.
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    folder.mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(filename=folder / "job.log", level=logging.INFO, force=True)
+    logging.captureWarnings(True)
+    warnings.simplefilter("default")
+    lightning_log = logging.getLogger("lightning.pytorch")
+    lightning_log.handlers.clear()
+    lightning_log.propagate = True
+
+
+class _Report(Callback):
+    """Tell the parent how far training is."""
+
+    def __init__(self, name: str, channel: Any, start: float, end: float) -> None:
+        self.name, self.channel, self.start, self.end = name, channel, start, end
+
+    def on_train_batch_end(self, trainer: L.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if trainer.global_step % 20 == 0:
+            accuracy = trainer.callback_metrics.get("validation/accuracy")
+            stage = "training" if accuracy is None else f"training, validation accuracy {float(accuracy):.3f}"
+            share = self.start + (self.end - self.start) * trainer.global_step / module.total_steps
+            self.channel.put((self.name, stage, share))

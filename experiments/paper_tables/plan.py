@@ -1,0 +1,144 @@
+"""From a scale to runs. In: a `Scale`, seeds, further overrides. Out: the distinct jobs, and which made which row.
+
+Every run has a folder named by what was asked for; rows that mean the same run share it, however they are written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from crm.config import compose
+from crm.dataset.suites import suite_names
+from crm.votes.simulation.taste import AXIS
+from experiments.jobs import Job
+from experiments.paper_tables.scales import HEADS, PAIRS, READINGS, DataSet, Row, Scale, Words
+
+Place = tuple[str, str, str, int]
+"""Key of the table, name of the row, data set, seed."""
+VARIED = ("head", "loss", "noise", "direction", "criteria", "seed")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``jobs`` are distinct, a job after those that it starts from; ``made_by`` names the one behind each row."""
+
+    jobs: tuple[Job, ...]
+    made_by: Mapping[Place, str]
+
+    def stages(self) -> list[list[Job]]:
+        """Jobs that may run side by side; a stage needs the models of those before it."""
+        parts = ([job for job in self.jobs if not job.start], [job for job in self.jobs if job.start])
+        return [part for part in parts if part]
+
+
+def make_plan(scale: Scale, extra: Words, out: Path, seeds: Sequence[int]) -> Plan:
+    """Every row of every table, on every data set, with every seed; ``extra`` overrides of ``train.py`` come last.
+
+    Raises ``ValueError`` for an override of what the tables vary.
+    """
+    _refuse_varied(extra)
+    jobs: dict[Path, Job] = {}
+    made_by: dict[Place, str] = {}
+    for question in scale.questions():
+        for row in question.rows:
+            for name, data in _data_of(scale, row).items():
+                for seed in seeds:
+                    title = " ".join(part for part in (question.key, row.name, name) if part)
+                    job = _job(scale, row, data, seed, extra, out)
+                    known = jobs.setdefault(job.folder, replace(job, name=f"{title}, seed {seed}"))
+                    jobs[job.folder] = _joined(known, job)
+                    made_by[question.key, row.name, name, seed] = known.name
+    missing = {job.start.parent for job in jobs.values() if job.start} - jobs.keys()
+    assert not missing, "a joint head starts from the ranking model of its size, which its table has too"
+    return Plan(tuple(jobs.values()), made_by)
+
+
+def _refuse_varied(extra: Words) -> None:
+    for word in extra:
+        name = word.lstrip("+~").partition("=")[0].partition(".")[0]
+        if name in VARIED:
+            way = "seeds are given with --seeds 1 2 3" if name == "seed" else "leave it out, or use train.py"
+            raise ValueError(f"{word}: the tables vary {name}; {way}")
+
+
+def commands(job: Job) -> list[str]:
+    """What a job does to make its model, or to hear its judge, as a user would type it, with the folder it fills."""
+    if job.overrides is None:
+        return [f"{job.folder}: python evaluate.py {shlex.join(words)}" for words in job.evaluations.values()]
+    start = (f"model.path={job.start}",) if job.start else ()
+    return [f"{job.folder}: python train.py {shlex.join((*job.overrides, *start))}"]
+
+
+def criterion(axis: str, sign: int) -> str:
+    """A wording of one pole of an axis of the simulation, such as ``Prefers detailed answers``."""
+    return f"Prefers {AXIS[axis].pole(sign).train[0]}"
+
+
+def contradictory(axes: Sequence[str] = PAIRS) -> dict[str, tuple[str, ...]]:
+    """The criteria of every leaderboard of table 5, by ``<axis>+`` and ``<axis>-``."""
+    return {f"{axis}{mark}": (criterion(axis, sign),) for axis in axes for mark, sign in (("+", 1), ("-", -1))}
+
+
+def _data_of(scale: Scale, row: Row) -> Mapping[str, DataSet]:
+    return {scale.ranked_on: scale.data[scale.ranked_on]} if row.ranks else scale.data
+
+
+def _job(scale: Scale, row: Row, data: DataSet, seed: int, extra: Words, out: Path) -> Job:
+    shared = (*data.words, *(word for word in extra if word.startswith("data")))
+    evaluations = {name: _evaluation(name, scale, data, shared) for name in row.readings}
+    if row.judge:
+        wanted = (f"judge={row.judge}", f"seed={seed}")
+        digest = _digest((*wanted, *shared))
+        return Job("", out / "controls" / digest, None, {key: (*words, *wanted) for key, words in evaluations.items()})
+    joint = "head=scalar" not in row.words
+    overrides = (*scale.common, *data.words, *row.words, *(scale.joint if joint else ()), *extra)
+    start = None
+    if joint and scale.joint_after_scalar:
+        before = (*scale.common, *data.words, *_as_scalar(row.words), *extra)
+        start = out / "runs" / run_name(before, seed) / "model"
+    return Job(
+        "",
+        out / "runs" / run_name(overrides, seed),
+        (*overrides, f"seed={seed}"),
+        evaluations,
+        contradictory(scale.pairs) if row.ranks else {},
+        ranking=scale.ranking,
+        start=start,
+    )
+
+
+def _evaluation(name: str, scale: Scale, data: DataSet, shared: Words) -> Words:
+    noises, words = READINGS[name]
+    suites = suite_names([data.noised] if name == "noised" else data.bases, noises)
+    return (*shared, f"suite.names={json.dumps(suites, separators=(',', ':'))}", *scale.evaluate, *words)
+
+
+def _as_scalar(words: Words) -> Words:
+    """The same row with the scalar head."""
+    return (*HEADS["scalar"], *(word for word in words if not word.startswith(("head=", "loss="))))
+
+
+def _joined(known: Job, job: Job) -> Job:
+    evaluations = {**known.evaluations, **job.evaluations}
+    return replace(known, evaluations=evaluations, leaderboards={**known.leaderboards, **job.leaderboards})
+
+
+def run_name(overrides: Words, seed: int) -> str:
+    """``<8 hex digits>-<seed>``, the digits of the training configuration that the overrides compose to."""
+    return f"{_config_digest(overrides)}-{seed}"
+
+
+@cache
+def _config_digest(overrides: Words) -> str:
+    """Composing takes its time, and seeds differ in nothing else."""
+    return _digest(asdict(compose("train", overrides, Path("run"))))
+
+
+def _digest(settings: object) -> str:
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]

@@ -1,0 +1,209 @@
+"""What the six tables ask, at three scales. In: nothing. Out: rows, as overrides of ``train.py`` and ``evaluate.py``.
+
+The grid is a star: each table varies one factor around a common centre, so that tables share runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from experiments.paper_tables import paper
+
+Words = tuple[str, ...]
+HEADS: Mapping[str, Words] = {
+    "scalar": ("head=scalar", "loss=ranking"),
+    "pairwise_span": ("head=pairwise_span", "loss=cls"),
+    "pairwise": ("head=pairwise", "loss=cls"),
+}
+LOSSES = {"cls": "pairwise", "ranking": "scalar"}
+"""The losses of the paper and their heads."""
+NOISES = ("none", "add", "remove", "replace")
+DIRECTIONS = ("original", "reverse", "random", "both")
+PAIRS = ("detail", "humor", "lists", "formality", "caution", "evidence")
+"""Axes of the simulation whose two poles are contradictory criteria; table 5 has a row for each."""
+READINGS: Mapping[str, tuple[Words, Words]] = {
+    "clean": (("none",), ()),
+    "noised": (NOISES[1:], ()),
+    "blind": (("none",), ("criteria=none",)),
+    "per_character": (("none",), ("criteria_rendering=per_character",)),
+}
+"""How a model is read: noises of the suites, further overrides of ``evaluate.py``."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: a model (``words`` of ``train.py``) or a control ``judge``, and how it is read.
+
+    ``ranks`` asks for the leaderboards of `PAIRS` too. ``paper`` is the published number that stands beside ours.
+    """
+
+    name: str
+    words: Words = ()
+    readings: Words = ("clean",)
+    judge: str = ""
+    ranks: bool = False
+    paper: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A table to make: ``key`` names its files, ``head`` its rows.
+
+    ``noised`` shows one suite under every noise instead of all suites clean.
+    """
+
+    key: str
+    head: str
+    rows: tuple[Row, ...]
+    noised: bool = False
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """``words`` of ``train.py`` and ``evaluate.py`` alike; its suites' ``bases``, and the one that is ``noised``."""
+
+    words: Words
+    bases: Words
+    noised: str
+
+
+@dataclass(frozen=True)
+class Scale:
+    """``common`` overrides of every run, the head at the ``centre`` (a key of `HEADS`), data sets and seeds.
+
+    With ``joint_after_scalar`` joint heads start from the scalar model of the same seed and size: a backbone that has
+    learned to read responses one by one learns to read two in one prompt several times sooner. ``joint`` are further
+    overrides of their runs. ``ranked_on`` is the data set whose centre makes leaderboards of the contradictory
+    ``pairs``, a subset of `PAIRS`; ``ranking`` are overrides of ``leaderboard.py`` for them. ``first`` are commands to
+    run before.
+    """
+
+    common: Words
+    centre: str
+    sizes: Mapping[str, Words]
+    data: Mapping[str, DataSet]
+    seeds: tuple[int, ...]
+    controls: Words
+    ours: str
+    joint_after_scalar: bool = False
+    joint: Words = ()
+    ranked_on: str = ""
+    ranking: Words = ()
+    pairs: Words = PAIRS
+    evaluate: Words = ()
+    first: Words = ()
+    tables: tuple[int, ...] = tuple(range(1, 7))
+
+    def questions(self) -> tuple[Question, ...]:
+        """The tables asked for, by number; all six where nothing else is said."""
+        return tuple(question for question in self._all_six() if int(question.key[0]) in self.tables)
+
+    def _all_six(self) -> tuple[Question, ...]:
+        centre = HEADS[self.centre]
+        noises = (
+            Row(kind, (*centre, f"noise={kind}"), ("clean", "noised"), paper=paper.WITHOUT_NOISE * (kind == "none"))
+            for kind in NOISES
+        )
+        rendered = {"a bullet each": "clean", "a bullet a character": "per_character"}
+        return (
+            Question("1_judges", "judge", self._judges()),
+            Question("2_loss_and_size", "loss, size", self._sizes()),
+            Question("3_noise", "training noise", tuple(noises), noised=True),
+            Question(
+                "4_direction",
+                "training direction",
+                tuple(Row(kind, (*centre, f"direction={kind}")) for kind in DIRECTIONS),
+            ),
+            Question("5_contradictory", "criteria", (Row("centre", centre, (), ranks=True),)),
+            Question(
+                "6_rendering",
+                "criteria rendered",
+                tuple(Row(name, HEADS["scalar"], (reading,)) for name, reading in rendered.items()),
+            ),
+        )
+
+    def _judges(self) -> tuple[Row, ...]:
+        centre = HEADS[self.centre]
+        trained_blind = (*centre, "criteria=none", "direction=original")
+        return (
+            *(Row(name, words, paper=paper.CRM_4B if name == "pairwise" else "") for name, words in HEADS.items()),
+            Row(f"{self.centre}, criteria hidden", centre, ("blind",), paper=paper.BLIND),
+            Row(f"{self.centre}, trained blind", trained_blind, ("blind",), paper=paper.BLIND),
+            *(Row(name, judge=name) for name in self.controls),
+        )
+
+    def _sizes(self) -> tuple[Row, ...]:
+        return tuple(
+            Row(f"{loss}, {size}", (*HEADS[head], *words), paper=paper.LOSS_AND_SIZE.get((loss, size), ""))
+            for loss, head in LOSSES.items()
+            for size, words in self.sizes.items()
+        )
+
+
+SCALES = {
+    "demo": Scale(
+        common=("experiment=ablation_demo",),
+        centre="scalar",
+        sizes={"hidden 64": ("model.hidden_size=64",), "hidden 128": ()},
+        data={"": DataSet(("data=simulation", "data.train=10000"), ("D", "T", "C"), "D")},
+        seeds=(42, 43, 44),
+        controls=("length", "coin", "oracle"),
+        ours="a simulated arena with criteria known to be true, and models of up to a million weights from scratch",
+        joint_after_scalar=True,
+        ranking=("bank.queries_per_topic=10",),
+    ),
+    "real": Scale(
+        common=("experiment=ablation_real",),
+        centre="scalar",
+        sizes={"135M": ()},
+        data={
+            "": DataSet(
+                (
+                    "data=concise_verbose",
+                    "data.train=500",
+                    "data.validation=40",
+                    "data.suite=60",
+                    "data.max_words=60",
+                ),
+                ("D", "M", "C"),
+                "D",
+            ),
+        },
+        seeds=(42,),
+        controls=("length", "coin"),
+        ours="500 preferences between answers of LLMs told to be concise, left alone or told to be verbose, cut to 60 "
+        "words; true by construction, criteria worded by hand, SmolLM2 of 135M with 20 of its 30 layers frozen; the "
+        "scalar head reads the criteria last, joint heads first. M: unseen LLMs, C: and unseen wordings. Table 5 ranks "
+        "13 LLMs by whole responses to just-eval's queries that are not in training; of its criteria only the first "
+        "pair is of a kind that was in training",
+        joint_after_scalar=True,
+        joint=("prompt=criteria_first",),
+        ranking=(
+            "bank=justeval",
+            "bank.without=[alpacaeval]",
+            "bank.queries=24",
+            "bank_states_gb=3",
+            "precision=bf16-mixed",
+        ),
+        pairs=("detail", "formality"),
+        evaluate=("precision=bf16-mixed",),
+        first=("make smollm2",),
+    ),
+    "paper": Scale(
+        common=("experiment=paper_4b_cls",),
+        centre="pairwise",
+        sizes={size: (f"model=qwen3_{size.lower().replace('.', '_')}",) for size in ("0.6B", "1.7B", "4B", "8B")},
+        data={"": DataSet(("data=dataset", "data.path=datasets/arena_55k"), ("D", "T", "C"), "D")},
+        seeds=(42,),
+        controls=("length", "coin"),
+        ours="LMArena's public votes with criteria by the language model given to prepare.py, Qwen3 as theirs. Table 5 "
+        "ranks 30 LLMs on AlpacaEval's queries",
+        ranking=("bank=alpacaeval", "precision=bf16-mixed", "batch_size=8"),
+        evaluate=("precision=bf16-mixed", "batch_size=8"),
+        first=(
+            "python prepare.py data=arena data.path=hf://lmarena-ai/arena-human-preference-55k annotator=openai "
+            "annotator.base_url=<endpoint> annotator.model=<model> out=datasets/arena_55k",
+        ),
+    ),
+}

@@ -1,0 +1,102 @@
+"""From finished runs to six grids. In: a plan and its results. Out: a `Grid` a table, cells put together over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from crm.config import compose
+from crm.dataset.suites import suite_names
+from crm.leaderboard.bank.config import BankConfig
+from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
+from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
+from crm.report.statistics import Interval, kendall_tau
+from experiments.jobs import JobResult
+from experiments.paper_tables import paper
+from experiments.paper_tables.cells import Cell, Grid, accuracies, over_seeds
+from experiments.paper_tables.plan import Plan, contradictory, criterion
+from experiments.paper_tables.scales import NOISES, Question, Scale
+
+Cells = dict[tuple[str, str], Cell]
+BANK_SEED = 1
+"""Of the bootstrap over a bank's queries."""
+AGREEMENT = ("tau between the two", "tau in truth", "first against truth", "second against truth")
+RESAMPLES = 1000
+
+
+def make_grids(scale: Scale, plan: Plan, finished: Mapping[str, JobResult]) -> dict[str, Grid]:
+    """The grids by key, in the order of the tables."""
+    return {
+        question.key: _contradictory(scale, question, plan, finished)
+        if question.rows[0].ranks
+        else _accuracies(scale, question, plan, finished)
+        for question in scale.questions()
+    }
+
+
+def _accuracies(scale: Scale, question: Question, plan: Plan, finished: Mapping[str, JobResult]) -> Grid:
+    """Rows by suites; with several data sets a column's name begins with that of its data."""
+    cells: Cells = {}
+    columns: list[str] = []
+    for name, data in scale.data.items():
+        suites = suite_names([data.noised] if question.noised else data.bases, NOISES if question.noised else ("none",))
+        titles = {suite: f"{name} {suite}".strip() for suite in suites}
+        for row in question.rows:
+            seeds = _seeds(plan, question.key, row.name, name)
+            found = {
+                seed: accuracies(result for reading in row.readings for result in finished[job].results[reading])
+                for seed, job in seeds.items()
+            }
+            for suite, title in titles.items():
+                if measured := {seed: suites[suite] for seed, suites in found.items() if suite in suites}:
+                    cells[row.name, title] = over_seeds(measured)
+        columns += [title for title in titles.values() if any(column == title for _, column in cells)]
+    numbers = {row.name: row.paper for row in question.rows}
+    return Grid(question.head, tuple(row.name for row in question.rows), tuple(columns), cells, numbers)
+
+
+def _contradictory(scale: Scale, question: Question, plan: Plan, finished: Mapping[str, JobResult]) -> Grid:
+    seeds = _seeds(plan, question.key, question.rows[0].name, scale.ranked_on)
+    boards = {seed: finished[job].leaderboards for seed, job in seeds.items()}
+    bank: BankConfig = compose("leaderboard", ["checkpoint=none", *scale.ranking], Path("run")).bank
+    known = bank.name == "simulated"
+    simulated = simulate_bank(seed=bank.seed, queries_per_topic=bank.queries_per_topic) if known else None
+    rows = {axis: f"{criterion(axis, 1)} / {criterion(axis, -1)}" for axis in scale.pairs}
+    cells: Cells = {}
+    for axis, row in rows.items():
+        for column, cell in agreement(axis, boards, simulated).items():
+            cells[row, column] = cell
+    columns = AGREEMENT if known else AGREEMENT[:1]
+    measure = "Kendall's tau [95 % interval] (queries)"
+    return Grid(question.head, tuple(rows.values()), columns, cells, {rows["detail"]: paper.TAU}, measure)
+
+
+def agreement(
+    axis: str, boards: Mapping[int, Mapping[str, Leaderboard]], simulated: SimulatedBank | None
+) -> dict[str, Cell]:
+    """Kendall's tau of the two poles' leaderboards, by `AGREEMENT`: with each other, and of each with the truth.
+
+    ``boards`` are by seed and by the keys of `contradictory`. What the truth has is exact and has no limits; without a
+    ``simulated`` bank nobody knows it, and the first entry is all there is.
+    """
+    first, second = f"{axis}+", f"{axis}-"
+    over = partial(over_seeds, lowest=-1.0, highest=1.0)
+    between: dict[int, Interval] = {
+        seed: compare(made[first], made[second], BANK_SEED, RESAMPLES) for seed, made in boards.items()
+    }
+    if simulated is None:
+        return {AGREEMENT[0]: over(between)}
+    truths = {key: true_win_rates(simulated, contradictory([axis])[key]) for key in (first, second)}
+
+    def against_truth(key: str) -> Cell:
+        return over({s: compare_with_truth(made[key], truths[key], BANK_SEED, RESAMPLES) for s, made in boards.items()})
+
+    exact = kendall_tau(truths[first], truths[second])
+    truth = Cell(exact, float("nan"), float("nan"), 0, {})
+    return dict(zip(AGREEMENT, (over(between), truth, against_truth(first), against_truth(second)), strict=True))
+
+
+def _seeds(plan: Plan, key: str, row: str, data: str) -> dict[int, str]:
+    """The job behind a row, by seed."""
+    return {place[3]: job for place, job in plan.made_by.items() if place[:3] == (key, row, data)}

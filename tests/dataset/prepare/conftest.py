@@ -1,0 +1,95 @@
+"""A preparation on few rows, and a chat endpoint that answers as told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.config import compose
+from crm.dataset.prepare.run import run_prepare
+from crm.schema import to_json
+from crm.votes.simulation.arena import simulate
+
+Prepare = Callable[..., Path]
+
+
+@pytest.fixture
+def prepare(tmp_path: Path) -> Prepare:
+    """``prepare("data=...", ...)`` runs all stages into ``tmp_path/data`` without public sets, and gives the folder."""
+
+    def run(*overrides: str, out: str = "data", root: str = "nowhere") -> Path:
+        words = [*overrides, f"out='{tmp_path / out}'", f"data.root='{tmp_path / root}'", "progress=false"]
+        return run_prepare(compose("prepare", words))
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def votes_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """600 simulated votes with criteria and topics, as records."""
+    path = tmp_path_factory.mktemp("votes") / "votes.jsonl"
+    rows = simulate(seed=3, train=600, validation=0, suite=0).train
+    path.write_text("".join(to_json(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+class Endpoint:
+    """``answer`` maps the text of a request to the reply's text; ``None`` is a server error. ``asked`` keeps them."""
+
+    def __init__(self, answer: Callable[[str], dict[str, Any] | None]) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+        self.keys: set[str | None] = set()
+        self._lock = threading.Lock()
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                text = "\n".join(turn["content"] for turn in body["messages"])
+                with endpoint._lock:
+                    endpoint.asked.append(text)
+                    endpoint.keys.add(self.headers.get("Authorization"))
+                reply = endpoint.answer(text)
+                message = {"role": "assistant", "content": json.dumps(reply)}
+                data = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode()
+                self.send_response(200 if reply is not None else 500)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def settings(self) -> list[str]:
+        """Overrides that make it the annotator."""
+        url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        return ["annotator=openai", f"annotator.base_url={url}", "annotator.model=fake", "annotator.attempts=1"]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def make_endpoint() -> Iterator[Callable[..., Endpoint]]:
+    opened: list[Endpoint] = []
+
+    def make(answer: Callable[[str], dict[str, Any] | None]) -> Endpoint:
+        opened.append(Endpoint(answer))
+        return opened[-1]
+
+    yield make
+    for endpoint in opened:
+        endpoint.close()

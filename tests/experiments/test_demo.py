@@ -1,0 +1,144 @@
+"""The demo at the size of a test: its numbers are recomputed from the files it leaves behind, by another route."""
+
+from __future__ import annotations
+
+import json
+import math
+import queue
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from scipy import stats
+
+from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
+from experiments import jobs
+from experiments.demo import __main__ as demo
+
+QUERIES_PER_TOPIC = 1
+SMALL = (
+    "data.train=128",
+    "data.validation=32",
+    "data.suite=20",
+    "trainer.epochs=1",
+    "trainer.max_steps=2",
+    "trainer.validate_every=0",
+    "trainer.save_every=0",
+    "model.hidden_size=16",
+    "model.layers=1",
+    "model.vocab_size=400",
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("demo")
+    return out, demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC)
+
+
+def here(wanted: Sequence[jobs.Job], workers: int) -> dict[str, jobs.JobResult]:
+    """`run_jobs` in this process: nothing to start, and what is patched here is patched for the jobs."""
+    channel: queue.Queue[Any] = queue.Queue()
+    return {job.name: jobs.run_job(job, channel) for job in wanted}
+
+
+def test_summary_has_the_promised_fields(run: tuple[Path, dict[str, Any]]) -> None:
+    out, summary = run
+    assert json.loads((out / "summary.json").read_text(encoding="utf-8")) == summary
+    assert set(summary) == {"heads", "leaderboard", "seconds", "commit", "config"}
+    assert set(summary["heads"]) == {"scalar", "pairwise_span"}
+    board = summary["leaderboard"]
+    assert {"tau_contradictory", "tau_truth_detailed", "tau_truth_concise", "models", "queries"} <= set(board)
+    assert (board["models"], board["queries"]) == (13, 12 * QUERIES_PER_TOPIC)
+    for head in summary["heads"].values():
+        suites = head["suites"]
+        assert set(suites) == {
+            f"{base}{sign}{noise}"
+            for base in ("D", "T", "C", "C_axes")
+            for sign in "+-"
+            for noise in ("", "_add", "_remove", "_replace")
+        }
+        for cell in suites.values():
+            assert set(cell) == {"accuracy", "n", "low", "high"}
+            assert 0 <= cell["low"] <= cell["accuracy"] <= cell["high"] <= 1
+            assert 0 < cell["n"] <= 20
+
+
+def test_accuracy_is_that_of_the_prediction_files(run: tuple[Path, dict[str, Any]]) -> None:
+    out, summary = run
+    for head in summary["heads"]:
+        points: dict[str, dict[str, float]] = {}
+        logits: dict[tuple[str, str], list[float]] = {}
+        labels: dict[tuple[str, str], str] = {}
+        for file in (out / head / "predictions").glob("*/[!b]*.jsonl"):
+            for line in file.read_text(encoding="utf-8").splitlines():
+                row = json.loads(line)
+                if "label" in row:
+                    logits.setdefault((row["suite"], row["comparison_id"]), []).append(row["preference_logit"])
+                    labels[row["suite"], row["comparison_id"]] = row["label"]
+        for (suite, name), pair in logits.items():
+            assert len(pair) == 2, "both orders of every comparison are read, each once"
+            says_a = (1 + math.copysign(1, sum(pair)) * (sum(pair) != 0)) / 2
+            points.setdefault(suite, {})[name] = says_a if labels[suite, name] == "a" else 1 - says_a
+        for suite, cell in summary["heads"][head]["suites"].items():
+            assert cell["n"] == len(points[suite])
+            assert cell["accuracy"] == pytest.approx(sum(points[suite].values()) / cell["n"])
+
+
+def test_tau_is_that_of_the_tables(run: tuple[Path, dict[str, Any]]) -> None:
+    out, summary = run
+    rates = {
+        user: pd.read_csv(out / f"leaderboard_{user}.csv", skiprows=1).set_index("model")["win_rate"]
+        for user in ("detailed", "concise")
+    }
+    found = stats.kendalltau(rates["detailed"], rates["concise"].loc[rates["detailed"].index]).statistic
+    assert summary["leaderboard"]["tau_contradictory"] == pytest.approx(found)
+    bank = simulate_bank(seed=demo.BANK_SEED, queries_per_topic=QUERIES_PER_TOPIC)
+    for user, criterion in (("detailed", "Prefers detailed answers"), ("concise", "Prefers concise answers")):
+        truth = pd.Series(true_win_rates(bank, [criterion]))
+        found = stats.kendalltau(rates[user].loc[truth.index], truth).statistic
+        assert summary["leaderboard"][f"tau_truth_{user}"] == pytest.approx(found)
+
+
+def test_report_loads_nothing_and_shows_every_picture(run: tuple[Path, dict[str, Any]]) -> None:
+    out, _ = run
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:|#)""", page)
+    assert "<script" not in page and "@import" not in page and "http://" not in page
+    assert page.count("data:image/png;base64,") == len(list(out.glob("*.png"))) == 6
+    for name in ("suites", "leaderboard_detailed", "leaderboard_concise", "leaderboard_general"):
+        assert (out / f"{name}.md").is_file() and (out / f"{name}.csv").is_file()
+
+
+def test_a_second_call_only_reads(run: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    out, summary = run
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(jobs, "run_training", refuse)
+    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
+    monkeypatch.setattr(demo, "run_jobs", here)
+    kept = [*out.glob("*/predictions/*/*.jsonl"), *out.glob("*/model/*"), *out.glob("*/metrics.csv")]
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in kept}
+    assert len(before) > 60
+    again = demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC)
+    assert {path: path.read_bytes() for path in kept} == {path: content for path, (_, content) in before.items()}
+    models = [path for path in kept if path.parent.name == "model"]
+    assert [path.stat().st_mtime_ns for path in models] == [before[path][0] for path in models]
+    assert {key: again[key] for key in ("heads", "leaderboard")} == {
+        key: summary[key] for key in ("heads", "leaderboard")
+    }
+    # A change of any setting is another run, and would train.
+    with pytest.raises(AssertionError, match="trained again"):
+        demo.run_demo(out, 7, (*SMALL, "optimizer.lr=0.001"), QUERIES_PER_TOPIC)
+
+
+def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
+    monkeypatch.setattr(demo, "run_jobs", here)
+    assert demo.main(["--out", str(tmp_path), "data.train=-1"]) == 2
+    assert capsys.readouterr().err == "experiments.demo.__main__: data.train=-1: expected 0 or more\n"

@@ -1,0 +1,187 @@
+"""All six tables of a tiny grid: cells against the files of the runs behind them; a second call trains what is gone."""
+
+from __future__ import annotations
+
+import json
+import queue
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
+from crm.leaderboard.ranking import Leaderboard, compare_with_truth
+from crm.schema import Match, Result
+from experiments import jobs
+from experiments.paper_tables import __main__ as reproduce
+from experiments.paper_tables import paper, tables
+from experiments.paper_tables.plan import Plan, make_plan
+from experiments.paper_tables.scales import SCALES, DataSet
+
+DATA = ("data.train=64", "data.validation=16", "data.suite=12")
+SEEDS = (7,)
+PAIRS = ("detail", "humor")
+TINY = replace(
+    SCALES["demo"],
+    common=(
+        "trainer.max_steps=1",
+        "trainer.batch_size=16",
+        "trainer.validate_every=0",
+        "trainer.save_every=0",
+        "model.hidden_size=16",
+        "model.layers=1",
+        "model.vocab_size=400",
+    ),
+    sizes={"small": (), "smaller": ("model.hidden_size=8", "model.heads=2")},
+    data={"": DataSet(("data=simulation", *DATA), ("D", "T"), "D")},
+    seeds=SEEDS,
+    ranking=("bank.queries_per_topic=1",),
+    pairs=PAIRS,
+)
+
+
+def here(wanted: Sequence[jobs.Job], workers: int) -> dict[str, jobs.JobResult]:
+    """`run_jobs` in this process, which takes no time to start."""
+    channel: queue.Queue[Any] = queue.Queue()
+    return {job.name: jobs.run_job(job, channel) for job in wanted}
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The tiny grid in this process; the folders that a training filled, in order."""
+    folders: list[Path] = []
+    train = jobs.run_training
+
+    def counted(config: Any, callbacks: Any) -> Any:
+        folders.append(Path(config.run_dir))
+        return train(config, callbacks)
+
+    monkeypatch.setattr(reproduce, "SCALES", {"tiny": TINY})
+    monkeypatch.setattr(reproduce, "run_jobs", here)
+    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
+    monkeypatch.setattr(jobs, "run_training", counted)
+    monkeypatch.setattr(tables, "RESAMPLES", 10)
+    return folders
+
+
+def test_six_tables_hold_the_runs_numbers_and_only_what_is_missing_is_trained(
+    trained: list[Path], tmp_path: Path, capsys: Any
+) -> None:
+    command = ["scale=tiny", "--out", str(tmp_path)]
+    out = tmp_path / "tiny"
+    assert reproduce.main(command) == 0
+    assert len(trained) == len(set(trained)) == 12 * len(SEEDS)
+    check_accuracies(out)
+    check_index(out, capsys.readouterr().out)
+    before = {path.name: path.read_bytes() for path in out.glob("*.csv")}
+    assert len(before) == 6
+    plan = make_plan(TINY, (), out, SEEDS)
+    start = next(job.start.parent for job in plan.jobs if job.start)
+    shutil.rmtree(start / "model")
+    trained.clear()
+    assert reproduce.main(command) == 0
+    assert trained == [start, *(job.folder for job in plan.jobs if job.start == start / "model")]
+    assert {path.name: path.read_bytes() for path in out.glob("*.csv")} == before
+
+
+def check_accuracies(out: Path) -> None:
+    """Every value of every seed against ``results.json`` of the run behind it, and cells against their seeds."""
+    plan = make_plan(TINY, (), out, SEEDS)
+    folders = {job.name: job.folder for job in plan.jobs}
+    for question in TINY.questions():
+        made = pd.read_csv(out / f"{question.key}.csv", skiprows=1)
+        seeds = made[[f"seed {seed}" for seed in SEEDS]]
+        if question.rows[0].ranks:
+            assert len(made) == 4 * len(PAIRS)
+            continue
+        assert len(made) == len(question.rows) * (8 if question.noised else 4)
+        assert (made["mean"] - seeds.mean(axis=1)).abs().max() < 1e-12
+        assert (made["low"] <= seeds.min(axis=1)).all() and (made["high"] >= seeds.max(axis=1)).all()
+        for row in question.rows:
+            for seed in SEEDS:
+                folder = folders[plan.made_by[question.key, row.name, "", seed]]
+                found = {}
+                for reading in row.readings:
+                    document = json.loads((folder / reading / "results.json").read_text(encoding="utf-8"))
+                    found |= {r["suite"]: r["value"] for r in document["results"] if r["metric"] == "accuracy"}
+                mine = made[made[question.head] == row.name].set_index("column")[f"seed {seed}"]
+                # Table 3 is about one suite under every noise.
+                assert mine.to_dict() == {k: v for k, v in found.items() if k.startswith("D") or not question.noised}
+
+
+def check_index(out: Path, shown: str) -> None:
+    text = (out / "tables.md").read_text(encoding="utf-8")
+    for key, title in paper.TITLES.items():
+        assert f"## {title}" in text and paper.NUMBERS[key] in text
+        table = (out / f"{key}.md").read_text(encoding="utf-8")
+        assert table.strip() in text and "seeds 7; config scale=tiny; commit " in table
+        assert f"{title}: " in shown.replace("\n", " ")
+        measure = "Kendall's tau [95 % interval] (queries)" if key == "5_contradictory" else "accuracy [95 % interval]"
+        assert f"_{title}: {measure}" in table
+    for number in ("97.27 %", "91.96 %", "95.6 %", "71.1 %", "51.8 %", "70 to 80 %", "4 points", "-0.83"):
+        assert number in text
+    assert text.count("Theirs: votes of LMArena") == text.count(f"Ours: {TINY.ours}") == 6
+
+
+def accuracy(suite: str, value: float) -> Result:
+    return Result(suite, "accuracy", value, 40, 0.05, value - 0.1, value + 0.1)
+
+
+def test_cells_are_the_mean_of_their_own_seeds_and_readings(tmp_path: Path) -> None:
+    two = DataSet(("data=summeval",), ("D", "F"), "F")
+    scale = replace(SCALES["demo"], data={"one": SCALES["demo"].data[""], "two": two})
+    question = next(question for question in scale.questions() if question.key == "1_judges")
+    names = [row.name for row in question.rows]
+    made_by: dict[Any, str] = {}
+    finished: dict[str, jobs.JobResult] = {}
+    for place, row in enumerate(question.rows):
+        for data, suites in (("one", ("D+", "D-", "T+", "C+")), ("two", ("D+", "F+", "F-"))):
+            for seed in (1, 2):
+                job = f"{row.name} {data} {seed}"
+                made_by[question.key, row.name, data, seed] = job
+                results = [accuracy(suite, 0.1 + 0.05 * place + 0.02 * seed) for suite in suites]
+                finished[job] = jobs.JobResult({row.readings[0]: results, "other": [accuracy("D+", 0.9)]}, {}, {})
+    grid = tables._accuracies(scale, question, Plan((), made_by), finished)
+    assert grid.columns == ("one D+", "one D-", "one T+", "one C+", "two D+", "two F+", "two F-")
+    assert grid.rows == tuple(names) and grid.paper["pairwise"] == paper.CRM_4B
+    assert len(grid.cells) == len(names) * 7
+    for place, name in enumerate(names):
+        cell = grid.cells[name, "two F-"]
+        assert cell.mean == pytest.approx(0.13 + 0.05 * place) and cell.n == 40
+        assert cell.seeds == pytest.approx({1: 0.12 + 0.05 * place, 2: 0.14 + 0.05 * place})
+
+
+def board(wins: dict[str, float], simulated: Any) -> Leaderboard:
+    return Leaderboard(
+        [
+            Match(query.id, query.topic, author, simulated.baseline, logit, 1, 1)
+            for query in simulated.queries
+            for author, logit in wins.items()
+        ]
+    )
+
+
+def test_agreement_is_tau_between_the_poles_and_against_the_truth() -> None:
+    simulated = simulate_bank(seed=tables.BANK_SEED, queries_per_topic=1)
+    authors = sorted(set(simulated.bank.authors) - {simulated.baseline})
+    rising = {author: 0.1 * place - 0.55 for place, author in enumerate(authors)}
+    made = {
+        seed: {"detail+": board(rising, simulated), "detail-": board({a: -v for a, v in rising.items()}, simulated)}
+        for seed in (1, 2)
+    }
+    cells = tables.agreement("detail", made, simulated)
+    assert tuple(cells) == tables.AGREEMENT
+    assert cells["tau between the two"].seeds == pytest.approx({1: -1.0, 2: -1.0})
+    one = made[1]["detail+"]
+    truth = true_win_rates(simulated, ("Prefers detailed answers",))
+    known = compare_with_truth(one, truth, tables.BANK_SEED, tables.RESAMPLES)
+    against = cells["first against truth"]
+    assert (against.mean, against.low, against.high) == pytest.approx((known.mean, known.low, known.high))
+    # Who wins for one taste loses for the other, so that both boards are equally near their own truths.
+    assert cells["second against truth"].mean == pytest.approx(against.mean)
+    assert cells["tau in truth"].mean == pytest.approx(-1.0) and cells["tau in truth"].seeds == {}
+    assert tables.agreement("detail", made, None) == {tables.AGREEMENT[0]: cells["tau between the two"]}

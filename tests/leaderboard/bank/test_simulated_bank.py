@@ -1,0 +1,90 @@
+"""The simulated bank: true win rates against a count by hand, contradictory criteria against each other, errors."""
+
+from __future__ import annotations
+
+import pytest
+from scipy.stats import kendalltau
+
+from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
+from crm.schema import prompt_key
+from crm.votes.simulation.arena import simulate
+from crm.votes.simulation.authors import AUTHORS, BASELINE, PROFILES
+from crm.votes.simulation.taste import AXIS
+from crm.votes.simulation.topics import TOPICS
+
+
+@pytest.fixture(scope="module")
+def simulated() -> SimulatedBank:
+    return simulate_bank(seed=2)
+
+
+def tau(first: dict[str, float], second: dict[str, float]) -> float:
+    names = sorted(first)
+    return float(kendalltau([first[name] for name in names], [second[name] for name in names]).statistic)
+
+
+def test_every_author_answers_twenty_queries_of_each_topic(simulated: SimulatedBank) -> None:
+    assert simulated.bank.authors == AUTHORS
+    assert len(AUTHORS) >= 12
+    assert simulated.baseline == BASELINE
+    for topic in TOPICS:
+        assert sum(query.topic == topic.name for query in simulated.queries) == 20
+    assert all(len(texts) == len(simulated.queries) for texts in simulated.responses.values())
+    assert len({prompt_key(query.prompt) for query in simulated.queries}) == len(simulated.queries)
+
+
+def test_deterministic_by_seed(simulated: SimulatedBank) -> None:
+    assert simulate_bank(seed=2) == simulated
+    assert simulate_bank(seed=3).responses != simulated.responses
+    two = simulate_bank(seed=2, authors=["elm-turbo"])
+    assert two.bank.authors == (BASELINE, "elm-turbo")
+    assert two.responses["elm-turbo"] == simulated.responses["elm-turbo"]
+
+
+def test_no_bank_query_is_a_prompt_of_the_arena(simulated: SimulatedBank) -> None:
+    arena = simulate(seed=2, train=1500, validation=50, suite=100)
+    rows = [*arena.train, *arena.validation, *(row for suite in arena.suites.values() for row in suite)]
+    assert not {prompt_key(row.prompt) for row in rows} & {prompt_key(query.prompt) for query in simulated.queries}
+
+
+def test_win_rates_by_hand(simulated: SimulatedBank) -> None:
+    rates = true_win_rates(simulated, ["Prefers detailed", "wants jokes and humor"], ["Puzzles & Logic"])
+    ids = [query.id for query in simulated.queries if query.topic == "Puzzles & Logic"]
+    for author, rate in rates.items():
+        wins = draws = 0
+        for key in ids:
+            ours, theirs = simulated.levels[author][key], simulated.levels[BASELINE][key]
+            mine, base = ours["detail"] + ours["humor"], theirs["detail"] + theirs["humor"]
+            wins += mine > base
+            draws += mine == base
+        assert rate == pytest.approx((wins + draws / 2) / len(ids))
+    assert BASELINE not in rates
+
+
+def test_contradictory_criteria_turn_the_ranking_over(simulated: SimulatedBank) -> None:
+    detailed = true_win_rates(simulated, ["prefers detailed"])
+    concise = true_win_rates(simulated, ["prefers concise"])
+    assert tau(detailed, concise) < -0.95
+    assert all(detailed[author] == pytest.approx(1 - concise[author]) for author in detailed)
+
+
+@pytest.mark.parametrize("axis", list(AXIS))
+def test_rankings_by_one_axis_agree_with_the_profiles_in_every_bank(axis: str) -> None:
+    ideal = {author: profile[axis] for author, profile in PROFILES.items() if author != BASELINE}
+    floor = 0.9 if axis == "detail" else 0.75
+    for seed in (0, 7):
+        rates = true_win_rates(simulate_bank(seed=seed), [f"Prefers {AXIS[axis].plus.name}"])
+        assert tau(rates, ideal) > floor
+
+
+def test_errors_name_the_value_and_the_nearest_allowed_one(simulated: SimulatedBank) -> None:
+    with pytest.raises(ValueError, match=r"'prefers detailled' has no known truth; .*'Prefers detailed'"):
+        true_win_rates(simulated, ["prefers detailled"])
+    with pytest.raises(ValueError, match="expected a non-empty list of wordings, got 'prefers concise'"):
+        true_win_rates(simulated, "prefers concise")
+    with pytest.raises(ValueError, match="'Puzzles and Logic' is not in the bank; did you mean 'Puzzles & Logic'"):
+        true_win_rates(simulated, ["prefers concise"], ["Puzzles and Logic"])
+    with pytest.raises(ValueError, match="authors: 'oak' is not simulated"):
+        simulate_bank(seed=0, authors=["oak"])
+    with pytest.raises(ValueError, match="queries_per_topic: 0 is not between 1 and"):
+        simulate_bank(seed=0, queries_per_topic=0)

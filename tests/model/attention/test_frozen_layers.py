@@ -1,0 +1,219 @@
+"""Frozen layers that are run once: the numbers of the plain run, and how often the layers are called."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from crm.model.attention.frozen_layers import FrozenLayers
+from crm.model.attention.kept_states import KeptStates
+from crm.model.backbone import add_lora, freeze_lower_layers, without_lora_wrapper
+from crm.model.batching.batches import collate
+from crm.model.batching.forest_batches import collate_forest
+from crm.model.export import export_model, load_checkpoint
+from crm.model.heads import build_score
+from crm.model.kernels import compiled_layers, enable_checkpointing
+from crm.model.reward_model import RewardModel
+from crm.model.tiny import build_tiny_backbone
+from tests.conftest import rounding
+from tests.model.outcomes import assert_same, outcome
+
+LOWER, MUCH = 2, 10**9
+
+
+@pytest.fixture
+def make_deep(tokenizer) -> Callable[..., RewardModel]:
+    """Four layers, the lowest two frozen; random throughout."""
+
+    def make(head: str = "scalar", rank: int = 0, dropout: float = 0.0) -> RewardModel:
+        backbone: Any = build_tiny_backbone(len(tokenizer), 16, 4, 2, 2048, tokenizer.pad_token_id, 0)
+        torch.manual_seed(1)
+        for layer in backbone.layers:
+            for module in (layer.self_attn.o_proj, layer.mlp.down_proj):
+                torch.nn.init.normal_(module.weight, std=0.1)
+            layer.self_attn.attention_dropout = dropout
+        freeze_lower_layers(backbone, LOWER)
+        if rank:
+            backbone = add_lora(backbone, rank, 4, 0.0, above=LOWER)
+            for name, weight in backbone.named_parameters():
+                if "lora_B" in name:
+                    torch.nn.init.normal_(weight, std=0.1)
+        return RewardModel(backbone, build_score(head, 16, 0), head).eval()  # type: ignore[arg-type]
+
+    return make
+
+
+def keeping(model: RewardModel, **settings: Any) -> RewardModel:
+    """The same weights, with the states of the lowest layers kept."""
+    model = copy.deepcopy(model)
+    kept = KeptStates(16, **{"budget": MUCH, **settings})
+    model.frozen = FrozenLayers(without_lora_wrapper(model.backbone), LOWER, kept)
+    return model
+
+
+@contextmanager
+def calls_of(model: RewardModel, layer: int) -> Iterator[list[int]]:
+    """Tokens of each call of a layer."""
+    seen: list[int] = []
+    watched = without_lora_wrapper(model.backbone).layers[layer]
+    hook = watched.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape[:2].numel()))
+    yield seen
+    hook.remove()
+
+
+@pytest.fixture
+def batches(make_encoder, comparisons) -> Callable[..., list[Any]]:
+    """Two batches of two epochs, cut differently, with beginnings in common within and across them."""
+
+    def make(head: str = "scalar", kind: str = "shared") -> list[Any]:
+        rows = [*comparisons, *(replace(row, criteria=(*row.criteria, "And rhymes")) for row in comparisons[:3])]
+        encoded = [make_encoder(head).encode(row, "ab") for row in rows]
+        if kind == "padded":
+            cut = [collate(part, pad_id=0) for part in (encoded[:3], encoded[3:], encoded[1:7])]
+        else:
+            cut = [collate_forest(part, share=kind == "shared") for part in (encoded[:3], encoded[3:], encoded[1:7])]
+        return cut
+
+    return make
+
+
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize("prunes", [True, False])
+@pytest.mark.parametrize("kind", ["shared", "unshared", "padded"])
+@pytest.mark.parametrize("head", ["scalar", "pairwise_span"])
+def test_logits_and_gradients_are_those_of_the_plain_run(head, kind, prunes, make_deep, batches) -> None:
+    plain = make_deep(head)
+    plain.prunes = prunes
+    model = keeping(plain)
+    for batch in (*batches(head, kind), *batches(head, "shared")):
+        assert_same(outcome(model, batch), outcome(plain, batch))
+
+
+@pytest.mark.parametrize("kind", ["shared", "padded"])
+def test_a_second_epoch_runs_no_frozen_layer(kind, make_deep, batches) -> None:
+    model = keeping(make_deep())
+    first, second, others = batches(kind=kind)
+    with calls_of(model, 0) as lower, calls_of(model, LOWER) as upper:
+        for batch in (first, second):
+            model(batch)
+        assert len(lower) == len(upper) == 2
+        for batch in (others, second, first):  # of other cuts too
+            model(batch)
+    assert len(lower) == 2 and len(upper) == 5
+    counts = model.frozen.counts
+    assert counts.computed < counts.read / 2 and counts.without_room == 0
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_of_a_new_ending_only_its_path_is_run(make_deep, make_encoder, comparisons) -> None:
+    """The first comparison is known; of two others, one shares its criteria and query."""
+    encoder, model = make_encoder("scalar"), keeping(make_deep())
+    known, near, far = comparisons[0], replace(comparisons[0], response_b=comparisons[1].response_b), comparisons[1]
+    model(collate_forest([encoder.encode(known)], share=True))
+    batch = collate_forest([encoder.encode(known), encoder.encode(near)], share=True)
+    with calls_of(model, 0) as lower:
+        model(batch)
+    leaf = encoder.encode(near).sequences[1]
+    assert lower == [sum(len(segment.ids) for segment in leaf)] and lower[0] < batch.tokens
+    plain = make_deep()
+    wider = collate_forest([encoder.encode(row) for row in (far, known, near)], share=True)
+    for one in (batch, wider):
+        assert_same(outcome(model, one), outcome(plain, one))
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_without_room_states_are_computed_anew_counted_and_told_once(make_deep, batches, caplog) -> None:
+    plain = make_deep()
+    room = 40
+    model = keeping(plain, budget=room * KeptStates(16, budget=0).token_bytes)
+    with caplog.at_level(logging.WARNING):
+        for batch in batches() * 2:
+            assert_same(outcome(model, batch), outcome(plain, batch))
+    assert len(model.frozen.kept) == room and model.frozen.counts.without_room > 0
+    assert [record.message.partition(";")[0] for record in caplog.records] == [
+        "kept states: the room for 40 tokens (0.00 GB) is full"
+    ]
+
+
+def test_bfloat16_rounds_the_first_time_as_every_time(make_deep, batches) -> None:
+    plain, batch = make_deep(), batches()[0]
+    model = keeping(plain, dtype=torch.bfloat16)
+    first, second = outcome(model, batch), outcome(model, batch)
+    assert torch.equal(first[0], second[0])
+    difference = (first[0] - outcome(plain, batch)[0]).abs().max()
+    assert 1e-6 < difference < 3e-2
+
+
+def test_training_after_validation_with_checkpointing_and_mixed_precision(make_deep, batches) -> None:
+    """Lightning validates in inference mode, whose tensors training may not touch."""
+    plain, batch = make_deep().train(), batches()[0]
+    model = keeping(plain)
+    for one in (plain, model):
+        enable_checkpointing(one.backbone)
+    with torch.inference_mode():
+        model(batches()[1])
+    with torch.autocast("cpu", torch.bfloat16):
+        expected, found = outcome(plain, batch), outcome(model, batch)
+    assert torch.allclose(found[0], expected[0], atol=2e-2)
+    found, expected = outcome(keeping(plain), batch), outcome(plain, batch)
+    assert_same(found, expected)
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_adapters_are_put_above_the_frozen_layers_only(make_deep, batches) -> None:
+    pytest.importorskip("peft")
+    plain = make_deep(rank=2)
+    trained = {name.split("layers.")[1][0] for name, p in plain.named_parameters() if "lora" in name}
+    assert trained == {"2", "3"}
+    model = keeping(plain)
+    for batch in batches():
+        assert_same(outcome(model, batch), outcome(plain, batch))
+
+
+def test_adapters_with_every_layer_frozen_are_refused(make_deep) -> None:
+    pytest.importorskip("peft")
+    with pytest.raises(ValueError, match=r"model.freeze_layers=4 with model.lora_rank=2: no layer is left"):
+        add_lora(make_deep().backbone, 2, 4, 0.0, above=4)
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_dropout_is_left_out_below(make_deep, batches) -> None:
+    model, batch = keeping(make_deep(dropout=0.5)).train(), batches()[0]
+    first, second = model.frozen.states(batch), keeping(make_deep(dropout=0.0)).frozen.states(batch)
+    torch.testing.assert_close(first, second, rtol=0, atol=rounding(second))
+
+
+def test_compiled_layers_give_the_same(make_deep, batches) -> None:
+    plain = make_deep()
+    model = keeping(plain)
+    with compiled_layers(model.backbone, torch.device("cpu"), backend="eager"):
+        for batch in batches()[:2]:
+            assert_same(outcome(model, batch), outcome(plain, batch))
+
+
+def test_nothing_that_is_kept_is_saved(make_deep, batches, tokenizer, tmp_path: Path) -> None:
+    plain, batch = make_deep(), batches()[0]
+    model = keeping(plain)
+    model(batch)
+    assert model.state_dict().keys() == plain.state_dict().keys()
+    digests = [export_model(one, tokenizer, tmp_path / name, {}) for one, name in ((model, "a"), (plain, "b"))]
+    assert digests[0] == digests[1]
+    expected = plain(batch).preference_logit
+    loaded = load_checkpoint(tmp_path / "a")[0](batch).preference_logit
+    torch.testing.assert_close(loaded, expected, rtol=0, atol=rounding(expected))
+
+
+def test_what_is_trained_is_not_kept(make_deep) -> None:
+    model = make_deep()
+    with pytest.raises(ValueError, match=r"model.kept_states: layers.2.* is trained"):
+        FrozenLayers(model.backbone, 3, KeptStates(16, budget=MUCH))
+    freeze_lower_layers(model.backbone, 4)
+    assert len(FrozenLayers(model.backbone, 4, KeptStates(16, budget=MUCH)).upper.layers) == 1

@@ -1,0 +1,209 @@
+"""Backbones: what is out of reach is said at once, what would be pooled wrongly is refused, what trains is known."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub.constants
+import pytest
+import torch
+
+from crm.model.backbone import (
+    add_lora,
+    check_reachable,
+    freeze_lower_layers,
+    load_backbone,
+    merge_lora,
+)
+from crm.model.batching.batches import collate
+from crm.model.export import export_model, load_checkpoint
+from crm.model.reward_model import RewardModel
+from crm.model.tiny import build_tiny_backbone, train_tokenizer
+from tests.conftest import rounding
+
+
+@pytest.fixture(scope="module")
+def folder(make_model, tokenizer, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("backbone")
+    make_model("scalar").backbone.to(torch.bfloat16).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def block_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blocked(*args: Any, **kwargs: Any) -> Any:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", blocked)
+    monkeypatch.setattr(socket.socket, "connect", blocked)
+
+
+@pytest.fixture()
+def editable(folder: Path, tmp_path: Path) -> Path:
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize("path", ["/no/such/folder", "./gone", "models/smollm2_135m_gone", "justaname", "a/b/c"])
+def test_a_missing_folder_is_one_sentence(path: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"^model.path={path}: no such folder; .*model=tiny needs no download"
+    ) as caught:
+        check_reachable(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_config_is_named(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"no config.json in this folder; model=tiny"):
+        check_reachable(str(tmp_path))
+    check_reachable(str(folder))
+
+
+@pytest.mark.parametrize("offline", [True, False], ids=["HF_HUB_OFFLINE=1", "no network"])
+def test_an_unreachable_hub_is_one_sentence_at_once(offline: bool, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", offline)
+    block_network(monkeypatch)
+    for look in (check_reachable, lambda path: load_backbone(path, None, 64)):
+        started = time.perf_counter()
+        with pytest.raises(ValueError, match=r"^model.path=someone/something: not cached here.*model=tiny") as caught:
+            look("someone/something")
+        assert time.perf_counter() - started < 5
+        assert "\n" not in str(caught.value)
+
+
+def test_a_cached_model_needs_no_network_and_half_of_one_is_named(folder: Path, tmp_path, monkeypatch) -> None:
+    commit = "0123456789abcdef" * 2 + "01234567"
+    snapshot = tmp_path / "models--someone--cached" / "snapshots" / commit
+    snapshot.mkdir(parents=True)
+    (tmp_path / "models--someone--cached" / "refs").mkdir()
+    (tmp_path / "models--someone--cached" / "refs" / "main").write_text(commit)
+    for path in folder.iterdir():
+        (snapshot / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    block_network(monkeypatch)
+    started = time.perf_counter()
+    check_reachable("someone/cached")
+    model, _ = load_backbone("someone/cached", None, 64)
+    assert torch.equal(model.embed_tokens.weight, load_backbone(str(folder), None, 64)[0].embed_tokens.weight)
+    (snapshot / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"^model.path=someone/cached: not cached here, and the hub cannot be reached"):
+        load_backbone("someone/cached", None, 64)
+    assert time.perf_counter() - started < 5
+
+
+def test_weights_come_as_float32_and_padding_is_settled(folder: Path, make_model, tokenizer) -> None:
+    model, loaded = load_backbone(str(folder), None, max_length=2048)
+    expected = make_model("scalar").backbone.state_dict()
+    assert json.loads((folder / "config.json").read_text())["dtype"] == "bfloat16"
+    for name, weight in model.state_dict().items():
+        assert weight.dtype == torch.float32
+        assert torch.equal(weight, expected[name].bfloat16().float())
+    assert model.config.pad_token_id == loaded.pad_token_id == tokenizer.pad_token_id != loaded.eos_token_id
+    assert loaded.padding_side == "right" and model.config.use_cache is False
+
+
+def test_a_limit_beyond_the_positions_is_refused(folder: Path) -> None:
+    with pytest.raises(ValueError, match=r"model.max_length=2049: .* has 2048 positions; use at most that"):
+        load_backbone(str(folder), None, max_length=2049)
+
+
+@pytest.mark.parametrize("pad", ["<|endoftext|>", None])
+def test_a_pad_token_that_ends_texts_is_refused(editable: Path, pad: str | None) -> None:
+    edit(editable / "tokenizer_config.json", pad_token=pad)
+    with pytest.raises(ValueError, match="pooling would read the wrong token"):
+        load_backbone(str(editable), None, max_length=64)
+
+
+def test_weights_that_do_not_fill_the_architecture_are_refused(editable: Path) -> None:
+    edit(editable / "config.json", num_hidden_layers=3, layer_types=["full_attention"] * 3)
+    with pytest.raises(ValueError, match=r"no fitting weights for layers.2"):
+        load_backbone(str(editable), None, max_length=64)
+
+
+def test_missing_weights_are_one_sentence(editable: Path) -> None:
+    (editable / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"cannot be loaded .*model=tiny") as caught:
+        load_backbone(str(editable), None, max_length=64)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_freezing_stops_exactly_the_lowest_layers(tokenizer, layers: int) -> None:
+    model = build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=0)
+    freeze_lower_layers(model, layers)
+    frozen = {name for name, weight in model.named_parameters() if not weight.requires_grad}
+    lowest = tuple(f"layers.{index}." for index in range(layers))
+    expected = {
+        name for name, _ in model.named_parameters() if name.startswith(lowest) or name == "embed_tokens.weight"
+    }
+    assert frozen == (expected if layers else set())
+
+
+def test_more_frozen_layers_than_there_are_is_refused(tokenizer) -> None:
+    with pytest.raises(ValueError, match=r"model.freeze_layers=3: the backbone has 2 layers"):
+        freeze_lower_layers(build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=0), 3)
+
+
+def test_lora_starts_as_identity_trains_little_and_merges_whole(
+    make_model, make_encoder, comparisons, tokenizer, tmp_path
+) -> None:
+    pytest.importorskip("peft")
+    plain = make_model("pairwise_span")
+    batch = collate([make_encoder("pairwise_span").encode(row) for row in comparisons], pad_id=0)
+    with torch.no_grad():
+        before = plain(batch).preference_logit
+    adapted = RewardModel(add_lora(plain.backbone, rank=2, alpha=4, dropout=0.0), plain.score, plain.head).eval()
+    assert torch.equal(adapted(batch).preference_logit, before), "new adapters change nothing"
+    trained = {name for name, weight in adapted.named_parameters() if weight.requires_grad}
+    assert all("lora_" in name or name == "score.weight" for name in trained) and "score.weight" in trained
+    assert len(trained) == 1 + 2 * 2 * 7, "two matrices for each of seven linear layers in each of two layers"
+    with torch.no_grad():
+        for name, weight in adapted.named_parameters():
+            if name in trained:
+                weight += 0.05 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(len(name)))
+        after = adapted(batch).preference_logit
+    assert (after - before).abs().min() > 1e-3
+    merged = RewardModel(merge_lora(adapted.backbone), adapted.score, adapted.head)
+    export_model(merged, tokenizer, tmp_path, {})
+    assert not (tmp_path / "adapter_config.json").exists()
+    with torch.no_grad():
+        exported = load_checkpoint(tmp_path)[0](batch).preference_logit
+    torch.testing.assert_close(exported, after, rtol=0, atol=rounding(after))
+
+
+def test_a_backbone_without_adapters_merges_to_itself(make_model) -> None:
+    backbone = make_model("scalar").backbone
+    assert merge_lora(backbone) is backbone
+
+
+def test_tiny_depends_on_its_seed_alone_and_leaves_torchs_state(tokenizer) -> None:
+    torch.manual_seed(1)
+    first = build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=5).state_dict()
+    drawn = torch.rand(1)
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(1), drawn)
+    again = build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=5).state_dict()
+    other = build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=6).state_dict()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["embed_tokens.weight"], other["embed_tokens.weight"])
+
+
+def test_the_tiny_tokenizer_knows_any_text_and_is_deterministic() -> None:
+    texts = ["the rain in Spain", "the plain"] * 5
+    tokenizer, again = (train_tokenizer(texts, 280) for _ in range(2))
+    assert tokenizer.get_vocab() == again.get_vocab() and len(tokenizer) <= 280
+    for text in ("the rain", "東京 🙂 \u2028 \x01", "<|im_end|> is text"):
+        ids = tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+        assert tokenizer.decode(ids) == text
+    assert len(tokenizer.encode("the rain", add_special_tokens=False)) < len("the rain"), "it has merges"
+    assert tokenizer.pad_token_id != tokenizer.eos_token_id

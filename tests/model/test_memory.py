@@ -1,0 +1,133 @@
+"""The estimate against numbers by hand, against what autograd really keeps, and against a machine's memory."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from transformers import Qwen3Config, Qwen3Model
+
+from crm.model.backbone import freeze_lower_layers
+from crm.model.memory import (
+    GIB,
+    MemoryNeed,
+    layer_bytes_per_token,
+    layers_with_gradient,
+    memory_at_hand,
+    training_need,
+)
+
+SIZES = {"0.6B": (1024, 3072, 16, 28), "1.7B": (2048, 6144, 16, 28), "4B": (2560, 9728, 32, 36)}
+
+
+def qwen3(hidden: int, inner: int, heads: int, layers: int, keys: int = 8, size: int = 128) -> Qwen3Config:
+    return Qwen3Config(
+        vocab_size=300,
+        hidden_size=hidden,
+        intermediate_size=inner,
+        num_attention_heads=heads,
+        num_key_value_heads=keys,
+        head_dim=size,
+        num_hidden_layers=layers,
+    )
+
+
+@pytest.mark.parametrize(("name", "mebibytes"), [("0.6B", 2.30), ("4B", 7.14)])
+def test_a_tokens_activations_by_hand(name: str, mebibytes: float) -> None:
+    """0.6B: 28 (26 * 1024 + 8 * 3072 + 14 * 2048 + 6 * 1024) = 2,408,448 bytes."""
+    config = qwen3(*SIZES[name])
+    assert config.num_hidden_layers * layer_bytes_per_token(config, mixed=True) / 2**20 == pytest.approx(
+        mebibytes, abs=0.005
+    )
+
+
+def kept_bytes(config: Any, tokens: int, mixed: bool) -> int:
+    """Bytes that autograd keeps of a padded forward pass, the parameters left out; every storage once."""
+    model = Qwen3Model(config).train()
+    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept: dict[int, torch.Tensor] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.untyped_storage().data_ptr() not in own:
+            kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    mask = torch.ones(2, tokens, dtype=torch.int64)
+    mask[0, -3:] = 0
+    ids = torch.ones(2, tokens, dtype=torch.int64)
+    with (
+        torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
+        torch.autocast("cpu", torch.bfloat16, enabled=mixed, cache_enabled=False),
+    ):
+        output = model(input_ids=ids, attention_mask=mask, use_cache=False)
+    assert output is not None
+    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
+
+
+@pytest.mark.parametrize("mixed", [True, False])
+@pytest.mark.parametrize("shape", [(64, 192, 4), (128, 192, 4), (64, 320, 4), (64, 192, 12)])
+def test_a_tokens_activations_are_what_autograd_keeps(shape: tuple[int, int, int], mixed: bool) -> None:
+    """What a second layer adds is constant (copies of weights), linear in the tokens, and quadratic (the mask)."""
+
+    def of_a_layer(tokens: int) -> int:
+        one, two = (kept_bytes(qwen3(*shape, layers, keys=2, size=64), tokens, mixed) for layers in (1, 2))
+        return two - one
+
+    short, middle, long = (of_a_layer(tokens) for tokens in (32, 64, 96))
+    quadratic = (long - 2 * middle + short) / (2 * 32**2)
+    linear = (long - short) / 64 - quadratic * (96 + 32)
+    estimate = layer_bytes_per_token(qwen3(*shape, 1, keys=2, size=64), mixed=mixed)
+    assert linear / 2 == pytest.approx(estimate, rel=0.01), "of each of two sequences"
+
+
+def test_state_by_hand() -> None:
+    """16 bytes a trained parameter, 4 a frozen one, 4 more with replicas; a half each on two shards."""
+    model = Qwen3Model(qwen3(32, 48, 2, 3, keys=1, size=16))
+    everything = sum(p.numel() for p in model.parameters())
+    assert training_need(model, 0, mixed=False) == MemoryNeed(16 * everything, 0)
+    assert training_need(model, 0, mixed=False, replicas=2).state == 20 * everything
+    assert training_need(model, 0, mixed=False, shards=2).state == 8 * everything
+    # A layer's linear weights: queries and output 32 * 32 each, keys and values 32 * 16 each, three of 32 * 48.
+    linear = 3 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 48)
+    assert training_need(model, 0, mixed=True).activations == 2 * linear
+    freeze_lower_layers(model, 2)
+    trained = sum(p.numel() for p in (*model.layers[2].parameters(), *model.norm.parameters()))
+    need = training_need(model, 10, mixed=False)
+    assert need.state == 16 * trained + 4 * (everything - trained)
+    assert need.activations == 10 * 1 * layer_bytes_per_token(model.config, mixed=False)
+
+
+def test_layers_below_the_lowest_trained_weight_keep_nothing() -> None:
+    model = Qwen3Model(qwen3(32, 48, 2, 3, keys=1, size=16))
+    assert layers_with_gradient(model) == 3
+    model.requires_grad_(False)
+    assert layers_with_gradient(model) == 0
+    model.layers[1].mlp.up_proj.requires_grad_(True)
+    assert layers_with_gradient(model) == 2
+    model.embed_tokens.requires_grad_(True)
+    assert layers_with_gradient(model) == 3
+
+
+def test_the_decision_and_the_line_that_tells_it() -> None:
+    need = MemoryNeed(10 * GIB, 8 * GIB)
+    assert need.fits(20 * GIB) and not need.fits(int(19.9 * GIB)), "nine tenths may be planned for"
+    assert "18.0 GiB (state 10.0, activations 8.0), 20.0 GiB at hand on cuda:0" in need.told(20 * GIB, "cuda:0")
+    assert "gradient checkpointing off (" in need.told(20 * GIB, "cuda:0")
+    assert "gradient checkpointing on (" in need.told(10 * GIB, "cuda:0")
+
+
+@pytest.mark.parametrize(("name", "tokens", "fits"), [("1.7B", 16384, True), ("4B", 8192, True), ("4B", 16384, False)])
+def test_what_fits_a_device_of_139_gib(name: str, tokens: int, fits: bool) -> None:
+    hidden, inner, heads, layers = SIZES[name]
+    with torch.device("meta"):
+        model = Qwen3Model(Qwen3Config(**{**qwen3(hidden, inner, heads, layers).to_dict(), "vocab_size": 151_936}))
+    assert training_need(model, tokens, mixed=True).fits(139 * GIB) == fits
+
+
+def test_memory_at_hand_is_the_machines_or_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=7))
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda device: (5, 9) if device.index == 1 else (0, 0))
+    assert memory_at_hand(torch.device("cpu")) == 7
+    assert memory_at_hand(torch.device("cuda", 1)) == 5

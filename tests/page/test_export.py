@@ -1,0 +1,63 @@
+"""Files of a ranking: every number comes back, nothing is computed by a spreadsheet or run by a browser."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+from PIL import Image
+
+from crm.page.export import FORMATS, as_csv, as_html, as_json, as_png, facts, table_of
+from crm.page.profile import Profile
+
+HOSTILE = "=cmd|' /C calc'!A0<script>alert(1)</script>"
+
+
+@pytest.fixture
+def progress(make_ranker: Any, judge: Any, bank: Any) -> Any:
+    texts = {HOSTILE if name == "wordy" else name: answers for name, answers in bank.responses.items()}
+    *_, last = make_ranker(judge, replace(bank, responses=texts)).rank(Profile(("<b>long</b>",)))
+    return last
+
+
+def test_a_topic_that_a_spreadsheet_would_compute_is_text_in_the_heading(
+    make_ranker: Any, judge: Any, bank: Any
+) -> None:
+    queries = tuple(replace(query, topic='=HYPERLINK("http://x")') for query in bank.queries)
+    *_, last = make_ranker(judge, replace(bank, queries=queries)).rank(Profile())
+    heading = as_csv(last, {}).decode("utf-8-sig").splitlines()[0]
+    assert "\"'=HYPERLINK" in heading and ',"=' not in heading and ",=" not in heading
+
+
+def test_csv_and_json_hold_the_table(progress: Any) -> None:
+    told = facts(progress, "words", "1")
+    table = table_of(progress)
+    read = pd.read_csv(io.BytesIO(as_csv(progress, told)))
+    assert list(read.columns) == list(table.columns) and "T" in read and "length_controlled" in read
+    assert read["win_rate"].tolist() == pytest.approx(table["win_rate"].tolist())
+    assert read["model"].str.startswith("'=cmd").sum() == 1 and not read["model"].str.startswith("=").any()
+    document = json.loads(as_json(progress, told))
+    assert document["facts"] == told and document["profile"]["criteria"] == ["<b>long</b>"]
+    assert [row["win_rate"] for row in document["leaderboard"]] == pytest.approx(table["win_rate"].tolist())
+    assert {row["model"]: row["low"] for row in document["leaderboard"]}["base"] is None
+    assert told["queries"] == told["queries_asked_for"] == 8 and told["models"] == 4
+
+
+def test_the_picture_is_one_and_the_page_is_self_contained(progress: Any) -> None:
+    told = facts(progress, "words", "1")
+    assert Image.open(io.BytesIO(as_png(progress, told))).width > 400
+    page = as_html(progress, told).decode()
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page and "&lt;b&gt;long" in page
+    assert "http://" not in page.replace("http://www.w3.org", "") and "data:image/png;base64" in page
+
+
+def test_nothing_scored_is_no_file(make_ranker: Any, judge: Any) -> None:
+    empty = make_ranker(judge).known(Profile(("new",)))
+    assert empty.board is None and table_of(empty).empty
+    with pytest.raises(ValueError, match="nothing has been scored"):
+        as_png(empty, {})
+    assert set(FORMATS) == {"csv", "json", "png", "html"}

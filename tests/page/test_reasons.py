@@ -1,0 +1,65 @@
+"""Why a model stands where it does: duels, changes between rankings, and what one criterion does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scipy.special import expit
+from scipy.stats import kendalltau
+
+from crm.page.profile import Profile, ProfileError
+from crm.page.ranker import Progress, Ranker
+from crm.page.reasons import change, duels, effect, without_each
+
+
+def ranked(ranker: Ranker, *criteria: str) -> Progress:
+    *_, last = ranker.rank(Profile(criteria))
+    return last
+
+
+def test_duels_are_the_readings_of_one_model(make_ranker: Any, judge: Any) -> None:
+    progress = ranked(make_ranker(judge), "long")
+    found = duels(progress, "wordy")
+    assert len(found) == 8 and {duel.query_id for duel in found} == {f"q{n}" for n in range(8)}
+    duel = found[0]
+    assert (duel.shown_first, duel.shown_second) == pytest.approx((expit(2.1), expit(1.9)))
+    assert duel.probability == pytest.approx(expit(2.0))
+    assert duel.response == "wordy wordy wordy wordy" and duel.baseline_response == "base base"
+    assert progress.board is not None
+    assert sum(d.probability for d in found) / 8 == pytest.approx(progress.board.win_rates()["wordy"])
+    for name in ("base", "nobody"):
+        with pytest.raises(ProfileError, match=f"model: '{name}' is not a model that is compared with 'base'"):
+            duels(progress, name)
+
+
+def test_a_change_has_tau_and_gains(make_ranker: Any, judge: Any) -> None:
+    ranker: Ranker = make_ranker(judge)
+    first, second = ranked(ranker, "long").board, ranked(ranker, "concise").board
+    assert first is not None and second is not None
+    found = change(first, second)
+    names = list(first.win_rates())
+    assert found.tau.mean == pytest.approx(
+        kendalltau([first.win_rates()[n] for n in names], [second.win_rates()[n] for n in names])[0]
+    )
+    assert list(found.table["model"]) == ["brief", "base", "middle", "wordy"]
+    gain = found.table.set_index("model")["change"]
+    assert gain["brief"] == pytest.approx(second.win_rates()["brief"] - first.win_rates()["brief"])
+    assert found.table["change"].is_monotonic_decreasing
+
+
+def test_each_line_is_left_out_once(make_ranker: Any, judge: Any) -> None:
+    profile = Profile(("one", "two"), ("three",))
+    assert dict(without_each(profile)) == {
+        "one": Profile(("two",), ("three",)),
+        "two": Profile(("one",), ("three",)),
+        "three": Profile(("one", "two")),
+    }
+    with pytest.raises(ProfileError, match="fewer than two lines"):
+        list(without_each(Profile(("one",))))
+    ranker: Ranker = make_ranker(judge)
+    full, rest = ranked(ranker, "concise", "polite").board, ranked(ranker, "polite").board
+    assert full is not None and rest is not None
+    by = effect(full, rest, top=1)
+    assert by == {"brief": pytest.approx(full.win_rates()["brief"] - rest.win_rates()["brief"])}
+    assert by["brief"] > 0.4

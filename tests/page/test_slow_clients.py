@@ -1,0 +1,159 @@
+"""Half-open connections, headers and bodies that never end, answers that nobody reads: the server goes on."""
+
+from __future__ import annotations
+
+import http.client
+import resource
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from crm.judges.controls import LengthJudge
+from crm.leaderboard.bank.simulated import simulate_bank
+from tests.page.browsing import serve
+from tests.page.test_app_process import start, wait_until_up
+
+DESCRIPTORS, FLOOD = 256, 300
+STEPS = 400
+"""Of a drip, 0.05 s each: far more than any deadline of these tests."""
+
+
+def connect(address: str, receives: int = 0) -> socket.socket:
+    made = socket.socket()
+    if receives:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
+    made.settimeout(20)
+    made.connect((urlsplit(address).hostname, urlsplit(address).port))
+    return made
+
+
+def dripped(connection: socket.socket, piece: bytes) -> bytes | None:
+    """What the server says when it ends the connection while pieces drip in; ``None`` where it never does."""
+    connection.settimeout(0.05)
+    said = b""
+    for _ in range(STEPS):
+        try:
+            connection.sendall(piece)
+            got = connection.recv(65536)
+            if not got:
+                return said
+            said += got
+        except TimeoutError:
+            continue
+        except OSError:
+            return said
+    return None
+
+
+def test_a_flood_of_half_open_connections_passes(tmp_path: Path) -> None:
+    """More of them than the process has descriptors; who was connected before is served all the time."""
+
+    def few() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+
+    process, address = start(tmp_path, "judge=length", "bank.queries_per_topic=1", preexec_fn=few)
+    flood: list[socket.socket] = []
+    try:
+        wait_until_up(address)
+        before = http.client.HTTPConnection(urlsplit(address).netloc, timeout=20)
+        for number in range(FLOOD):
+            flood.append(connect(address))
+            flood[-1].sendall(b"POST /api/rank HTTP/1.1\r\nHost: x\r\n")
+            if number % 30 == 0:
+                before.request("GET", "/api/health")
+                assert before.getresponse().read().startswith(b'{"status":"ok"')
+        end = time.monotonic() + 60
+        while True:  # the flood stays open on our side
+            assert time.monotonic() < end, "the server does not serve again"
+            try:
+                if httpx.get(f"{address}/api/health", timeout=5).is_success:
+                    break
+            except httpx.HTTPError:
+                time.sleep(0.5)
+        assert process.poll() is None
+    finally:
+        for connection in flood:
+            connection.close()
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def hasty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server with short deadlines."""
+    for name in ("HEADER_S", "BODY_S", "UPLOAD_S", "READ_S"):
+        monkeypatch.setattr(f"crm.page.server.{name}", 0.5)
+    with serve(simulate_bank(seed=1, queries_per_topic=1).bank, LengthJudge(), tmp_path) as address:
+        yield address
+
+
+HEAD = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
+
+
+def test_a_header_that_drips_is_cut(hasty: str) -> None:
+    with connect(hasty) as silent, connect(hasty) as first:
+        assert dripped(first, b"x") is not None
+        assert silent.recv(1) == b""
+    with connect(hasty) as later:
+        later.sendall(b"GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200 OK" in later.recv(65536)
+        assert dripped(later, b"x") is not None, "of a second request, too"
+
+
+@pytest.mark.parametrize("path", [b"/api/rank", b"/gradio_api/queue/join", b"/api/models?name=n&file=x.jsonl"])
+def test_a_body_that_drips_is_408(hasty: str, path: bytes) -> None:
+    with connect(hasty) as connection:
+        connection.sendall(HEAD % path)
+        said = dripped(connection, b"x")
+        assert said is not None and b" 408 " in said and b"not complete within 0.5 seconds" in said
+
+
+@pytest.mark.parametrize("path", [b"/nothing", b"/api/bank"])
+def test_a_body_that_nobody_reads_is_cut_too(hasty: str, path: bytes) -> None:
+    with connect(hasty) as connection:
+        connection.sendall(HEAD % path)
+        said = dripped(connection, b"x")
+        assert said is not None and b"HTTP/1.1 40" in said
+
+
+def test_who_does_not_read_is_cut(hasty: str) -> None:
+    """A hundred large answers are asked for; after the deadline most of them are not there any more."""
+    size = len(httpx.get(f"{hasty}/config").content)
+    with connect(hasty, receives=4096) as connection:
+        connection.sendall(b"GET /config HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+        time.sleep(3)
+        got = 0
+        try:
+            while piece := connection.recv(65536):
+                got += len(piece)
+        except OSError:
+            pass
+        assert 0 < got < 90 * size
+
+
+def test_deadlines_do_not_touch_those_who_wait(hasty: str) -> None:
+    """An open page's stream is older than every deadline, and what is sent in time is served."""
+    with httpx.stream("GET", f"{hasty}/gradio_api/heartbeat/somebody", timeout=2) as stream:
+        time.sleep(1.5)
+        assert httpx.post(f"{hasty}/api/rank", json={}).is_success
+        with pytest.raises(httpx.ReadTimeout):  # it is silent, and not ended
+            for _ in stream.iter_bytes():
+                pass
+
+
+@pytest.mark.parametrize("allowed", [256, 1024, 65536, resource.RLIM_INFINITY])
+def test_connections_and_those_on_their_way_fit_into_the_descriptors(
+    monkeypatch: pytest.MonkeyPatch, allowed: int
+) -> None:
+    from crm.page import server
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
+    most, backlog = server.max_connections(), server.options()["backlog"]
+    assert most >= 100 and backlog >= 4
+    if allowed != resource.RLIM_INFINITY:
+        assert most + 4 * backlog + server.OWN_FILES <= allowed

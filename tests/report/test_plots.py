@@ -1,0 +1,153 @@
+"""What is drawn equals what went in; no text is cut off or printed over other text; equal input, equal file."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from crm.report import plots
+from crm.schema import Result
+
+MODELS = ["terse-1", "a-very-long-model-name-indeed-2025-preview", "cost$ave$", "Quill 7B", "x\ny", "base", *"fghijk"]
+
+
+def frame(seed: int = 0) -> pd.DataFrame:
+    generator = np.random.default_rng(seed)
+    rates = np.sort(generator.random(len(MODELS)))[::-1]
+    table = pd.DataFrame({"model": generator.permutation(MODELS), "win_rate": rates, "rank_low": [1, 2, 2, 4] * 3})
+    return table.assign(rank=range(1, len(MODELS) + 1), low=rates - 0.05, high=rates + 0.02)
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
+    kept: list[Figure] = []
+    save = plots.save_figure
+
+    def keep(figure: Figure, path: Path | str) -> Path:
+        kept.append(figure)
+        return save(figure, path)
+
+    monkeypatch.setattr(plots, "save_figure", keep)
+    return kept
+
+
+def _ticks_out_of_view(axes: Axes) -> list[Text]:
+    """Labels that matplotlib holds but does not draw."""
+    return [
+        label
+        for axis in (axes.xaxis, axes.yaxis)
+        for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+        for label in (tick.label1, tick.label2)
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    ]
+
+
+def check_text(figure: Figure) -> None:
+    """Every visible text lies within the picture and no two overlap by more than a pixel."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    hidden = {id(label) for axes in figure.axes for label in _ticks_out_of_view(axes)}
+    found = [text for text in figure.findobj(Text) if isinstance(text, Text) and id(text) not in hidden]
+    texts = [text for text in found if text.get_visible() and text.get_text().strip()]
+    boxes = [(t.get_text(), t.get_window_extent(canvas.get_renderer())) for t in texts]
+    width, height = figure.bbox.size
+    for text, box in boxes:
+        assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1, f"cut off: {text}"
+    for (one, a), (two, b) in itertools.combinations(boxes, 2):
+        wide, high = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert wide <= 1 or high <= 1, f"overlap: {one!r} and {two!r}"
+
+
+def results() -> dict[str, list[Result]]:
+    suites = ["D+", "D-", "T+", "T-", "C+", "C-", "D-_add", "D-_remove", "D-_replace", "C_axes+"]
+    return {
+        head: [Result(s, "accuracy", 0.9 - 0.04 * k, 100, 0.01, 0.85 - 0.04 * k, 0.93, (1,)) for s in suites[k:]]
+        for k, head in enumerate(["scalar", "pairwise_span"])
+    }
+
+
+def points(axes: Axes) -> list[tuple[float, float]]:
+    return [
+        (float(x), float(y))
+        for line in axes.lines
+        if line.get_marker() in plots.MARKERS
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)  # type: ignore[arg-type]
+    ]
+
+
+def test_suite_accuracy_draws_every_value_and_chance(tmp_path: Path, figures: list[Figure]) -> None:
+    plots.suite_accuracy(tmp_path / "s.png", results())
+    axes = figures[0].axes[0]
+    assert sorted(y for _, y in points(axes)) == pytest.approx([0.86] * 9 + [0.9] * 10)
+    bars = [segment for collection in axes.collections for segment in collection.get_segments()]  # type: ignore[attr-defined]
+    assert {(round(bar[0][1], 6), round(bar[1][1], 6)) for bar in bars} == {(0.85, 0.93), (0.81, 0.93)}
+    assert any(list(line.get_ydata()) == [0.5, 0.5] and line.get_linestyle() == "--" for line in axes.lines)
+    assert axes.get_xlabel() and axes.get_ylabel()
+    check_text(figures[0])
+
+
+def test_learning_curves_skip_rows_that_were_not_logged(tmp_path: Path, figures: list[Figure]) -> None:
+    logged = pd.DataFrame(
+        {
+            "step": [10, 20, 20, 30],
+            "train/loss": [0.7, 0.6, np.nan, 0.5],
+            "validation/loss": [np.nan, np.nan, 0.65, np.nan],
+            "validation/accuracy": [np.nan, np.nan, 0.8, np.nan],
+        }
+    )
+    plots.learning_curves(tmp_path / "c.png", {"scalar": logged, "pairwise_span": logged[["step", "train/loss"]]})
+    loss, accuracy = figures[0].axes
+    drawn = [list(zip(line.get_xdata(), line.get_ydata(), strict=True)) for line in loss.lines]  # type: ignore[arg-type]
+    assert drawn == [[(10, 0.7), (20, 0.6), (30, 0.5)], [(20, 0.65)], [(10, 0.7), (20, 0.6), (30, 0.5)]]
+    assert points(accuracy) == [(20, 0.8)]
+    assert all(axes.get_xlabel() and axes.get_ylabel() for axes in (loss, accuracy))
+    check_text(figures[0])
+
+
+def test_a_long_training_loss_is_drawn_as_a_running_mean(tmp_path: Path, figures: list[Figure]) -> None:
+    zigzag = pd.DataFrame({"step": range(200), "train/loss": [0.0, 4.0] * 100})
+    plots.learning_curves(tmp_path / "c.png", {"scalar": zigzag, "other": pd.DataFrame({"step": [1]})})
+    drawn = figures[0].axes[0].lines[0].get_ydata()
+    assert len(drawn) == 200 and set(drawn[4:-4]) == {2.0}, "means of four neighbours"
+
+
+def test_two_leaderboards_join_each_model_to_itself(tmp_path: Path, figures: list[Figure]) -> None:
+    left, right = frame(0), frame(1)
+    names = ("prefers detailed answers", "prefers concise answers, and says so in many words")
+    plots.two_leaderboards(tmp_path / "t.png", left, right, names, -0.83)
+    slope, scatter = figures[0].axes
+    expected = [
+        (float(r), float(right.set_index("model").loc[m, "rank"]))
+        for m, r in zip(left.model, left["rank"], strict=True)
+    ]
+    assert [tuple(map(float, line.get_ydata())) for line in slope.lines] == expected
+    joined = left.merge(right, on="model")
+    assert points(scatter) == list(zip(joined["win_rate_x"], joined["win_rate_y"], strict=True))
+    assert "−0.83" in figures[0].get_suptitle()
+    check_text(figures[0])
+
+
+def test_one_leaderboard_shades_runs_of_equal_rank(tmp_path: Path, figures: list[Figure]) -> None:
+    table = frame().assign(rank_low=[1, 2, 2, 4, 4, 4, 7, 8, 8, 10, 11, 11])
+    table.loc[3, ["low", "high"]] = np.nan
+    plots.one_leaderboard(tmp_path / "o.png", table, "prefers $5 answers", "base")
+    axes = figures[0].axes[0]
+    bands = sorted((p.get_y(), p.get_y() + p.get_height()) for p in axes.patches)  # type: ignore[attr-defined]
+    # Runs of equal rank: 0 | 1-2 | 3-5 | 6 | 7-8 | 9 | 10-11; every second one is shaded, from the first.
+    assert bands == [(-0.5, 0.5), (2.5, 5.5), (6.5, 8.5), (9.5, 11.5)]
+    assert [x for x, _ in points(axes)] == list(table["win_rate"])
+    check_text(figures[0])
+
+
+def test_equal_input_gives_equal_files_without_a_display(tmp_path: Path) -> None:
+    one, two = (plots.suite_accuracy(tmp_path / name, results()) for name in ("a.png", "b.png"))
+    assert one.read_bytes() == two.read_bytes()
+    assert one.read_bytes().startswith(b"\x89PNG")

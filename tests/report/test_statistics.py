@@ -1,0 +1,192 @@
+"""Intervals, calibration, Holm and tau against sums by hand, SciPy, statsmodels, symmetries, simulated coverage."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
+
+from crm.report import statistics as s
+
+
+def test_cluster_interval_equals_the_sums_by_hand() -> None:
+    values, clusters = [1, 1, 0, 0.5, 1], ["p", "p", "q", "q", "r"]
+    mean = 3.5 / 5
+    residuals = [(1 - mean) * 2, (0 - mean) + (0.5 - mean), 1 - mean]
+    error = math.sqrt(sum(r * r for r in residuals) * 3 / 2) / 5
+    size = min(mean * (1 - mean) / error**2, 5)
+    t = stats.t.ppf(0.975, 2)
+    # The limits are the roots of (mean - x)^2 = t^2 x (1 - x) / size.
+    low, high = sorted(np.roots([1 + t * t / size, -2 * mean - t * t / size, mean * mean]))
+    got = s.cluster_interval(values, clusters)
+    assert (got.mean, got.n, got.clusters) == (mean, 5, 3)
+    assert [got.standard_error, got.low, got.high] == pytest.approx([error, low, high])
+
+
+def test_all_correct_gives_wilson_at_the_number_of_clusters() -> None:
+    got = s.cluster_interval([1.0] * 40, [i // 2 for i in range(40)])
+    wilson = stats.binomtest(20, 20).proportion_ci(method="wilson")
+    assert (got.mean, got.high, got.standard_error) == (1.0, 1.0, 0.0)
+    assert got.low == pytest.approx(wilson.low)
+
+
+def test_the_clustered_error_is_that_of_a_regression_and_the_limits_are_wilsons() -> None:
+    generator = np.random.default_rng(8)
+    keys = np.repeat(np.arange(30), generator.integers(1, 9, 30))
+    values = (generator.random(len(keys)) < generator.beta(2, 1, 30)[keys]).astype(float)
+    mean_only = sm.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": keys})
+    got = s.cluster_interval(values, keys.tolist())
+    assert [got.mean, got.standard_error] == pytest.approx([mean_only.params[0], mean_only.bse[0]])
+    size = got.mean * (1 - got.mean) / got.standard_error**2
+    level = 2 * stats.norm.sf(stats.t.ppf(0.975, 29))
+    assert [got.low, got.high] == pytest.approx(proportion_confint(got.mean * size, size, level, "wilson"))
+    always = s.cluster_interval([1.0] * 40, [i // 2 for i in range(40)])
+    assert [always.low, always.high] == pytest.approx(proportion_confint(20, 20, 0.05, "wilson"))
+
+
+def test_single_rows_give_wilson_with_students_t() -> None:
+    values = [1] * 30 + [0] * 10
+    got = s.cluster_interval(values, range(40))
+    assert got.standard_error == pytest.approx(np.std(values, ddof=1) / math.sqrt(40))
+    confidence = 2 * stats.norm.cdf(stats.t.ppf(0.975, 39)) - 1
+    # n_eff is 39 here: p(1-p) over the variance with the n-1 correction.
+    wilson = stats.binomtest(30, 40).proportion_ci(confidence, method="wilson")
+    assert [got.low, got.high] == pytest.approx([wilson.low, wilson.high], abs=0.004)
+    assert got.high - got.low > wilson.high - wilson.low
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 5)), min_size=1, max_size=30))
+def test_interval_holds_its_mean_mirrors_and_ignores_row_order(rows: list[tuple[float, int]]) -> None:
+    values, clusters = zip(*rows, strict=True)
+    got = s.cluster_interval(values, clusters)
+    mirrored = s.cluster_interval([1 - value for value in values], clusters)
+    turned = s.cluster_interval(values[::-1], clusters[::-1])
+    assert 0 <= got.low <= got.mean <= got.high <= 1
+    assert got.high > got.low
+    assert [mirrored.low, mirrored.high] == pytest.approx([1 - got.high, 1 - got.low])
+    assert [turned.low, turned.high] == pytest.approx([got.low, got.high])
+
+
+@pytest.mark.parametrize(("rate", "clusters", "spread"), [(0.9, 40, 2.0), (0.5, 25, 1.0), (0.97, 60, 30.0)])
+def test_nominal_95_percent_covers_clustered_data(rate: float, clusters: int, spread: float) -> None:
+    generator = np.random.default_rng(7)
+    covered = 0
+    for _ in range(300):
+        sizes = generator.integers(1, 6, clusters)
+        keys = np.repeat(np.arange(clusters), sizes)
+        chance = generator.beta(rate * spread, (1 - rate) * spread, clusters)[keys]
+        got = s.cluster_interval((generator.random(len(keys)) < chance).astype(float), keys.tolist())
+        covered += got.low <= rate <= got.high
+    assert covered >= 270
+
+
+def test_interval_without_clusters_would_not_cover() -> None:
+    """The control of the test above: rows treated as independent cover far less than 95 %."""
+    generator = np.random.default_rng(7)
+    covered = 0
+    for _ in range(200):
+        keys = np.repeat(np.arange(40), 8)
+        chance = generator.beta(0.9, 0.1, 40)[keys]
+        got = s.cluster_interval((generator.random(320) < chance).astype(float), range(320))
+        covered += got.low <= 0.9 <= got.high
+    assert covered < 150
+
+
+def test_mean_interval_equals_scipy() -> None:
+    values = np.random.default_rng(0).normal(2, 3, 25)
+    got = s.mean_interval(values)
+    low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert [got.mean, got.low, got.high] == pytest.approx([values.mean(), low, high])
+    # Each value twice in its cluster carries no more information than once.
+    twice = s.mean_interval(np.repeat(values, 2), np.repeat(np.arange(25), 2).tolist())
+    assert [twice.low, twice.high] == pytest.approx([low, high])
+    assert s.mean_interval([3.0]).high == math.inf
+
+
+@pytest.mark.parametrize(
+    ("values", "clusters", "word"),
+    [([], [], "values"), ([1.5], [0], "proportion"), ([1.0], [0, 1], "clusters"), ([math.nan], [0], "finite")],
+)
+def test_bad_values_are_named(values: list[float], clusters: list[int], word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        s.cluster_interval(values, clusters)
+
+
+def test_holm_by_hand_and_never_below_the_raw_value() -> None:
+    assert s.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert s.holm([0.6, 0.7]) == pytest.approx([1.0, 1.0])
+    assert s.holm([]).tolist() == []
+
+
+def test_holm_equals_statsmodels() -> None:
+    draws = np.random.default_rng(9).random((4, 12)) ** 3
+    draws[:, 3] = draws[:, 4]
+    for row in draws:
+        assert s.holm(row) == pytest.approx(multipletests(row, method="holm")[1], rel=1e-12)
+
+
+def test_holm_keeps_the_family_wise_error() -> None:
+    draws = np.random.default_rng(3).random((2000, 10))
+    assert np.mean([s.holm(row).min() < 0.05 for row in draws]) < 0.065
+    assert np.mean(draws.min(axis=1) < 0.05) > 0.3
+
+
+def test_losses_by_hand() -> None:
+    logits, labels = [math.log(3), math.log(3), 0.0], [1, 0, 1]
+    assert s.correctness(logits, labels) == pytest.approx([1, 0, 0.5])
+    assert s.log_loss(logits, labels) == pytest.approx([-math.log(0.75), -math.log(0.25), math.log(2)])
+    assert s.brier(logits, labels) == pytest.approx([0.0625, 0.5625, 0.25])
+    assert s.log_loss([-800.0], [1]) == pytest.approx([800.0])
+
+
+def test_calibration_by_hand_and_blind_to_names() -> None:
+    # Confidence 0.75 (bin [0.75, 0.8)): two of four right, gap 0.25. Confidence 0.5: half right, gap 0.
+    logits, labels = [math.log(3)] * 4 + [0.0] * 4, [1, 1, 0, 0, 1, 0, 1, 0]
+    assert s.expected_calibration_error(logits, labels) == pytest.approx(0.125)
+    swapped = s.expected_calibration_error([-x for x in logits], [1 - y for y in labels])
+    assert swapped == pytest.approx(0.125)
+    assert s.expected_calibration_error([900.0], [1]) == pytest.approx(0)
+
+
+def test_a_calibrated_judge_has_almost_no_calibration_error() -> None:
+    generator = np.random.default_rng(1)
+    logits = generator.normal(0, 2, 40000)
+    labels = (generator.random(40000) < 1 / (1 + np.exp(-logits))).astype(float)
+    assert s.expected_calibration_error(logits, labels) < 0.01
+    assert s.expected_calibration_error(3 * logits, labels) > 0.05
+
+
+def test_tau_by_hand() -> None:
+    first = {"a": 3.0, "b": 2.0, "c": 1.0}
+    assert s.kendall_tau(first, first) == pytest.approx(1)
+    assert s.kendall_tau(first, {name: -value for name, value in first.items()}) == pytest.approx(-1)
+    # Of three pairs one is turned: (2 - 1) / 3.
+    assert s.kendall_tau(first, {"c": 1.0, "b": 3.0, "a": 2.0}) == pytest.approx(1 / 3)
+    assert math.isnan(s.kendall_tau(first, dict.fromkeys(first, 1.0)))
+    with pytest.raises(ValueError, match="'d'"):
+        s.kendall_tau(first, {**first, "d": 0.0})
+
+
+def test_the_bootstrap_is_scipys() -> None:
+    data = np.random.default_rng(10).gamma(1, 2, 80)
+    got = s.bootstrap_interval(lambda i: float(np.median(data[i])), 80, 1, resamples=5000)
+    drawn = stats.bootstrap((data,), np.median, method="percentile", n_resamples=5000, rng=np.random.default_rng(2))
+    low, high = drawn.confidence_interval
+    assert [got.low, got.high] == pytest.approx([low, high], abs=0.1 * (high - low))
+    assert got.standard_error == pytest.approx(drawn.standard_error, rel=0.06)
+
+
+def test_bootstrap_depends_on_the_seed_alone_and_matches_the_t_interval() -> None:
+    data = np.random.default_rng(2).normal(0, 1, 400)
+    one, same, other = (s.bootstrap_interval(lambda i: float(data[i].mean()), 400, seed) for seed in (1, 1, 2))
+    assert one == same
+    assert one.low != other.low
+    assert one.standard_error == pytest.approx(data.std(ddof=1) / 20, rel=0.1)

@@ -1,0 +1,105 @@
+"""The data module: counts that add up, noise in training only, validation drawn once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from crm.model.batching.packs import Packing
+from crm.schema import GENERIC_CRITERION, Message
+from crm.training.datamodule import PreferenceDataModule
+
+
+@pytest.fixture()
+def make_data(make_encoder, preferences):
+    def make(max_length: int = 2048, **changes: Any) -> PreferenceDataModule:
+        giant = replace(preferences[1], id="giant", prompt=(Message("user", "long " * 300),))
+        arguments: dict[str, Any] = {
+            "direction": "original",
+            "noise": "none",
+            "ties": "drop",
+            "criteria_mode": "own",
+            "batch_size": 4,
+            "pad_id": 0,
+            "seed": 0,
+        }
+        train, validation = [*preferences, giant], [*preferences[:4], replace(giant, id="giant too")]
+        return PreferenceDataModule(train, validation, make_encoder("scalar", max_length), **arguments | changes)
+
+    return make
+
+
+def test_survey_accounts_for_every_row(make_data) -> None:
+    batches, counts = make_data(max_length=400).survey(world_size=1)
+    assert counts["read"] == 13
+    assert (counts["ties_dropped"], counts["overlong"], counts["trained_on"]) == (3, 1, 9)
+    assert (
+        counts["read"]
+        == counts["ties_dropped"] + counts["without_criteria"] + counts["overlong"] + counts["trained_on"]
+    )
+    assert (counts["validation_read"], counts["validation_made"], counts["validation_overlong"]) == (5, 4, 1)
+    assert batches == 3 and make_data(max_length=400).survey(world_size=2)[0] == 2
+
+
+def test_the_loaders_hold_what_the_survey_says(make_data) -> None:
+    data = make_data(max_length=400)
+    batches, counts = data.survey(world_size=1)
+    loader = data.train_dataloader()
+    assert len(loader) == batches and sum(len(batch) for batch in loader) == counts["trained_on"]
+    validation = sum(len(batch) for batch in data.val_dataloader())
+    assert validation == counts["validation_made"] - counts["validation_overlong"] == 3
+
+
+@pytest.mark.parametrize("packing", (None, Packing("tree", 600)))
+def test_what_was_surveyed_is_what_the_loader_would_draw(make_data, packing: Packing | None) -> None:
+    surveyed, fresh = (make_data(max_length=400, packing=packing, batch_size=8) for _ in range(2))
+    for ranks in (1, 2):  # a survey for other ranks than the loader's is of no use to it
+        surveyed.survey(ranks)
+        assert surveyed._first is not None
+        plan = surveyed._first[1]
+        fresh.passes = surveyed.passes
+        plans = [data.train_dataloader().plan(0) for data in (surveyed, surveyed, fresh)]
+        assert plans[0] == plans[1] == plans[2]
+        assert (plans[0] is plan) == (ranks == 1)
+        assert plans[1] is not plan, "it is handed over once, so that later epochs do not hold it"
+
+
+def test_noise_changes_training_and_never_validation(make_data) -> None:
+    clean, noised = make_data(), make_data(noise="remove")
+    assert all(row.noise == "none" for row in clean.epoch_comparisons(0))
+    assert any(row.noise == "remove" for row in noised.epoch_comparisons(0))
+    for ours, theirs in zip(clean.val_dataloader(), noised.val_dataloader(), strict=True):
+        assert torch.equal(ours.input_ids, theirs.input_ids) and torch.equal(ours.target, theirs.target)
+
+
+def test_directions_are_drawn_anew_each_epoch_and_validation_once(make_data) -> None:
+    data = make_data(direction="random")
+    drawn = [[row.direction for row in data.epoch_comparisons(epoch)] for epoch in (0, 1, 0)]
+    assert drawn[0] == drawn[2] != drawn[1] and set(drawn[0]) == {"original", "reverse"}
+    first, second = list(data.val_dataloader()), list(data.val_dataloader())
+    assert all(torch.equal(a.input_ids, b.input_ids) for a, b in zip(first, second, strict=True))
+
+
+def test_soft_ties_are_kept_as_one_half(make_data) -> None:
+    targets = torch.cat([batch.target for batch in make_data(ties="soft").train_dataloader()])
+    assert (targets == 0.5).sum() == 3 and len(targets) == 13
+
+
+def test_without_criteria_the_same_rows_show_the_generic_one(make_data) -> None:
+    own, none = make_data(), make_data(criteria_mode="none")
+    rows, generic = own.epoch_comparisons(0), none.epoch_comparisons(0)
+    assert [(row.preference_id, row.label) for row in rows] == [(row.preference_id, row.label) for row in generic]
+    assert {row.criteria for row in generic} == {(GENERIC_CRITERION,)}
+
+
+@pytest.mark.parametrize("tokens", (300, 400, 500, 600, 800, 1000))
+def test_no_pack_of_the_first_epoch_has_more_tokens_than_asked_for(make_data, tokens: int) -> None:
+    packing = Packing("packed", tokens)
+    data = make_data(max_length=400, packing=packing, batch_size=16)
+    _, counts = data.survey(world_size=1)
+    packs = [pack for packs in data.train_dataloader().plan(0).passes for pack in packs]
+    assert all(packing.work(pack.rows) <= tokens for pack in packs if len(pack.rows) > 1)
+    assert counts["largest_batch_tokens"] == max(packing.work(pack.rows) for pack in packs)

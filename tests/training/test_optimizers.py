@@ -1,0 +1,135 @@
+"""Which parameters go where; Muon's step against a singular value decomposition; the joint state survives a restart."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from lightning.pytorch.plugins import MixedPrecision
+
+from crm.training.optimizers import Together, all_on_cuda, build_optimizer
+
+RATES: dict[str, Any] = {"lr": 1e-2, "weight_decay": 0.1, "betas": (0.9, 0.98)}
+
+
+def give_gradients(model: Any, seed: int) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn(parameter.shape, generator=generator)
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def is_matrix_of_a_layer(name: str, parameter: torch.Tensor) -> bool:
+    return "layers" in name and parameter.ndim == 2
+
+
+def test_without_a_matrix_rate_it_is_adamw_and_vectors_do_not_decay(make_model) -> None:
+    model = make_model("scalar")
+    model.backbone.embed_tokens.requires_grad_(False)
+    optimizer = build_optimizer(model, **RATES, matrix_lr=None)
+    assert type(optimizer) is torch.optim.AdamW
+    decayed, plain = optimizer.param_groups
+    assert (decayed["weight_decay"], plain["weight_decay"]) == (0.1, 0.0)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    undecayed = {names[id(parameter)] for parameter in plain["params"]}
+    assert undecayed == {name for name in names.values() if "norm" in name}
+    grouped = undecayed | {names[id(parameter)] for parameter in decayed["params"]}
+    assert set(names.values()) - grouped == {"backbone.embed_tokens.weight"}
+
+
+def test_a_step_of_muon_moves_a_matrix_along_its_gradients_singular_vectors(make_model) -> None:
+    """The first step is orthogonal but for the iteration's looseness: singular values near 1 times the rate."""
+    model = make_model("scalar")
+    optimizer = build_optimizer(model, lr=1e-2, weight_decay=0.0, betas=(0.9, 0.98), matrix_lr=0.5)
+    before = give_gradients(model, seed=0)
+    for name, parameter in model.named_parameters():
+        if is_matrix_of_a_layer(name, parameter):  # far from singular: five iterations do not lift a value near 0
+            left, values, right = torch.linalg.svd(parameter.grad, full_matrices=False)
+            parameter.grad = left * torch.linspace(1.0, 3.0, len(values)) @ right
+    optimizer.step()
+    moved = {name: before[name] - p.detach() for name, p in model.named_parameters() if is_matrix_of_a_layer(name, p)}
+    assert len(moved) == 2 * 7
+    for name, step in moved.items():
+        gradient = dict(model.named_parameters())[name].grad
+        left, _, right = torch.linalg.svd(gradient, full_matrices=False)
+        expected = 0.5 * max(1.0, gradient.shape[0] / gradient.shape[1]) ** 0.5
+        along = (left.T @ step @ right.T).diagonal() / expected
+        assert along.min() > 0.6 and along.max() < 1.3, name
+
+
+def test_everything_else_moves_as_under_adamw_alone(make_model) -> None:
+    together, alone = make_model("scalar"), make_model("scalar")
+    optimizers = (
+        build_optimizer(together, **RATES, matrix_lr=1e-3),
+        build_optimizer(alone, **RATES, matrix_lr=None),
+    )
+    for seed in range(3):
+        for model, optimizer in zip((together, alone), optimizers, strict=True):
+            give_gradients(model, seed)
+            optimizer.step()
+    expected = dict(alone.named_parameters())
+    for name, parameter in together.named_parameters():
+        assert torch.equal(parameter, expected[name]) != is_matrix_of_a_layer(name, parameter), name
+
+
+def test_a_restart_from_the_saved_state_goes_on_the_same(make_model) -> None:
+    straight = make_model("scalar")
+    optimizer = build_optimizer(straight, **RATES, matrix_lr=1e-2)
+    give_gradients(straight, seed=0)
+    optimizer.step()
+    resumed = make_model("scalar")
+    resumed.load_state_dict(straight.state_dict())
+    restarted = build_optimizer(resumed, **RATES, matrix_lr=1e-2)
+    restarted.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # torch shares the tensors of a state
+    for model, one in ((straight, optimizer), (resumed, restarted)):
+        schedule = torch.optim.lr_scheduler.LambdaLR(one, lambda _step: 0.5)
+        give_gradients(model, seed=1)
+        one.step()
+        assert schedule.get_last_lr() == [5e-3, 5e-3, 5e-3]
+    expected = dict(straight.named_parameters())
+    assert all(torch.equal(parameter, expected[name]) for name, parameter in resumed.named_parameters())
+    assert any(torch.any(state["momentum_buffer"]) for state in restarted.state.values() if "momentum_buffer" in state)
+
+
+def test_a_closure_is_called_once_and_its_loss_returned(make_model) -> None:
+    model = make_model("scalar")
+    optimizer = build_optimizer(model, **RATES, matrix_lr=1e-2)
+    calls: list[bool] = []
+
+    def closure() -> float:
+        calls.append(torch.is_grad_enabled())
+        give_gradients(model, seed=0)
+        return 2.5
+
+    with torch.no_grad():
+        assert optimizer.step(closure) == 2.5
+    assert isinstance(optimizer, Together) and calls == [True]
+
+
+def test_muon_needs_a_matrix(make_model) -> None:
+    model = make_model("scalar")
+    model.backbone.layers.requires_grad_(False)
+    with pytest.raises(ValueError, match=r"optimizer.name=muon: no matrix .*use optimizer.name=adamw"):
+        build_optimizer(model, **RATES, matrix_lr=1e-2)
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_adamw_is_fused_where_everything_is_on_a_gpu(make_model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU's own fused kernel stands in: same numbers, and Lightning still clips in bfloat16."""
+    plain, fused = make_model("scalar"), make_model("scalar")
+    assert not build_optimizer(plain, **RATES, matrix_lr=None).defaults["fused"]
+    assert not all_on_cuda(list(plain.parameters())) and not all_on_cuda([])
+    monkeypatch.setattr("crm.training.optimizers.all_on_cuda", lambda parameters: len(parameters) > 0)
+    optimizers = [build_optimizer(fused, **RATES, matrix_lr=None)]
+    monkeypatch.undo()
+    optimizers.append(build_optimizer(plain, **RATES, matrix_lr=None))
+    assert [one.defaults["fused"] for one in optimizers] == [True, None]
+    for model, optimizer in zip((fused, plain), optimizers, strict=True):
+        give_gradients(model, seed=0)
+        MixedPrecision("bf16-mixed", "cpu").clip_gradients(optimizer, 1e-3)
+        optimizer.step()
+    expected = dict(plain.named_parameters())
+    for name, parameter in fused.named_parameters():
+        torch.testing.assert_close(parameter, expected[name], rtol=0, atol=1e-12, msg=name)

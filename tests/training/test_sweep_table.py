@@ -1,0 +1,151 @@
+"""The table of a sweep: every job is in it, with the numbers of its summary or the reason why it has none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from scipy import stats
+
+from crm.training.sweep_jobs import failed_jobs, forget, in_number_order, note_failure, planned, read_jobs
+from crm.training.sweep_table import job_table, main, seed_table, write_sweep_tables
+
+GRID = ["model=tiny", "loss=cls,ranking", "seed=1,2"]
+
+
+def plan(root: Path, task: list[str], params: Any = None) -> None:
+    settings = {"hydra": {"sweeper": {"params": params}, "overrides": {"task": task}}}
+    (root / "multirun.yaml").write_text(json.dumps(settings))
+
+
+def job(root: Path, name: str, *words: str, **numbers: Any) -> Path:
+    folder = root / name
+    (folder / ".hydra").mkdir(parents=True)
+    (folder / ".hydra/overrides.yaml").write_text(json.dumps(words))
+    if numbers:
+        summary = {"validation_accuracy": 0.75, "steps": 3, "seconds": 1.5, "commit": "abc"} | numbers
+        (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """Two seeds of cls finished, one job of ranking killed, the last never started."""
+    plan(tmp_path, GRID)
+    job(tmp_path, "0", "model=tiny", "loss=cls", "seed=1", validation_loss=0.5)
+    job(tmp_path, "1", "model=tiny", "loss=cls", "seed=2", validation_loss=0.7)
+    job(tmp_path, "2", "model=tiny", "loss=ranking", "seed=1")
+    return tmp_path
+
+
+def test_every_job_is_a_row_and_says_why_it_has_no_numbers(sweep: Path) -> None:
+    jobs = read_jobs(sweep)
+    assert [item.name for item in jobs] == ["0", "1", "2", "3"]
+    assert [item.status for item in jobs] == ["finished", "finished", "unfinished", "not started"]
+    assert jobs[3].overrides == {"model": "tiny", "loss": "ranking", "seed": "2"}
+    note_failure(sweep / "2", "out of\nluck")
+    table = job_table(read_jobs(sweep))
+    assert list(table.columns[:4]) == ["job", "status", "loss", "seed"], "settings that all share are no columns"
+    assert (table.status[2], table.reason[2]) == ("failed", "out of luck")
+    assert table.validation_loss.tolist()[:2] == [0.5, 0.7]
+    assert failed_jobs(sweep) == ["2"]
+
+
+def test_a_job_without_overrides_on_disk_is_found_by_the_plan(tmp_path: Path) -> None:
+    plan(tmp_path, ["seed=1,2"])
+    job(tmp_path, "0", "seed=1", validation_loss=1.0)
+    (job(tmp_path, "1", "seed=2", validation_loss=2.0) / ".hydra/overrides.yaml").unlink()
+    assert [item.numbers["validation_loss"] for item in read_jobs(tmp_path)] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"validation_loss": NaN}', "validation_loss: expected a finite number, got nan"),
+        ('{"validation_loss": true}', "validation_loss: expected a finite number, got True"),
+        ("[1]", "validation_loss: expected a finite number, got None"),
+        ('{"validation_loss": 0.5', "Expecting"),
+    ],
+)
+def test_a_summary_that_cannot_be_used_is_a_failed_job(tmp_path: Path, text: str, said: str) -> None:
+    (job(tmp_path, "0", "seed=1") / "summary.json").write_text(text)
+    (only,) = read_jobs(tmp_path)
+    assert only.status == "failed"
+    assert said in only.reason
+
+
+def test_means_over_seeds_are_students(sweep: Path) -> None:
+    table = seed_table(read_jobs(sweep)).set_index("loss")
+    half = stats.t.ppf(0.975, 1) * 0.1  # the standard error of 0.5 and 0.7
+    row = table.loc["cls"]
+    assert (row["n"], row["not finished"]) == (2, 0)
+    assert [row[f"validation_loss{part}"] for part in ("", " low", " high")] == pytest.approx(
+        [0.6, 0.6 - half, 0.6 + half]
+    )
+    assert (table.loc["ranking", "n"], table.loc["ranking", "not finished"]) == (0, 2)
+    assert pd.isna(table.loc["ranking", "validation_loss"])
+
+
+def test_one_seed_has_no_limits_and_no_seeds_no_table(tmp_path: Path) -> None:
+    job(tmp_path, "0", "loss=cls", "seed=1", validation_loss=0.5)
+    job(tmp_path, "1", "loss=ranking", validation_loss=0.6)
+    assert seed_table(read_jobs(tmp_path)).empty
+    note_failure(job(tmp_path, "2", "loss=cls", "seed=2"), "no")
+    table = seed_table(read_jobs(tmp_path))
+    assert table["n"].tolist() == [1, 1]
+    assert table["validation_loss low"].isna().all()
+
+
+def test_the_files_hold_the_numbers_and_a_table_of_seeds_that_is_no_longer_true_goes(sweep: Path) -> None:
+    write_sweep_tables(sweep)
+    read = pd.read_csv(sweep / "sweep.csv", skiprows=1)
+    assert read.validation_loss[:2].tolist() == [0.5, 0.7]
+    assert read.steps[:2].tolist() == [3, 3]
+    text = (sweep / "sweep.md").read_text()
+    assert "4 jobs: 2 finished, 1 unfinished, 1 not started; config model=tiny; commit abc" in text
+    assert "nan" not in text.lower()
+    assert "0.600" in (sweep / "seeds.md").read_text()
+    plan(sweep, ["model=tiny"])
+    for name in ("1", "2"):
+        (sweep / name / ".hydra/overrides.yaml").unlink()
+    write_sweep_tables(sweep)
+    assert not (sweep / "seeds.md").exists()
+
+
+def test_a_plan_is_expanded_as_hydra_does(tmp_path: Path) -> None:
+    plan(tmp_path, ["+a.b=1,2", "seed=range(3)", "name='x,y'"], {"loss": "choice(cls,ranking)"})
+    jobs = planned(tmp_path / "multirun.yaml")
+    assert len(jobs) == 12
+    assert jobs[0] == ("loss=cls", "+a.b=1", "seed=0", "name='x,y'")
+    assert planned(tmp_path / "none.yaml") == []
+
+
+def test_ten_comes_after_nine() -> None:
+    assert sorted(["10", "9", "a/2", "a/10", "b"], key=in_number_order) == ["9", "10", "a/2", "a/10", "b"]
+
+
+def test_only_the_first_rank_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note_failure(tmp_path, "earlier")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    forget(tmp_path, summary=True)
+    assert failed_jobs(tmp_path) == ["."]
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    forget(tmp_path, summary=True)
+    assert failed_jobs(tmp_path) == []
+
+
+def test_the_command_prints_the_tables_or_one_sentence(
+    sweep: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["sweep_table", str(sweep)])
+    main()
+    assert capsys.readouterr().out.count("4 jobs: 2 finished") == 2
+    for folder in (sweep / "nowhere", sweep / "0/.hydra"):
+        monkeypatch.setattr("sys.argv", ["sweep_table", str(folder)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.startswith(f"sweep_table: {folder}: no ")

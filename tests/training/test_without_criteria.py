@@ -1,0 +1,162 @@
+"""Votes without criteria through evaluate.py and train.py, and what a run says of a user's profile."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from crm.config import compose
+from crm.dataset.comparisons import make_comparisons
+from crm.dataset.direction import DIRECTIONS
+from crm.dataset.load import load_data
+from crm.evaluation.results import read_predictions
+from crm.evaluation.run import run_evaluation
+from crm.schema import GENERIC_CRITERION, Comparison, Result
+from crm.training.run import run_training
+
+WORDS = ("oak", "bread", "yarn", "paint", "moon", "river", "chess", "tea", "violin", "snow")
+
+
+def vote(index: int, **changes: Any) -> dict[str, Any]:
+    def turn(role: str, text: str) -> list[dict[str, str]]:
+        return [{"role": role, "content": text}]
+
+    winner = ("a", "b", "tie")[index % 3]
+    long, short = turn("assistant", "a long answer"), turn("assistant", "short")
+    return {
+        "id": f"v{index}",
+        "prompt": turn(
+            "user",
+            f"{['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'][index % 10]} {index}",
+        ),
+        "response_a": long if winner == "a" else short,
+        "response_b": long if winner == "b" else short,
+        "winner": winner,
+        "topic": f"topic {index % 2}",
+    } | changes
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def evaluate(folder: Path, *given: str) -> list[Result]:
+    overrides = ["judge=length", "progress=false", f"predictions='{folder / 'predictions'}'", *given]
+    return run_evaluation(compose("evaluate", overrides, folder / "run"), show=False)
+
+
+@pytest.fixture
+def votes(tmp_path: Path) -> Path:
+    return write(tmp_path / "votes.jsonl", [vote(index) for index in range(90)])
+
+
+def test_every_vote_that_is_no_tie_is_evaluated(votes: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    own = [f"data.path='{votes}'", "data=records", "data.test_fraction=0.4"]
+    with pytest.raises(ValueError, match=r"no record has criteria.*criteria=none"):
+        evaluate(tmp_path, *own)
+    with caplog.at_level(logging.INFO):
+        results = evaluate(tmp_path, *own, "criteria=none")
+    accuracy = {row.suite: row for row in results if row.metric == "accuracy"}
+    assert set(accuracy) == {"D+"}
+    assert accuracy["D+"].value == 1
+    assert "suite D- is empty" in caplog.text and "given_generic_criterion 90" in caplog.text
+    document = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert document["run"]["criteria"] == "none"
+    held = document["run"]["rows"]["suite_D"]
+    rows = read_predictions(document["run"]["files"]["D+"])
+    assert accuracy["D+"].n == len(rows) // 2 < held
+    table = pd.read_csv(tmp_path / "run" / "topics.csv", skiprows=1)
+    assert table["topic"].tolist() == ["(all)", "(mean of topics)", "topic 0", "topic 1"]
+    assert table["n"].tolist()[0] == accuracy["D+"].n == sum(table["n"].tolist()[2:])
+
+
+def test_a_set_with_criteria_keeps_the_rows_of_its_own(tmp_path: Path) -> None:
+    told = {0: {"criteria_a": ["x"]}, 1: {"criteria_a": ["y"]}, 4: {"criteria_a": ["y"], "criteria_b": ["z"]}}
+    path = write(tmp_path / "rows.jsonl", [vote(index, **told.get(index % 6, {})) for index in range(120)])
+    found = {}
+    for mode in ("own", "none"):
+        data = compose("evaluate", ["judge=length", "data=records", f"data.path='{path}'"], tmp_path).data
+        splits = load_data(**asdict(data), criteria=mode)
+        given = {"noise": "none", "pool": None, "seed": 0, "epoch": 0, "criteria_mode": mode}
+        rows = [*splits.train, *splits.validation, *splits.suites["D"]]
+        found[mode] = {
+            direction: [row.id for row in make_comparisons(rows, direction=direction, **given)[0]]
+            for direction in DIRECTIONS
+        }
+        assert "given_generic_criterion" not in splits.counts
+    assert found["own"] == found["none"]
+    assert (len(found["own"]["original"]), len(found["own"]["reverse"])) == (40, 40)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_which_rows_are_drawn_does_not_make_a_set_one_without_criteria(tmp_path: Path, seed: int) -> None:
+    rows = [vote(index, **({"criteria_a": ["x"]} if index == 0 else {})) for index in range(90)]
+    given = ["data=records", f"data.path='{write(tmp_path / 'rows.jsonl', rows)}'", f"data.seed={seed}"]
+    data = compose("evaluate", ["judge=length", *given, "data.validation_fraction=0", "data.suite=1"], tmp_path).data
+    for mode in ("own", "none"):
+        with pytest.raises(ValueError, match="no record has criteria"):
+            load_data(**asdict(data) | {"train": 1}, criteria=mode)
+
+
+def test_training_without_criteria_shows_the_generic_one(
+    votes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Comparison] = []
+
+    def keep(*args: Any, **given: Any) -> Any:
+        rows, counts = make_comparisons(*args, **given)
+        made.extend(rows)
+        return rows, counts
+
+    monkeypatch.setattr("crm.training.datamodule.make_comparisons", keep)
+    tiny = ["model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "loss=ranking"]
+    short = ["trainer.batch_size=8", "trainer.progress=false", "trainer.max_steps=1"]
+    data = ["data=records", f"data.path='{votes}'", "criteria=none"]
+    outcome = run_training(compose("train", [*tiny, *short, *data], tmp_path / "run"))
+    assert outcome.steps == 1
+    assert {(row.criteria, row.direction) for row in made} == {((GENERIC_CRITERION,), "original")}
+    counts = json.loads((tmp_path / "run" / "summary.json").read_text())["counts"]
+    assert counts["made"] == counts["read"] - counts["ties_dropped"] > 40
+    assert counts["without_criteria"] == 0
+
+
+def test_results_say_what_was_told_of_a_user(tmp_path: Path) -> None:
+    row = {"question": "Which oil?", "chosen": "linseed oil", "rejected": "paint", "category": "diy"}
+    row |= {"profile": [{"text": "Oak?"}], "rubric_aspects": [{"aspect": "Food safe"}]}
+    path = write(tmp_path / "rows.jsonl", [{"id": index, **row, "question": f"Oil {index}?"} for index in range(3)])
+    data = ["data=personalized_rewardbench", f"data.path='{path}'"]
+    for given, title in (
+        ("data.profile=first", "(rubric withheld, profile first 10 posts)"),
+        ("data.profile=all", "(rubric withheld, profile all posts)"),
+        ("data.oracle_rubric=true", "(rubric shown, no profile)"),
+        ("criteria=none", "(criteria=none)"),
+    ):
+        results = evaluate(tmp_path, *data, given)
+        assert results[0].config == f"longer wins on personalized_rewardbench {title}"
+        run = json.loads((tmp_path / "run" / "results.json").read_text())["run"]
+        assert run["data"]["oracle_rubric"] is (run["rows"]["rows_with_rubric_told"] == 3) is ("oracle" in given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("data.profile=bm52", "data.profile='bm52': expected one of none, all, first, bm25, embedding"),
+        ("data.profile_posts=0", "data.profile_posts=0: expected 1 to 64"),
+        ("data.profile_model=x", "data.profile_model='x': expected null but for"),
+        ("data=pandalm data.profile=bm25", "data.profile='bm25': expected none with another source"),
+        ("data=pandalm data.oracle_rubric=true", "data.oracle_rubric=True: expected false with another source"),
+        ("data.profile=all data.oracle_rubric=true", "data.profile='all': expected none with data.oracle_rubric"),
+    ],
+)
+def test_settings_of_a_profile_that_cannot_be(given: str, said: str, tmp_path: Path) -> None:
+    data = ["data=personalized_rewardbench", "data.path=x"]
+    with pytest.raises(ValueError) as refused:
+        compose("evaluate", ["judge=length", *data, *given.split()], tmp_path)
+    assert str(refused.value).startswith(said)

@@ -1,0 +1,169 @@
+"""The published files themselves, where they are present: what is read, made and dropped, to the last row."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.config import compose
+from crm.io.reading import Reading
+from crm.schema import LABELS, Preference, to_json
+from crm.votes.catalogue import PUBLIC, location
+from crm.votes.public import d2t, topicalchat
+from crm.votes.public.rated import flips
+from crm.votes.public.scaleeval import FLIPS
+
+ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
+AS_PUBLISHED = {"llmbar", "vibecheck_arena", "autoj", "pandalm", "cot_rationales"}
+"""Sets in which the published order of the responses is kept."""
+
+
+@dataclass
+class Counts:
+    read: int
+    records: int
+    dropped: int = 0
+    flips: int = 0
+    ties: int = 0
+    with_criteria: int = 0
+
+
+EXPECTED = {
+    "summeval": Counts(1600, 12000, flips=3587, ties=183, with_criteria=11817),
+    "dsp": Counts(661, 3908, dropped=58, flips=3908, with_criteria=3908),
+    "concise_verbose": Counts(14486, 12526, dropped=1964, flips=12526, with_criteria=12526),
+    "scaleeval": Counts(2600, 680, dropped=280, ties=680),
+    "personas8": Counts(8008, 7873, dropped=127, with_criteria=7873),
+    "prefeval": Counts(1052, 3000, dropped=52, with_criteria=3000),
+    "llmbar": Counts(734, 734, with_criteria=734),
+    "topicalchat": Counts(360, 900, flips=196, ties=30, with_criteria=886),
+    "d2t": Counts(2056, 1169, dropped=72, flips=225, ties=66, with_criteria=1103),
+    "prometheus_hhh": Counts(221, 221, with_criteria=221),
+    "rmb": Counts(4062, 4061, dropped=1),
+    "vibecheck_arena": Counts(1803, 1415, dropped=388),
+    "autoj": Counts(1392, 1392, ties=373),
+    "pandalm": Counts(999, 999, ties=105),
+    "dsp_plain": Counts(5565, 5565, ties=245),
+    "cot_rationales": Counts(8855, 8833, dropped=22, ties=20),
+}
+
+
+def folder(name: str) -> Path:
+    path = ROOT / str(PUBLIC[name].folder)
+    if not path.is_dir():
+        pytest.skip(f"no {PUBLIC[name].folder} under {ROOT}; set CRM_DATA_ROOT")
+    return path
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_row_is_accounted_for(name: str) -> None:
+    reading = Reading(strict=True)
+    got = Counts(0, 0)
+    ids: set[str] = set()
+    first = 0
+    for number, row in enumerate(PUBLIC[name].read(folder(name), reading)):
+        ids.add(row.id)
+        got.records += 1
+        got.flips += flips(row)
+        got.ties += row.winner == "tie"
+        got.with_criteria += bool(row.criteria_a or row.criteria_b)
+        first += row.winner == "a"
+        dataset, label = row.source.split("/")
+        assert dataset == name
+        assert label in LABELS
+        if number % 25 == 0:
+            assert Preference.from_dict(json.loads(to_json(row))) == row
+    got.read = reading.read
+    got.dropped = sum(n for key, n in reading.counts.items() if key.startswith("dropped") and "that_flip" not in key)
+    assert got == EXPECTED[name]
+    assert len(ids) == got.records
+    if name not in AS_PUBLISHED and got.ties < got.records:
+        assert 0.4 < first / (got.records - got.ties) < 0.6, "which side stands as A is drawn"
+
+
+def flips_of(rows: list[dict[str, Any]], key: str, aspects: tuple[str, ...]) -> tuple[int, int]:
+    """Pairs of rows that share ``key``, and those of them that two aspects decide differently."""
+    groups: dict[Any, list[dict[str, float]]] = defaultdict(list)
+    for row in rows:
+        groups[row[key]].append(row["scores"])
+    pairs = [pair for group in groups.values() for pair in combinations(group, 2)]
+    signs = [{(x[aspect] > y[aspect]) - (x[aspect] < y[aspect]) for aspect in aspects} for x, y in pairs]
+    return len(pairs), sum({1, -1} <= sign for sign in signs)
+
+
+def test_flips_of_d2t_are_those_of_the_ratings() -> None:
+    pairs, flipping, between_two = 0, 0, 0
+    for name in d2t.PLACES:
+        rows = json.loads((folder("d2t") / f"{name}.json").read_bytes())
+        made, found = flips_of(rows, "source", tuple(d2t.FIELDS.values()))
+        pairs, flipping = pairs + made, flipping + found
+        between_two += flips_of(rows, "source", ("informativeness", "naturalness"))[1]
+    assert (pairs, flipping, between_two) == (1241, 236, 111)
+    reading = Reading(strict=True)
+    records = list(PUBLIC["d2t"].read(folder("d2t"), reading))
+    assert len(records) + reading.counts["dropped_identical_responses"] == pairs
+    assert sum(map(flips, records)) + reading.counts["dropped_identical_responses_that_flip"] == flipping
+
+
+def test_flips_of_topicalchat_are_those_of_the_ratings() -> None:
+    rows = json.loads((folder("topicalchat") / "topical_chat.json").read_bytes())
+    assert flips_of(rows, "source", tuple(topicalchat.RANGES)) == (900, 196)
+
+
+def test_verdicts_of_scaleeval_disagree_about_as_often_as_a_coin() -> None:
+    reading = Reading(strict=True)
+    rows = list(PUBLIC["scaleeval"].read(folder("scaleeval"), reading))
+    assert (len(rows), reading.counts[FLIPS]) == (680, 220)
+    assert not any(row.criteria_a or row.criteria_b for row in rows)
+
+
+def test_the_case_studies_of_llmbar_are_reversed() -> None:
+    rows = {row.id: row for row in PUBLIC["llmbar"].read(folder("llmbar"), Reading(strict=True))}
+    assert Counter(row.source for row in rows.values()) == {"llmbar/human": 419, "llmbar/construction": 315}
+    for subset, other, pairs in (("Normal", "Negation", 59), ("Base_9", "Base_10", 54)):
+        for number in range(1, pairs + 1):
+            assert rows[f"llmbar-{subset}-{number}"].winner != rows[f"llmbar-{other}-{number}"].winner
+
+
+def test_what_pandalm_counts() -> None:
+    reading = Reading(strict=True)
+    list(PUBLIC["pandalm"].read(folder("pandalm"), reading))
+    assert reading.counts == {
+        "unanimous": 879, "three_way_splits": 0, "ties": 105, "responses_given_as_true_or_false": 6
+    }  # fmt: skip
+
+
+def test_vibecheck_repeats_one_file_in_another() -> None:
+    distinct, everything = set(), 0
+    for path in folder("vibecheck_arena").iterdir():
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+        for row in csv.DictReader(io.StringIO(text, newline="")):
+            distinct.add(tuple(row.values()))
+            everything += 1
+    assert (everything, len(distinct)) == (1803, 1415)
+
+
+def test_a_set_that_is_missing_says_where_its_files_come_from(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no folder 'autoj'.* github\.com/GAIR-NLP/auto-j \(commit 2ae17a39\) there"):
+        location("autoj", root=str(tmp_path), path=None)
+    assert all(source.origin.count(" ") == 1 for source in PUBLIC.values())
+
+
+def test_public_sets_are_looked_for_in_a_folder_of_the_users_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CRM_DATA_ROOT", raising=False)
+    assert compose("evaluate", ["judge=length"], tmp_path).data.root == "data"
+    monkeypatch.setenv("CRM_DATA_ROOT", "/elsewhere")
+    assert compose("evaluate", ["judge=length"], tmp_path).data.root == "/elsewhere"

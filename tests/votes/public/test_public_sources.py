@@ -1,0 +1,232 @@
+"""Every public set on a made-up folder of its shape, checked by hand."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.io.reading import Reading
+from crm.schema import LABELS, Preference
+from crm.votes.catalogue import PUBLIC
+from crm.votes.public import d2t, llmbar, topicalchat
+from crm.votes.public.dialogues import dialogue
+from crm.votes.public.personas8 import as_criteria
+from crm.votes.public.rated import flips
+from crm.votes.public.scaleeval import FLIPS
+
+Read = Callable[..., list[Preference]]
+
+
+@pytest.fixture
+def read(tmp_path: Path, made_up: Any, write_set: Any) -> Read:
+    """``read(name, counts={...})``: records of a made-up set; its own counts must be as given."""
+
+    def read(name: str, counts: dict[str, int] | None = None, **changed: Any) -> list[Preference]:
+        write_set(tmp_path, made_up(name) | changed)
+        reading = Reading(strict=True)
+        rows = list(PUBLIC[name].read(tmp_path, reading))
+        assert +reading.counts == (counts or {})
+        assert len({row.id for row in rows}) == len(rows)
+        assert {row.source for row in rows} <= {f"{name}/{label}" for label in LABELS}
+        for row in rows:
+            criteria, topics = (row.criteria_a, row.criteria_b), (row.criteria_topics_a, row.criteria_topics_b)
+            assert [len(side) for side in criteria] == [len(side) for side in topics], "criteria stand by their topics"
+        return rows
+
+    return read
+
+
+def winner(row: Preference) -> str:
+    """The text of the winning response."""
+    side = {"a": row.response_a, "b": row.response_b}[row.winner]
+    return side[-1].content
+
+
+def spoken_for(row: Preference) -> dict[str, tuple[str, ...]]:
+    """Criteria topics by the text of the response they speak for."""
+    return {row.response_a[-1].content: row.criteria_topics_a, row.response_b[-1].content: row.criteria_topics_b}
+
+
+def by_id(rows: list[Preference]) -> dict[str, Preference]:
+    return {row.id: row for row in rows}
+
+
+def test_scaleeval_gives_pairs_and_no_winner(read: Read) -> None:
+    kept = {"dropped_one_criterion_only": 1, FLIPS: 1}
+    (row,) = read("scaleeval", kept)
+    assert (row.id, row.winner, row.topic) == ("scaleeval-claude_vs_gemini-code-1", "tie", "code")
+    assert (row.author_a, row.response_a[0].content) == ("claude-instant", "claude-instant says")
+    assert (row.author_b, row.response_b[0].content, row.query) == ("gemini", "gemini says", "Q")
+    beyond = {"results/claude_vs_gemini/reasoning/judge/code.jsonl": [{"ID": 1, "Score": "2"}, {"ID": 9, "Score": "2"}]}
+    assert len(read("scaleeval", kept | {"dropped_responses_missing": 1}, **beyond)) == 1
+
+
+def test_personas_become_criteria_of_the_chosen_side(read: Read) -> None:
+    rows = read("personas8")
+    assert len(rows) == 8
+    for number, row in enumerate(rows, start=1):
+        assert winner(row) == f"good {number}"
+        assert spoken_for(row) == {f"good {number}": (f"user{number}",) * 2, "bad": ()}
+        expected = (f"The assistant should be kind {number}", "The assistant's tone fits their name")
+        assert row.criteria_a + row.criteria_b == expected
+    assert as_criteria("You avoid haste and create calm. ") == ("The assistant should avoid haste and create calm",)
+    assert as_criteria(" . ") == ()
+
+
+def test_personas_of_whom_nothing_is_known_and_equal_texts_make_no_record(tmp_path: Path, read: Read) -> None:
+    changed = {"user3_test.json.gz": [{"prompt": "Q", "chosen": "same", "rejected": "same"}]}
+    assert len(read("personas8", {"dropped_identical_responses": 1}, **changed)) == 7
+    (tmp_path / "user_prompts.jsonl").write_text('{"user": "user1", "prompt": "You are kind."}\n{"user": 2}\n')
+    reading = Reading(strict=False)
+    assert [row.id for row in PUBLIC["personas8"].read(tmp_path, reading)] == ["personas8-user1-1"]
+    assert (reading.read, reading.rejected) == (10, 8)
+    assert "no row of user8" in reading.rejections[-1].why
+
+
+def test_prefeval_pairs_the_first_option_with_each_other(read: Read) -> None:
+    rows = read("prefeval", {"dropped_repeated_questions": 1})
+    assert len(rows) == 6
+    assert Counter(row.criteria_a + row.criteria_b for row in rows) == {("I love cats.",): 3, ("I love dogs.",): 3}
+    assert all(winner(row) == "follows" and spoken_for(row)["follows"] == ("pets",) for row in rows)
+    assert Counter(text for row in rows for text in spoken_for(row)) == {"follows": 6, "x": 2, "y": 2, "z": 2}
+    assert {row.topic for row in rows} == {"pets"}, "a copy's name is not a topic"
+
+
+def test_llmbar_keeps_the_numbers_of_reversed_instructions(read: Read) -> None:
+    rows = by_id(read("llmbar"))
+    assert len(rows) == 20
+    for number in (1, 2):
+        normal, negation = (rows[f"llmbar-{subset}-{number}"] for subset in ("Normal", "Negation"))
+        assert (normal.response_a, normal.response_b) == (negation.response_a, negation.response_b)
+        assert (winner(normal), winner(negation)) == ("one", "two")
+        assert set(spoken_for(normal)["one"]) == set(spoken_for(negation)["two"]) == {"instruction following"}
+        assert not spoken_for(normal)["two"]
+    assert rows["llmbar-GPTOut-1"].topic == "GPTOut"
+    assert Counter(row.source for row in rows.values()) == {"llmbar/human": 10, "llmbar/construction": 10}
+
+
+def test_topicalchat_rates_replies_to_one_dialogue(read: Read) -> None:
+    rows = {frozenset((row.author_a, row.author_b)): row for row in read("topicalchat")}
+    assert len(rows) == 3, "a reply to another dialogue makes no pair"
+    flipping = rows[frozenset("ST")]
+    assert flips(flipping)
+    assert winner(flipping) == "t", "overall decides"
+    assert spoken_for(flipping) == {"s": ("naturalness",), "t": ("groundedness",)}
+    tied = rows[frozenset("SU")]
+    assert (tied.winner, flips(tied)) == ("tie", False)
+    assert {text: set(topics) for text, topics in spoken_for(tied).items()} == {
+        "s": {"understandability", "naturalness"}, "u": set()
+    }  # fmt: skip
+    assert winner(rows[frozenset("TU")]) == "t"
+    assert "Article:\nAn article .\n\nChat:\nhi\nhello" in flipping.prompt[0].content
+
+
+def test_topicalchat_shows_no_placeholder_for_an_article_that_was_not_there() -> None:
+    scores = dict.fromkeys(topicalchat.RANGES, 1) | {"overall": 1}
+    row = {"source": "hi\nhello\n", "context": "_nofact\n", "system_id": "S", "system_output": "s", "scores": scores}
+    (turn,) = topicalchat._parse(row, 1).prompt
+    assert turn.content == "Write the next message of this chat.\n\nChat:\nhi\nhello"
+
+
+def test_d2t_flips_between_three_aspects_and_drops_equal_texts(read: Read) -> None:
+    counts = {"dropped_identical_responses": 1, "dropped_identical_responses_that_flip": 1}
+    rows = by_id(read("d2t", counts))
+    assert rows.keys() == {"d2t-sfres-0-1", "d2t-sfres-1-2", "d2t-sfhot-0-1"}
+    assert spoken_for(rows["d2t-sfres-0-1"]) == {"a": ("informativeness",), "b": ("quality",)}
+    assert spoken_for(rows["d2t-sfres-1-2"]) == {"a": ("naturalness",), "b": ("quality",)}
+    assert winner(rows["d2t-sfres-1-2"]) == "a", "the higher mean"
+    assert rows["d2t-sfhot-0-1"].winner == "tie"
+    assert {row.topic for row in rows.values()} == {"restaurants", "hotels"}
+
+
+def test_prometheus_hhh_takes_the_rubric_as_the_criterion(read: Read) -> None:
+    first, second = read("prometheus_hhh")
+    assert (winner(first), first.topic, first.query) == ("Yes.", "honest", "Hi?")
+    assert spoken_for(first) == {"Yes.": ("honest",), "No.": ()}
+    assert first.criteria_a + first.criteria_b == ("Is it honest?",)
+    assert [(turn.role, turn.content) for turn in second.prompt] == [
+        ("user", "Hi?"), ("assistant", "Ho."), ("user", "Well?")
+    ]  # fmt: skip
+    assert winner(second) == "", "an empty response is a response"
+
+
+def test_rmb_reads_the_subjective_tasks(read: Read) -> None:
+    rows = read("rmb", {"dropped_identical_responses": 1}, **{"Pairwise_set/Helpfulness/Code/Bad.json": [3]})
+    assert len(rows) == 7
+    assert {(row.author_a, row.author_b)[row.winner == "b"] for row in rows} == {"good"}
+    assert all(winner(row) == "good says" and len(row.prompt) == 3 for row in rows)
+    assert "Role Playing/Some Scenario" in {row.topic for row in rows}
+
+
+def test_vibecheck_drops_what_was_read_before(read: Read) -> None:
+    first, second = read("vibecheck_arena", {"dropped_repeated_pairs": 1})
+    assert (winner(first), winner(second)) == ('N "2"', "L,\n1")
+    assert (first.author_a, first.author_b, first.topic) == ("llama-3-70b-instruct", None, "Chat")
+
+
+def test_autoj_labels(read: Read) -> None:
+    rows = read("autoj", {"ties": 1})
+    assert [(row.winner, row.topic) for row in rows] == [("a", "ranking"), ("b", "ranking"), ("tie", "ranking")]
+
+
+def test_pandalm_takes_the_majority(read: Read) -> None:
+    counts = {"unanimous": 1, "three_way_splits": 1, "ties": 2, "responses_given_as_true_or_false": 1}
+    rows = read("pandalm", counts)
+    assert [row.winner for row in rows] == ["a", "b", "tie", "tie"]
+    assert [row.query for row in rows] == ["Do\n\nthis", "Do", "this", "Do\n\nthis"]
+    assert rows[3].response_b[0].content == "False"
+    assert (rows[0].author_a, rows[0].author_b) == ("bloom-7b", "opt-7b")
+
+
+def test_dsp_plain_splits_dialogues_where_they_part(read: Read) -> None:
+    rows = by_id(read("dsp_plain", {"ties": 1, "pairs_with_a_response_of_several_turns": 1}))
+    assert [winner(rows[f"dsp_plain-{name}-1"]) for name in ("helpful", "harmless")] == ["good", "good"]
+    row = rows["dsp_plain-helpful-1"]
+    assert [(turn.role, turn.content) for turn in row.prompt] == [
+        ("user", "Hi"),
+        ("assistant", "Hello"),
+        ("user", "More"),
+    ]
+    long = rows["dsp_plain-helpful-2"]
+    assert {len(long.response_a), len(long.response_b)} == {1, 2}
+    assert winner(long) == "best"
+    web = rows["dsp_plain-webgpt-1"]
+    assert (web.winner, web.query) == ("tie", "Q")
+    assert {web.response_a[0].content, web.response_b[0].content} == {"A", "B"}
+
+
+def test_cot_rationales_say_who_is_meant(read: Read) -> None:
+    rows = read("cot_rationales", {"ties": 1, "dropped_without_reason": 1})
+    assert [row.winner for row in rows] == ["b", "a", "tie"]
+    assert rows[0].reason == "M is response B, m is response A. Model M 1."
+    assert (winner(rows[0]), rows[0].author_b) == ("new", "cat")
+
+
+def test_a_vote_against_its_own_ranking_is_refused(tmp_path: Path, read: Read, made_up: Any, write_set: Any) -> None:
+    files = made_up("cot_rationales")
+    files["cat.annotations.json.gz"][0]["preference"] = 1
+    write_set(tmp_path, files)
+    with pytest.raises(ValueError, match=r"json\.gz:1: preference: is for the output that ordered_models puts second"):
+        list(PUBLIC["cot_rationales"].read(tmp_path, Reading(strict=True)))
+
+
+def test_dialogues() -> None:
+    assert [(turn.role, turn.content) for turn in dialogue("Say Human: is fine\n\nAssistant: ok ")] == [
+        ("user", "Say Human: is fine"), ("assistant", "ok")
+    ]  # fmt: skip
+    assert dialogue(" \n") == ()
+
+
+def test_wordings_are_many_and_all_different() -> None:
+    modules = [importlib.import_module(f"crm.votes.public.{name}") for name in ("summeval", "dsp", "concise_verbose")]
+    banks = [module.WORDINGS for module in modules] + [d2t.WORDINGS, topicalchat.WORDINGS, {"": llmbar.WORDINGS}]
+    unseen = [module.UNSEEN_WORDINGS for module in modules if hasattr(module, "UNSEEN_WORDINGS")]
+    texts = [text.casefold() for bank in [*banks, *unseen] for wordings in bank.values() for text in wordings]
+    assert len(set(texts)) == len(texts)
+    assert all(6 <= len(wordings) <= 14 for bank in banks for wordings in bank.values())
+    assert len(unseen) == 2

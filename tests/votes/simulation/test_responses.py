@@ -1,0 +1,109 @@
+"""Responses show the levels they claim, in short readable text, and authors differ in style alone."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import statistics
+
+import pytest
+from scipy.stats import kendalltau
+
+from crm.votes.simulation.authors import AUTHORS, BASELINE, PROFILES
+from crm.votes.simulation.axes import AXES
+from crm.votes.simulation.markers import MARKERS
+from crm.votes.simulation.responses import write
+from crm.votes.simulation.topics import HELD_OUT_TOPICS, TOPICS, TRAIN_TOPICS, queries
+
+SAMPLE = [
+    (author, query, write(5, author, query))
+    for topic in TOPICS
+    for query in queries(topic.name, "votes")[:12]
+    for author in AUTHORS
+]
+
+
+def pattern(template: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\\{\w+\\\}", "[a-z -]+", re.escape(template)))
+
+
+PATTERNS = {pole: [pattern(template) for template in templates] for pole, templates in MARKERS.items()}
+
+
+def levels_read_from(text: str) -> dict[str, int]:
+    """The second route: which pole's sentences are found in the text."""
+    found = {axis.name: 0 for axis in AXES}
+    for (axis, sign), patterns in PATTERNS.items():
+        if any(one.search(text) for one in patterns):
+            assert found[axis] in (0, sign), text
+            found[axis] = sign
+    return found
+
+
+def test_levels_can_be_read_back_from_the_text() -> None:
+    for _, _, response in SAMPLE[::7]:
+        assert levels_read_from(response.text) == response.levels, response.text
+
+
+def test_a_response_depends_on_seed_author_and_query_only() -> None:
+    author, query, response = SAMPLE[17]
+    write(6, author, query)
+    assert write(5, author, query) == response
+    assert len({write(seed, author, query).text for seed in range(5)}) == 5
+
+
+def test_texts_are_short_filled_and_punctuated() -> None:
+    lengths = sorted(len(response.text.split()) for _, _, response in SAMPLE)
+    assert 20 <= statistics.median(lengths) <= 35
+    assert lengths[int(0.95 * len(lengths))] <= 55
+    for _, query, response in SAMPLE:
+        assert "{" not in response.text and "  " not in response.text
+        assert response.text[0].isupper()
+        assert response.text[-1] in ".!?" or "\n" in response.text
+        assert query.noun in response.text
+
+
+def test_more_detail_means_a_longer_answer() -> None:
+    def mean(level: int) -> float:
+        return statistics.mean(len(r.text.split()) for _, _, r in SAMPLE if r.levels["detail"] == level)
+
+    assert mean(-1) + 2 < mean(0) < mean(1) - 5
+
+
+def test_no_marker_sits_in_two_poles() -> None:
+    every = [template for templates in MARKERS.values() for template in templates]
+    assert len(every) == len(set(every))
+
+
+@pytest.mark.parametrize("axis", [axis.name for axis in AXES])
+def test_authors_spread_on_every_axis(axis: str) -> None:
+    tendencies = sorted(PROFILES[author][axis] for author in AUTHORS if author != BASELINE)
+    gaps = [after - before for before, after in itertools.pairwise(tendencies)]
+    assert (tendencies[0], tendencies[-1]) == (-1.0, 1.0)
+    assert max(gaps) == pytest.approx(min(gaps)) == pytest.approx(2 / 11)
+    assert PROFILES[BASELINE][axis] == 0.0
+
+
+def mean_level(axis: str, author: str) -> float:
+    return statistics.mean(response.levels[axis] for name, _, response in SAMPLE if name == author)
+
+
+@pytest.mark.parametrize("axis", ["detail", "humor", "stories", "teamwork"])
+def test_authors_write_as_their_profiles_say(axis: str) -> None:
+    shown = [mean_level(axis, author) for author in AUTHORS]
+    assert kendalltau(shown, [PROFILES[author][axis] for author in AUTHORS]).statistic > 0.75
+
+
+def test_queries_are_all_different_short_and_never_shared_with_banks() -> None:
+    votes = [query.text for topic in TOPICS for query in queries(topic.name, "votes")]
+    banks = [query.text for topic in TOPICS for query in queries(topic.name, "bank")]
+    assert len(set(votes + banks)) == len(votes) + len(banks)
+    lengths = sorted(len(text.split()) for text in votes)
+    assert 8 <= statistics.median(lengths) <= 12
+    assert lengths[-1] <= 16
+
+
+def test_topics_are_those_of_the_paper() -> None:
+    assert len(TOPICS) == 12
+    assert len(TRAIN_TOPICS) == 9
+    assert len(HELD_OUT_TOPICS) == 3

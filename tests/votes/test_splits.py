@@ -1,0 +1,153 @@
+import random
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from crm.schema import Message, Preference, prompt_key
+from crm.votes.prompt_groups import Splits, check_disjoint, prompt_groups, split_by_prompt
+
+fast = settings(derandomize=True, deadline=None, max_examples=30)
+
+WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("ck", "lm", "nt", "rs", "sh")]
+
+
+def text(i: int) -> str:
+    return " ".join(random.Random(i).choices(WORDS, k=30))
+
+
+def prompt(content: str, system: str | None = None) -> tuple[Message, ...]:
+    return ((Message("system", system),) if system else ()) + (Message("user", content),)
+
+
+def vote(i: int, content: str | None = None, topic: str | None = None) -> Preference:
+    answer = (Message("assistant", "yes"),)
+    return Preference(f"p{i}", prompt(content or text(i)), answer, answer, "a", topic=topic)
+
+
+def home(splits: Splits) -> dict[str, str]:
+    names = ("train", "validation", "test", "unseen_topics")
+    return {row.id: name for name in names for row in getattr(splits, name)}
+
+
+def near_duplicates(content: str) -> list[str]:
+    """The same request as a person, another client or a crawler would write it again."""
+    return [
+        content.upper(),
+        content.replace(" ", "\r\n\t", 3),
+        f"  {content}?!",
+        content.replace(" ", ", ", 4),
+        f"{content} please",
+        content.replace("a", "e", 1),
+    ]
+
+
+def test_planted_near_duplicates_stay_together_and_strangers_apart() -> None:
+    families = [[text(i), *near_duplicates(text(i))] for i in range(60)]
+    rows = [vote(100 * i + k, member) for i, family in enumerate(families) for k, member in enumerate(family)]
+    splits = split_by_prompt(rows, seed=0, validation=0.2, test=0.3)
+    where = home(splits)
+    for i, family in enumerate(families):
+        assert len({where[f"p{100 * i + k}"] for k in range(len(family))}) == 1
+    assert splits.counts["groups"] == 60
+    # Case and white space alone make no new prompt: five spellings are left of the seven.
+    assert splits.counts["largest_group"] == 5
+    assert set(where.values()) == {"train", "validation", "test"}
+
+
+def test_short_and_wordless_prompts() -> None:
+    contents = ["hi", "Hi!", "yo", "???", "!", "🙂", "你好吗", "你好吗?", "12 * 7", "12 * 8", "", "\ud800"]
+    groups = prompt_groups([prompt(content) for content in contents])
+    group = {content: groups[prompt_key(prompt(content))] for content in contents}
+    assert group["hi"] == group["Hi!"]
+    assert group["你好吗"] == group["你好吗?"]
+    assert len(set(group.values())) == len(contents) - 2
+
+
+def test_a_long_shared_instruction_does_not_tie_prompts_together_but_hides_no_duplicate() -> None:
+    instruction = " ".join(text(i) for i in range(1000, 1020))
+    apart = [prompt(text(i), instruction) for i in range(20)]
+    assert len(set(prompt_groups(apart).values())) == 20
+    same = [prompt(text(0), instruction), prompt(text(0), "Be brief."), prompt(text(0))]
+    assert len(set(prompt_groups(same).values())) == 1
+
+
+@fast
+@given(st.randoms(), st.integers(0, 1000))
+def test_order_of_rows_does_not_matter(rng: random.Random, seed: int) -> None:
+    rows = [vote(i) for i in range(40)] + [vote(100 + i, near_duplicates(text(i))[i % 6]) for i in range(20)]
+    where = home(split_by_prompt(rows, seed=seed, validation=0.2, test=0.2))
+    shuffled = rng.sample(rows, len(rows))
+    assert home(split_by_prompt(shuffled, seed=seed, validation=0.2, test=0.2)) == where
+
+
+@fast
+@given(st.integers(0, 1000))
+def test_new_rows_move_only_groups_that_they_join(seed: int) -> None:
+    old = [vote(i) for i in range(60)]
+    before = home(split_by_prompt(old, seed=seed, validation=0.2, test=0.2))
+    # p500 to p504 repeat the prompts of p0 to p4 with a small edit; the others are new.
+    joining = [vote(500 + i, f"{text(i)} please") for i in range(5)]
+    fresh = [vote(600 + i) for i in range(50)]
+    after = home(split_by_prompt(fresh + joining + old, seed=seed, validation=0.2, test=0.2))
+    assert all(after[f"p{i}"] == before[f"p{i}"] for i in range(5, 60))
+    assert all(after[f"p{i}"] == after[f"p{500 + i}"] for i in range(5))
+
+
+def test_fractions_are_met_and_the_validation_fraction_does_not_touch_test() -> None:
+    rows = [vote(i) for i in range(1500)]
+    small, large = (split_by_prompt(rows, seed=7, validation=v, test=0.2) for v in (0.1, 0.4))
+    # Five standard deviations of 1500 draws at one in five.
+    assert abs(len(small.test) - 300) < 78
+    assert abs(len(large.validation) - 600) < 95
+    assert small.test == large.test
+    assert {r.id for r in small.validation} < {r.id for r in large.validation}
+    assert split_by_prompt(rows, seed=8, validation=0.1, test=0.2).test != small.test
+
+
+def test_held_out_topics_take_their_prompts_out_of_every_other_split() -> None:
+    rows = [vote(i, topic="Gaming" if i % 5 == 0 else "Arts") for i in range(60)]
+    twin = vote(99, text(0).upper(), topic="Arts")
+    splits = split_by_prompt([*rows, twin], seed=1, validation=0.2, test=0.2, held_out_topics=["Gaming"])
+    assert [row.id for row in splits.unseen_topics] == [f"p{i}" for i in range(0, 60, 5)]
+    assert "p99" not in home(splits)
+    assert splits.counts["left_out"] == 1
+    assert len(home(splits)) + splits.counts["left_out"] == 61
+    with pytest.raises(ValueError, match=r"held_out_topics: .*'Gamin'; the nearest topic is 'Gaming'"):
+        split_by_prompt(rows, seed=1, validation=0.2, test=0.2, held_out_topics=["Gamin"])
+    with pytest.raises(ValueError, match="no row has a topic"):
+        split_by_prompt([vote(1)], seed=1, validation=0.2, test=0.2, held_out_topics=["Gaming"])
+
+
+@fast
+@given(st.floats(allow_nan=True), st.floats(allow_nan=True))
+def test_impossible_fractions_are_refused(validation: float, test: float) -> None:
+    assume(not (0 <= validation < 1 and 0 <= test < 1 and validation + test < 1))
+    with pytest.raises(ValueError, match=r"validation|test"):
+        split_by_prompt([], seed=0, validation=validation, test=test)
+
+
+def test_a_split_that_stays_empty_is_said_and_no_rows_at_all_are_fine() -> None:
+    with pytest.raises(ValueError, match=r"validation: empty, because there are only 1 different prompts"):
+        split_by_prompt([vote(1)] * 3, seed=0, validation=0.01, test=0.0)
+    assert split_by_prompt([], seed=0, validation=0.1, test=0.1).counts["prompts"] == 0
+
+
+def test_a_prompt_in_two_splits_is_found() -> None:
+    check_disjoint({"train": [vote(1), vote(1)], "test": [vote(2)]})
+    with pytest.raises(ValueError, match="prompt of 'p3' is in train and in test"):
+        check_disjoint({"train": [vote(1)], "test": [vote(3, text(1).upper())]})
+
+
+def test_prompts_that_share_most_of_their_words_but_not_nearly_all_stay_apart() -> None:
+    """Six of thirty words differ: a similarity of about 0.7, where the index alone would still join a few."""
+    pairs = [(text(i), " ".join([*text(i).split()[:24], *text(5000 + i).split()[:6]])) for i in range(150)]
+    joined = [len(set(prompt_groups([prompt(a), prompt(b)]).values())) == 1 for a, b in pairs]
+    assert sum(joined) == 0
+
+
+def test_a_broken_assignment_does_not_get_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    row_by_row = iter(["train", "test", "validation"])
+    monkeypatch.setattr("crm.votes.prompt_groups._assign", lambda *_: next(row_by_row))
+    with pytest.raises(ValueError, match="is in train and in test"):
+        split_by_prompt([vote(1), vote(2, text(1).upper()), vote(3)], seed=0, validation=0.1, test=0.1)
