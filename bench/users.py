@@ -29,7 +29,7 @@ from crm.io.git import commit
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.simulated import simulate_bank
-from crm.leaderboard.kept_judge import KeptJudge
+from crm.leaderboard.cached_judge import CachedJudge
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.leaderboard.scoring import bank_comparisons, score_bank
 from crm.model.batching.packs import Packing
@@ -60,10 +60,10 @@ class Contest:
     judge: CrmJudge
     bank: Bank
 
-    def keep(self, **settings: Any) -> KeptJudge:
+    def keep(self, **settings: Any) -> CachedJudge:
         """A judge of the same model that keeps the bank's conversations."""
         rows = bank_comparisons(self.bank, (), self.bank.baseline)
-        return KeptJudge(self.judge.model, self.judge.encoder, rows, batch_size=self.judge.batch_size, **settings)
+        return CachedJudge(self.judge.model, self.judge.encoder, rows, batch_size=self.judge.batch_size, **settings)
 
     def rank(self, judge: CrmJudge, criteria: Sequence[str]) -> list[Match]:
         """One user's matches; their predictions are written and forgotten."""
@@ -137,9 +137,9 @@ def measure(contest: Contest, counts: Sequence[int], rounds: int, seed: int) -> 
 
 def one_round(contest: Contest, one: Sequence[str], other: Sequence[str]) -> dict[str, Seconds]:
     """A bank read whole for a user; read and kept for that user; the same for the other, from memory and from files."""
-    kept: list[KeptJudge] = []
+    kept: list[CachedJudge] = []
 
-    def keep() -> KeptJudge:
+    def keep() -> CachedJudge:
         kept.append(contest.keep(memory_gb=1e3))
         return kept[0]
 
@@ -182,7 +182,7 @@ def agree(contest: Contest, dtype: torch.dtype, criteria: Sequence[str], seed: i
 
 def in_turn(contest: Contest, users: Sequence[Sequence[str]], counts: Sequence[int]) -> list[Seconds]:
     """Seconds until the first ``counts`` users have their leaderboards, one after the other, states kept."""
-    kept: list[KeptJudge] = []
+    kept: list[CachedJudge] = []
     each = [clock(lambda: kept.append(contest.keep(memory_gb=1e3)))]
     each += [clock(contest.rank, kept[0], user) for user in users[: max(counts)]]
     return [{unit: sum(row[unit] for row in each[: count + 1]) for unit in each[0]} for count in counts]

@@ -16,7 +16,7 @@ import torch
 
 from crm.cli.mistakes import group_names, option_names
 from crm.config import compose, schemas, setting_names
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.judges.crm_judge import open_checkpoint
 from crm.leaderboard.bank.bank import Bank, load_bank
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank
@@ -43,7 +43,7 @@ def example(text: str, name: str) -> str:
 def test_the_example_record_is_one_and_shows_every_field(tmp_path: Path) -> None:
     path = tmp_path / "votes.jsonl"
     path.write_text(example(README, "example: records.jsonl") + "\n", encoding="utf-8")
-    assert len(list(Reading(strict=True).rows(path, parse_row))) == 1
+    assert len(list(Intake(strict=True).rows(path, parse_row))) == 1
     assert set(json.loads(path.read_text(encoding="utf-8"))) == set(Preference.__dataclass_fields__)
     for field in Preference.__dataclass_fields__:
         assert f"`{field}`" in DOCS["data_formats.md"]

@@ -51,14 +51,14 @@ def test_the_guide_leads_from_a_table_to_a_model(tmp_path: Path, monkeypatch: py
 
 
 def test_the_example_table_is_read_as_the_guide_says(tmp_path: Path) -> None:
-    from crm.io.reading import Reading
+    from crm.io.intake import Intake
     from crm.votes.own import table
 
     path = tmp_path / "votes.csv"
     path.write_text(block("votes.csv"), encoding="utf-8")
     (columns,) = re.findall(r"data\.columns=\{(.*?)\}", COMMANDS[0])
     mapping = dict(pair.split(": ") for pair in columns.split(", "))
-    rows = list(table.read(path, Reading(strict=True), columns=mapping, winners={}))
+    rows = list(table.read(path, Intake(strict=True), columns=mapping, winners={}))
     assert [row.winner for row in rows] == ["b", "a", "tie"]
     assert rows[1].query == "Is it cold\nin Oslo?"
     assert set(next(csv.reader(path.open(encoding="utf-8")))) == set(mapping.values())

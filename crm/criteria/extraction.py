@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from crm.criteria import prompts, schemas
 from crm.criteria.prompts import criteria_messages
 from crm.criteria.schemas import CriteriaReply
-from crm.io.chat.asker import Asker, Outcome, Plan, Progress, Request
+from crm.io.chat.asker import Asker, OnProgress, Outcome, Plan, Request
 from crm.schema import Preference
 
 SOURCES = (prompts, schemas)
@@ -32,7 +32,7 @@ class Extraction:
     detail: str = ""
 
 
-def extract(preferences: Sequence[Preference], asker: Asker, progress: Progress | None = None) -> list[Extraction]:
+def extract(preferences: Sequence[Preference], asker: Asker, progress: OnProgress | None = None) -> list[Extraction]:
     """Criteria for every preference that has none, in the order given. Topics of criteria stay as they are.
 
     Raises ``ValueError`` where no request can succeed, see `Asker.ask_all`.

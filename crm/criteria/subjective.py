@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from crm.criteria import prompts, schemas
 from crm.criteria.prompts import subjective_messages
 from crm.criteria.schemas import SubjectiveReply
-from crm.io.chat.asker import Asker, Outcome, Plan, Progress, Request
+from crm.io.chat.asker import Asker, OnProgress, Outcome, Plan, Request
 from crm.schema import Preference, prompt_key
 
 SOURCES = (prompts, schemas)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Screening:
     """About the preference ``id``: ``status`` is ``kept``, ``dropped`` or ``failed:<kind>`` (kept as well).
 
     ``why`` is the model's reason, or what went wrong.
@@ -36,7 +36,7 @@ class Sorted:
     """The preferences to keep, in their order, one verdict per preference that came in, and rows by status."""
 
     kept: list[Preference]
-    verdicts: list[Verdict]
+    verdicts: list[Screening]
 
     @property
     def counts(self) -> Counter[str]:
@@ -44,7 +44,7 @@ class Sorted:
         return Counter(verdict.status for verdict in self.verdicts)
 
 
-def keep_subjective(preferences: Sequence[Preference], asker: Asker, progress: Progress | None = None) -> Sorted:
+def keep_subjective(preferences: Sequence[Preference], asker: Asker, progress: OnProgress | None = None) -> Sorted:
     """Ask once per prompt and keep the preferences whose prompt is not found to be objective.
 
     Raises ``ValueError`` where no request can succeed, see `Asker.ask_all`.
@@ -69,7 +69,7 @@ def requests(preferences: Sequence[Preference]) -> list[Request]:
     return [Request(key, subjective_messages(row)) for key, row in first.items()]
 
 
-def _verdict(identifier: str, outcome: Outcome[SubjectiveReply]) -> Verdict:
+def _verdict(identifier: str, outcome: Outcome[SubjectiveReply]) -> Screening:
     if outcome.value is None:
-        return Verdict(identifier, f"failed:{outcome.failure}", outcome.detail)
-    return Verdict(identifier, "kept" if outcome.value.subjective else "dropped", outcome.value.why)
+        return Screening(identifier, f"failed:{outcome.failure}", outcome.detail)
+    return Screening(identifier, "kept" if outcome.value.subjective else "dropped", outcome.value.why)

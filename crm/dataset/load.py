@@ -9,7 +9,7 @@ from typing import Any
 
 from crm.criteria.profiles import teller
 from crm.dataset.comparisons import with_generic_criterion
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.model.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Preference
 from crm.votes.catalogue import SOURCES, location
@@ -86,7 +86,7 @@ def load_splits(
     elif name == "dataset":
         splits = _smaller(_comparable(dataset.load(Path(str(path))), criteria), train, suite, seed)
     else:
-        reading = Reading(strict=strict)
+        reading = Intake(strict=strict)
         told = teller(profile, posts=profile_posts, model=profile_model, max_words=max_words, seed=seed)
         given: dict[str, Any] = {"columns": columns, "winners": winners, "oracle_rubric": oracle_rubric, "told": told}
         rows = list(read_source(name, reading, root=root, path=path, **given))
@@ -135,7 +135,7 @@ def _comparable(splits: Splits, criteria: str) -> Splits:
 
 
 def _refuse_repeated_ids(name: str, rows: list[Preference]) -> None:
-    """Reading sees to it in each file; draws and predictions go by id over all files of a folder."""
+    """Intake sees to it in each file; draws and predictions go by id over all files of a folder."""
     seen: set[str] = set()
     for row in rows:
         if row.id in seen:
@@ -145,7 +145,7 @@ def _refuse_repeated_ids(name: str, rows: list[Preference]) -> None:
 
 def read_source(
     name: str,
-    reading: Reading,
+    reading: Intake,
     *,
     root: str,
     path: str | None,
@@ -163,7 +163,7 @@ def read_source(
     return SOURCES[name].read(place, reading)
 
 
-def _split(name: str, rows: list[Preference], reading: Reading, seed: int, validation: float, test: float) -> Splits:
+def _split(name: str, rows: list[Preference], reading: Intake, seed: int, validation: float, test: float) -> Splits:
     """A source without a split of its own; one to evaluate on is suite ``D`` as a whole."""
     if not SOURCES[name].evaluation_only:
         return split_records(rows, reading, seed=seed, validation=validation, test=test)

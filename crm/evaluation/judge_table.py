@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from crm.evaluation.paired import LEVEL, Paired, PairOnSuite, compare_all
+from crm.evaluation.compare import LEVEL, Paired, PairOnSuite, compare_all
 from crm.evaluation.results import read_predictions, read_results, read_run, summarise
 from crm.evaluation.samples import Sample, to_samples
 from crm.report.tables import caption, number, remove_table, write_table

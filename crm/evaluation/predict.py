@@ -29,7 +29,7 @@ def predict(
     comparisons: Sequence[Comparison],
     *,
     suite: str,
-    print_of_run: str,
+    digest: str,
     path: Path,
     progress: bool,
     processes: Processes = ALONE,
@@ -45,14 +45,14 @@ def predict(
         raise ValueError(f"suite {suite}: the comparison id {twice!r} occurs twice; every row needs an id of its own")
     wanted: list[Asked] = [(row, order) for row in comparisons for order in ("ab", "ba")]
     with _held(path, processes):
-        done = processes.from_first(lambda: finished(path, print_of_run))
+        done = processes.from_first(lambda: finished(path, digest))
         missing = [pair for pair in wanted if (pair[0].id, pair[1]) not in done]
         blocks = _blocks(judge, wanted, missing) if processes.size == 1 else [processes.share(missing)]
         file = path if processes.size == 1 else share_of(path, processes.rank)
-        made = _append(judge, blocks, done, suite, print_of_run, file, progress and processes.first)
+        made = _append(judge, blocks, done, suite, digest, file, progress and processes.first)
         if processes.size > 1:
             processes.wait()
-            made = len(processes.from_first(lambda: finished(path, print_of_run))) - len(done)
+            made = len(processes.from_first(lambda: finished(path, digest))) - len(done)
     return {"readings": len(wanted), "already_there": len(done), "made": made, judge.left_out: len(missing) - made}
 
 
@@ -104,7 +104,7 @@ def _append(
     blocks: Sequence[Sequence[Asked]],
     done: Collection[Key],
     suite: str,
-    print_of_run: str,
+    digest: str,
     path: Path,
     progress: bool,
 ) -> int:
@@ -115,14 +115,14 @@ def _append(
         task = bar.add_task(f"{suite:>12}", total=sum(map(len, blocks)))
         for readings in chain.from_iterable(judge.read(block) for block in blocks):
             new = [reading for reading in readings if (reading.comparison.id, reading.order) not in done]
-            file.write("".join(to_json(_prediction(reading, suite, print_of_run)) + "\n" for reading in new))
+            file.write("".join(to_json(_prediction(reading, suite, digest)) + "\n" for reading in new))
             file.flush()
             made += len(new)
             bar.advance(task, len(readings))
     return made
 
 
-def _prediction(reading: Reading, suite: str, print_of_run: str) -> Prediction:
+def _prediction(reading: Reading, suite: str, digest: str) -> Prediction:
     return Prediction(
         comparison_id=reading.comparison.id,
         order=reading.order,
@@ -130,7 +130,7 @@ def _prediction(reading: Reading, suite: str, print_of_run: str) -> Prediction:
         label=reading.comparison.label,
         cluster=reading.comparison.cluster,
         suite=suite,
-        fingerprint=print_of_run,
+        fingerprint=digest,
         score_a=reading.score_a,
         score_b=reading.score_b,
         failure=reading.failure,

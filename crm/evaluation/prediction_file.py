@@ -17,7 +17,7 @@ from crm.schema import Comparison, Prediction, to_json
 Key = tuple[str, str]
 
 
-def fingerprint(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
+def reading_digest(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
     """16 hex digits of the judge and every byte of the comparisons, in any order of them."""
     rows = sorted(hashlib.sha256(to_json(row).encode("utf-8", "surrogatepass")).hexdigest() for row in comparisons)
     return hashlib.sha256("|".join([judge_digest, *rows]).encode()).hexdigest()[:16]
@@ -28,16 +28,16 @@ def share_of(path: Path, rank: int) -> Path:
     return path.with_name(f"{path.name}.{rank}.part")
 
 
-def finished(path: Path, print_of_run: str) -> set[Key]:
+def finished(path: Path, digest: str) -> set[Key]:
     """(comparison id, order) of all predictions in ``path``, after its shares were added and cut lines removed.
 
     Raises ``ValueError`` when the file, or a share, holds predictions of another fingerprint.
     """
     shares = sorted(path.parent.glob(f"{escape(path.name)}.*.part"))
-    done = {_key(row): row for row in _rows(path, print_of_run)}
+    done = {_key(row): row for row in _rows(path, digest)}
     before = len(done)
     for share in shares:
-        for row in _rows(share, print_of_run):
+        for row in _rows(share, digest):
             # A kill between writing the file and removing the shares leaves rows in both.
             done.setdefault(_key(row), row)
     if len(done) > before:
@@ -51,15 +51,15 @@ def _key(row: Prediction) -> Key:
     return row.comparison_id, row.order
 
 
-def _rows(path: Path, print_of_run: str) -> list[Prediction]:
+def _rows(path: Path, digest: str) -> list[Prediction]:
     if not path.exists():
         return []
     _drop_cut_line(path)
     rows = read_records(path, Prediction)
-    others = {row.fingerprint for row in rows} - {print_of_run}
+    others = {row.fingerprint for row in rows} - {digest}
     if others:
         raise ValueError(
-            f"{path}: holds predictions of {', '.join(sorted(others))}, this run is {print_of_run}; move it away"
+            f"{path}: holds predictions of {', '.join(sorted(others))}, this run is {digest}; move it away"
         )
     return rows
 

@@ -18,8 +18,8 @@ from crm.evaluation.agreement import agreement, rating_comparisons, shown
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.run import print_table, read_suites
 from crm.io.git import commit
+from crm.io.intake import Intake
 from crm.io.processes import ALONE
-from crm.io.reading import Reading
 from crm.judges.open import check_judge, open_judge
 from crm.report.tables import caption, write_table
 from crm.votes.catalogue import location
@@ -62,7 +62,7 @@ def run(config: EvaluateConfig) -> None:
 
 def rated_responses(config: EvaluateConfig) -> tuple[list[RatedInPlace], Mapping[str, Sequence[str]]]:
     """What people rated, and wordings of what they rated it for. Raises ``ValueError`` for other data."""
-    data, reading = config.data, Reading(strict=config.data.strict)
+    data, reading = config.data, Intake(strict=config.data.strict)
     if data.name == "summeval":
         place = location("summeval", root=data.root, path=None)
         words = data.max_words or None

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from crm.dataset.comparisons import make_comparisons, with_generic_criterion
-from crm.evaluation.prediction_file import fingerprint
+from crm.evaluation.prediction_file import reading_digest
 from crm.evaluation.results import read_predictions
 from crm.evaluation.samples import Sample, to_samples
 from crm.io.files import replace_file
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.report.statistics import correctness
 from crm.schema import Comparison, Message, Prediction, Preference
 from crm.votes.catalogue import location
@@ -40,7 +40,7 @@ SCORED, COMPARED = "Seq. Classifier", "Custom Classifier"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ScoredPair:
     """One row of the set with a verdict: ``result`` is 1, 0 or, for a tie, 0.5; ``scores`` of chosen and rejected."""
 
     preference: Preference
@@ -120,7 +120,7 @@ def _predictions(folder: Path, run: Mapping[str, Any]) -> list[Prediction]:
 
 def _preferences(data: str) -> dict[str, Preference]:
     """The rows of the set by id, in its order."""
-    reading = Reading(strict=True)
+    reading = Intake(strict=True)
     rows = {row.id: row for row in rewardbench.read(location("rewardbench", root="", path=data), reading)}
     if reading.counts["pairs"] != reading.kept:
         raise ValueError(f"--data {data}: is RewardBench 2, whose score is the best of four responses, not of pairs")
@@ -141,7 +141,7 @@ def _comparisons(preferences: Iterable[Preference]) -> list[Comparison]:
 
 def _check_same_data(predictions: Sequence[Prediction], comparisons: Sequence[Comparison], judge_digest: str) -> None:
     """Raise ``ValueError`` where the predictions are of anything else, be it one byte of one response."""
-    if any(row.fingerprint != fingerprint(judge_digest, comparisons) for row in predictions):
+    if any(row.fingerprint != reading_digest(judge_digest, comparisons) for row in predictions):
         raise ValueError(
             "--data: the predictions are not of these rows; only evaluations of all of RewardBench are exported, made "
             "with data=rewardbench criteria=none, and with --data as their data.path was"
@@ -161,22 +161,22 @@ def _scores(predictions: Sequence[Prediction]) -> dict[str, tuple[float, float]]
     return means
 
 
-def _verdict(preference: Preference, sample: Sample, scores: Mapping[str, tuple[float, float]]) -> Verdict:
+def _verdict(preference: Preference, sample: Sample, scores: Mapping[str, tuple[float, float]]) -> ScoredPair:
     result = float(correctness([sample.logit], [int(preference.winner == "a")])[0])
     pair = scores.get(sample.comparison_id)
     if pair is not None and preference.winner == "b":
         pair = pair[1], pair[0]
-    return Verdict(preference, result, pair)
+    return ScoredPair(preference, result, pair)
 
 
-def _accuracies(verdicts: Sequence[Verdict]) -> dict[str, float]:
+def _accuracies(verdicts: Sequence[ScoredPair]) -> dict[str, float]:
     subsets: dict[str, list[float]] = {}
     for verdict in verdicts:
         subsets.setdefault(str(verdict.preference.topic), []).append(verdict.result)
     return {name: sum(results) / len(results) for name, results in subsets.items()}
 
 
-def _columns(verdicts: Sequence[Verdict]) -> dict[str, list[Any]]:
+def _columns(verdicts: Sequence[ScoredPair]) -> dict[str, list[Any]]:
     """Columns with one entry a row; ids are numbers where the set has numbers."""
     sides = [_sides(verdict.preference) for verdict in verdicts]
     names = [verdict.preference.id.removeprefix(PREFIX) for verdict in verdicts]

@@ -21,7 +21,7 @@ from crm.dataset.noise import CriteriaPool
 from crm.dataset.suites import parse_suite, suite_names
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predict import predict
-from crm.evaluation.prediction_file import fingerprint
+from crm.evaluation.prediction_file import reading_digest
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.evaluation.topics import topic_table
 from crm.io.git import commit
@@ -97,13 +97,13 @@ def read_suites(
         if not comparisons:
             log.warning("suite %s is empty: its preferences are ties or have no criteria on that side; left out", name)
             continue
-        mark = fingerprint(opened.judge.digest, comparisons)
-        path = opened.predictions / mark / f"{name}.jsonl"
+        digest = reading_digest(opened.judge.digest, comparisons)
+        path = opened.predictions / digest / f"{name}.jsonl"
         counts = predict(
             opened.judge,
             comparisons,
             suite=name,
-            print_of_run=mark,
+            digest=digest,
             path=path,
             progress=config.progress,
             processes=processes,

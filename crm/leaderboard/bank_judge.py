@@ -11,8 +11,8 @@ from pathlib import Path
 from crm.io.processes import ALONE, Processes
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.cached_judge import CachedJudge
 from crm.leaderboard.conversations import KeepingError
-from crm.leaderboard.kept_judge import KeptJudge
 from crm.leaderboard.scoring import bank_comparisons
 from crm.leaderboard.token_store import stored_ids
 
@@ -28,7 +28,7 @@ def judge_of_bank(
     by_query: bool = False,
     processes: Processes = ALONE,
 ) -> CrmJudge:
-    """``judge`` with token ids in ``folder``; where ``states_gb`` is above 0 a `KeptJudge` with files of that size.
+    """``judge`` with token ids in ``folder``; where ``states_gb`` is above 0 a `CachedJudge` with files of that size.
 
     Of several processes each keeps its share, in a folder of its own. A model that cannot keep anything stays as it is,
     and a line in the log says why.
@@ -44,7 +44,7 @@ def judge_of_bank(
         return judge
     own = f"states-{processes.rank}-of-{processes.size}" if processes.size > 1 else "states"
     try:
-        return KeptJudge(
+        return CachedJudge(
             judge.model,
             judge.encoder,
             processes.share(bank_comparisons(bank, (), bank.baseline)),

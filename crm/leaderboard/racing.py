@@ -16,7 +16,7 @@ from crm.io.draws import generator
 from crm.report.statistics import Floats
 
 Flags = npt.NDArray[np.bool_]
-Verdict = Literal["in", "out", "open"]
+Membership = Literal["in", "out", "open"]
 
 LOOKS = 20
 """Portions of a large bank: a model is read on up to one twentieth of the queries more than it takes to settle it."""
@@ -37,9 +37,9 @@ class Standing:
     top: int
     confidence: float
     queries: int
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, Membership]
 
-    def models(self, verdict: Verdict) -> list[str]:
+    def models(self, verdict: Membership) -> list[str]:
         """The models of one verdict, sorted."""
         return sorted(name for name, given in self.verdicts.items() if given == verdict)
 
@@ -67,7 +67,7 @@ def race(
     # A wrong set needs an error between a model of the true top k and one below it: k (M - k) pairs, not all.
     level = (1 - confidence) / (top * (len(models) - top))
     table = np.empty((len(order), len(models)))
-    verdicts: list[Verdict] = ["open"] * len(models)
+    verdicts: list[Membership] = ["open"] * len(models)
     portion = max(SMALLEST_PORTION, -(-len(order) // LOOKS))
     for start in range(0, len(order), portion):
         left = [index for index, verdict in enumerate(verdicts) if verdict == "open"]
@@ -123,13 +123,13 @@ def log_capital(difference: Floats, total: int) -> Floats:
     return np.asarray(np.cumsum(np.log1p(np.maximum(stake * (difference - null), -_STAKE)), axis=0))
 
 
-def settle(better: Flags, slots: int) -> list[Verdict]:
+def settle(better: Flags, slots: int) -> list[Membership]:
     """Verdicts of M models of which ``slots`` are in the top, from the pairs (M, M) that are told apart.
 
     In: better than all but the slots; out: ``slots`` models are better. What is settled leaves, and the rest is asked
     again with the slots that remain.
     """
-    verdicts: list[Verdict] = ["open"] * len(better)
+    verdicts: list[Membership] = ["open"] * len(better)
     left = np.arange(len(better))
     while len(left):
         pairs = better[np.ix_(left, left)]

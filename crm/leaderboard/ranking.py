@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from crm.leaderboard.racing import Standing, Verdict
+from crm.leaderboard.racing import Membership, Standing
 from crm.leaderboard.ratings import bradley_terry, elo, length_controlled
 from crm.report.statistics import (
     Floats,
@@ -49,7 +49,7 @@ class Row:
     rank_low: int
     tied_with: tuple[str, ...]
     topics: Mapping[str, Interval]
-    verdict: Verdict | None = None
+    verdict: Membership | None = None
     unread: int = 0
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from crm.evaluation.predict import predict
-from crm.evaluation.prediction_file import fingerprint
+from crm.evaluation.prediction_file import reading_digest
 from crm.evaluation.results import read_predictions
 from crm.io.processes import ALONE, Processes
 from crm.judges.judge import Judge
@@ -67,10 +67,10 @@ def score_bank(
     Scores are kept under ``folder``; what is there is not made again.
     """
     comparisons = bank_comparisons(bank, criteria, baseline)
-    mark = fingerprint(judge.digest, comparisons)
-    path = folder / mark / "bank.jsonl"
+    digest = reading_digest(judge.digest, comparisons)
+    path = folder / digest / "bank.jsonl"
     counts = predict(
-        judge, comparisons, suite=bank.name, print_of_run=mark, path=path, progress=progress, processes=processes
+        judge, comparisons, suite=bank.name, digest=digest, path=path, progress=progress, processes=processes
     )
     return to_matches(bank, baseline, read_predictions(path)), counts
 
@@ -94,8 +94,8 @@ def race_bank(
     cannot be read on a query has lost it. Raises ``ValueError`` as `racing.race` does, and when no query is left.
     """
     comparisons = bank_comparisons(bank, criteria, baseline)
-    mark = fingerprint(judge.digest, comparisons)
-    path = folder / mark / "bank.jsonl"
+    digest = reading_digest(judge.digest, comparisons)
+    path = folder / digest / "bank.jsonl"
     rows = {row.id: row for row in comparisons}
     readable = {row.preference_id for row in comparisons if _fits(judge, row)}
     queries = [query.id for query in bank.queries if query.id in readable]
@@ -111,7 +111,7 @@ def race_bank(
     def read(models: Sequence[str], portion: Sequence[str]) -> Floats:
         ids = {comparison_id(query, model) for query in portion for model in models if model != baseline}
         wanted = [rows[name] for name in sorted(ids)]
-        made = predict(judge, wanted, suite=bank.name, print_of_run=mark, path=path, progress=progress)["made"]
+        made = predict(judge, wanted, suite=bank.name, digest=digest, path=path, progress=progress)["made"]
         counts["readings"] += 2 * len(wanted)
         counts["made"] += made
         known = [prediction for prediction in read_predictions(path) if prediction.comparison_id in ids]

@@ -86,7 +86,9 @@ def to_hugging_face(model: RewardModel) -> PreTrainedModel:
     Raises ``ValueError`` for weights spread over processes: a file would hold one process's part of them.
     """
     if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
-        raise ValueError("export: the weights are spread over processes; gather them first (crm.model.sharding.gather)")
+        raise ValueError(
+            "export: the weights are spread over processes; gather them first (crm.training.sharding.gather)"
+        )
     config = model.backbone.config.__class__.from_dict(model.backbone.config.to_dict())
     config.id2label = LABELS[model.head]
     config.label2id = {label: index for index, label in LABELS[model.head].items()}

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from crm.model.attention.forest_attention import let_see_forests
 from crm.model.attention.frozen_layers import FrozenLayers, forest_inputs
 from crm.model.attention.last_layer import is_known, prune_last_layer
+from crm.model.attention.tree_attention import use_tree_attention
 from crm.model.batching.batches import PaddedBatch
-from crm.model.batching.even import Batch
 from crm.model.batching.forest_batches import ForestBatch
+from crm.model.batching.padding_batches import Batch
 from crm.model.encoding import HeadName
 from crm.model.heads import HeadOutput, read_head
 
@@ -32,7 +32,7 @@ class RewardModel(nn.Module):
         self.reads_forests = all(is_known(layer) for layer in backbone.layers)  # type: ignore[union-attr]
         """Whether `ForestBatch` can be read; of other architectures only padded batches are."""
         if self.reads_forests:
-            let_see_forests(backbone)
+            use_tree_attention(backbone)
         self.prunes = prune_last_layer(backbone)
         self.frozen: FrozenLayers | None = None
         """Where set, what the lowest layers give is kept and only those above are run anew."""
@@ -56,10 +56,10 @@ class RewardModel(nn.Module):
         """(B, 2, H): states at the read tokens."""
         if not self.reads_forests:
             raise ValueError(f"batching: {type(self.backbone).__name__} is not known to pack; use batching=padded")
-        inputs = forest_inputs(batch.input_ids, batch.position_ids, batch.sight)
+        inputs = forest_inputs(batch.input_ids, batch.position_ids, batch.tree_mask)
         if not self.prunes:
             return self._states(batch, **inputs)[0, batch.read_tokens][batch.reads]
-        reads = {"read_positions": batch.read_tokens[None], "read_sight": batch.read_sight}
+        reads = {"read_positions": batch.read_tokens[None], "read_mask": batch.read_mask}
         return self._states(batch, **inputs, **reads)[0, batch.reads]
 
     def _states(self, batch: Batch, **inputs: Any) -> torch.Tensor:

@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from crm.page.export import FORMATS, facts, table_of
 from crm.page.profile import Profile, ProfileError, from_mapping, from_query
-from crm.page.ranker import Progress, Ranker
+from crm.page.ranker import PartialRanking, Ranker
 from crm.page.reasons import change, duels
 from crm.page.scoring_queue import QueueFullError, ScoringError
 from crm.schema import query_of
@@ -110,7 +110,7 @@ def make_api(ranker: Ranker, *, judge: str, version: str) -> FastAPI:
     return api
 
 
-async def _lines(request: Request, first: Progress, steps: Generator[Progress]) -> AsyncIterator[str]:
+async def _lines(request: Request, first: PartialRanking, steps: Generator[PartialRanking]) -> AsyncIterator[str]:
     """Until the ranking is complete or nobody listens any more: then the place in the line is given up.
 
     A blank line says that there is nothing new yet.
@@ -129,14 +129,14 @@ async def _lines(request: Request, first: Progress, steps: Generator[Progress]) 
         steps.close()
 
 
-def _line(progress: Progress) -> str:
+def _line(progress: PartialRanking) -> str:
     rows = json.loads(table_of(progress).to_json(orient="records", double_precision=15))
     state = {"done": progress.done, "total": progress.total, "complete": progress.complete, "failed": progress.failed}
     told = {"profile": progress.profile.digest, "criteria": list(progress.profile.told)}
     return json.dumps({**state, **told, "leaderboard": rows}, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _board(progress: Progress) -> Any:
+def _board(progress: PartialRanking) -> Any:
     if progress.board is None:
         raise ProfileError("profile: nothing has been scored for it yet; ask for its ranking first (/api/rank)")
     return progress.board

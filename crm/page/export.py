@@ -1,4 +1,4 @@
-"""A ranking as a file to keep. In: a `Progress`. Out: CSV, JSON, PNG or a self-contained HTML page, as bytes."""
+"""A ranking as a file to keep. In: a `PartialRanking`. Out: CSV, JSON, PNG or a self-contained HTML page, as bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from crm.page.ranker import Progress
+from crm.page.ranker import PartialRanking
 from crm.report.plots import one_leaderboard
 from crm.report.report import Section, render_report
 
@@ -19,7 +19,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters that make a spreadsheet compute a cell."""
 
 
-def table_of(progress: Progress) -> pd.DataFrame:
+def table_of(progress: PartialRanking) -> pd.DataFrame:
     """The ranking with a length-controlled column and one a topic; empty before the first query."""
     board = progress.board
     if board is None:
@@ -32,7 +32,7 @@ def table_of(progress: Progress) -> pd.DataFrame:
     return table.join(topics[board.topics], on="model")
 
 
-def facts(progress: Progress, judge: str, version: str) -> dict[str, Any]:
+def facts(progress: PartialRanking, judge: str, version: str) -> dict[str, Any]:
     """What a ranking rests on, for people and machines."""
     return {
         "bank": progress.part.name,
@@ -48,7 +48,7 @@ def facts(progress: Progress, judge: str, version: str) -> dict[str, Any]:
     }
 
 
-def as_csv(progress: Progress, told: Mapping[str, Any]) -> bytes:
+def as_csv(progress: PartialRanking, told: Mapping[str, Any]) -> bytes:
     """The table; text that a spreadsheet would compute has an apostrophe before it. UTF-8 with a mark, for Excel."""
     table = table_of(progress)
     text: str = table.map(_inert).rename(columns=_inert).to_csv(index=False)
@@ -59,20 +59,20 @@ def _inert(cell: Any) -> Any:
     return "'" + cell if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
-def as_json(progress: Progress, told: Mapping[str, Any]) -> bytes:
+def as_json(progress: PartialRanking, told: Mapping[str, Any]) -> bytes:
     """``{"facts": ..., "profile": ..., "leaderboard": [...]}``; numbers that are not known are null."""
     rows = json.loads(table_of(progress).to_json(orient="records", double_precision=15))
     document = {"facts": dict(told), "profile": asdict(progress.profile), "leaderboard": rows}
     return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False).encode()
 
 
-def as_png(progress: Progress, told: Mapping[str, Any]) -> bytes:
+def as_png(progress: PartialRanking, told: Mapping[str, Any]) -> bytes:
     """The plot of `leaderboard.py`. Raises ``ValueError`` before the first query."""
     with tempfile.TemporaryDirectory() as folder:
         return _picture(progress, Path(folder)).read_bytes()
 
 
-def as_html(progress: Progress, told: Mapping[str, Any]) -> bytes:
+def as_html(progress: PartialRanking, told: Mapping[str, Any]) -> bytes:
     """A page that opens from disk and loads nothing. Raises ``ValueError`` before the first query."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -89,7 +89,7 @@ def as_html(progress: Progress, told: Mapping[str, Any]) -> bytes:
         return page.read_bytes()
 
 
-FORMATS: Mapping[str, tuple[str, Callable[[Progress, Mapping[str, Any]], bytes]]] = {
+FORMATS: Mapping[str, tuple[str, Callable[[PartialRanking, Mapping[str, Any]], bytes]]] = {
     "csv": ("text/csv; charset=utf-8", as_csv),
     "json": ("application/json", as_json),
     "png": ("image/png", as_png),
@@ -98,7 +98,7 @@ FORMATS: Mapping[str, tuple[str, Callable[[Progress, Mapping[str, Any]], bytes]]
 """Media type and function, by the ending of the file."""
 
 
-def _picture(progress: Progress, folder: Path) -> Path:
+def _picture(progress: PartialRanking, folder: Path) -> Path:
     if progress.board is None:
         raise ValueError("leaderboard: nothing has been scored for this profile yet; rank it first")
     title = " · ".join(progress.profile.told)

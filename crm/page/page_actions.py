@@ -18,7 +18,7 @@ from crm.page import page_tables
 from crm.page.additions import Additions
 from crm.page.export import FORMATS
 from crm.page.profile import Profile, ProfileError, from_query, lines_of
-from crm.page.ranker import Progress, Ranker
+from crm.page.ranker import PartialRanking, Ranker
 from crm.page.reasons import change, duels, effect, without_each
 from crm.page.scoring_queue import QueueFullError, ScoringError
 from crm.report.plots import two_leaderboards
@@ -214,7 +214,7 @@ class Actions:
 
     def _last(self, profile: Profile) -> Leaderboard:
         for progress in self.ranker.rank(profile):
-            last: Progress = progress
+            last: PartialRanking = progress
         if last.board is None:
             raise ScoringError("no comparison could be read")
         return last.board

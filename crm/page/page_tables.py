@@ -1,4 +1,4 @@
-"""What the page shows of a ranking. In: a `Progress`. Out: frames with headings and rounded numbers, lines of text."""
+"""What the page shows of a ranking. In: a `PartialRanking`. Out: frames with rounded numbers, lines of text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from crm.page.export import table_of
-from crm.page.ranker import Progress
+from crm.page.ranker import PartialRanking
 from crm.page.reasons import Change, Duel
 
 HEADINGS: Mapping[str, str] = {
@@ -40,7 +40,7 @@ ABOUT_COLUMNS = (
 )
 
 
-def overall(progress: Progress, columns: Sequence[str]) -> pd.DataFrame:
+def overall(progress: PartialRanking, columns: Sequence[str]) -> pd.DataFrame:
     """A row a model, with `ALWAYS` and the chosen ``columns``; percentages with one decimal."""
     table = table_of(progress)
     for name in PERCENT:
@@ -54,7 +54,7 @@ def overall(progress: Progress, columns: Sequence[str]) -> pd.DataFrame:
     return _with_blanks(shown[wanted])
 
 
-def by_topic(progress: Progress) -> pd.DataFrame:
+def by_topic(progress: PartialRanking) -> pd.DataFrame:
     """Win rates in percent, overall and a column a topic."""
     if progress.board is None:
         return pd.DataFrame(columns=list(TOPICS))
@@ -64,7 +64,7 @@ def by_topic(progress: Progress) -> pd.DataFrame:
     return _with_blanks(table)
 
 
-def status(progress: Progress, in_line: int) -> str:
+def status(progress: PartialRanking, in_line: int) -> str:
     """How far it is, in one line."""
     if progress.board is None and not progress.complete:
         return f"Waiting for the judge, {in_line} in line ..." if in_line > 1 else "Reading the first queries ..."

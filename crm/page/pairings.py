@@ -39,7 +39,7 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgedPair:
     """Log-odds that the candidate's response of ``pairing`` is preferred, shown first and shown second."""
 
     pairing: Pairing

@@ -1,4 +1,4 @@
-"""From a profile to a ranking that grows while one looks. In: a bank, a queue and a profile. Out: `Progress`, often."""
+"""From a profile to a ranking that grows while one looks. In: a bank, a queue, a profile. Out: `PartialRanking`s."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import ORDERS
-from crm.page.pairings import Pairing, Verdict
+from crm.page.pairings import JudgedPair, Pairing
 from crm.page.profile import Profile
 from crm.page.score_store import criteria_key
 from crm.page.scoring_queue import Scores, ScoringQueue
@@ -21,7 +21,7 @@ EVERY_S = 0.4
 
 
 @dataclass(frozen=True)
-class Progress:
+class PartialRanking:
     """How far a ranking is. ``board`` rests on the ``done`` of ``total`` queries; ``None`` before the first.
 
     ``failed`` counts comparisons without a verdict (too long for the judge, or a failure of its own): they count as
@@ -35,7 +35,7 @@ class Progress:
     total: int
     failed: int
     seconds: float
-    verdicts: tuple[Verdict, ...] = ()
+    judged: tuple[JudgedPair, ...] = ()
     """What the board rests on."""
 
     @property
@@ -60,8 +60,8 @@ class Ranker:
         """Take another bank from now on; rankings under way stay with theirs."""
         self.selector = Selector(bank)
 
-    def rank(self, profile: Profile) -> Generator[Progress]:
-        """Rankings on ever more queries; the last one is `Progress.complete`. Closing the iterator gives the place up.
+    def rank(self, profile: Profile) -> Generator[PartialRanking]:
+        """Rankings on ever more queries; the last one is complete. Closing the iterator gives the place up.
 
         While there is nothing new, the same object comes again now and then. Raises `ProfileError` for what the bank
         does not have, and what the queue raises.
@@ -87,7 +87,7 @@ class Ranker:
         finally:
             ticket.cancel()
 
-    def known(self, profile: Profile) -> Progress:
+    def known(self, profile: Profile) -> PartialRanking:
         """What is in the store by now, without asking the judge: the queries that all models have been read on."""
         work = self._work(profile)
         keys = {pairing.key for block in work.blocks for pairing in block}
@@ -110,7 +110,7 @@ class _Work:
         self.profile, self.part, self.blocks = profile, part, blocks
         self.done = 0
         self._failed = 0
-        self._verdicts: list[Verdict] = []
+        self._judged: list[JudgedPair] = []
         self._matches: list[Match] = []
         self._started = time.perf_counter()
 
@@ -123,12 +123,12 @@ class _Work:
                 self._failed += 1
                 self._matches.append(pairing.match(None))
             else:
-                self._verdicts.append(Verdict(pairing, first, second))
-                self._matches.append(pairing.match(self._verdicts[-1].logit))
+                self._judged.append(JudgedPair(pairing, first, second))
+                self._matches.append(pairing.match(self._judged[-1].logit))
 
-    def progress(self) -> Progress:
+    def progress(self) -> PartialRanking:
         """The ranking by now."""
-        board = Leaderboard(self._matches) if self._verdicts else None
+        board = Leaderboard(self._matches) if self._judged else None
         seconds = time.perf_counter() - self._started
-        read = tuple(self._verdicts)
-        return Progress(self.profile, self.part, board, self.done, len(self.blocks), self._failed, seconds, read)
+        read = tuple(self._judged)
+        return PartialRanking(self.profile, self.part, board, self.done, len(self.blocks), self._failed, seconds, read)

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.page.profile import Profile, ProfileError
-from crm.page.ranker import Progress
+from crm.page.ranker import PartialRanking
 from crm.report.statistics import Interval
 
 SEED = 1
@@ -34,7 +34,7 @@ class Duel:
     shown_second: float
 
 
-def duels(progress: Progress, model: str) -> list[Duel]:
+def duels(progress: PartialRanking, model: str) -> list[Duel]:
     """Every query on which ``model`` was read, the most clearly won first. Raises `ProfileError` for another model."""
     part = progress.part
     if model not in part.responses or model == part.baseline:
@@ -53,7 +53,7 @@ def duels(progress: Progress, model: str) -> list[Duel]:
             float(expit(verdict.shown_first)),
             float(expit(verdict.shown_second)),
         )
-        for verdict in progress.verdicts
+        for verdict in progress.judged
         if (pairing := verdict.pairing).candidate == model
     ]
     return sorted(found, key=lambda duel: (-duel.probability, duel.query_id))

@@ -18,22 +18,22 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from crm.dataset.load import tokenizer_texts
 from crm.model.attention.frozen_layers import FrozenLayers
-from crm.model.attention.kept_states import KeptStates
+from crm.model.attention.frozen_states import FrozenStates
 from crm.model.backbone import add_lora, freeze_lower_layers, load_backbone, without_lora_wrapper
 from crm.model.batching.packs import packing_named
 from crm.model.encoding import Encoder, HeadName
 from crm.model.export import load_checkpoint
 from crm.model.heads import build_score
-from crm.model.kernels import compiled_layers, enable_checkpointing, liger_kernels
 from crm.model.manifest import MANIFEST
-from crm.model.memory import memory_at_hand, training_need
 from crm.model.reward_model import RewardModel
 from crm.model.tiny import build_tiny_backbone, train_tokenizer
 from crm.training.checkpointing import BestCheckpoint, LastCheckpoint, SafeCheckpointIO
 from crm.training.config import TrainConfig
 from crm.training.console import in_terminal, progress_bar
 from crm.training.datamodule import PreferenceDataModule
+from crm.training.kernels import compiled_layers, enable_checkpointing, liger_kernels
 from crm.training.lit_module import LitRewardModel
+from crm.training.memory import memory_at_hand, training_need
 from crm.training.strategies import build_strategy
 from crm.training.throughput import Throughput
 from crm.votes.splits import Splits
@@ -153,7 +153,7 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run
     elif not room:
         need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
         room = max(0, memory_at_hand(torch.device("cpu")) - need) / 2
-    kept = KeptStates(
+    kept = FrozenStates(
         backbone.config.hidden_size,
         budget=int(room) // config.trainer.devices,
         dtype=getattr(torch, settings.kept_states_dtype),

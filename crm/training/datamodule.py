@@ -9,9 +9,9 @@ import lightning as L
 from crm.dataset.comparisons import make_comparisons
 from crm.dataset.noise import CriteriaPool
 from crm.model.batching.batches import collate
-from crm.model.batching.even import Batch, EvenBatches
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
 from crm.model.batching.packs import Packing
+from crm.model.batching.padding_batches import Batch, WithPaddingBatches
 from crm.model.batching.plans import EpochPlan, PackedPlan, deal, draw_order, draw_steps, passes_needed, plan_epoch
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.schema import Comparison, Preference
@@ -99,7 +99,7 @@ class PreferenceDataModule(L.LightningDataModule):
             self.pairs_read += batch.pairs
         return batch
 
-    def val_dataloader(self) -> EvenBatches:
+    def val_dataloader(self) -> WithPaddingBatches:
         """Clean validation rows, direction and order drawn once; as many batches on every rank."""
         rank, world_size = self._ranks()
         rows = self._encoded(self._make(self.validation, "none", VALIDATION_EPOCH)[0])
@@ -114,8 +114,8 @@ class PreferenceDataModule(L.LightningDataModule):
             )
             for index in range(world_size)
         ]
-        spare = self.packing.collate(rows[:1]) if self.packing else collate(rows[:1], self.pad_id)
-        return EvenBatches(loaders[rank], max(map(len, loaders)), spare)
+        padding = self.packing.collate(rows[:1]) if self.packing else collate(rows[:1], self.pad_id)
+        return WithPaddingBatches(loaders[rank], max(map(len, loaders)), padding)
 
     def _encoded(self, validation: Sequence[Comparison]) -> list[EncodedComparison]:
         orders = (draw_order(row.preference_id, seed=self.seed, epoch=VALIDATION_EPOCH) for row in validation)

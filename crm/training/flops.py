@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from crm.model.memory import layers_with_gradient
 from crm.model.reward_model import RewardModel
+from crm.training.memory import layers_with_gradient
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 from torchmetrics import MeanMetric
 
-from crm.model.batching.even import Batch, Spare
+from crm.model.batching.padding_batches import Batch, PaddingBatch
 from crm.model.losses import centring_penalty, preference_loss
 from crm.model.reward_model import RewardModel
-from crm.model.sharding import gather, shard
 from crm.training.metrics import PreferenceAccuracy
 from crm.training.optimizers import build_optimizer
 from crm.training.rank_state import gather_states, restore_state
+from crm.training.sharding import gather, shard
 
 WAY_OUT = "lower optimizer.lr or use trainer.precision=32-true"
 
@@ -105,9 +105,9 @@ class LitRewardModel(L.LightningModule):
         if not math.isfinite(norm):
             raise NonFiniteError(f"the weight norm is {norm} after optimizer step {self.global_step}: {WAY_OUT}")
 
-    def validation_step(self, batch: Batch | Spare, batch_idx: int) -> None:
+    def validation_step(self, batch: Batch | PaddingBatch, batch_idx: int) -> None:
         """Accumulate loss and accuracy; both are averaged over rows, on all ranks, at the end."""
-        if isinstance(batch, Spare):
+        if isinstance(batch, PaddingBatch):
             batch = batch.batch
             self.model(batch)
         else:

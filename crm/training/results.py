@@ -23,7 +23,6 @@ from crm.model.batching.plans import draw_order
 from crm.model.encoding import Encoder, Order
 from crm.model.export import export_as_single_label, export_model
 from crm.model.reward_model import RewardModel
-from crm.model.sharding import load_whole
 from crm.report.tables import write_table
 from crm.schema import Comparison
 from crm.training.building import BEST, build_model
@@ -31,6 +30,7 @@ from crm.training.checkpointing import SafeCheckpointIO, is_whole
 from crm.training.config import TrainConfig
 from crm.training.datamodule import VALIDATION_EPOCH, PreferenceDataModule
 from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
+from crm.training.sharding import load_whole
 from crm.training.strategies import zero_weights
 from crm.training.throughput import mean_throughput, told
 from crm.training.tracking import log_artifact, log_summary

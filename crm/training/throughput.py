@@ -35,7 +35,7 @@ PEAK_TFLOPS = {
 
 
 @dataclass(frozen=True)
-class Progress:
+class WorkDone:
     """What was done up to a moment; differences of two are work and the time that it took."""
 
     steps: float = 0.0
@@ -44,12 +44,12 @@ class Progress:
     flops: float = 0.0
     seconds: float = 0.0
 
-    def since(self, earlier: Progress) -> Progress:
+    def since(self, earlier: WorkDone) -> WorkDone:
         """The part after ``earlier``."""
-        return Progress(*(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True)))
+        return WorkDone(*(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True)))
 
 
-def rates(done: Progress, peak: float | None) -> dict[str, float]:
+def rates(done: WorkDone, peak: float | None) -> dict[str, float]:
     """Each a second of ``done``, and ``mfu`` in [0, 1] where ``peak`` FLOP/s (all ranks together) is known."""
     if done.seconds <= 0 or done.steps <= 0:
         return {}
@@ -77,8 +77,8 @@ class Throughput(Callback):
         self._comparisons = 0
         self._paused = 0.0
         self._pause_began = 0.0
-        self._first: Progress | None = None
-        self._last: Progress | None = None
+        self._first: WorkDone | None = None
+        self._last: WorkDone | None = None
 
     def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Learn what the device could do and what a step takes."""
@@ -125,7 +125,7 @@ class Throughput(Callback):
         if self._first is not None:
             self.mean = rates(self._now(trainer).since(self._first), self._peak)
 
-    def _now(self, trainer: L.Trainer) -> Progress:
+    def _now(self, trainer: L.Trainer) -> WorkDone:
         """Sums over ranks, which must all come here at the same step."""
         self._wait(trainer)
         seconds = time.perf_counter() - self._paused
@@ -136,7 +136,7 @@ class Throughput(Callback):
             reduced = trainer.strategy.reduce(total.to(trainer.strategy.root_device), reduce_op="sum")
             total = cast(Tensor, reduced)
         comparisons, tokens, flops = total.tolist()
-        return Progress(trainer.global_step, comparisons, tokens, flops, seconds)
+        return WorkDone(trainer.global_step, comparisons, tokens, flops, seconds)
 
     def _wait(self, trainer: L.Trainer) -> None:
         if trainer.strategy.root_device.type == "cuda":

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from crm.io.hub import PREFIX, dataset_folder
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference
 from crm.votes.own import arena, eval_rows, records, table, train_rows, trl
 from crm.votes.public import (
@@ -35,7 +35,7 @@ from crm.votes.public import (
     vibecheck_arena,
 )
 
-Read = Callable[[Path, Reading], Iterator[Preference]]
+Read = Callable[[Path, Intake], Iterator[Preference]]
 
 
 @dataclass(frozen=True)

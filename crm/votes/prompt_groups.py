@@ -23,7 +23,7 @@ PARTS = ("train", "validation", "test", "unseen_topics", "left_out")
 
 
 @dataclass(frozen=True)
-class Splits:
+class PromptSplits:
     """Rows of each split in the order they were given.
 
     ``unseen_topics`` holds the rows of held-out topics. ``counts`` has one number per split, ``left_out`` (rows of
@@ -44,7 +44,7 @@ def split_by_prompt(
     validation: float,
     test: float,
     held_out_topics: Collection[str] = (),
-) -> Splits:
+) -> PromptSplits:
     """Split by prompt. ``validation`` and ``test`` are fractions of the prompt groups, in [0, 1), below 1 together.
 
     Raises ``ValueError`` for impossible fractions, for a topic that no row has, and where a split that was asked for
@@ -61,14 +61,14 @@ def split_by_prompt(
     left_out = len(rows.pop("left_out"))
     open_keys = {key for key, part in zip(keys, parts, strict=True) if part not in ("unseen_topics", "left_out")}
     _check_filled(rows, {"train": 1.0, "validation": validation, "test": test}, len(open_keys))
-    check_disjoint(rows)
+    check_prompts_apart(rows)
     counts = {name: len(split) for name, split in rows.items()} | {
         "left_out": left_out,
         "prompts": len(group_of),
         "groups": len(set(group_of.values())),
         "largest_group": max(Counter(group_of.values()).values(), default=0),
     }
-    return Splits(**rows, counts=counts)
+    return PromptSplits(**rows, counts=counts)
 
 
 def assign(
@@ -117,7 +117,7 @@ def prompt_groups(prompts: Sequence[Sequence[Message]]) -> dict[str, str]:
     return {key: smallest[_root(parent, text)] for key, text in text_of.items()}
 
 
-def check_disjoint(splits: dict[str, list[Preference]]) -> None:
+def check_prompts_apart(splits: dict[str, list[Preference]]) -> None:
     """Raise ``ValueError`` naming a prompt that occurs in two of the splits (up to case and white space)."""
     home: dict[str, str] = {}
     for name, rows in splits.items():

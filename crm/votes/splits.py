@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crm.io.reading import Reading, Rejection
+from crm.io.intake import Intake, Rejection
 from crm.schema import Preference, prompt_key
 from crm.votes.prompt_groups import split_by_prompt
 
@@ -19,7 +19,7 @@ class Splits:
 
     ``suites`` maps a suite's name (``D``, ``C``, ...) to its preferences; suites may share prompts with one another.
     ``counts`` says how many rows were read, dropped for which reason, and kept where. ``rejected`` holds the refused
-    rows of a lenient reading (the first of them, `crm.io.reading.MAX_SHOWN`).
+    rows of a lenient reading (the first of them, `crm.io.intake.MAX_SHOWN`).
     """
 
     train: list[Preference]
@@ -56,7 +56,7 @@ def sizes(
 
 
 def split_records(
-    records: Sequence[Preference], reading: Reading, *, seed: int, validation: float, test: float
+    records: Sequence[Preference], reading: Intake, *, seed: int, validation: float, test: float
 ) -> Splits:
     """`Splits` of a file that has no split of its own: by prompt, near-duplicates together, the test share as ``D``."""
     split = split_by_prompt(records, seed=seed, validation=validation, test=test)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import RecordError
 
 RMB = Path("rmb", "Pairwise_set", "Helpfulness")
@@ -42,7 +42,7 @@ def load_labelled(root: str | Path) -> tuple[list[Labelled], list[str]]:
 
 def just_eval(root: Path) -> list[Labelled]:
     """just-eval's 800 queries by topic and by type of task."""
-    reading = Reading(strict=False)
+    reading = Intake(strict=False)
     rows = list(reading.array(root / JUST_EVAL, _tagged_query))
     return [
         _labelled(f"just-eval {field}", [(text, tags[field]) for text, tags in rows], reading)
@@ -52,14 +52,14 @@ def just_eval(root: Path) -> list[Labelled]:
 
 def rmb(root: Path) -> list[Labelled]:
     """First user turns of RMB's helpfulness pairs by task (the folder) and by scenario (the file)."""
-    reading = Reading(strict=False)
+    reading = Intake(strict=False)
     rows = list(_rmb_rows(root, reading))
     tasks = [(text, [task]) for text, task, _ in rows]
     scenarios = [(text, [f"{task}/{scenario}"]) for text, task, scenario in rows]
     return [_labelled("rmb tasks", tasks, reading), _labelled("rmb scenarios", scenarios, reading)]
 
 
-def _rmb_rows(root: Path, reading: Reading) -> Iterator[tuple[str, str, str]]:
+def _rmb_rows(root: Path, reading: Intake) -> Iterator[tuple[str, str, str]]:
     for path in sorted((root / RMB).glob("*/*.json.gz")):
         for text, category in reading.array(path, _first_turn):
             task, scenario = path.parent.name, path.name.removesuffix(".json.gz")
@@ -68,7 +68,7 @@ def _rmb_rows(root: Path, reading: Reading) -> Iterator[tuple[str, str, str]]:
             yield text, task, scenario
 
 
-def _labelled(name: str, rows: list[tuple[str, list[str]]], reading: Reading) -> Labelled:
+def _labelled(name: str, rows: list[tuple[str, list[str]]], reading: Intake) -> Labelled:
     first: dict[str, list[str]] = {}
     for text, tags in rows:
         first.setdefault(text, tags)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from crm.criteria.topics.find import find_topics
 from crm.io.git import commit
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.report.tables import write_table
 from crm.schema import Preference
 from crm.votes.catalogue import PUBLIC
@@ -52,16 +52,16 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _read(root: str, name: str) -> tuple[list[Preference], Reading] | None:
+def _read(root: str, name: str) -> tuple[list[Preference], Intake] | None:
     folder = Path(root) / str(PUBLIC[name].folder)
     if not folder.is_dir():
         print(f"{name}: {folder} is not there, left out", file=sys.stderr)
         return None
-    reading = Reading(strict=False)
+    reading = Intake(strict=False)
     return list(PUBLIC[name].read(folder, reading)), reading
 
 
-def _tables(rows: dict[str, list[Preference]], counts: dict[str, Reading]) -> Iterator[tuple[str, pd.DataFrame]]:
+def _tables(rows: dict[str, list[Preference]], counts: dict[str, Intake]) -> Iterator[tuple[str, pd.DataFrame]]:
     """Name and content of every table."""
     rated = {name: found for name, found in rows.items() if name in RATED}
     voted = {name: found for name, found in rows.items() if name in VOTED}

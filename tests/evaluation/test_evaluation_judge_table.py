@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from crm.evaluation.compare import compare_all
 from crm.evaluation.judge_table import (
     EvaluatedJudge,
     judge_frame,
@@ -18,7 +19,6 @@ from crm.evaluation.judge_table import (
     shown_pairs,
     write_judge_tables,
 )
-from crm.evaluation.paired import compare_all
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.schema import Prediction, to_json
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from crm.evaluation.predict import predict
-from crm.evaluation.prediction_file import fingerprint
+from crm.evaluation.prediction_file import reading_digest
 from crm.evaluation.results import read_predictions, summarise
 from crm.judges.crm_judge import CrmJudge
 from crm.model.batching.batches import collate
@@ -34,7 +34,7 @@ def make_judge(make_model, make_encoder):
 
 
 def run(judge: CrmJudge, rows: list[Any], path: Path, mark: str = "mark") -> dict[str, int]:
-    return predict(judge, rows, suite="D+", print_of_run=mark, path=path, progress=False)
+    return predict(judge, rows, suite="D+", digest=mark, path=path, progress=False)
 
 
 def by_key(predictions: list[Prediction]) -> dict[tuple[str, str], Prediction]:
@@ -139,14 +139,14 @@ def test_what_is_too_long_is_counted_each_time(make_judge, many, tmp_path) -> No
 
 
 def test_the_fingerprint_names_model_template_and_every_character(make_judge, many) -> None:
-    same = fingerprint("mt", many)
-    assert same == fingerprint("mt", many[::-1])
+    same = reading_digest("mt", many)
+    assert same == reading_digest("mt", many[::-1])
     changed = replace(many[3], response_b=(Message("assistant", many[3].response_b[0].content + " "),))
     others = [
-        fingerprint("nt", many),
-        fingerprint("mu", many),
-        fingerprint("mt", many[1:]),
-        fingerprint("mt", [*many[:3], changed, *many[4:]]),
+        reading_digest("nt", many),
+        reading_digest("mu", many),
+        reading_digest("mt", many[1:]),
+        reading_digest("mt", [*many[:3], changed, *many[4:]]),
     ]
     assert len({same, *others}) == 5
     digests = {make_judge().digest, make_judge(precision="bf16-mixed").digest, make_judge("scalar").digest}

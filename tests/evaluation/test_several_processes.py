@@ -30,7 +30,7 @@ def judge(make_model: Any, make_encoder: Any) -> CrmJudge:
 
 def read(judge: CrmJudge, rows: list[Comparison], path: Path, processes: Processes | None = None) -> dict[str, int]:
     together = {"processes": processes} if processes else {}
-    return predict(judge, rows, suite="D+", print_of_run="mark", path=path, progress=False, **together)
+    return predict(judge, rows, suite="D+", digest="mark", path=path, progress=False, **together)
 
 
 def read_together(size: int, expected: dict[str, int], judge: CrmJudge, rows: list[Comparison], path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_mistake_that_the_first_process_finds_stops_all(
     judge: CrmJudge, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
 ) -> None:
     path = tmp_path / "p.jsonl"
-    predict(judge, many[:2], suite="D+", print_of_run="other", path=path, progress=False)
+    predict(judge, many[:2], suite="D+", digest="other", path=path, progress=False)
     on_ranks(2, refused, judge, many, path)
 
 

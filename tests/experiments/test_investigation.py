@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Message, Preference
 from crm.votes.catalogue import PUBLIC
 from experiments.what_people_want.__main__ import main
@@ -91,7 +91,7 @@ def read(name: str) -> list[Preference]:
     folder = ROOT / str(PUBLIC[name].folder)
     if not folder.is_dir():
         pytest.skip(f"no {folder}; set CRM_DATA_ROOT")
-    return list(PUBLIC[name].read(folder, Reading(strict=True)))
+    return list(PUBLIC[name].read(folder, Intake(strict=True)))
 
 
 @pytest.mark.parametrize(("name", "pairs", "flips"), [("summeval", 12000, 3587), ("topicalchat", 900, 196)])

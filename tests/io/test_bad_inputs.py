@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
+from crm.io.intake import Intake
 from crm.io.json_rows import MAX_DEPTH
-from crm.io.reading import Reading
 from crm.schema import Preference
 from crm.votes.catalogue import OWN, Read
 from crm.votes.own import table
@@ -161,9 +161,9 @@ def valid_file(name: str, suffix: str) -> bytes:
     return encoded(VALID[name], suffix)
 
 
-def read_all(read: Read, path: Path, *, strict: bool) -> tuple[list[Preference], Reading, str]:
+def read_all(read: Read, path: Path, *, strict: bool) -> tuple[list[Preference], Intake, str]:
     """Records, counts, and the sentence of the ``ValueError`` that ended the reading, if one did."""
-    reading, records = Reading(strict=strict), []
+    reading, records = Intake(strict=strict), []
     try:
         for record in read(path, reading):
             assert isinstance(record, Preference)

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet as pq
 
 from crm.io import rows as formats
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.io.rows import Limits
 
 ROOT = Path(formats.__file__).parents[2]
@@ -63,7 +63,9 @@ def test_a_compressed_table_that_is_cut_is_no_traceback(tmp_path: Path, data: by
         list(rows_of(tmp_path / "x.csv.gz"))
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs /proc to read a process's own peak of memory")
+@pytest.mark.skipif(
+    not Path("/proc/self/status").is_file(), reason="needs /proc to read a process's own peak of memory"
+)
 def test_a_small_parquet_file_does_not_fill_the_memory(tmp_path: Path) -> None:
     """A text of 4 MB that a kilobyte holds once, in 300 rows: 1.2 GB, were they all in memory at the same time."""
     rows = pa.DictionaryArray.from_arrays(pa.array([0] * 300, pa.int32()), pa.array(["x" * 4_000_000]))
@@ -154,7 +156,7 @@ def test_rows_and_columns_beyond_the_limits_end_reading(tmp_path: Path, name: st
     path = tmp_path / name
     path.write_text(content)
     list(formats.rows(path))
-    reading = Reading(strict=False)
+    reading = Intake(strict=False)
     with pytest.raises(ValueError, match=r"the most read here; .*`python bank.py`") as caught:
         list(reading.rows(path, lambda row, _line: row, limits=LIMITS))
     assert str(caught.value).startswith(f"{tmp_path}/{why}, ")

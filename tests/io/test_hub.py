@@ -11,7 +11,7 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 
 from crm.io import hub
 from crm.io.hub import dataset_folder
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.votes.catalogue import SOURCES, location
 
 
@@ -64,7 +64,7 @@ def test_its_rows_are_read_from_the_folder_inside(tmp_path: Path, install: Any) 
     (tmp_path / "data" / "train-0.jsonl").write_text('{"prompt": "q", "chosen": "a", "rejected": "b"}\n')
     install(Hub(tmp_path, cached=True))
     place = location("trl", root="", path="hf://owner/votes")
-    assert [row.query for row in SOURCES["trl"].read(place, Reading(strict=True))] == ["q"]
+    assert [row.query for row in SOURCES["trl"].read(place, Intake(strict=True))] == ["q"]
 
 
 @pytest.mark.parametrize("address", ["hf://votes", "hf://a/b/c", "hf://", "hf://a b/c"])

@@ -166,14 +166,14 @@ def test_a_call_without_a_reply_is_left_out_told_and_asked_again(
     chat.answer = slow
     path = tmp_path / "p.jsonl"
     judge = LlmJudge(endpoint(chat.url, **settings))
-    counts = predict(judge, ROWS, suite="D+", print_of_run="m", path=path, progress=False)
+    counts = predict(judge, ROWS, suite="D+", digest="m", path=path, progress=False)
     assert counts["made"] == (1 if kind == "budget" else 0)
     assert counts["made"] + counts["unanswered"] == 2 * len(ROWS)
     assert judge.counts.failures[kind] > 0
     assert f"unanswered ({kind}), such as: " in caplog.text
 
     chat.answer = lambda material, _body: completion_of(f"Verdict: {shorter(material)}")
-    counts = predict(LlmJudge(endpoint(chat.url)), ROWS, suite="D+", print_of_run="m", path=path, progress=False)
+    counts = predict(LlmJudge(endpoint(chat.url)), ROWS, suite="D+", digest="m", path=path, progress=False)
     assert counts["unanswered"] == 0 and len(read_predictions(path)) == 2 * len(ROWS)
 
 
@@ -282,7 +282,7 @@ def test_an_interruption_loses_one_portion_at_most(chat: Any, completion_of: Any
             return await super()._read_one(client, asked)
 
     path, cache = tmp_path / "p.jsonl", ReplyCache(tmp_path / "c.sqlite")
-    about = {"suite": "D+", "print_of_run": "m", "path": path, "progress": False}
+    about = {"suite": "D+", "digest": "m", "path": path, "progress": False}
     with pytest.raises(KeyboardInterrupt):
         predict(InterruptedJudge(endpoint(chat.url), cache=cache), rows, **about)
     assert len(read_predictions(path)) == size

@@ -1,4 +1,4 @@
-"""Pairings are what `leaderboard.py` compares, without the criteria; verdicts become the same matches."""
+"""Pairings are what `leaderboard.py` compares, without the criteria; judged become the same matches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.scoring import bank_comparisons, to_matches
-from crm.page.pairings import Verdict, make_pairings
+from crm.page.pairings import JudgedPair, make_pairings
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker
 from crm.page.score_store import comparison_key
@@ -32,7 +32,7 @@ def test_verdicts_become_the_matches_of_leaderboard_py(bank: Bank) -> None:
         for row, pair in zip(rows, logits, strict=True)
         for order, logit in zip(("ab", "ba"), pair, strict=True)
     ]
-    found = [pairing.match(Verdict(pairing, *pair).logit) for pairing, pair in zip(made, logits, strict=True)]
+    found = [pairing.match(JudgedPair(pairing, *pair).logit) for pairing, pair in zip(made, logits, strict=True)]
     assert found == to_matches(bank, "base", predictions)
 
 

@@ -9,11 +9,11 @@ from scipy.special import expit
 from scipy.stats import kendalltau
 
 from crm.page.profile import Profile, ProfileError
-from crm.page.ranker import Progress, Ranker
+from crm.page.ranker import PartialRanking, Ranker
 from crm.page.reasons import change, duels, effect, without_each
 
 
-def ranked(ranker: Ranker, *criteria: str) -> Progress:
+def ranked(ranker: Ranker, *criteria: str) -> PartialRanking:
     *_, last = ranker.rank(Profile(criteria))
     return last
 

@@ -16,7 +16,7 @@ from crm.config import compose
 from crm.model.batching.batches import PaddedBatch
 from crm.training.flops import step_flops
 from crm.training.run import run_training
-from crm.training.throughput import PEAK_TFLOPS, Progress, Throughput, peak_tflops, rates, told
+from crm.training.throughput import PEAK_TFLOPS, Throughput, WorkDone, peak_tflops, rates, told
 
 TINY = [
     *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "loss=ranking"),
@@ -26,12 +26,12 @@ TINY = [
 
 
 def test_rates_by_hand() -> None:
-    done = Progress(30, 500, 90_000, 6e12, 12).since(Progress(10, 100, 10_000, 2e12, 2))
-    assert done == Progress(20, 400, 80_000, 4e12, 10)
+    done = WorkDone(30, 500, 90_000, 6e12, 12).since(WorkDone(10, 100, 10_000, 2e12, 2))
+    assert done == WorkDone(20, 400, 80_000, 4e12, 10)
     expected = {"steps_per_second": 2.0, "comparisons_per_second": 40.0, "tokens_per_second": 8000.0}
     assert rates(done, None) == expected
     assert rates(done, 8e11) == {**expected, "mfu": 0.5}
-    assert rates(Progress(), 1.0) == {}
+    assert rates(WorkDone(), 1.0) == {}
     assert told({**expected, "mfu": 0.5}) == "40.0 comparisons/s, 8,000 tokens/s, MFU 50%"
 
 
@@ -90,7 +90,7 @@ class Seen(Throughput):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**settings, "every": 2})
-        self.read: list[Progress] = []
+        self.read: list[WorkDone] = []
         self.lengths: list[tuple[int, int]] = []
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
@@ -101,7 +101,7 @@ class Seen(Throughput):
         super().on_train_start(trainer, pl_module)
         self.module = pl_module
 
-    def _now(self, trainer: Any) -> Progress:
+    def _now(self, trainer: Any) -> WorkDone:
         self.read.append(super()._now(trainer))
         return self.read[-1]
 

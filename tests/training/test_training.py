@@ -19,9 +19,9 @@ from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.model.batching.plans import draw_order
 from crm.model.encoding import PROMPT_ORDERS, Encoder
 from crm.model.export import load_checkpoint
-from crm.model.kernels import compiled_layers
 from crm.training.building import build_model, settle_precision
 from crm.training.checkpointing import digest_of, previous
+from crm.training.kernels import compiled_layers
 from crm.training.results import TrainingOutcome
 from crm.training.run import run_training
 from crm.training.worst_pairs import COLUMNS

@@ -25,12 +25,12 @@ PORTION, ASKED_AT_ONCE = 2_000, 256
 DOWN = "failed:endpoint_down"
 SILENT = {DOWN, *(f"failed:{kind}" for kind in UNANSWERED)}
 """Statuses of rows to which no model has said anything."""
-Progress = Callable[[int], None]
+Advance = Callable[[int], None]
 """Called with the number of rows that are done, each time some are."""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Finding:
     """What is found about one row: ``status``, what a finding consists of, and ``detail`` of a failure."""
 
     status: str
@@ -38,26 +38,26 @@ class Verdict:
     detail: str = ""
 
 
-def filter_subjective(space: Workspace, asker: Asker | None, progress: Progress) -> dict[str, int]:
+def filter_subjective(space: Workspace, asker: Asker | None, progress: Advance) -> dict[str, int]:
     """Write ``kept``, ``dropped``, ``not_asked`` or ``failed:<kind>`` (kept too) for every row; counts of each."""
 
-    def verdicts(rows: Sequence[Preference]) -> list[Verdict]:
+    def verdicts(rows: Sequence[Preference]) -> list[Finding]:
         if asker is None:
-            return [Verdict("not_asked", {"why": None}) for _ in rows]
+            return [Finding("not_asked", {"why": None}) for _ in rows]
         found = subjective.keep_subjective(rows, asker).verdicts
-        return [Verdict(verdict.status, {"why": verdict.why}, verdict.why) for verdict in found]
+        return [Finding(verdict.status, {"why": verdict.why}, verdict.why) for verdict in found]
 
     return _write(space, "filter", FILTER, verdicts, asker, progress)
 
 
-def find_criteria(space: Workspace, asker: Asker | None, seed: int, progress: Progress) -> dict[str, int]:
+def find_criteria(space: Workspace, asker: Asker | None, seed: int, progress: Advance) -> dict[str, int]:
     """Write the criteria of every row: ``given`` ones as they are, else ``extracted`` by the model, or ``described``.
 
     Rows that the filter dropped are not asked for (``dropped``). A row that ``failed:<kind>`` has no criteria.
     """
     dropped = (found["status"] == "dropped" for _, (found,) in with_findings(space, "filter"))
 
-    def verdicts(rows: Sequence[Preference]) -> list[Verdict]:
+    def verdicts(rows: Sequence[Preference]) -> list[Finding]:
         out = list(islice(dropped, len(rows)))
         kept = [row for row, is_out in zip(rows, out, strict=True) if not is_out]
         found: Iterator[Any] = iter(extraction.extract(kept, asker) if asker else traits.describe(kept, seed))
@@ -78,22 +78,22 @@ def plan(space: Workspace, asker: Asker, *, filtering: bool) -> dict[str, Plan]:
     return {name: _sum(plans) for name, plans in total.items()}
 
 
-def _found(found: Any) -> Verdict:
+def _found(found: Any) -> Finding:
     return _criteria(found.preference, found.status, getattr(found, "detail", ""))
 
 
-def _criteria(row: Preference, status: str, detail: str = "") -> Verdict:
+def _criteria(row: Preference, status: str, detail: str = "") -> Finding:
     values = {name: getattr(row, name) for name in CRITERIA.names if name not in ("id", "status")}
-    return Verdict(status, values, detail)
+    return Finding(status, values, detail)
 
 
 def _write(
     space: Workspace,
     stage: str,
     columns: Any,
-    verdicts: Callable[[Sequence[Preference]], list[Verdict]],
+    verdicts: Callable[[Sequence[Preference]], list[Finding]],
     asker: Asker | None,
-    progress: Progress,
+    progress: Advance,
 ) -> dict[str, int]:
     counts: Counter[str] = Counter()
     silence: list[str] = []

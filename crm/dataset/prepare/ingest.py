@@ -11,14 +11,14 @@ from pathlib import Path
 
 from crm.dataset.prepare.workspace import Workspace
 from crm.io.files import replace_file
+from crm.io.intake import MAX_SHOWN, Intake, Rejection
 from crm.io.parquet import write_parquet
-from crm.io.reading import MAX_SHOWN, Reading, Rejection
 from crm.schema import Preference
 
 Track = Callable[[Iterable[Preference]], Iterator[Preference]]
 
 
-def ingest(space: Workspace, rows: Iterable[Preference], reading: Reading) -> dict[str, int]:
+def ingest(space: Workspace, rows: Iterable[Preference], reading: Intake) -> dict[str, int]:
     """Write the records that stream out of a source; ``reading`` is what the source counts into.
 
     Counts: ``read`` rows, of which ``rejected``; ``preferences`` made of the others; what the source itself counts;
@@ -41,7 +41,7 @@ def ingest(space: Workspace, rows: Iterable[Preference], reading: Reading) -> di
     return {**(reading.all_counts() if reading.read else {}), "preferences": made, **seen}
 
 
-def _without_repeats(rows: Iterable[Preference], reading: Reading) -> Iterator[Preference]:
+def _without_repeats(rows: Iterable[Preference], reading: Intake) -> Iterator[Preference]:
     """Rows whose id is new: a source sees to that within a file, findings and predictions need it over all of them."""
     seen: set[bytes] = set()
     for row in rows:
@@ -61,7 +61,7 @@ def rejections_file(space: Workspace) -> Path:
     return space.stages / "rejected.csv"
 
 
-def _listing(reading: Reading) -> str:
+def _listing(reading: Intake) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["file", "line", "field", "why"])
@@ -71,5 +71,5 @@ def _listing(reading: Reading) -> str:
     return out.getvalue()
 
 
-def _first(reading: Reading) -> str:
+def _first(reading: Intake) -> str:
     return f"first refusal: {reading.rejections[0]}" if reading.rejections else "nothing was refused: the file is empty"

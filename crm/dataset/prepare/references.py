@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import load_bank
 from crm.schema import RecordError, query_of
 from crm.votes.catalogue import PUBLIC
@@ -44,7 +44,7 @@ def queries_of(name: str, folder: Path) -> list[str]:
     if name in BANKS:
         return sorted(_bank_queries(sorted(folder.glob(BANKS[name]))))
     if name in PUBLIC:
-        return sorted({row.query for row in PUBLIC[name].read(folder, Reading(strict=False))})
+        return sorted({row.query for row in PUBLIC[name].read(folder, Intake(strict=False))})
     return sorted({query_of(query.prompt) for query in load_bank(folder).queries})
 
 
@@ -54,5 +54,5 @@ def _bank_queries(files: Iterable[Path]) -> set[str]:
             raise RecordError("instruction", "missing or not a string")
         return str(row["instruction"])
 
-    reading = Reading(strict=False)
+    reading = Intake(strict=False)
     return {query for file in files for query in reading.array(file, parse)}

@@ -31,8 +31,8 @@ from crm.dataset.prepare.topics import Group, topic_files, topics
 from crm.dataset.prepare.upload import check_upload, upload
 from crm.dataset.prepare.workspace import Workspace, make_place
 from crm.io.git import commit
+from crm.io.intake import Intake
 from crm.io.parquet import count_rows
-from crm.io.reading import Reading
 from crm.schema import Preference
 from crm.votes.catalogue import SOURCES, location
 from crm.votes.simulation.arena import simulate
@@ -141,7 +141,7 @@ class Preparation:
 
     def _run_ingest(self) -> dict[str, int]:
         data = self.config.data
-        reading = Reading(strict=data.strict)
+        reading = Intake(strict=data.strict)
         if data.name == "simulation":
             rows = iter(simulate(seed=data.seed, train=data.train or 10_000, validation=0, suite=0).train)
         else:

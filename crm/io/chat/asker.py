@@ -29,7 +29,7 @@ from crm.io.chat.replies import Schema, read_object
 from crm.io.chat.together import gather_limited
 from crm.schema import Message
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Called with (requests done, all requests) after each."""
 REPAIRED = frozenset({"not_json", "wrong_schema"})
 """Kinds of failure that a second try of the model may mend."""
@@ -101,7 +101,7 @@ class Asker:
         requests: Sequence[Request],
         schema: type[Schema],
         sources: Sequence[ModuleType],
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> list[Outcome[Schema]]:
         """One outcome per request, in the order of requests. Where an event loop runs, await `ask_many` instead.
 
@@ -117,7 +117,7 @@ class Asker:
         requests: Sequence[Request],
         schema: type[Schema],
         sources: Sequence[ModuleType],
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> list[Outcome[Schema]]:
         """As `ask_all`, for a running event loop."""
         version = _version(schema, sources)

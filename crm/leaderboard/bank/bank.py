@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.files import replace_file
+from crm.io.intake import Intake
 from crm.io.json_rows import check_row, check_text, decode
-from crm.io.reading import Reading
 from crm.io.rows import MAX_LINE_BYTES, open_file, printable
 from crm.schema import Message, RecordError, messages, short
 
@@ -244,7 +244,7 @@ def _read_queries(path: Path) -> tuple[BankQuery, ...]:
             raise RecordError("id", f"{short(query.id)} is already on line {first[query.id]}; give each query its own")
         return query
 
-    return tuple(Reading(strict=True).lines(path, parse))
+    return tuple(Intake(strict=True).lines(path, parse))
 
 
 def _read_responses(path: Path) -> dict[str, dict[str, str]]:
@@ -261,6 +261,6 @@ def _read_responses(path: Path) -> dict[str, dict[str, str]]:
             raise RecordError("query_id", why)
         answers[row["query_id"]] = row["text"]
 
-    for _ in Reading(strict=True).lines(path, parse):
+    for _ in Intake(strict=True).lines(path, parse):
         pass
     return responses

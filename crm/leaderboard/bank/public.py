@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.schema import RecordError, prompt_key
 from crm.votes.fields import text
@@ -103,7 +103,7 @@ def _files(folder: Path) -> list[Path]:
 def _outputs(path: Path) -> dict[str, str]:
     """Response by query; of a query that is asked twice, the first."""
     answers: dict[str, str] = {}
-    for query, response in Reading(strict=True).array(path, _answer):
+    for query, response in Intake(strict=True).array(path, _answer):
         answers.setdefault(query, response)
     return answers
 
@@ -119,7 +119,7 @@ def _topics(path: Path) -> Mapping[str, str]:
     if not path.is_file():
         return {}
     topics: dict[str, str] = {}
-    for query, topic in Reading(strict=True).array(path, _tag):
+    for query, topic in Intake(strict=True).array(path, _tag):
         topics.setdefault(query, topic)
     return topics
 

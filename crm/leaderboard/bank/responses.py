@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.io.rows import Limits
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.schema import RecordError, prompt_key, query_of, short
@@ -44,7 +44,7 @@ def read_responses(path: Path, queries: Sequence[BankQuery], limits: Limits | No
             raise RecordError("query_id", f"expected text, got {short(key)}")
         return key, _first(row, TEXT_FIELDS)
 
-    for query_id, text in Reading(strict=True).rows(path, parse, limits=limits):
+    for query_id, text in Intake(strict=True).rows(path, parse, limits=limits):
         if query_id not in ids or query_id is None:
             continue
         if query_id in answers and answers[query_id] != text:

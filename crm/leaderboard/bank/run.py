@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.config import make_endpoint
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.bank.collecting import Collector
 from crm.leaderboard.bank.config import BankBuildConfig
@@ -53,7 +53,7 @@ def read_queries(path: Path) -> tuple[BankQuery, ...]:
     Equal queries are one, the first. Raises ``ValueError`` naming file and line.
     """
     found: dict[str, BankQuery] = {}
-    for query in Reading(strict=True).rows(path, _query, key=lambda _query: None):
+    for query in Intake(strict=True).rows(path, _query, key=lambda _query: None):
         found.setdefault(prompt_key(query.prompt), query)
     return tuple(found.values())
 

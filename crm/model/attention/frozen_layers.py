@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from crm.model.attention.kept_states import UNKNOWN, KeptStates
+from crm.model.attention.frozen_states import UNKNOWN, FrozenStates
 from crm.model.batching.batches import PaddedBatch
 from crm.model.batching.forest import Forest, Node
 from crm.model.batching.forest_batches import ForestBatch
-from crm.model.batching.sights import Sight, full_sight
+from crm.model.batching.tree_mask import TreeMask, full_mask
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class FrozenLayers:
     trained, or nothing is left to keep.
     """
 
-    def __init__(self, backbone: Any, layers: int, kept: KeptStates) -> None:
+    def __init__(self, backbone: Any, layers: int, kept: FrozenStates) -> None:
         layers = min(layers, len(backbone.layers) - 1)
         if layers < 1:
             raise ValueError(f"model.freeze_layers={layers}: no layer below the last one; use model.kept_states=off")
@@ -86,8 +86,8 @@ class FrozenLayers:
         self.lower.eval()
         if isinstance(batch, ForestBatch):
             whole = len(needed) == len(batch.nodes)
-            sight = batch.sight if whole else full_sight(Forest([], [], part, [])).to(batch.input_ids.device)
-            inputs = forest_inputs(batch.input_ids[:, tokens], batch.position_ids[:, tokens], sight)
+            tree_mask = batch.tree_mask if whole else full_mask(Forest([], [], part, [])).to(batch.input_ids.device)
+            inputs = forest_inputs(batch.input_ids[:, tokens], batch.position_ids[:, tokens], tree_mask)
             states: Tensor = self.lower(**inputs).last_hidden_state[0]
         else:
             mask = batch.attention_mask[needed]
@@ -108,12 +108,12 @@ class FrozenLayers:
         self.counts.without_room += without_room
 
 
-def forest_inputs(input_ids: Tensor, position_ids: Tensor, sight: Sight) -> dict[str, Any]:
+def forest_inputs(input_ids: Tensor, position_ids: Tensor, tree_mask: TreeMask) -> dict[str, Any]:
     """What a backbone takes of a forest; ``input_ids`` may be put out by ``inputs_embeds``."""
-    # A mask of four dimensions keeps transformers from making one of its own; who sees whom is in the sights.
+    # A mask of four dimensions keeps transformers from making one of its own; who sees whom is in the tree_masks.
     unused = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=position_ids.device)
     inputs: dict[str, Any] = {"input_ids": input_ids, "position_ids": position_ids, "attention_mask": unused}
-    return inputs | {"sight": sight, "use_cache": False}
+    return inputs | {"tree_mask": tree_mask, "use_cache": False}
 
 
 def _part(backbone: Any, layers: Any, norm: nn.Module) -> Any:

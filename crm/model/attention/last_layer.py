@@ -18,9 +18,9 @@ from transformers import PreTrainedModel
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, rotate_half
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
 
-from crm.model.attention.earlier import Earlier, Kept
-from crm.model.attention.forest_attention import see
-from crm.model.batching.sights import Sight
+from crm.model.attention.kv_cache import KVCache, LayerCaches
+from crm.model.attention.tree_attention import attend_tree
+from crm.model.batching.tree_mask import TreeMask
 
 KNOWN_LAYERS = (Qwen3DecoderLayer, LlamaDecoderLayer)
 """Decoder layers whose parts `_forward_at` knows; any other is computed in full."""
@@ -31,8 +31,8 @@ def prune_last_layer(backbone: PreTrainedModel) -> bool:
 
     Afterwards ``backbone(..., read_positions=p).last_hidden_state`` is (S, R, H), the states at those positions, and
     without that argument the backbone answers as before. Sequences must be padded on the right, or S be 1 and the row a
-    forest, ``sight`` then saying what its tokens see and ``read_sight`` what those that are read see.
-    ``keep`` and ``earlier`` mean here what they mean to `forest_attention`.
+    forest, ``tree_mask`` then saying what its tokens see and ``read_mask`` what those that are read see.
+    ``keep`` and ``cache`` mean here what they mean to `tree_attention`.
     """
     layer: Any = backbone.layers[-1]  # type: ignore[index]
     if not is_known(layer):
@@ -50,12 +50,12 @@ def _forward(
     layer: Any,
     hidden_states: Tensor,
     read_positions: Tensor | None = None,
-    read_sight: Sight | None = None,
+    read_mask: TreeMask | None = None,
     **others: Any,
 ) -> Any:
     if read_positions is None:
         return type(layer).forward(layer, hidden_states, **others)
-    seen = (read_sight, others.get("keep"), others.get("earlier"))
+    seen = (read_mask, others.get("keep"), others.get("cache"))
     return _forward_at(layer, hidden_states, read_positions, others["position_embeddings"], *seen)
 
 
@@ -64,15 +64,15 @@ def _forward_at(
     states: Tensor,
     positions: Tensor,
     rotations: tuple[Tensor, Tensor],
-    sight: Sight | None,
-    keep: Kept | None,
-    earlier: Earlier | None,
+    tree_mask: TreeMask | None,
+    keep: LayerCaches | None,
+    cache: KVCache | None,
 ) -> Any:
     """(S, R, H): the layer's output at ``positions`` (S, R) of ``states`` (S, T, H)."""
     rows = torch.arange(len(states), device=states.device)[:, None]
     residual = states[rows, positions]
     normed = layer.input_layernorm(states)
-    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations, sight, keep, earlier)
+    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations, tree_mask, keep, cache)
     residual = residual + layer.self_attn.o_proj(attended)
     return residual + layer.mlp(layer.post_attention_layernorm(residual))
 
@@ -83,9 +83,9 @@ def _attend(
     readers: Tensor,
     positions: Tensor,
     rotations: tuple[Tensor, Tensor],
-    sight: Sight | None,
-    keep: Kept | None,
-    earlier: Earlier | None,
+    tree_mask: TreeMask | None,
+    keep: LayerCaches | None,
+    cache: KVCache | None,
 ) -> Tensor:
     """(S, R, heads * head_dim): what ``readers`` (S, R, H) gather from the positions up to their own."""
     # One table where padded sequences all start at 0 or a forest is one row; one a sequence where each goes on.
@@ -97,12 +97,12 @@ def _attend(
     values = _heads(attention, attention.v_proj(states))
     if keep is not None:
         keep.append((keys, values))
-    if earlier is not None:
-        gathered = earlier.see(attention.layer_idx, queries, keys, values, positions, attention.scaling)
+    if cache is not None:
+        gathered = cache.attend(attention.layer_idx, queries, keys, values, positions, attention.scaling)
         return gathered.flatten(2)
     dropped = attention.attention_dropout if attention.training else 0.0
-    if sight is not None:
-        seen: Tensor = see(queries, keys, values, sight, scaling=attention.scaling, dropout=dropped)
+    if tree_mask is not None:
+        seen: Tensor = attend_tree(queries, keys, values, tree_mask, scaling=attention.scaling, dropout=dropped)
         return seen.flatten(2)
     # Several query heads share a key head: they are read as if they were further positions of it. Written out, since
     # for one or two queries the fused kernel's backward was the most costly part of a small step in bfloat16 on CPU.

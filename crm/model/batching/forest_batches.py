@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from crm.model.batching.forest import Node, fill_up, grow_forest
-from crm.model.batching.sights import Sight, full_sight, read_sight
+from crm.model.batching.tree_mask import TreeMask, full_mask, read_mask
 from crm.model.encoding import EncodedComparison, token_ids
 
 
@@ -35,9 +35,9 @@ class ForestBatch:
     """(B,) float32: +1 where response A of the record stands first, -1 where B does"""
     nodes: list[Node]
     """Of the forest, in the order of the row"""
-    sight: Sight
+    tree_mask: TreeMask
     """For all N tokens"""
-    read_sight: Sight
+    read_mask: TreeMask
     """For the R read tokens alone"""
     tokens: int
     """Of the sequences, at most N: a row may be filled up"""
@@ -84,8 +84,8 @@ def collate_forest(
         torch.tensor([item.target for item in encoded], dtype=torch.float32),
         torch.tensor([1.0 if item.order == "ab" else -1.0 for item in encoded]),
         forest.nodes,
-        full_sight(forest),
-        read_sight(forest, read_tokens),
+        full_mask(forest),
+        read_mask(forest, read_tokens),
         tokens,
         pairs,
         weight,

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Message, Preference, RecordError, messages
 from crm.votes.public.pairs import identity, items, records_and_rows, split_shared, text
 from crm.votes.public.published import Conversation, require
@@ -29,7 +29,7 @@ BOTH_BAD = ("tie (bothbad)", "both_bad")
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
 
 
-def read(path: Path, reading: Reading) -> Iterator[Preference]:
+def read(path: Path, reading: Intake) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder; ids are unique in each file."""
 
     for record, row in records_and_rows(path, reading, parse_row):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference, RecordError, messages
 from crm.votes.public.pairs import records_and_rows
 from crm.votes.public.published import Conversation, conversations, require, string_list, winner
@@ -20,7 +20,7 @@ from crm.votes.sampling import turn
 FIELDS = ("idx", "prompt", "model_a", "model_b", "criteria", "preference")
 
 
-def read(path: Path, reading: Reading) -> Iterator[Preference]:
+def read(path: Path, reading: Intake) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder."""
     for record, row in records_and_rows(path, reading, parse_row):
         reading.counts["criteria_given_as_text"] += isinstance(row["criteria"], str)

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.io.rows import data_files
 from crm.schema import Preference, RecordError
 
 NULLABLE = ("topic", "author_a", "author_b", "reason")
 
 
-def read(path: Path, reading: Reading) -> Iterator[Preference]:
+def read(path: Path, reading: Intake) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder; ids are unique in each file."""
     for file in data_files(path):
         for record in reading.rows(file, parse_row):

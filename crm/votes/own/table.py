@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from crm.io import rows as formats
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.io.rows import data_files, printable
 from crm.schema import Preference, RecordError, texts
 from crm.votes.own.votes import Votes
@@ -39,7 +39,7 @@ MAX_COUNTED = 100
 
 
 def read(
-    path: Path, reading: Reading, *, columns: Mapping[str, str], winners: Mapping[str, str]
+    path: Path, reading: Intake, *, columns: Mapping[str, str], winners: Mapping[str, str]
 ) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder; ids are unique in each file.
 
@@ -89,7 +89,7 @@ def _nearest(word: str, words: Iterable[str]) -> str:
     return f" (nearest is {printable(close[0])!r})" if close else ""
 
 
-def _records(file: Path, reading: Reading, used: dict[str, str], votes: Votes) -> Iterator[Preference]:
+def _records(file: Path, reading: Intake, used: dict[str, str], votes: Votes) -> Iterator[Preference]:
     def parse(row: dict[str, Any], line: int) -> tuple[Preference, dict[str, Any]]:
         try:
             return _record(row, used, votes), row

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference, RecordError
 from crm.votes.public.pairs import records_and_rows
 from crm.votes.public.published import conversations, require, string_list, winner
@@ -29,7 +29,7 @@ FIELDS = (
 )
 
 
-def read(path: Path, reading: Reading) -> Iterator[Preference]:
+def read(path: Path, reading: Intake) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder; exact copies within a file are refused."""
     for record, row in records_and_rows(path, reading, parse_row):
         reading.counts["criteria_given_as_text"] += any(

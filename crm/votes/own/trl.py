@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference, RecordError
 from crm.votes.public.pairs import asked, chosen_pair, identity, records_and_rows, split_shared, turns
 from crm.votes.public.published import Conversation, require
@@ -26,7 +26,7 @@ FIELDS = ("id", "prompt", "chosen", "rejected")
 IMAGES = ("image", "images")
 
 
-def read(path: Path, reading: Reading) -> Iterator[Preference]:
+def read(path: Path, reading: Intake) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder; ids are unique in each file."""
     for record, row in records_and_rows(path, reading, parse_row):
         reading.counts["rows_with_implicit_prompt"] += row.get("prompt") is None

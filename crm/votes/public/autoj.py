@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference
 from crm.votes.fields import choice, response, text
 from crm.votes.sampling import turn
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """One record a row; ids are ``autoj-<line>``. Responses stand as published."""
     for row in reading.lines(folder / "testdata_pairwise.jsonl.gz", _parse):
         reading.counts["ties"] += row.winner == "tie"

@@ -22,7 +22,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference, RecordError, prompt_key
 from crm.votes.prompt_groups import prompt_groups
 from crm.votes.sampling import balanced, first_words, fraction, hold_out, shuffled, turn, wordings
@@ -107,7 +107,7 @@ def load(
     ``max_train`` and ``max_suite`` subsample in turns over kinds of pair, models and instructions. Raises
     ``ValueError`` for a bad file.
     """
-    reading = Reading(strict=strict)
+    reading = Intake(strict=strict)
     answers = _read(Path(root) / "alpacaeval_concise_verbose", reading)
     counts = Counter(reading.all_counts())
     new_models = set(shuffled(MODELS, seed, "models")[:2])
@@ -133,13 +133,13 @@ def load(
     return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, reading.rejections)
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """Every pair of a model's answers to one instruction, whole, whose detailed side is the longer one."""
     for (model, instruction), texts in _read(folder, reading).items():
         yield from _pairs(model, instruction, texts, None, 0, reading.counts)
 
 
-def _read(folder: Path, reading: Reading) -> dict[_Key, dict[str, str]]:
+def _read(folder: Path, reading: Intake) -> dict[_Key, dict[str, str]]:
     """Answers by (model, instruction), then by style."""
     answers: dict[_Key, dict[str, str]] = {}
     for model in MODELS:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.io.rows import data_files
 from crm.schema import Preference, RecordError, prompt_key
 from crm.votes.fields import choice, inner, number, response, text
@@ -22,7 +22,7 @@ OUTPUTS = {"output_1": "a", "output_2": "b"}
 OTHER = {"a": "b", "b": "a"}
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """Records of all files; ids are ``cot_rationales-<other model>-<key of the instruction>``. The baseline is A."""
     for file in data_files(folder):
         for row in reading.array(file, _parse):

@@ -14,7 +14,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference
 from crm.votes.fields import inner, number, text, whole
 from crm.votes.public.rated import Rated, flips, rated_pair
@@ -61,7 +61,7 @@ class _Sentence:
     rated: Rated
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """All pairs of one act; ids are ``d2t-<file>-<doc_id>-<doc_id>``, the topic is the kind of place."""
     for file, place in PLACES.items():
         acts: dict[str, list[_Sentence]] = {}

@@ -16,7 +16,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference, RecordError, folded, prompt_key
 from crm.votes.prompt_groups import prompt_groups
 from crm.votes.sampling import balanced, first_words, fraction, hold_out, turn, wordings
@@ -105,7 +105,7 @@ def load(
     Raises ``ValueError`` for a bad file.
     """
     path = Path(root) / "dsp" / "domain_specific_preference.test.json.gz"
-    reading = Reading(strict=strict)
+    reading = Intake(strict=strict)
     records = list(reading.array(path, _parse, key=lambda item: folded(item[0])))
     groups = prompt_groups([turn("user", query) for query, _ in records])
     held_out, validation_groups = hold_out(groups.values(), (0.1, 0.1), seed)
@@ -138,7 +138,7 @@ def load(
     return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, reading.rejections)
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """Every pair of domains for every query, whole, with the wordings of training."""
     path = folder / "domain_specific_preference.test.json.gz"
     for query, answers in reading.array(path, _parse, key=lambda item: folded(item[0])):

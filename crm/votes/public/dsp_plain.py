@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference
 from crm.votes.fields import number, text, two
 from crm.votes.public.dialogues import dialogue
@@ -22,7 +22,7 @@ from crm.votes.public.pairs import chosen_pair, split_shared
 FILES = ("helpful", "harmless", "webgpt")
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """One record a row; ids are ``dsp_plain-<file>-<item of the file>``."""
     for file in FILES:
         for row in reading.array(folder / f"{file}.test.json.gz", partial(_parse, topic=file)):

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference
 from crm.votes.fields import choice, response, text
 from crm.votes.sampling import turn, wordings
@@ -46,7 +46,7 @@ WORDINGS = (
 )
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """Records of all subsets; ids are ``llmbar-<subset>-<item of the file>``. Outputs stand as published."""
     for subset in SUBSETS:
         yield from reading.array(folder / subset / "dataset.json", partial(_parse, subset=subset))

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from crm.io.intake import Intake
 from crm.io.json_rows import check_row, decode
-from crm.io.reading import Reading
 from crm.io.rows import data_files
 from crm.schema import Preference, RecordError, messages
 from crm.votes.public.published import Conversation, conversations
@@ -27,7 +27,7 @@ _ROLES_INSIDE = re.compile(r"""\A\s*\[\s*\{.*["']role["']\s*:""", re.DOTALL)
 
 
 def records_and_rows(
-    path: Path, reading: Reading, parse: Callable[[Row, int], Preference]
+    path: Path, reading: Intake, parse: Callable[[Row, int], Preference]
 ) -> Iterator[tuple[Preference, Row]]:
     """The records of a file or folder, each with its row: what is counted then is of rows that were kept.
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference, RecordError
 from crm.votes.fields import choice, response, text, whole
 from crm.votes.public.pairs import text as any_text
@@ -24,7 +24,7 @@ RESPONSES = ("response1", "response2")
 VOTES = {0: "tie", 1: "a", 2: "b"}
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """One record a row; ids are ``pandalm-<idx>``. Responses stand as published."""
     for record, counts in reading.array(folder / "testset-v1.json", _parse, key=lambda parsed: parsed[0].id):
         reading.counts.update(counts)

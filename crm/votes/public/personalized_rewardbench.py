@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.io.rows import data_files
 from crm.schema import Preference, RecordError, query_of, texts
 from crm.votes.public.pairs import asked, chosen_pair, identity, items, optional_text, records_and_rows, text
@@ -31,9 +31,7 @@ Tell = Callable[[str, Sequence[str]], tuple[str, ...]]
 """How a profile becomes criteria: a question and posts in, at least one criterion out (`crm.criteria.profiles`)."""
 
 
-def read(
-    path: Path, reading: Reading, *, oracle_rubric: bool = False, told: Tell | None = None
-) -> Iterator[Preference]:
+def read(path: Path, reading: Intake, *, oracle_rubric: bool = False, told: Tell | None = None) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder; ids are unique in each file."""
     parse = partial(parse_row, oracle_rubric=oracle_rubric, told=told)
     for file in data_files(path):
@@ -43,7 +41,7 @@ def read(
             yield replace(record, topic=subset or record.topic)
 
 
-def _count(reading: Reading, row: dict[str, Any], criteria: int, oracle_rubric: bool, told: Tell | None) -> None:
+def _count(reading: Intake, row: dict[str, Any], criteria: int, oracle_rubric: bool, told: Tell | None) -> None:
     shown = criteria if told and _posts(row) else 0
     reading.counts["profile_texts_told"] += shown
     reading.counts["profile_texts_left_out"] += len(_profile(row)) - shown

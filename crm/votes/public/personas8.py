@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import MAX_CRITERIA, Preference, RecordError
 from crm.votes.fields import choice, response, text
 from crm.votes.public.pairs import chosen_pair
@@ -32,7 +32,7 @@ _OPENINGS = (
 )
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """One record a pair; ids are ``personas8-<user>-<item of the file>``."""
     personas = dict(reading.lines(folder / "user_prompts.jsonl", _parse_persona, key=lambda item: item[0]))
     for user in USERS:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.io.rows import data_files
 from crm.schema import Preference, RecordError, prompt_key
 from crm.votes.fields import text
@@ -30,7 +30,7 @@ class _Question:
     options: tuple[str, ...]
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """Records of all files; ids are ``prefeval-<topic>-<digest of preference and question>-<the other option>``."""
     seen: set[str] = set()
     for file in data_files(folder / "mcq_options"):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference, RecordError
 from crm.votes.fields import choice, text
 from crm.votes.public.dialogues import dialogue
@@ -21,7 +21,7 @@ KINDS = ("harmless", "helpful", "honest", "other")
 HEADINGS = ("###The instruction to evaluate:", "###Response to evaluate:", "###Score Rubrics:", "###Feedback:")
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """One record a row; ids are ``prometheus_hhh-<item of the file>``."""
     yield from reading.array(folder / "hhh_alignment_eval.json.gz", _parse)
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.io.rows import data_files
 from crm.schema import Preference, RecordError
 from crm.votes.public.pairs import asked, chosen_pair, identity, items, optional_text, text
@@ -28,7 +28,7 @@ from crm.votes.sampling import fraction, turn
 SIDES = ("chosen", "rejected")
 
 
-def read(path: Path, reading: Reading) -> Iterator[Preference]:
+def read(path: Path, reading: Intake) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder; the rows' ids are unique in each file."""
 
     def parse(row: dict[str, Any], line: int) -> tuple[list[Preference], int]:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.io.rows import data_files
 from crm.schema import Preference, RecordError, messages
 from crm.votes.fields import inner, response, text
@@ -22,7 +22,7 @@ from crm.votes.public.pairs import chosen_pair
 SUBJECTIVE = ("Brainstorming", "Chat", "Generation", "Open QA", "Rewrite", "Role Playing", "Summarization")
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """Records of the subjective tasks; ids are ``rmb-<pair_uid>``."""
     for task in SUBJECTIVE:
         for file in data_files(folder / "Pairwise_set" / "Helpfulness" / task):

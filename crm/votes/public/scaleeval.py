@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Message, Preference, RecordError
 from crm.votes.fields import choice, response, text, whole
 from crm.votes.public.published import Conversation
@@ -30,7 +30,7 @@ FLIPS = "verdicts_that_differ_as_published"
 _Texts = dict[tuple[str, str, int], tuple[Conversation, Conversation]]
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """Every pair that was judged under two criteria; ids are ``scaleeval-<match>-<scenario>-<number>``."""
     texts = _responses(folder / "responses", reading)
     verdicts: dict[tuple[str, str, int], list[str]] = {}
@@ -61,7 +61,7 @@ def read(folder: Path, reading: Reading) -> Iterator[Preference]:
             )
 
 
-def _responses(folder: Path, reading: Reading) -> _Texts:
+def _responses(folder: Path, reading: Intake) -> _Texts:
     """Prompt and response by model, scenario and number of the line, from 1: the number that verdicts name."""
     texts: _Texts = {}
     for model in sorted({name for pair in MATCHES.values() for name in pair}):

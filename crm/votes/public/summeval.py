@@ -22,7 +22,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference, RecordError
 from crm.votes.public.rated import Rated, RatedInPlace, flips, rated_pair
 from crm.votes.sampling import balanced, first_words, fraction, hold_out, shuffled, turn
@@ -106,7 +106,7 @@ def load(
     if not 0 <= min_gap < 4:
         raise ValueError(f"min_gap: {min_gap} points; ratings are in [1, 5], so give a gap in [0, 4)")
     path = Path(root) / "summeval" / "ratings.jsonl.gz"
-    reading = Reading(strict=strict)
+    reading = Intake(strict=strict)
     ratings = list(reading.lines(path, _parse, key=lambda rating: (rating.document, rating.system)))
     held_out, validation_documents = hold_out((rating.document for rating in ratings), SHARES, seed)
     counts = Counter(reading.all_counts() | {"pairs": 0, "dropped_no_aspect_decides": 0})
@@ -129,7 +129,7 @@ def load(
     return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, reading.rejections)
 
 
-def rated(folder: Path, reading: Reading, *, max_document_words: int | None, seed: int) -> Iterator[RatedInPlace]:
+def rated(folder: Path, reading: Intake, *, max_document_words: int | None, seed: int) -> Iterator[RatedInPlace]:
     """Every summary of the documents that `load` holds out under this seed."""
     ratings = list(reading.lines(folder / "ratings.jsonl.gz", _parse, key=lambda row: (row.document, row.system)))
     held_out, _ = hold_out((rating.document for rating in ratings), SHARES, seed)
@@ -139,7 +139,7 @@ def rated(folder: Path, reading: Reading, *, max_document_words: int | None, see
             yield RatedInPlace(rating.document, prompt, Rated(rating.summary, rating.system, rating.scores))
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """All pairs of summaries of one article, whole, with every aspect on which they differ (`rated_pair`)."""
     path = folder / "ratings.jsonl.gz"
     ratings = list(reading.lines(path, _parse, key=lambda rating: (rating.document, rating.system)))

@@ -12,7 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Preference, prompt_key
 from crm.votes.fields import inner, number, text
 from crm.votes.public.published import Conversation
@@ -75,12 +75,12 @@ NO_ARTICLE = "_nofact"
 """Stands for the article in 8 of the 60 dialogues, where there was nothing to draw on."""
 
 
-def rated(folder: Path, reading: Reading) -> Iterator[RatedInPlace]:
+def rated(folder: Path, reading: Intake) -> Iterator[RatedInPlace]:
     """Every reply to every dialogue."""
     return reading.array(folder / "topical_chat.json", _parse, key=lambda row: (row.group, row.rated.author))
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """All pairs; ids are ``topicalchat-<key of the prompt>-<system>-<system>``."""
     dialogues: dict[str, list[Rated]] = {}
     prompts: dict[str, Conversation] = {}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.io.rows import data_files
 from crm.schema import Preference, prompt_key
 from crm.votes.fields import choice, response, text
@@ -20,7 +20,7 @@ from crm.votes.sampling import turn
 FIRST, SECOND = "llama-3-70b-instruct", "not_llama"
 
 
-def read(folder: Path, reading: Reading) -> Iterator[Preference]:
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """Records of all files; ids are ``vibecheck_arena-<digest of question and answers>``. Llama stands as A."""
     seen: set[str] = set()
     for file in data_files(folder):

@@ -14,15 +14,15 @@ import pytest
 import torch
 
 from crm.model.attention.frozen_layers import FrozenLayers
-from crm.model.attention.kept_states import KeptStates
+from crm.model.attention.frozen_states import FrozenStates
 from crm.model.backbone import add_lora, freeze_lower_layers, without_lora_wrapper
 from crm.model.batching.batches import collate
 from crm.model.batching.forest_batches import collate_forest
 from crm.model.export import export_model, load_checkpoint
 from crm.model.heads import build_score
-from crm.model.kernels import compiled_layers, enable_checkpointing
 from crm.model.reward_model import RewardModel
 from crm.model.tiny import build_tiny_backbone
+from crm.training.kernels import compiled_layers, enable_checkpointing
 from tests.conftest import rounding
 from tests.model.outcomes import assert_same, outcome
 
@@ -54,7 +54,7 @@ def make_deep(tokenizer) -> Callable[..., RewardModel]:
 def keeping(model: RewardModel, **settings: Any) -> RewardModel:
     """The same weights, with the states of the lowest layers kept."""
     model = copy.deepcopy(model)
-    kept = KeptStates(16, **{"budget": MUCH, **settings})
+    kept = FrozenStates(16, **{"budget": MUCH, **settings})
     model.frozen = FrozenLayers(without_lora_wrapper(model.backbone), LOWER, kept)
     return model
 
@@ -133,7 +133,7 @@ def test_of_a_new_ending_only_its_path_is_run(make_deep, make_encoder, compariso
 def test_without_room_states_are_computed_anew_counted_and_told_once(make_deep, batches, caplog) -> None:
     plain = make_deep()
     room = 40
-    model = keeping(plain, budget=room * KeptStates(16, budget=0).token_bytes)
+    model = keeping(plain, budget=room * FrozenStates(16, budget=0).token_bytes)
     with caplog.at_level(logging.WARNING):
         for batch in batches() * 2:
             assert_same(outcome(model, batch), outcome(plain, batch))
@@ -214,6 +214,6 @@ def test_nothing_that_is_kept_is_saved(make_deep, batches, tokenizer, tmp_path: 
 def test_what_is_trained_is_not_kept(make_deep) -> None:
     model = make_deep()
     with pytest.raises(ValueError, match=r"model.kept_states: layers.2.* is trained"):
-        FrozenLayers(model.backbone, 3, KeptStates(16, budget=MUCH))
+        FrozenLayers(model.backbone, 3, FrozenStates(16, budget=MUCH))
     freeze_lower_layers(model.backbone, 4)
-    assert len(FrozenLayers(model.backbone, 4, KeptStates(16, budget=MUCH)).upper.layers) == 1
+    assert len(FrozenLayers(model.backbone, 4, FrozenStates(16, budget=MUCH)).upper.layers) == 1

@@ -1,4 +1,4 @@
-"""Reading hostile files: each fault by itself, then byte soup; and writing that survives a failure."""
+"""Intake hostile files: each fault by itself, then byte soup; and writing that survives a failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from crm.io import rows
-from crm.io.reading import Reading, Rejection
+from crm.io.intake import Intake, Rejection
 from crm.schema import RecordError
 from crm.votes.own import eval_rows, records, train_rows
 
@@ -41,7 +41,7 @@ class Report:
 
 
 def read_with(path: Path, parse_row: Any, *, strict: bool = False, key: Any = None) -> Report:
-    reading = Reading(strict=strict)
+    reading = Intake(strict=strict)
     records = list(reading.rows(path, parse_row, key))
     assert (reading.kept, reading.rejected) == (len(records), len(reading.rejections))
     return Report(records, reading.read, reading.rejections)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Message, Preference
 from crm.votes.catalogue import OWN
 from crm.votes.own import arena
@@ -111,8 +111,8 @@ def write_parquet(path: Path, schema: pa.Schema | None, *rows: dict[str, Any]) -
     return path
 
 
-def read(path: Path) -> tuple[list[Preference], Reading]:
-    reading = Reading(strict=False)
+def read(path: Path) -> tuple[list[Preference], Intake]:
+    reading = Intake(strict=False)
     return list(arena.read(path, reading)), reading
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.votes.catalogue import PUBLIC
 
 BAD = st.one_of(
@@ -72,12 +72,12 @@ def test_bad_values_are_refused_and_counted(name: str, made_up: Any, write_set: 
     total = sum(map(len, files.values()))
     with tempfile.TemporaryDirectory() as folder:
         write_set(Path(folder), files)
-        reading = Reading(strict=False)
+        reading = Intake(strict=False)
         records = list(PUBLIC[name].read(Path(folder), reading))
         assert reading.read == reading.kept + reading.rejected == total
         assert reading.rejected == len(reading.rejections)
         assert all(str(rejection).isprintable() for rejection in reading.rejections)
-        strict = Reading(strict=True)
+        strict = Intake(strict=True)
         try:
             assert list(PUBLIC[name].read(Path(folder), strict)) == records
             assert not reading.rejections
@@ -88,4 +88,4 @@ def test_bad_values_are_refused_and_counted(name: str, made_up: Any, write_set: 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_an_empty_folder_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no such file; check the path|no file in this folder ends in"):
-        list(PUBLIC[name].read(tmp_path, Reading(strict=False)))
+        list(PUBLIC[name].read(tmp_path, Intake(strict=False)))

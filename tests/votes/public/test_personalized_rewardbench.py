@@ -11,7 +11,7 @@ import pytest
 
 from crm.dataset.comparisons import make_comparisons
 from crm.dataset.load import load_splits
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import GENERIC_CRITERION, Preference
 from crm.votes.public import personalized_rewardbench
 from crm.votes.public.personalized_rewardbench import SUBSETS
@@ -111,7 +111,7 @@ def test_the_topic_is_the_subset_where_files_are_named_after_it(tmp_path: Path) 
 
 
 def read(path: Path) -> list[Preference]:
-    return list(personalized_rewardbench.read(path, Reading(strict=True)))
+    return list(personalized_rewardbench.read(path, Intake(strict=True)))
 
 
 @pytest.mark.parametrize("profile", [["text"], [{"id": "1"}], [{"text": 3}]])

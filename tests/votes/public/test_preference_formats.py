@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Message, Preference
 from crm.votes.own import trl
 from crm.votes.public import personalized_rewardbench, rewardbench
@@ -25,8 +25,8 @@ MORE = {"role": "user", "content": "Sure?"}
 ORACLE = partial(personalized_rewardbench.read, oracle_rubric=True)
 
 
-def read(tmp_path: Path, source: Any, *rows: dict[str, Any], parquet: bool = False) -> tuple[list[Preference], Reading]:
-    reading = Reading(strict=False)
+def read(tmp_path: Path, source: Any, *rows: dict[str, Any], parquet: bool = False) -> tuple[list[Preference], Intake]:
+    reading = Intake(strict=False)
     path = tmp_path / ("rows.parquet" if parquet else "rows.jsonl")
     if parquet:
         pq.write_table(pa.Table.from_pylist(list(rows)), path)
@@ -236,7 +236,7 @@ def test_bench_rows_that_cannot_be_read(tmp_path: Path, row: dict[str, Any], why
 PERSONAL = {
     "id": "p1",
     "question": "Which novel next?",
-    "profile": [{"id": "o1", "category": "Art", "text": "Earlier"}, {"id": "o2", "category": "Art", "text": "Before"}],
+    "profile": [{"id": "o1", "category": "Art", "text": "KVCache"}, {"id": "o2", "category": "Art", "text": "Before"}],
     "rubric_aspects": [
         {"aspect": "Short books", "reason": "SECRET reason", "evidence": "SECRET evidence"},
         {"aspect": " No horror ", "reason": "SECRET", "evidence": "SECRET"},
@@ -255,7 +255,7 @@ def test_the_rubric_is_withheld_unless_asked_for(tmp_path: Path, parquet: bool) 
     assert (record.id, record.topic, record.query) == ("personalized-p1", "Art_and_Entertainment", "Which novel next?")
     assert sides(record) == ("A novella", "A thick horror novel")
     assert (record.criteria_a, record.criteria_b) == ((), ())
-    assert not any(word in repr(record) for word in ("SECRET", "Short books", "No horror", "Earlier"))
+    assert not any(word in repr(record) for word in ("SECRET", "Short books", "No horror", "KVCache"))
     assert (reading.counts["profile_texts_left_out"], reading.counts["rows_with_rubric_withheld"]) == (2, 1)
 
     oracle, reading = read(tmp_path, ORACLE, PERSONAL, parquet=parquet)

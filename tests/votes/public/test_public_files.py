@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from crm.config import compose
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import LABELS, Preference, to_json
 from crm.votes.catalogue import PUBLIC, location
 from crm.votes.public import d2t, topicalchat
@@ -67,7 +67,7 @@ def folder(name: str) -> Path:
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_row_is_accounted_for(name: str) -> None:
-    reading = Reading(strict=True)
+    reading = Intake(strict=True)
     got = Counts(0, 0)
     ids: set[str] = set()
     first = 0
@@ -109,7 +109,7 @@ def test_flips_of_d2t_are_those_of_the_ratings() -> None:
         pairs, flipping = pairs + made, flipping + found
         between_two += flips_of(rows, "source", ("informativeness", "naturalness"))[1]
     assert (pairs, flipping, between_two) == (1241, 236, 111)
-    reading = Reading(strict=True)
+    reading = Intake(strict=True)
     records = list(PUBLIC["d2t"].read(folder("d2t"), reading))
     assert len(records) + reading.counts["dropped_identical_responses"] == pairs
     assert sum(map(flips, records)) + reading.counts["dropped_identical_responses_that_flip"] == flipping
@@ -121,14 +121,14 @@ def test_flips_of_topicalchat_are_those_of_the_ratings() -> None:
 
 
 def test_verdicts_of_scaleeval_disagree_about_as_often_as_a_coin() -> None:
-    reading = Reading(strict=True)
+    reading = Intake(strict=True)
     rows = list(PUBLIC["scaleeval"].read(folder("scaleeval"), reading))
     assert (len(rows), reading.counts[FLIPS]) == (680, 220)
     assert not any(row.criteria_a or row.criteria_b for row in rows)
 
 
 def test_the_case_studies_of_llmbar_are_reversed() -> None:
-    rows = {row.id: row for row in PUBLIC["llmbar"].read(folder("llmbar"), Reading(strict=True))}
+    rows = {row.id: row for row in PUBLIC["llmbar"].read(folder("llmbar"), Intake(strict=True))}
     assert Counter(row.source for row in rows.values()) == {"llmbar/human": 419, "llmbar/construction": 315}
     for subset, other, pairs in (("Normal", "Negation", 59), ("Base_9", "Base_10", 54)):
         for number in range(1, pairs + 1):
@@ -136,7 +136,7 @@ def test_the_case_studies_of_llmbar_are_reversed() -> None:
 
 
 def test_what_pandalm_counts() -> None:
-    reading = Reading(strict=True)
+    reading = Intake(strict=True)
     list(PUBLIC["pandalm"].read(folder("pandalm"), reading))
     assert reading.counts == {
         "unanimous": 879, "three_way_splits": 0, "ties": 105, "responses_given_as_true_or_false": 6

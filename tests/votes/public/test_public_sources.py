@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import LABELS, Preference
 from crm.votes.catalogue import PUBLIC
 from crm.votes.public import d2t, llmbar, topicalchat
@@ -28,7 +28,7 @@ def read(tmp_path: Path, made_up: Any, write_set: Any) -> Read:
 
     def read(name: str, counts: dict[str, int] | None = None, **changed: Any) -> list[Preference]:
         write_set(tmp_path, made_up(name) | changed)
-        reading = Reading(strict=True)
+        reading = Intake(strict=True)
         rows = list(PUBLIC[name].read(tmp_path, reading))
         assert +reading.counts == (counts or {})
         assert len({row.id for row in rows}) == len(rows)
@@ -82,7 +82,7 @@ def test_personas_of_whom_nothing_is_known_and_equal_texts_make_no_record(tmp_pa
     changed = {"user3_test.json.gz": [{"prompt": "Q", "chosen": "same", "rejected": "same"}]}
     assert len(read("personas8", {"dropped_identical_responses": 1}, **changed)) == 7
     (tmp_path / "user_prompts.jsonl").write_text('{"user": "user1", "prompt": "You are kind."}\n{"user": 2}\n')
-    reading = Reading(strict=False)
+    reading = Intake(strict=False)
     assert [row.id for row in PUBLIC["personas8"].read(tmp_path, reading)] == ["personas8-user1-1"]
     assert (reading.read, reading.rejected) == (10, 8)
     assert "no row of user8" in reading.rejections[-1].why
@@ -212,7 +212,7 @@ def test_a_vote_against_its_own_ranking_is_refused(tmp_path: Path, read: Read, m
     files["cat.annotations.json.gz"][0]["preference"] = 1
     write_set(tmp_path, files)
     with pytest.raises(ValueError, match=r"json\.gz:1: preference: is for the output that ordered_models puts second"):
-        list(PUBLIC["cot_rationales"].read(tmp_path, Reading(strict=True)))
+        list(PUBLIC["cot_rationales"].read(tmp_path, Intake(strict=True)))
 
 
 def test_dialogues() -> None:

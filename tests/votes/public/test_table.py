@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from crm.io.reading import Reading
+from crm.io.intake import Intake
 from crm.schema import Message, Preference
 from crm.votes.own import table
 
@@ -52,8 +52,8 @@ BY_HAND = Preference(
 
 def read(
     path: Path, columns: Mapping[str, str] | None = None, winners: Mapping[str, str] | None = None
-) -> tuple[list[Preference], Reading]:
-    reading = Reading(strict=False)
+) -> tuple[list[Preference], Intake]:
+    reading = Intake(strict=False)
     records = list(table.read(path, reading, columns=columns or {}, winners=winners or {}))
     assert reading.read == reading.kept + reading.rejected
     return records, reading
@@ -77,7 +77,7 @@ def write(tmp_path: Path, *rows: dict[str, Any]) -> Path:
     return path
 
 
-def refusals(reading: Reading) -> list[tuple[int, str, str]]:
+def refusals(reading: Intake) -> list[tuple[int, str, str]]:
     return [(rejection.line, rejection.field, rejection.why) for rejection in reading.rejections]
 
 
@@ -283,7 +283,7 @@ def test_bad_rows_between_good_ones(tmp_path: Path, row: dict[str, Any], field: 
     assert [record.id for record in records] == ["1", "2"]
     assert refusals(reading) == [(2, field, why)]
     with pytest.raises(ValueError) as caught:
-        list(table.read(path, Reading(strict=True), columns={}, winners={}))
+        list(table.read(path, Intake(strict=True), columns={}, winners={}))
     assert str(caught.value) == str(reading.rejections[0])
 
 

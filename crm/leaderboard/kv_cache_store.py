@@ -11,8 +11,8 @@ from typing import Literal
 
 import torch
 
-from crm.leaderboard.state_files import make_room, read_states, write_states
-from crm.model.attention.earlier import Earlier
+from crm.leaderboard.kv_cache_files import make_room, read_cache, write_cache
+from crm.model.attention.kv_cache import KVCache
 
 log = logging.getLogger(__name__)
 GB = 10**9
@@ -24,7 +24,7 @@ _WORDS: dict[Place, str] = {
 }
 
 
-class KeptStates:
+class KVCacheStore:
     """States of passes, of which ``sizes[p]`` bytes are expected of pass p: memory is filled first, then the disk.
 
     ``names[p]`` is a digest of all that its content depends on. ``memory_gb`` is of the model's device; ``disk_gb``
@@ -37,7 +37,7 @@ class KeptStates:
     ) -> None:
         self.places: list[Place] = []
         self._sizes = sizes
-        self._held: dict[int, Earlier] = {}
+        self._held: dict[int, KVCache] = {}
         left = {"memory": memory_gb * GB, "disk": disk_gb * GB if folder else 0.0}
         for size in sizes:
             place: Place = "memory" if size <= left["memory"] else "disk" if size <= left["disk"] else "nowhere"
@@ -59,37 +59,37 @@ class KeptStates:
         parts = [f"{self.bytes(place) / 1e6:.0f} MB {words}" for place, words in _WORDS.items() if self.bytes(place)]
         return ", ".join(parts) or "none"
 
-    def get(self, index: int, shape: tuple[int, ...], dtype: torch.dtype, make: Callable[[], Earlier]) -> Earlier:
+    def get(self, index: int, shape: tuple[int, ...], dtype: torch.dtype, make: Callable[[], KVCache]) -> KVCache:
         """The states of a pass that has a place; made, and put there, if they are not there yet."""
         if index in self._held:
             return self._held[index]
-        earlier = read_states(self._paths[index], shape, dtype) if self.places[index] == "disk" else None
-        if earlier is None:
-            earlier = make()
+        cache = read_cache(self._paths[index], shape, dtype) if self.places[index] == "disk" else None
+        if cache is None:
+            cache = make()
             if self.places[index] == "disk":
-                earlier = self._written(index, earlier)
+                cache = self._written(index, cache)
         if self.places[index] != "nowhere":
-            self._held[index] = earlier
-        return earlier
+            self._held[index] = cache
+        return cache
 
-    def _written(self, index: int, earlier: Earlier) -> Earlier:
+    def _written(self, index: int, cache: KVCache) -> KVCache:
         """The same from its file, so that the memory it took is free; itself where it cannot be written."""
         try:
-            write_states(self._paths[index], earlier)
+            write_cache(self._paths[index], cache)
         except OSError as error:
             log.warning("%s: not kept (%s)", self._paths[index], error)
             self.places[index] = "nowhere"
-            return earlier
-        return read_states(self._paths[index], tuple(earlier.keys.shape), earlier.keys.dtype) or earlier
+            return cache
+        return read_cache(self._paths[index], tuple(cache.keys.shape), cache.keys.dtype) or cache
 
 
-def rows_of(earlier: Earlier, rows: Sequence[int], hidden: int) -> Earlier:
+def rows_of(cache: KVCache, rows: Sequence[int], hidden: int) -> KVCache:
     """Some texts of a pass, the last ``hidden`` tokens of each left out of sight."""
-    if list(rows) != list(range(len(earlier.lengths))):
-        index = torch.tensor(list(rows), device=earlier.keys.device)
-        keys, values = earlier.keys.index_select(1, index), earlier.values.index_select(1, index)
-        earlier = Earlier(keys, values, earlier.lengths[index.to(earlier.lengths.device)])
-    return replace(earlier, lengths=earlier.lengths - hidden)
+    if list(rows) != list(range(len(cache.lengths))):
+        index = torch.tensor(list(rows), device=cache.keys.device)
+        keys, values = cache.keys.index_select(1, index), cache.values.index_select(1, index)
+        cache = KVCache(keys, values, cache.lengths[index.to(cache.lengths.device)])
+    return replace(cache, lengths=cache.lengths - hidden)
 
 
 def name_of(texts: Sequence[Sequence[int]], *facts: str) -> str:

@@ -24,7 +24,7 @@ INDEX_BYTES = 160
 ROOT, UNKNOWN = 0, -1
 
 
-class KeptStates:
+class FrozenStates:
     """Room for the states (H,) of as many tokens as fit ``budget`` bytes; nothing is ever given up for another.
 
     ``dtype`` float32 gives back what was put in; bfloat16 takes half of the room and keeps 8 significant bits. With a

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from crm.model.attention import forest_attention
+from crm.model.attention import tree_attention
 from crm.model.batching.batches import collate
 from crm.model.batching.forest_batches import collate_forest
-from crm.model.batching.sights import varlen
+from crm.model.batching.tree_mask import varlen
 from crm.model.encoding import HEADS
 from tests.model.outcomes import assert_same, outcome
 
@@ -66,11 +66,11 @@ def test_one_call_for_the_whole_row_gathers_the_same(head, make_model, encoded, 
     model, batch = make_model(head, "llama"), collate_forest(encoded(head), share=True)
     expected = outcome(model, batch)
 
-    def in_one_call(query, key, value, sight, *, scaling, dropout):
-        return forest_attention._see_in_one_call(query, key, value, varlen(sight.readings), scaling)
+    def in_one_call(query, key, value, tree_mask, *, scaling, dropout):
+        return tree_attention._attend_in_one_call(query, key, value, varlen(tree_mask.spans), scaling)
 
-    monkeypatch.setattr("crm.model.attention.forest_attention.see", in_one_call)
-    monkeypatch.setattr("crm.model.attention.last_layer.see", in_one_call)
+    monkeypatch.setattr("crm.model.attention.tree_attention.attend_tree", in_one_call)
+    monkeypatch.setattr("crm.model.attention.last_layer.attend_tree", in_one_call)
     assert_same(outcome(model, batch), expected)
 
 
@@ -85,11 +85,11 @@ def test_a_kernel_that_aligns_left_is_not_used(aligned, monkeypatch) -> None:
 
     kernel = aligned_right if aligned == "right" else lambda *a, **o: aligned_left(*a, **{**o, "scale": 64**-0.5})
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", kernel)
-    forest_attention.varlen_aligns_right.cache_clear()
+    tree_attention.varlen_aligns_right.cache_clear()
     try:
-        assert forest_attention.varlen_aligns_right(torch.device("cpu"), torch.float32) is (aligned == "right")
+        assert tree_attention.varlen_aligns_right(torch.device("cpu"), torch.float32) is (aligned == "right")
     finally:
-        forest_attention.varlen_aligns_right.cache_clear()
+        tree_attention.varlen_aligns_right.cache_clear()
 
 
 def test_checkpointing_float32_and_bfloat16_read_forests_too(make_model, encoded) -> None:

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softmax
 
-Kept = list[tuple[Tensor, Tensor]]
+LayerCaches = list[tuple[Tensor, Tensor]]
 """Rotated keys and values, each (G, key heads, L, D), layer after layer: what a pass over texts leaves behind."""
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class KVCache:
     """What G texts, padded on the right, left behind; never written to."""
 
     keys: Tensor
@@ -27,11 +27,11 @@ class Earlier:
     lengths: Tensor
     """(G,) int64, tokens of each text that may be seen; those after them are hidden"""
 
-    def to(self, device: torch.device) -> Earlier:
+    def to(self, device: torch.device) -> KVCache:
         """The same on another device."""
-        return Earlier(self.keys.to(device), self.values.to(device), self.lengths.to(device))
+        return KVCache(self.keys.to(device), self.values.to(device), self.lengths.to(device))
 
-    def see(
+    def attend(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, positions: Tensor, scaling: float | None
     ) -> Tensor:
         """(G, Q, heads, D): what ``query`` (G, heads, Q, D) gathers from the text and from the C tokens that follow.

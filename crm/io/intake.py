@@ -37,7 +37,7 @@ class Rejection:
         return f"{self.file}:{self.line}: {formats.printable(self.field)}: {formats.printable(self.why)}"
 
 
-class Reading:
+class Intake:
     """What became of every row read so far, over one or several files.
 
     ``read`` rows came in, ``kept`` became records and ``rejected`` were refused; ``rejections`` are the first

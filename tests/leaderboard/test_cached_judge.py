@@ -12,13 +12,13 @@ import torch
 
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Reading
-from crm.leaderboard import conversations, state_files
+from crm.leaderboard import conversations, kv_cache_files
 from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.leaderboard.cached_judge import ORDERS, CachedJudge
 from crm.leaderboard.conversations import Conversations, KeepingError
-from crm.leaderboard.kept_judge import ORDERS, KeptJudge
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank
-from crm.model.attention.continuing import read_texts
+from crm.model.attention.prefill import prefill
 from crm.model.encoding import HEADS
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 from tests.conftest import rounding
@@ -43,11 +43,11 @@ def keep(make_model, make_encoder, rows, several_passes) -> Any:
 
     def make(
         head: str = "scalar", architecture: str = "qwen3", max_length: int = 2048, **settings: Any
-    ) -> tuple[KeptJudge, CrmJudge]:
+    ) -> tuple[CachedJudge, CrmJudge]:
         model, encoder = make_model(head, architecture), make_encoder(head, max_length, "criteria_last")
         given = {"batch_size": 8, "precision": settings.pop("precision", "32-true")}
         settings.setdefault("memory_gb", 1.0)
-        return KeptJudge(model, encoder, rows, **given, **settings), CrmJudge(model, encoder, **given)
+        return CachedJudge(model, encoder, rows, **given, **settings), CrmJudge(model, encoder, **given)
 
     return make
 
@@ -107,7 +107,7 @@ def test_kept_states_stay_as_they_were(keep) -> None:
 def test_conversations_are_read_once(keep, monkeypatch) -> None:
     kept, _ = keep("scalar")
     kept.score(("a",))
-    monkeypatch.setattr("crm.leaderboard.kept_judge.read_texts", lambda *_: pytest.fail("read a conversation again"))
+    monkeypatch.setattr("crm.leaderboard.cached_judge.prefill", lambda *_: pytest.fail("read a conversation again"))
     kept.score(("b",))
 
 
@@ -121,9 +121,9 @@ def test_by_query_one_query_is_read_without_the_others(head, keep, rows, monkeyp
 
     def reading(model, texts, *rest):
         read.extend(texts)
-        return read_texts(model, texts, *rest)
+        return prefill(model, texts, *rest)
 
-    monkeypatch.setattr("crm.leaderboard.kept_judge.read_texts", reading)
+    monkeypatch.setattr("crm.leaderboard.cached_judge.prefill", reading)
     mine = [row for row in rows if row.prompt == rows[-1].prompt]
     expected = whole(judge, mine, ("a",))
     assert_same([one for part in fresh.read(asked(mine, ("a",))) for one in part], expected)
@@ -171,8 +171,8 @@ def test_users_are_read_in_one_go_and_comparisons_of_others_the_usual_way(keep, 
     assert set(kept.states.places) == {"nowhere"}
     passes = []
     monkeypatch.setattr(
-        "crm.leaderboard.kept_judge.read_texts",
-        lambda model, texts, *rest: passes.append(1) or read_texts(model, texts, *rest),
+        "crm.leaderboard.cached_judge.prefill",
+        lambda model, texts, *rest: passes.append(1) or prefill(model, texts, *rest),
     )
     users = [("a",), ("Likes it short", "b"), ("a",)]
     found = kept.score_many(users)
@@ -213,11 +213,11 @@ def test_files_need_a_place_and_a_model(given, keep) -> None:
 
 def test_the_criteria_first_cannot_be_kept(make_model, make_encoder, many) -> None:
     with pytest.raises(KeepingError, match=r"prompt_order=criteria_first: .* train with prompt=criteria_last"):
-        KeptJudge(make_model("scalar"), make_encoder("scalar"), many, batch_size=4)
+        CachedJudge(make_model("scalar"), make_encoder("scalar"), many, batch_size=4)
     model = make_model("scalar")
     model.reads_forests = False
     with pytest.raises(KeepingError, match="Qwen3Model is not known to go on from kept states"):
-        KeptJudge(model, make_encoder("scalar", order="criteria_last"), many, batch_size=4)
+        CachedJudge(model, make_encoder("scalar", order="criteria_last"), many, batch_size=4)
 
 
 @pytest.mark.usefixtures("in_float64")
@@ -225,7 +225,7 @@ def test_the_criteria_first_cannot_be_kept(make_model, make_encoder, many) -> No
 def test_predictions_of_a_bank_are_the_same_file(head, make_model, make_encoder, bank_of_words, tmp_path) -> None:
     model, encoder = make_model(head), make_encoder(head, order="criteria_last")
     rows = bank_comparisons(bank_of_words, ("x",), "base")
-    kept = KeptJudge(model, encoder, rows, batch_size=4, memory_gb=1.0)
+    kept = CachedJudge(model, encoder, rows, batch_size=4, memory_gb=1.0)
     given: dict[str, Any] = {"baseline": "base", "progress": False}
     for criteria in (("Likes it short",), ("b", "c")):
         ours, counts = score_bank(kept, bank_of_words, criteria, folder=tmp_path / "kept", **given)
@@ -247,7 +247,7 @@ def test_a_race_runs_on_kept_states(make_model, make_encoder, bank_of_words, tmp
     model, encoder = make_model("scalar"), make_encoder("scalar", order="criteria_last")
     rows = bank_comparisons(bank_of_words, ("x",), "base")
     given: dict[str, Any] = {"baseline": "base", "progress": False, "top": 1, "confidence": 0.9, "seed": 0}
-    kept = KeptJudge(model, encoder, rows, batch_size=4, memory_gb=1.0)
+    kept = CachedJudge(model, encoder, rows, batch_size=4, memory_gb=1.0)
     _, _, ours = race_bank(kept, bank_of_words, ("a",), folder=tmp_path / "kept", **given)
     _, _, plain = race_bank(
         CrmJudge(model, encoder, batch_size=4), bank_of_words, ("a",), folder=tmp_path / "plain", **given
@@ -283,8 +283,8 @@ def test_states_go_to_memory_then_to_files_and_come_back(keep, tmp_path, caplog,
 
     made = []
     monkeypatch.setattr(
-        "crm.leaderboard.kept_judge.read_texts",
-        lambda model, texts, *rest: made.append(1) or read_texts(model, texts, *rest),
+        "crm.leaderboard.cached_judge.prefill",
+        lambda model, texts, *rest: made.append(1) or prefill(model, texts, *rest),
     )
     again, _ = keep("pairwise", **settings)
     assert_same(again.score(("a",)), expected)
@@ -334,14 +334,14 @@ def test_another_process_may_delete_a_file_at_any_time(keep, tmp_path, monkeypat
     kept, _ = keep("scalar", **settings)
     expected = table(kept.score(("a",)))
     (tmp_path / "states-gone.safetensors").symlink_to(tmp_path / "nowhere")  # listed, but not there when looked at
-    plain = state_files.content
+    plain = kv_cache_files.content
 
-    def gone_after_reading(earlier: Any, name: str) -> str:
+    def gone_after_reading(cache: Any, name: str) -> str:
         (tmp_path / f"{name}.safetensors").unlink()
-        return plain(earlier, name)
+        return plain(cache, name)
 
     again, _ = keep("scalar", **settings)
-    monkeypatch.setattr(state_files, "content", gone_after_reading)
+    monkeypatch.setattr(kv_cache_files, "content", gone_after_reading)
     assert_same(again.score(("a",)), expected)
     assert not list(tmp_path.glob("states-[0-9a-f]*[0-9a-f].safetensors")), "no empty file in the place of one"
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from crm.model.attention import kept_states
-from crm.model.attention.kept_states import INDEX_BYTES, KeptStates
+from crm.model.attention import frozen_states
+from crm.model.attention.frozen_states import INDEX_BYTES, FrozenStates
 from crm.model.batching.forest import Forest, grow_forest
 
 WIDTH = 3
@@ -19,7 +19,7 @@ WIDTH = 3
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_states, "BLOCK", 7)
+    monkeypatch.setattr(frozen_states, "BLOCK", 7)
 
 
 def forests(count: int, seed: int = 0) -> list[Forest]:
@@ -50,7 +50,7 @@ def states_of(forest: Forest) -> Tensor:
 
 @pytest.mark.parametrize("place", ["memory", "disk"])
 def test_every_token_is_found_by_what_precedes_it(place, tmp_path: Path) -> None:
-    kept = KeptStates(WIDTH, budget=10**6, folder=tmp_path if place == "disk" else None)
+    kept = FrozenStates(WIDTH, budget=10**6, folder=tmp_path if place == "disk" else None)
     seen: set[tuple[int, ...]] = set()
     for forest in forests(8):
         slots = kept.find(forest.ids, forest.nodes)
@@ -66,16 +66,16 @@ def test_every_token_is_found_by_what_precedes_it(place, tmp_path: Path) -> None
 
 def test_bfloat16_is_the_rounded_state_in_half_of_the_room() -> None:
     (forest,) = forests(1)
-    kept = KeptStates(WIDTH, budget=10**6, dtype=torch.bfloat16)
+    kept = FrozenStates(WIDTH, budget=10**6, dtype=torch.bfloat16)
     kept.add(forest.ids, forest.nodes, states_of(forest))
     found = kept.read(torch.tensor(kept.find(forest.ids, forest.nodes)))
     assert torch.equal(found, states_of(forest).bfloat16().float())
-    assert kept.token_bytes - INDEX_BYTES == (KeptStates(WIDTH, budget=1).token_bytes - INDEX_BYTES) // 2
+    assert kept.token_bytes - INDEX_BYTES == (FrozenStates(WIDTH, budget=1).token_bytes - INDEX_BYTES) // 2
 
 
 @pytest.mark.parametrize("room", [0, 1, 6, 7, 20])
 def test_the_room_is_kept_to(room: int) -> None:
-    kept = KeptStates(WIDTH, budget=room * KeptStates(WIDTH, budget=0).token_bytes)
+    kept = FrozenStates(WIDTH, budget=room * FrozenStates(WIDTH, budget=0).token_bytes)
     for forest in forests(4):
         found = kept.find(forest.ids, forest.nodes)
         refused = kept.add(forest.ids, forest.nodes, states_of(forest))
@@ -87,7 +87,7 @@ def test_the_room_is_kept_to(room: int) -> None:
 
 
 def test_a_full_disk_ends_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = KeptStates(WIDTH, budget=10**6, folder=tmp_path)
+    kept = FrozenStates(WIDTH, budget=10**6, folder=tmp_path)
     first, second = forests(2)
     kept.add(first.ids, first.nodes, states_of(first))
     before = len(kept)
@@ -95,9 +95,9 @@ def test_a_full_disk_ends_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def full(*_: object) -> Tensor:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kept_states, "_block", full)
+    monkeypatch.setattr(frozen_states, "_block", full)
     assert kept.add(second.ids, second.nodes, states_of(second)) > 0
-    assert before <= len(kept) == kept.room < before + kept_states.BLOCK
+    assert before <= len(kept) == kept.room < before + frozen_states.BLOCK
     assert torch.equal(kept.read(torch.tensor(kept.find(first.ids, first.nodes))), states_of(first))
 
 
@@ -105,7 +105,7 @@ def test_an_entry_of_the_tree_takes_no_more_than_is_reckoned() -> None:
     """At the worst moment, a dictionary that has just grown."""
     ids = list(range(90_000))
     tree = grow_forest([tuple(ids)], share=True)
-    kept = KeptStates(0, budget=10**9)
+    kept = FrozenStates(0, budget=10**9)
     tracemalloc.start()
     kept.add(tree.ids, tree.nodes, torch.empty(len(ids), 0))
     size = tracemalloc.get_traced_memory()[0]

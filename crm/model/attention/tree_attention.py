@@ -1,9 +1,9 @@
-"""Attention over a forest of tokens, for unmodified decoders. In: projected heads and a `Sight`. Out: what is gathered.
+"""Attention over a forest of tokens, for unmodified decoders. In: projected heads, a `TreeMask`. Out: what they gather.
 
-transformers lets a model's attention be replaced by name. Ours reads a packed row when it is given a ``sight``, goes on
-from kept texts when it is given what is ``earlier``, and otherwise calls what the model had before, noting keys and
-values where it is told to ``keep`` them. On a CPU it is one scaled dot product a group of nodes; on a GPU one call of
-torch's variable-length attention for the whole row.
+transformers lets a model's attention be replaced by name. Ours reads a packed row when it is given a ``tree_mask``,
+continues texts whose keys and values it is given as ``cache``, and otherwise calls what the model had before, noting
+keys and values where it is told to ``keep`` them. On a CPU it is one scaled dot product a group of nodes; on a GPU one
+call of torch's variable-length attention for the whole row.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.qwen3.modeling_qwen3 import eager_attention_forward
 
-from crm.model.attention.earlier import Earlier, Kept
-from crm.model.batching.sights import Sight, Varlen
+from crm.model.attention.kv_cache import KVCache, LayerCaches
+from crm.model.batching.tree_mask import TreeMask, Varlen
 
 log = logging.getLogger(__name__)
 PREFIX = "forest_or_"
 
 
-def let_see_forests(backbone: PreTrainedModel) -> None:
-    """Give a backbone the attention below; what it computes without a ``sight`` stays as it was."""
+def use_tree_attention(backbone: PreTrainedModel) -> None:
+    """Give a backbone the attention below; what it computes without a ``tree_mask`` stays as it was."""
     config: Any = backbone.config
     former = config._attn_implementation
     if former.startswith(PREFIX):
@@ -47,44 +47,46 @@ def _attention(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    sight: Sight | None = None,
-    keep: Kept | None = None,
-    earlier: Earlier | None = None,
+    tree_mask: TreeMask | None = None,
+    keep: LayerCaches | None = None,
+    cache: KVCache | None = None,
     dropout: float = 0.0,
     scaling: float | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
     if keep is not None:
         keep.append((key, value))
-    if earlier is not None:
+    if cache is not None:
         own = torch.arange(query.shape[2], device=query.device)[None]
-        return earlier.see(module.layer_idx, query, key, value, own, scaling), None
-    if sight is None:
+        return cache.attend(module.layer_idx, query, key, value, own, scaling), None
+    if tree_mask is None:
         outcome: tuple[Tensor, Tensor | None] = plain(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others
         )
         return outcome
-    return see(query, key, value, sight, scaling=scaling, dropout=dropout), None
+    return attend_tree(query, key, value, tree_mask, scaling=scaling, dropout=dropout), None
 
 
-def see(query: Tensor, key: Tensor, value: Tensor, sight: Sight, *, scaling: float | None, dropout: float) -> Tensor:
+def attend_tree(
+    query: Tensor, key: Tensor, value: Tensor, tree_mask: TreeMask, *, scaling: float | None, dropout: float
+) -> Tensor:
     """Gather for ``query`` (1, heads, Q, D) from ``key`` and ``value`` (1, key heads, N, D); (1, Q, heads, D)."""
-    gathered: Tensor = _see_untraced(query, key, value, sight, scaling, dropout)
+    gathered: Tensor = _attend_untraced(query, key, value, tree_mask, scaling, dropout)
     return gathered
 
 
 # Every batch has another forest: compiled layers leave this call out instead of tracing it anew, in vain, each time.
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-def _see_untraced(
-    query: Tensor, key: Tensor, value: Tensor, sight: Sight, scaling: float | None, dropout: float
+def _attend_untraced(
+    query: Tensor, key: Tensor, value: Tensor, tree_mask: TreeMask, scaling: float | None, dropout: float
 ) -> Tensor:
-    if sight.varlen is not None and dropout == 0.0 and varlen_aligns_right(query.device, value.dtype):
-        return _see_in_one_call(query, key, value, sight.varlen, scaling)
-    return _see_in_groups(query, key, value, sight, scaling, dropout)
+    if tree_mask.varlen is not None and dropout == 0.0 and varlen_aligns_right(query.device, value.dtype):
+        return _attend_in_one_call(query, key, value, tree_mask.varlen, scaling)
+    return _attend_in_groups(query, key, value, tree_mask, scaling, dropout)
 
 
-def _see_in_groups(
-    query: Tensor, key: Tensor, value: Tensor, sight: Sight, scaling: float | None, dropout: float
+def _attend_in_groups(
+    query: Tensor, key: Tensor, value: Tensor, tree_mask: TreeMask, scaling: float | None, dropout: float
 ) -> Tensor:
     """One call a group; on a CPU never in bfloat16, in which the kernel's backward takes thrice as long (measured)."""
     device, dtype = query.device, value.dtype  # under autocast, rotation has made float32 of queries and keys
@@ -92,7 +94,7 @@ def _see_in_groups(
     rows = [part[0].transpose(0, 1).to(used) for part in (query, key, value)]
     answers = []
     with torch.autocast(device.type, enabled=False):
-        for group in sight.calls.groups:
+        for group in tree_mask.calls.groups:
             count = group.shape[0]
             own, keys, values = (
                 part.index_select(0, index.to(device)).view(count, -1, *part.shape[1:]).transpose(1, 2)
@@ -109,21 +111,21 @@ def _see_in_groups(
                 enable_gqa=key.shape[1] != query.shape[1],
             )
             answers.append(answer.transpose(1, 2).flatten(0, 1))
-    return torch.cat(answers).index_select(0, sight.calls.back.to(device)).to(dtype)[None]
+    return torch.cat(answers).index_select(0, tree_mask.calls.back.to(device)).to(dtype)[None]
 
 
-def _see_in_one_call(query: Tensor, key: Tensor, value: Tensor, sight: Varlen, scaling: float | None) -> Tensor:
+def _attend_in_one_call(query: Tensor, key: Tensor, value: Tensor, tree_mask: Varlen, scaling: float | None) -> Tensor:
     """Keys are gathered once for every sequence that sees them; queries need no gathering, they are in order."""
     from torch.nn.attention.varlen import varlen_attn
 
     own, keys, values = (part[0].transpose(0, 1).to(value.dtype) for part in (query, key, value))
     gathered = varlen_attn(
         own.contiguous(),
-        keys.index_select(0, sight.keys),
-        values.index_select(0, sight.keys),
-        sight.cu_queries,
-        sight.cu_keys,
-        *sight.longest,
+        keys.index_select(0, tree_mask.keys),
+        values.index_select(0, tree_mask.keys),
+        tree_mask.cu_queries,
+        tree_mask.cu_keys,
+        *tree_mask.longest,
         scale=scaling,
         window_size=(-1, 0),
         enable_gqa=key.shape[1] != query.shape[1],
@@ -142,11 +144,11 @@ def varlen_aligns_right(device: torch.device, dtype: torch.dtype) -> bool:
     generator = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(1, 2, size, 64, generator=generator).to(device, dtype) for size in (2, 5, 5))
     of_queries, of_keys = (torch.tensor([0, size], dtype=torch.int32, device=device) for size in (2, 5))
-    sight = Varlen(torch.arange(5, device=device), of_queries, of_keys, (2, 5))
+    tree_mask = Varlen(torch.arange(5, device=device), of_queries, of_keys, (2, 5))
     visible = torch.ones(2, 5, dtype=torch.bool, device=device).tril(3)
     expected = scaled_dot_product_attention(query, key, value, attn_mask=visible).transpose(1, 2)
     try:
-        found = _see_in_one_call(query, key, value, sight, None)
+        found = _attend_in_one_call(query, key, value, tree_mask, None)
     except (ImportError, RuntimeError, TypeError) as error:  # not in this release, for this device, or called otherwise
         log.warning("attention: no variable-length kernel on %s (%s); groups are read instead", device, error)
         return False

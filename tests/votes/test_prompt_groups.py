@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from crm.schema import Message, Preference, prompt_key
-from crm.votes.prompt_groups import Splits, check_disjoint, prompt_groups, split_by_prompt
+from crm.votes.prompt_groups import PromptSplits, check_prompts_apart, prompt_groups, split_by_prompt
 
 fast = settings(derandomize=True, deadline=None, max_examples=30)
 
@@ -25,7 +25,7 @@ def vote(i: int, content: str | None = None, topic: str | None = None) -> Prefer
     return Preference(f"p{i}", prompt(content or text(i)), answer, answer, "a", topic=topic)
 
 
-def home(splits: Splits) -> dict[str, str]:
+def home(splits: PromptSplits) -> dict[str, str]:
     names = ("train", "validation", "test", "unseen_topics")
     return {row.id: name for name in names for row in getattr(splits, name)}
 
@@ -134,9 +134,9 @@ def test_a_split_that_stays_empty_is_said_and_no_rows_at_all_are_fine() -> None:
 
 
 def test_a_prompt_in_two_splits_is_found() -> None:
-    check_disjoint({"train": [vote(1), vote(1)], "test": [vote(2)]})
+    check_prompts_apart({"train": [vote(1), vote(1)], "test": [vote(2)]})
     with pytest.raises(ValueError, match="prompt of 'p3' is in train and in test"):
-        check_disjoint({"train": [vote(1)], "test": [vote(3, text(1).upper())]})
+        check_prompts_apart({"train": [vote(1)], "test": [vote(3, text(1).upper())]})
 
 
 def test_prompts_that_share_most_of_their_words_but_not_nearly_all_stay_apart() -> None:

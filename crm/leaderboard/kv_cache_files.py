@@ -1,4 +1,4 @@
-"""Kept keys and values in files. In: what a pass over texts left behind. Out: the same, memory-mapped, or None.
+"""LayerCaches keys and values in files. In: what a pass over texts left behind. Out: the same, memory-mapped, or None.
 
 One file holds the texts of one pass; its name is the digest of all that its content depends on. A file that is damaged
 is left aside with a warning and made anew; any file may be deleted at any time.
@@ -17,38 +17,38 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from crm.model.attention.earlier import Earlier
+from crm.model.attention.kv_cache import KVCache
 
 NAMES = ("keys", "values", "lengths")
 
 
-def read_states(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> Earlier | None:
-    """What `write_states` wrote, if keys and values are of this shape and dtype and every byte is as it was."""
+def read_cache(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> KVCache | None:
+    """What `write_cache` wrote, if keys and values are of this shape and dtype and every byte is as it was."""
     if not path.exists():
         return None
     try:
         with safe_open(path, "pt") as file:
-            earlier = Earlier(*(file.get_tensor(name) for name in NAMES))
+            cache = KVCache(*(file.get_tensor(name) for name in NAMES))
             found = (file.metadata() or {}).get("content")
-        if any((part.shape, part.dtype) != (shape, dtype) for part in (earlier.keys, earlier.values)):
-            raise ValueError(f"it holds {tuple(earlier.keys.shape)}, {earlier.keys.dtype}")
-        if found != content(earlier, path.stem):
+        if any((part.shape, part.dtype) != (shape, dtype) for part in (cache.keys, cache.values)):
+            raise ValueError(f"it holds {tuple(cache.keys.shape)}, {cache.keys.dtype}")
+        if found != content(cache, path.stem):
             raise ValueError("its content is not what was written")
     except (SafetensorError, OSError, ValueError) as error:
         warnings.warn(f"{path}: not used and made anew ({error})", stacklevel=2)
         return None
     with suppress(FileNotFoundError):  # another process may have made room just now; what is mapped stays
         os.utime(path)  # used now: `make_room` deletes the longest unused first
-    return earlier
+    return cache
 
 
-def write_states(path: Path, earlier: Earlier) -> None:
+def write_cache(path: Path, cache: KVCache) -> None:
     """Write tensors and their digest in one step: a reader never meets half a file. Raises ``OSError``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    tensors = {name: getattr(earlier, name).cpu().contiguous() for name in NAMES}
+    tensors = {name: getattr(cache, name).cpu().contiguous() for name in NAMES}
     try:
-        save_file(tensors, draft, metadata={"content": content(earlier, path.stem)})
+        save_file(tensors, draft, metadata={"content": content(cache, path.stem)})
         draft.replace(path)
     except SafetensorError as error:  # a full disk, for one
         raise OSError(str(error)) from None
@@ -73,9 +73,9 @@ def make_room(folder: Path, needed: Collection[Path], size: int, budget: int) ->
         total -= taken
 
 
-def content(earlier: Earlier, name: str) -> str:
+def content(cache: KVCache, name: str) -> str:
     """Digest of every byte, and of the name, so that a file in the place of another is found out."""
     digest = hashlib.sha256(name.encode())
     for name in NAMES:
-        digest.update(getattr(earlier, name).cpu().contiguous().view(torch.uint8).numpy())
+        digest.update(getattr(cache, name).cpu().contiguous().view(torch.uint8).numpy())
     return digest.hexdigest()

@@ -10,7 +10,7 @@ import torch
 from transformers import Qwen3Config, Qwen3Model
 
 from crm.model.backbone import freeze_lower_layers
-from crm.model.memory import (
+from crm.training.memory import (
     GIB,
     MemoryNeed,
     layer_bytes_per_token,

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
-from crm.evaluation.paired import IN_ONE_ONLY, WITHOUT_LABEL, WITHOUT_VERDICT, compare, compare_all, mcnemar_p
-from crm.evaluation.paired import sign_flip_p as flip
+from crm.evaluation.compare import IN_ONE_ONLY, WITHOUT_LABEL, WITHOUT_VERDICT, compare, compare_all, mcnemar_p
+from crm.evaluation.compare import sign_flip_p as flip
 from crm.evaluation.samples import Sample
 
 Judge = list[Sample]

@@ -16,9 +16,9 @@ from torch import Tensor
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Asked, Reading
 from crm.leaderboard.conversations import Continuation, Conversations, KeepingError
-from crm.leaderboard.kept_states import KeptStates, name_of, rows_of
-from crm.model.attention.continuing import read_on, read_texts
-from crm.model.attention.earlier import Earlier
+from crm.leaderboard.kv_cache_store import KVCacheStore, name_of, rows_of
+from crm.model.attention.kv_cache import KVCache
+from crm.model.attention.prefill import extend, prefill
 from crm.model.batching.packs import Packing
 from crm.model.encoding import Encoder, Order
 from crm.model.heads import read_head
@@ -38,7 +38,7 @@ class _Work:
     complete: list[tuple[Asked, tuple[int, ...]]] = field(default_factory=list)
 
 
-class KeptJudge(CrmJudge):
+class CachedJudge(CrmJudge):
     """A `CrmJudge` of one bank's ``comparisons``, whose criteria do not matter here, for as many users as come.
 
     States of the conversations go into ``memory_gb`` of the model's device, then into files of ``disk_gb`` in all in
@@ -81,7 +81,7 @@ class KeptJudge(CrmJudge):
         passes = range(len(self._starts) - 1)
         self._pass_of = [index for index in passes for _ in self._texts(index)]
         facts = (self.digest, str(self._dtype))
-        self.states = KeptStates(
+        self.states = KVCacheStore(
             [name_of(self._texts(index), *facts) for index in passes],
             [self._size(index) for index in passes],
             memory_gb=memory_gb,
@@ -122,11 +122,11 @@ class KeptJudge(CrmJudge):
         for index in sorted(work):
             texts = work[index].texts
             needed = sorted(set().union(*texts.values()))
-            earlier, held = self._earlier(index, needed)
+            cache, held = self._cache(index, needed)
             row = {number: place for place, number in enumerate(held)}
             for user, numbers in texts.items():
                 rows = [row[number] for number in sorted(numbers)]
-                outcomes[user].update(zip(sorted(numbers), self._outcomes(earlier, rows, users[user]), strict=True))
+                outcomes[user].update(zip(sorted(numbers), self._outcomes(cache, rows, users[user]), strict=True))
             yield [
                 self._reading(pair, [outcomes[pair[0].criteria][n] for n in ns]) for pair, ns in work[index].complete
             ]
@@ -168,12 +168,12 @@ class KeptJudge(CrmJudge):
         return 2 * self._dtype.itemsize * int(torch.Size(self._shape(index)).numel())
 
     @torch.inference_mode()
-    def _earlier(self, index: int, needed: Sequence[int]) -> tuple[Earlier, Sequence[int]]:
+    def _cache(self, index: int, needed: Sequence[int]) -> tuple[KVCache, Sequence[int]]:
         """States of a pass, or of its ``needed`` texts alone where none are kept; and whose they are."""
 
-        def make(texts: Sequence[tuple[int, ...]]) -> Earlier:
+        def make(texts: Sequence[tuple[int, ...]]) -> KVCache:
             with self._autocast:
-                return read_texts(self.model, texts, self._pad_id, self._dtype)
+                return prefill(self.model, texts, self._pad_id, self._dtype)
 
         if self.states.places[index] == "nowhere":
             return make([self._conversations.texts[number] for number in needed]), needed
@@ -181,12 +181,12 @@ class KeptJudge(CrmJudge):
         return kept, range(self._starts[index], self._starts[index + 1])
 
     @torch.inference_mode()
-    def _outcomes(self, earlier: Earlier, rows: Sequence[int], user: Continuation) -> list[Outcome]:
+    def _outcomes(self, cache: KVCache, rows: Sequence[int], user: Continuation) -> list[Outcome]:
         """What the head says of some texts of a pass, after a user's criteria."""
         hidden = len(self._conversations.lead) - user.shared
-        some = rows_of(earlier, rows, hidden).to(self.model.device)
+        some = rows_of(cache, rows, hidden).to(self.model.device)
         with self._autocast:
-            states: Tensor = read_on(self.model, some, user.ids, user.reads)
+            states: Tensor = extend(self.model, some, user.ids, user.reads)
         output = read_head(self.model.head, self.model.score, states.expand(-1, 2, -1))
         logits = output.preference_logit.tolist()
         if output.scores is None:
