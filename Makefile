@@ -4,7 +4,7 @@ SCALE ?= demo
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format demo app reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install test quick lint format demo app reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -18,8 +18,11 @@ install: .venv/.installed ## Make .venv and install the pinned packages, once
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lora,tensorboard,embeddings,bertopic,sweeps,bench,profiles,app]'
 	@touch $@
 
-test: install .venv/transformers4/.installed ## Run the whole test suite (CPU, no network)
-	$(BIN)/python -m pytest
+test: install .venv/transformers4/.installed ## Run the whole test suite (CPU, no network), one process a core
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+
+quick: install ## Run the tests that start no training, no process and no browser; under 3 minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m 'not slow'
 
 # The oldest transformers that exported folders have to load in; RewardBench 0.1.4 pins it.
 .venv/transformers4/.installed: | .venv/.installed

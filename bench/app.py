@@ -19,7 +19,7 @@ import httpx
 import psutil
 
 from crm.io.git import commit
-from crm.page.client import LeaderboardClient
+from crm.page import LeaderboardClient
 from crm.page.scoring_queue import IDLE_S
 from crm.report.tables import caption, markdown_text
 

@@ -22,7 +22,7 @@ from crm.model.batching.packs import Packing, fill
 from crm.model.encoding import EncodedComparison
 from crm.model.losses import preference_loss
 from crm.model.reward_model import RewardModel
-from crm.training.lit_module import LitRewardModel
+from crm.training import LitRewardModel
 
 Mode = Literal["padded", "packed", "tree"]
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from crm.dataset.comparisons import make_comparisons
+from crm.model.backbone import train_tokenizer
 from crm.model.encoding import EncodedComparison, Encoder, HeadName, Order, Segment
-from crm.model.tiny import train_tokenizer
 from crm.schema import Comparison, Message
 from crm.votes.simulation.arena import lexicon_texts, simulate
 

@@ -37,7 +37,7 @@ class _StopAfterFirstStep(Callback):
 def _start(path: str) -> dict[str, float]:
     from bench.run import quieten
     from crm.config import compose
-    from crm.training.run import run_training
+    from crm.training import run_training
 
     quieten()
     with tempfile.TemporaryDirectory() as folder:

@@ -26,11 +26,10 @@ from bench.pairs import LONGEST, bench_tokenizer
 from bench.run import RESULTS, quieten
 from crm.io.files import replace_file
 from crm.io.git import commit
-from crm.judges.crm_judge import CrmJudge, open_checkpoint
-from crm.leaderboard.bank.bank import Bank
+from crm.judges import CrmJudge, open_checkpoint
+from crm.leaderboard import CachedJudge, Leaderboard, compare
+from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.simulated import simulate_bank
-from crm.leaderboard.cached_judge import CachedJudge
-from crm.leaderboard.ranking import Leaderboard, compare
 from crm.leaderboard.scoring import bank_comparisons, score_bank
 from crm.model.batching.packs import Packing
 from crm.model.encoding import HEADS, Encoder

@@ -29,13 +29,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
-from crm.evaluation.run import run_evaluation
-from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.run import run_leaderboard
+from crm.evaluation import run_evaluation
+from crm.leaderboard import Leaderboard, run_leaderboard
 from crm.model.manifest import MANIFEST
 from crm.schema import Result
-from crm.training.building import settle_precision
-from crm.training.run import run_training
+from crm.training import run_training, settle_precision
 
 CHILD_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",

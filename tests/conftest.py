@@ -62,7 +62,7 @@ def in_float64() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tokenizer() -> Any:
     """Every byte, the four control tokens and some merges, so that joining texts in another way gives other ids."""
-    from crm.model.tiny import train_tokenizer
+    from crm.model.backbone import train_tokenizer
 
     words = "user\nsystem\nassistant\nresponse_a\nresponse_b\nThis user cares about:\n- Prefers the response"
     return train_tokenizer([words] * 20, vocab_size=320)
@@ -81,9 +81,9 @@ def make_model(tokenizer: Any) -> Callable[..., Any]:
     import torch
     from transformers import LlamaConfig, LlamaModel
 
+    from crm.model.backbone import build_tiny_backbone
     from crm.model.heads import build_score
     from crm.model.reward_model import RewardModel
-    from crm.model.tiny import build_tiny_backbone
 
     def make(head: str, architecture: str = "qwen3", seed: int = 0) -> RewardModel:
         if architecture == "qwen3":

@@ -23,7 +23,7 @@ from omegaconf import DictConfig
 from crm import config as settings
 from crm.cli.mistakes import MISTAKES, explain
 from crm.config import config_dir
-from crm.training.run_folder import AnotherRunError
+from crm.training import AnotherRunError
 from crm.training.sweep_jobs import failed_jobs, note_failure
 from crm.training.sweeps import (
     SweepFolder,
@@ -64,7 +64,7 @@ def train() -> None:
         check_devices(config)
         if needs_own_process(config.trainer.devices):
             return validation_loss_of(run_in_own_process(command))
-        from crm.training.run import run_training
+        from crm.training import run_training
 
         return run_training(config).validation_loss
 
@@ -79,7 +79,7 @@ def evaluate() -> None:
         if needs_own_process(config.devices):
             run_in_own_process(command)
             return
-        from crm.evaluation.run import run_evaluation
+        from crm.evaluation import run_evaluation
 
         run_evaluation(config)
 
@@ -94,7 +94,7 @@ def leaderboard() -> None:
         if needs_own_process(config.devices):
             run_in_own_process(command)
             return
-        from crm.leaderboard.run import run_leaderboard
+        from crm.leaderboard import run_leaderboard
 
         run_leaderboard(config)
 
@@ -119,7 +119,7 @@ def app() -> None:
     def task(config: AppConfig) -> None:
         if find_spec("gradio") is None:
             raise ValueError("app: its packages are not installed; pip install 'crm-leaderboard[app]'")
-        from crm.page.run import run_app
+        from crm.page import run_app
 
         run_app(config)
 
@@ -130,7 +130,7 @@ def bank() -> None:
     """``crm-bank``: see ``conf/bank.yaml``."""
 
     def task(config: BankBuildConfig) -> None:
-        from crm.leaderboard.bank.run import run_bank
+        from crm.leaderboard.bank import run_bank
 
         run_bank(config)
 

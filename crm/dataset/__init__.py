@@ -1,0 +1,12 @@
+"""Preferences to comparisons: direction, noise, suites; and ``prepare.py``.
+
+- `comparisons`: preferences to labelled comparisons
+- `config`: settings of data, direction, noise, suites
+- `direction`: whose side the criteria are on
+- `load`: every ``data=`` option as `Splits`
+- `noise`: perturbed criteria
+- `prepare`: raw votes to a dataset, stage by stage
+- `suites`: fixed test suites and their names
+"""
+
+__all__ = ["comparisons", "config", "direction", "load", "noise", "prepare", "suites"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from crm.config import one_of
 from crm.dataset.comparisons import CRITERIA_MODES
 from crm.dataset.config import DataConfig, SuiteConfig
-from crm.judges.config import AnyJudgeConfig
+from crm.judges import AnyJudgeConfig
 
 
 @dataclass

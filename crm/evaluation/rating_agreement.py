@@ -20,7 +20,7 @@ from crm.evaluation.run import print_table, read_suites
 from crm.io.git import commit
 from crm.io.intake import Intake
 from crm.io.processes import ALONE
-from crm.judges.open import check_judge, open_judge
+from crm.judges import check_judge, open_judge
 from crm.report.tables import caption, write_table
 from crm.votes.catalogue import location
 from crm.votes.public import summeval, topicalchat

@@ -20,13 +20,13 @@ from crm.dataset.load import load_data
 from crm.dataset.noise import CriteriaPool
 from crm.dataset.suites import parse_suite, suite_names
 from crm.evaluation.config import EvaluateConfig
-from crm.evaluation.predict import predict
+from crm.evaluation.prediction import predict
 from crm.evaluation.prediction_file import reading_digest
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.evaluation.topics import topic_table
 from crm.io.git import commit
 from crm.io.processes import Processes, start
-from crm.judges.open import OpenedJudge, check_judge, open_judge
+from crm.judges import OpenedJudge, check_judge, open_judge
 from crm.model.encoding import per_character
 from crm.report.plots import suite_accuracy
 from crm.report.tables import caption, number, suite_table, write_table

@@ -1,0 +1,15 @@
+"""The outside world: files, rows, Parquet, hubs, chat endpoints, processes.
+
+- `chat`: ask a language model behind an endpoint
+- `draws`: a random generator for (seed, epoch, sample id, purpose)
+- `files`: files written whole; result records read back
+- `git`: the commit of the code at work
+- `hub`: a dataset of a hub as a local folder
+- `intake`: rows become records; bad ones are counted, with file, line and why
+- `json_rows`: one JSON row from bytes that may be hostile
+- `parquet`: records in Parquet
+- `processes`: several processes on one job
+- `rows`: rows of JSON Lines, JSON, CSV, TSV and Parquet, one at a time
+"""
+
+__all__ = ["chat", "draws", "files", "git", "hub", "intake", "json_rows", "parquet", "processes", "rows"]

@@ -9,7 +9,7 @@ import logging
 from pathlib import Path
 
 from crm.io.processes import ALONE, Processes
-from crm.judges.crm_judge import CrmJudge
+from crm.judges import CrmJudge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.cached_judge import CachedJudge
 from crm.leaderboard.conversations import KeepingError

@@ -13,8 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from crm.judges.crm_judge import CrmJudge
-from crm.judges.judge import Asked, Reading
+from crm.judges import Asked, CrmJudge, Reading
 from crm.leaderboard.conversations import Continuation, Conversations, KeepingError
 from crm.leaderboard.kv_cache_store import KVCacheStore, name_of, rows_of
 from crm.model.attention.kv_cache import KVCache

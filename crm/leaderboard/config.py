@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from crm.config import require
-from crm.judges.config import AnyJudgeConfig
+from crm.judges import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
 
 

@@ -10,12 +10,10 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from crm.evaluation.run import print_table
+from crm.evaluation import print_table
 from crm.io.git import commit
 from crm.io.processes import Processes, start
-from crm.judges.crm_judge import CrmJudge
-from crm.judges.judge import Judge
-from crm.judges.open import check_judge, open_judge
+from crm.judges import CrmJudge, Judge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank, check_baseline, check_rivals, load_bank
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.public import read_public_bank, smaller_bank

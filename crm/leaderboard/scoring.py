@@ -8,11 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from crm.evaluation.predict import predict
-from crm.evaluation.prediction_file import reading_digest
-from crm.evaluation.results import read_predictions
+from crm.evaluation import predict, read_predictions, reading_digest
 from crm.io.processes import ALONE, Processes
-from crm.judges.judge import Judge
+from crm.judges import Judge
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_baseline
 from crm.leaderboard.racing import Standing, race
 from crm.model.encoding import Order

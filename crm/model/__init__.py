@@ -1,0 +1,26 @@
+"""Text to a preference logit.
+
+- `attention`: tree attention, KV cache, frozen layers
+- `backbone`: pretrained or made: a transformers decoder and its tokenizer
+- `batching`: comparisons to batches, padded or packed
+- `config`: settings of model, head, prompt, batching
+- `encoding`: comparisons to token ids
+- `export`: a folder that transformers and this project load
+- `heads`: states to scores
+- `losses`: logits to a loss
+- `manifest`: digests of an exported folder
+- `reward_model`: backbone and head
+"""
+
+__all__ = [
+    "attention",
+    "backbone",
+    "batching",
+    "config",
+    "encoding",
+    "export",
+    "heads",
+    "losses",
+    "manifest",
+    "reward_model",
+]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from crm.config import require
 from crm.io.chat.config import EndpointConfig
-from crm.judges.config import AnyJudgeConfig
+from crm.judges import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
 
 

@@ -13,7 +13,7 @@ import gradio as gr
 import pandas as pd
 from PIL import Image
 
-from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard import Leaderboard
 from crm.page import page_tables
 from crm.page.additions import Additions
 from crm.page.export import FORMATS

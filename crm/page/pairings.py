@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank.bank import BankQuery
 from crm.leaderboard.scoring import bank_comparison
 from crm.page.score_store import comparison_key
 from crm.schema import Comparison, Match

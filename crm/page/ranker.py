@@ -6,8 +6,8 @@ import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard import Leaderboard
+from crm.leaderboard.bank import Bank
 from crm.leaderboard.scoring import ORDERS
 from crm.page.pairings import JudgedPair, Pairing
 from crm.page.profile import Profile

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 from scipy.special import expit
 
-from crm.leaderboard.ranking import Leaderboard, compare
+from crm.leaderboard import Leaderboard, compare
 from crm.page.profile import Profile, ProfileError
 from crm.page.ranker import PartialRanking
 from crm.report.statistics import Interval

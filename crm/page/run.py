@@ -21,11 +21,9 @@ from fastapi import FastAPI
 from crm import __version__
 from crm.io.chat.config import make_endpoint
 from crm.io.git import commit
-from crm.judges.crm_judge import CrmJudge
-from crm.judges.open import check_judge, open_judge
+from crm.judges import CrmJudge, check_judge, open_judge
+from crm.leaderboard import judge_of_bank, open_bank
 from crm.leaderboard.bank.bank import check_rivals
-from crm.leaderboard.bank_judge import judge_of_bank
-from crm.leaderboard.run import open_bank
 from crm.page import server
 from crm.page.additions import Additions
 from crm.page.api import make_api

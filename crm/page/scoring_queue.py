@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
-from crm.judges.judge import Judge
+from crm.judges import Judge
 from crm.leaderboard.scoring import ORDERS
 from crm.page.memory import give_back
 from crm.page.pairings import Pairing

@@ -1,0 +1,15 @@
+"""One training run, and sweeps of runs.
+
+- `AnotherRunError`: a run folder is in use or holds another run
+- `LitRewardModel`: the Lightning module
+- `config`: settings of ``train.py``
+- `run_training`: train as configured; returns what came out
+- `settle_precision`: ``trainer.precision=auto`` for this device
+- `sweep_jobs`: the jobs of a sweep and how they ended
+- `sweep_table`: the table of a sweep
+- `sweeps`: one process a job
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -19,14 +19,20 @@ from lightning.pytorch.utilities import rank_zero_only
 from crm.dataset.load import tokenizer_texts
 from crm.model.attention.frozen_layers import FrozenLayers
 from crm.model.attention.frozen_states import FrozenStates
-from crm.model.backbone import add_lora, freeze_lower_layers, load_backbone, without_lora_wrapper
+from crm.model.backbone import (
+    add_lora,
+    build_tiny_backbone,
+    freeze_lower_layers,
+    load_backbone,
+    train_tokenizer,
+    without_lora_wrapper,
+)
 from crm.model.batching.packs import packing_named
 from crm.model.encoding import Encoder, HeadName
 from crm.model.export import load_checkpoint
 from crm.model.heads import build_score
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel
-from crm.model.tiny import build_tiny_backbone, train_tokenizer
 from crm.training.checkpointing import BestCheckpoint, LastCheckpoint, SafeCheckpointIO
 from crm.training.config import TrainConfig
 from crm.training.console import in_terminal, progress_bar

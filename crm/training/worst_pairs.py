@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from crm.judges.judge import Asked, Judge, Reading
+from crm.judges import Asked, Judge, Reading
 from crm.schema import Message
 
 COLUMNS = ("loss", "p_first", "label", "criteria", "query", "first", "second", "comparison_id")

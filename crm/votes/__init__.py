@@ -1,0 +1,26 @@
+"""Who preferred what. In: files of votes, public sets or a simulation. Out: `Preference` records, split by prompt.
+
+- `catalogue`: every source by the name that ``data=`` takes
+- `fields`: checked fields of a row
+- `mixture`: several sources as one
+- `near_duplicates`: texts that are almost the same (MinHash)
+- `own`: the formats that a user's own votes may have
+- `prompt_groups`: prompts that must stay in one split
+- `public`: public sets, one module each
+- `sampling`: shares and orders that depend on seed and id alone
+- `simulation`: an arena of simulated users and authors
+- `splits`: `Splits`: train, validation, suites
+"""
+
+__all__ = [
+    "catalogue",
+    "fields",
+    "mixture",
+    "near_duplicates",
+    "own",
+    "prompt_groups",
+    "public",
+    "sampling",
+    "simulation",
+    "splits",
+]

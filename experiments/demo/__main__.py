@@ -18,11 +18,11 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from crm.evaluation.run import print_table
+from crm.evaluation import print_table
 from crm.io.files import replace_file
 from crm.io.git import commit
+from crm.leaderboard import Leaderboard, compare, compare_with_truth
 from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
-from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
 from crm.report.plots import learning_curves, one_leaderboard, suite_accuracy, two_leaderboards
 from crm.report.report import Section, render_report
 from crm.report.tables import caption, suite_table, write_table

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from crm.evaluation.run import print_table
+from crm.evaluation import print_table
 from crm.io.files import replace_file
 from crm.io.git import commit
 from crm.report.tables import caption, csv_text, markdown_text, write_table

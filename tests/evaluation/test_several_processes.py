@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from crm.evaluation.predict import predict
+from crm.evaluation.prediction import predict
 from crm.evaluation.prediction_file import finished, share_of
 from crm.evaluation.results import read_predictions, summarise
 from crm.io.processes import Processes, start

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from crm.evaluation.predict import predict
+from crm.evaluation.prediction import predict
 from crm.evaluation.results import read_predictions
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.endpoint import Endpoint

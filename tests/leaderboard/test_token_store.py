@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crm.leaderboard.token_store import stored_ids
-from crm.model.tiny import train_tokenizer
+from crm.model.backbone import train_tokenizer
 from crm.schema import Comparison, Message
 
 TEXTS = ("assistant\nHello there", "", "東京 \u2028 é", "assistant\n<|im_end|> stays text", "x" * 500)

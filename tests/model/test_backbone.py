@@ -14,15 +14,16 @@ import torch
 
 from crm.model.backbone import (
     add_lora,
+    build_tiny_backbone,
     check_reachable,
     freeze_lower_layers,
     load_backbone,
     merge_lora,
+    train_tokenizer,
 )
 from crm.model.batching.batches import collate
 from crm.model.export import export_model, load_checkpoint
 from crm.model.reward_model import RewardModel
-from crm.model.tiny import build_tiny_backbone, train_tokenizer
 from tests.conftest import rounding
 
 

@@ -1,4 +1,10 @@
-"""Topics of short texts. In: queries or criteria. Out: `frame.Topics`, one topic a text, by any method.
+"""Topics of prompts: found, named, judged.
 
-`crm.criteria.topics.find.find_topics` is the way in; nothing is downloaded unless the caller names a model of a hub.
+- `embed`: texts to vectors
+- `find`: vectors to topics
+- `frame`: the topics of a dataset
+- `naming`: names for topics
+- `quality`: how well two groupings agree
 """
+
+__all__ = ["embed", "find", "frame", "naming", "quality"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
-from crm.leaderboard.bank.bank import load_bank
+from crm.leaderboard.bank import load_bank
 from crm.schema import RecordError, query_of
 from crm.votes.catalogue import PUBLIC
 

@@ -1,0 +1,12 @@
+"""Public sets of votes, one module each; what they share is in `pairs` and `rated`.
+
+- `concise_verbose`: two system prompts, opposite wishes
+- `dsp`: domain-specific preferences
+- `personalized_rewardbench`: rubrics of real users
+- `rated`: pairs made of rated responses
+- `rewardbench`: RewardBench
+- `summeval`: summaries rated in four aspects
+- `topicalchat`: chats rated in several aspects
+"""
+
+__all__ = ["concise_verbose", "dsp", "personalized_rewardbench", "rated", "rewardbench", "summeval", "topicalchat"]

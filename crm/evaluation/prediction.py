@@ -18,7 +18,7 @@ from rich.progress import Progress
 
 from crm.evaluation.prediction_file import Key, finished, share_of
 from crm.io.processes import ALONE, Processes
-from crm.judges.judge import Asked, Judge, Reading
+from crm.judges import Asked, Judge, Reading
 from crm.schema import Comparison, Prediction, to_json
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from crm.evaluation.predict import predict
+from crm.evaluation.prediction import predict
 from crm.evaluation.prediction_file import reading_digest
 from crm.evaluation.results import read_predictions, summarise
 from crm.judges.crm_judge import CrmJudge

@@ -1,0 +1,9 @@
+from . import bank as bank
+from . import collecting as collecting
+from . import config as config
+from . import public as public
+from . import responses as responses
+from . import simulated as simulated
+from .bank import Bank as Bank
+from .bank import load_bank as load_bank
+from .run import run_bank as run_bank
