@@ -43,14 +43,6 @@ if TYPE_CHECKING:
     from crm.page.config import AppConfig
     from crm.training.config import TrainConfig
 
-if TYPE_CHECKING:
-    from crm.dataset.prepare.config import PrepareConfig
-    from crm.evaluation.config import EvaluateConfig
-    from crm.leaderboard.bank.config import BankBuildConfig
-    from crm.leaderboard.config import LeaderboardConfig
-    from crm.page.config import AppConfig
-    from crm.training.config import TrainConfig
-
 RESUMES = re.compile(r"\bresume=['\"]?(true|yes|on|1)\b", re.IGNORECASE)
 
 
