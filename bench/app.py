@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import psutil
 
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.page import LeaderboardClient
 from crm.page.scoring_queue import IDLE_S
 from crm.report.tables import caption, markdown_text

@@ -26,7 +26,7 @@ from bench.rounds import Answer, Contestant, Stopwatch, contest
 from bench.run import RESULTS, quieten
 from crm.io.draws import generator
 from crm.io.files import replace_file
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.model.encoding import EncodedComparison, Segment
 from crm.model.losses import preference_loss
 from crm.model.reward_model import RewardModel

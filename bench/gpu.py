@@ -30,7 +30,7 @@ from bench.rounds import Contestant, Stopwatch, ratio
 from bench.run import RESULTS, quieten
 from bench.trl_peer import trl_steps
 from crm.io.files import replace_file
-from crm.io.git import commit
+from crm.io.installed import commit
 
 QWEN3 = {
     "0.6B": Size(1024, 28, 16, 8, 128, 3072, vocabulary=151_936),

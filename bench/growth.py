@@ -28,7 +28,7 @@ from bench.rounds import contest, within
 from bench.run import LOGIT_TOLERANCE, LOSS_TOLERANCE, RESULTS, quieten
 from bench.startup import measure_startup
 from crm.io.files import replace_file
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.schema import Preference, to_json
 from crm.votes.simulation.arena import simulate
 

@@ -28,7 +28,7 @@ from bench.report import to_markdown
 from bench.rounds import contest, ratio, within
 from bench.trl_peer import BATCH, trl_steps
 from crm.io.files import replace_file
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.model.encoding import HeadName
 
 RESULTS = Path(__file__).parent / "results"

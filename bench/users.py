@@ -25,7 +25,7 @@ from bench.models import Size, build_reward_model
 from bench.pairs import LONGEST, bench_tokenizer
 from bench.run import RESULTS, quieten
 from crm.io.files import replace_file
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.judges import CrmJudge, open_checkpoint
 from crm.leaderboard import CachedJudge, Leaderboard, compare
 from crm.leaderboard.bank import Bank

@@ -17,7 +17,7 @@ from crm.config import compose
 from crm.evaluation.agreement import agreement, rating_comparisons, shown
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.run import print_table, read_suites
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.io.processes import ALONE
 from crm.judges import check_judge, open_judge

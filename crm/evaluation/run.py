@@ -24,7 +24,7 @@ from crm.evaluation.prediction import predict
 from crm.evaluation.prediction_file import reading_digest
 from crm.evaluation.results import read_predictions, summarise, write_results
 from crm.evaluation.topics import topic_table
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.judges import OpenedJudge, check_judge, open_judge
 from crm.model.encoding import per_character

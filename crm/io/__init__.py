@@ -3,8 +3,8 @@
 - `chat`: ask a language model behind an endpoint
 - `draws`: a random generator for (seed, epoch, sample id, purpose)
 - `files`: files written whole; result records read back
-- `git`: the commit of the code at work
 - `hub`: a dataset of a hub as a local folder
+- `installed`: the commit of the code at work; what other packages add
 - `intake`: rows become records; bad ones are counted, with file, line and why
 - `json_rows`: one JSON row from bytes that may be hostile
 - `parquet`: records in Parquet

@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 
 from crm.evaluation import print_table
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.judges import CrmJudge, Judge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank, check_baseline, check_rivals, load_bank

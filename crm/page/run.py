@@ -20,7 +20,7 @@ from fastapi import FastAPI
 
 from crm import __version__
 from crm.io.chat.config import make_endpoint
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.judges import CrmJudge, check_judge, open_judge
 from crm.leaderboard import judge_of_bank, open_bank
 from crm.leaderboard.bank.bank import check_rivals

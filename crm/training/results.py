@@ -16,7 +16,7 @@ from transformers.utils import logging as transformers_logging
 
 from crm.dataset.comparisons import make_comparisons
 from crm.io.files import replace_file
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.judges import CrmJudge
 from crm.model.backbone import merge_lora
 from crm.model.batching.plans import draw_order

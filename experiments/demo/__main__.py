@@ -20,7 +20,7 @@ from rich.console import Console
 
 from crm.evaluation import print_table
 from crm.io.files import replace_file
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.leaderboard import Leaderboard, compare, compare_with_truth
 from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
 from crm.report.plots import learning_curves, one_leaderboard, suite_accuracy, two_leaderboards

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from crm.evaluation import print_table
 from crm.io.files import replace_file
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.report.tables import caption, csv_text, markdown_text, write_table
 from experiments.jobs import JobResult, run_jobs
 from experiments.paper_tables import paper

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from crm.criteria.topics.find import find_topics
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.report.tables import write_table
 from crm.schema import Preference

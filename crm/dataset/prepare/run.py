@@ -30,7 +30,7 @@ from crm.dataset.prepare.suites import make_suites, planned_suites
 from crm.dataset.prepare.topics import Group, topic_files, topics
 from crm.dataset.prepare.upload import check_upload, upload
 from crm.dataset.prepare.workspace import Workspace, make_place
-from crm.io.git import commit
+from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.io.parquet import count_rows
 from crm.schema import Preference

@@ -1,0 +1,59 @@
+"""What is installed here. Out: the commit of the code at work, and what other packages add to this one.
+
+A package adds a head, a judge, a source or a bank by an entry point of the group ``crm.heads``, ``crm.judges``,
+``crm.sources`` or ``crm.banks`` (docs/extending.md). Only what somebody has installed is ever imported: no setting and
+no file that was downloaded can name code.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Collection
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Literal
+
+Kind = Literal["heads", "judges", "sources", "banks"]
+
+
+def check_known(field: str, name: str, own: Collection[str], kind: Kind) -> None:
+    """Raise ``ValueError`` unless ``name`` is one of ``own`` or of those that installed packages add."""
+    if name not in own and name not in (added := _added(kind)):
+        raise ValueError(
+            f"{field}={name!r}: expected one of {', '.join([*own, *sorted(added)])}; another package can add more by "
+            f"entry points of the group crm.{kind}, see docs/extending.md"
+        )
+
+
+def plugin(kind: Kind, name: str) -> Any:
+    """What an installed package adds under ``name``. Raises ``ValueError`` where there is none or it does not import."""
+    point = _added(kind).get(name)
+    if point is None:
+        raise ValueError(f"{name!r}: no installed package adds it to crm.{kind}; install the one that does")
+    try:
+        return point.load()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{name!r}: {point.value}, added to crm.{kind}, cannot be imported: {error}") from error
+
+
+def _added(kind: Kind) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"crm.{kind}")}
+
+
+def commit() -> str:
+    """Commit of the code at work, with ``+changes`` where the tree differs; ``unknown`` outside a checkout."""
+    here = Path(__file__).resolve().parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(  # noqa: S603 - fixed words, no shell
+            ["git", "-C", str(here), *words],  # noqa: S607
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "--short=12", "HEAD") + ("+changes" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
