@@ -83,7 +83,7 @@ def finish(
         whole, _ = build_model(config)
         whole.load_state_dict(zero_weights(sharded))
     model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
-    digest = _export(config, run_dir, model, data.encoder, plain)
+    digest = _export(config, run_dir, model, data.encoder, plain, accuracy)
     outcome = replace(outcome, digest=digest, seconds=time.perf_counter() - started)
     speed = mean_throughput(trainer)
     _write_summary(run_dir, outcome, lit, {"counts": counts, "throughput": speed, "config": plain})
@@ -130,13 +130,21 @@ def _look_at_worst(
     log_artifact(loggers, f"results-{outcome.digest}", files)
 
 
-def _export(config: TrainConfig, run_dir: Path, model: RewardModel, encoder: Encoder, plain: dict[str, Any]) -> str:
+def _export(
+    config: TrainConfig,
+    run_dir: Path,
+    model: RewardModel,
+    encoder: Encoder,
+    plain: dict[str, Any],
+    validation_accuracy: float,
+) -> str:
     """``model/`` and, for the pairwise head, its one-label twin; returns the digest."""
     facts = {
         "template": encoder.digest,
         "max_length": config.model.max_length,
         "seed": config.seed,
         "commit": commit(),
+        "validation_accuracy": validation_accuracy,
         "config": plain,
     }
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]

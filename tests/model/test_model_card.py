@@ -1,0 +1,132 @@
+"""The card of an exported folder: what it says is true, its lines run, and it decides nothing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+
+from crm.judges import open_checkpoint
+from crm.model.encoding import PROMPT_ORDERS
+from crm.model.export import export_as_single_label, export_model, load_checkpoint
+from crm.model.heads import HEADS
+from crm.model.manifest import read_manifest
+from crm.schema import Comparison, Message
+
+FACTS = {
+    "max_length": 2048,
+    "seed": 3,
+    "commit": "abc1234",
+    "validation_accuracy": 0.87654,
+    "config": {"model": {"path": "someone/base"}, "data": {"name": "records"}, "loss": {"name": "cls"}},
+}
+CRITERIA, QUERY, FIRST, SECOND = ["Likes detail", "No jargon"], "Why rain?", "Clouds cool.", "It just does."
+ROW = Comparison(
+    "c",
+    "p",
+    tuple(CRITERIA),
+    (Message("user", QUERY),),
+    (Message("assistant", FIRST),),
+    (Message("assistant", SECOND),),
+    "a",
+)
+
+
+def said(folder: Path) -> str:
+    return (folder / "README.md").read_text(encoding="utf-8")
+
+
+def run_snippet(folder: Path) -> dict[str, Any]:
+    """The names that the card's Python lines leave, run on the folder."""
+    (code,) = re.findall(r"```python\n(.*?)```", said(folder), re.DOTALL)
+    code, replaced = re.subn(r'folder = "\."', f"folder = {str(folder)!r}", code)
+    assert replaced == 1
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102
+    return names
+
+
+@pytest.fixture(scope="module", params=list(product(HEADS, PROMPT_ORDERS)), ids="-".join)
+def exported(request, make_model, tokenizer, tmp_path_factory) -> tuple[Any, Path]:
+    head, order = request.param
+    model = make_model(head, seed=4)
+    torch.nn.init.normal_(model.score.weight, generator=torch.Generator().manual_seed(1))
+    folder = tmp_path_factory.mktemp("model")
+    export_model(model, tokenizer, folder, FACTS, order)
+    return model, folder
+
+
+def test_its_lines_give_our_numbers(exported) -> None:
+    model, folder = exported
+    names = run_snippet(folder)
+    judge, _ = open_checkpoint(folder, batch_size=2, precision="32-true")
+    (reading,) = [one for portion in judge.read([(ROW, "ab")]) for one in portion]
+    if model.head == "scalar":
+        scores = [names["score"](CRITERIA, QUERY, text) for text in (FIRST, SECOND)]
+        assert scores == pytest.approx([reading.score_a, reading.score_b], abs=1e-4)
+    else:
+        logit = names["preference_logit"](CRITERIA, QUERY, FIRST, SECOND)
+        assert logit == pytest.approx(reading.preference_logit, abs=1e-4) and abs(logit) > 1e-3
+
+
+def test_it_says_what_the_model_is(exported) -> None:
+    model, folder = exported
+    text, order = said(folder), read_manifest(folder)["prompt_order"]
+    digest = read_manifest(folder)["digest"]
+    told = (model.head, order, "someone/base", "2048 tokens", "records", "0.877", "abc1234", digest, "| seed | 3 |")
+    assert [word for word in told if word not in text] == []
+    data = ModelCard.load(folder / "README.md").data
+    assert data.base_model == "someone/base" and data.library_name == "transformers" and data.license is None
+    spans = model.head == "pairwise_span"
+    assert data.pipeline_tag == ("token-classification" if spans else "text-classification")
+    assert "use_activation=false" in text and "license: <identifier>" in text
+    assert ("ends the first response" in text, "ends the turn before the last" in text) == (
+        spans and order == "criteria_first",
+        spans and order == "criteria_last",
+    )
+
+
+def test_the_one_label_copy_has_lines_of_its_own(make_model, tokenizer, tmp_path) -> None:
+    model = make_model("pairwise", seed=7)
+    export_as_single_label(model, tokenizer, tmp_path / "one", FACTS)
+    export_model(model, tokenizer, tmp_path / "two", FACTS)
+    one, two = (run_snippet(tmp_path / name)["preference_logit"] for name in ("one", "two"))
+    assert one(CRITERIA, QUERY, FIRST, SECOND) == pytest.approx(two(CRITERIA, QUERY, FIRST, SECOND), abs=1e-5)
+
+
+def test_what_is_not_known_is_left_out_and_a_folder_of_this_machine_is_not_told(
+    make_model, tokenizer, tmp_path
+) -> None:
+    export_model(make_model("scalar"), tokenizer, tmp_path / "bare", {})
+    assert not re.search(r"None|\| (base model|seed|validation accuracy) \|", said(tmp_path / "bare"))
+    facts = {"config": {"model": {"path": str(tmp_path / "secret" / "base")}}}
+    export_model(make_model("scalar"), tokenizer, tmp_path / "local", facts)
+    assert str(tmp_path) not in said(tmp_path / "local") and "| base model | `base` |" in said(tmp_path / "local")
+
+
+def test_it_decides_nothing_and_may_be_edited_removed_or_missing(exported, tokenizer, tmp_path) -> None:
+    model, folder = exported
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    order = read_manifest(folder)["prompt_order"]
+    (copy / "README.md").write_text("---\nlicense: mit\n---\nMine.")
+    loaded = load_checkpoint(copy)[0]
+    assert torch.equal(loaded.score.weight, model.score.weight)
+    assert export_model(model, tokenizer, copy, FACTS | {"seed": 9}, order) == read_manifest(folder)["digest"]
+    (copy / "README.md").unlink()
+    load_checkpoint(copy)
+    assert "README.md" not in read_manifest(folder)["files"]
+
+
+def test_settings_of_generation_beside_a_model_do_no_harm(exported, tmp_path) -> None:
+    copy = Path(shutil.copytree(exported[1], tmp_path / "copy"))
+    (copy / "generation_config.json").write_text('{"do_sample": true}')
+    load_checkpoint(copy)
+    (copy / "adapter_config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"adapter_config\.json is not in crm\.json"):
+        load_checkpoint(copy)
