@@ -22,9 +22,7 @@ from transformers import (
 )
 
 from bench.pairs import VOCABULARY
-from crm.model.encoding import HeadName
-from crm.model.heads import build_score
-from crm.model.reward_model import RewardModel
+from crm.model.reward_model import RewardModel, build_score
 
 PAD_ID = 0
 FILLER_ID = VOCABULARY - 1
@@ -71,7 +69,7 @@ def config_of(size: Size, architecture: str = "qwen3", pad_id: int = PAD_ID) -> 
 
 def build_reward_model(
     size: Size,
-    head: HeadName,
+    head: str,
     seed: int,
     *,
     architecture: str = "qwen3",

@@ -14,7 +14,7 @@ import torch
 
 from crm.dataset.comparisons import make_comparisons
 from crm.model.backbone import train_tokenizer
-from crm.model.encoding import EncodedComparison, Encoder, HeadName, Order, Segment
+from crm.model.encoding import EncodedComparison, Encoder, Order, Segment
 from crm.schema import Comparison, Message
 from crm.votes.simulation.arena import lexicon_texts, simulate
 
@@ -38,7 +38,7 @@ def bench_tokenizer(seed: int) -> Any:
     return train_tokenizer(lexicon_texts(seed), VOCABULARY)
 
 
-def arena_pairs(head: HeadName, count: int, seed: int) -> list[EncodedComparison]:
+def arena_pairs(head: str, count: int, seed: int) -> list[EncodedComparison]:
     """``count`` votes of the simulated arena, without ties, read in the order in which they were shown."""
     encoder = Encoder(bench_tokenizer(seed), head, LONGEST)
     # A tenth more than asked for makes up for the ties, which are about 4 %.
@@ -49,7 +49,7 @@ def arena_pairs(head: HeadName, count: int, seed: int) -> list[EncodedComparison
     return encoded
 
 
-def synthetic_pairs(head: HeadName, count: int, length: int, seed: int, spread: float = 0.1) -> list[EncodedComparison]:
+def synthetic_pairs(head: str, count: int, length: int, seed: int, spread: float = 0.1) -> list[EncodedComparison]:
     """``count`` pairs of random ids; lengths of responses are log-normal about ``length`` tokens."""
     draw = _Draw(seed)
     return [
@@ -60,7 +60,7 @@ def synthetic_pairs(head: HeadName, count: int, length: int, seed: int, spread: 
 
 
 def synthetic_queries(
-    head: HeadName, count: int, candidates: int, length: int, seed: int, *, spread: float = 0.1, swapped: bool = False
+    head: str, count: int, candidates: int, length: int, seed: int, *, spread: float = 0.1, swapped: bool = False
 ) -> list[list[EncodedComparison]]:
     """``count`` queries of one user, ``candidates`` responses each; the baseline stands first unless ``swapped``."""
     draw = _Draw(seed)
@@ -93,7 +93,7 @@ class _Draw:
 
 
 def from_ids(
-    head: HeadName,
+    head: str,
     criteria: Sequence[int],
     query: Sequence[int],
     first: Sequence[int],

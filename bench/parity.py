@@ -22,7 +22,8 @@ from bench.models import FILLER_ID, SMALL, TOY, build_reward_model, stock_twin, 
 from bench.ours import MODES, Mode, batch_of, mixed
 from bench.pairs import arena_pairs
 from bench.parity_cases import cases
-from crm.model.encoding import HEADS, EncodedComparison, HeadName, token_ids
+from crm.model.encoding import EncodedComparison, token_ids
+from crm.model.heads import HEADS
 from crm.model.reward_model import RewardModel
 
 LOGITS = 1e-4
@@ -110,7 +111,7 @@ def _compare(worst: Worst, expected: Any, found: Any, place: str) -> None:
         worst.gradient, worst.at = gradient, (worst.at[0], place)
 
 
-def _reference_logits(reference: Any, head: HeadName, rows: Sequence[EncodedComparison], side: Side) -> Tensor:
+def _reference_logits(reference: Any, head: str, rows: Sequence[EncodedComparison], side: Side) -> Tensor:
     """Logits (B,) of the stock class, every sequence of every comparison in a row of its own."""
     sequences = [token_ids(sequence) for row in rows for sequence in row.sequences]
     width = max(map(len, sequences))

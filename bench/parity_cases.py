@@ -6,13 +6,13 @@ import torch
 
 from bench.models import FILLER_ID, PAD_ID
 from bench.pairs import FIRST_ID, from_ids
-from crm.model.encoding import EncodedComparison, HeadName, Order
+from crm.model.encoding import EncodedComparison, Order
 
 Ids = tuple[int, ...]
 TARGETS = (1.0, 0.0, 0.5)
 
 
-def cases(head: HeadName) -> dict[str, list[EncodedComparison]]:
+def cases(head: str) -> dict[str, list[EncodedComparison]]:
     """Every corner by itself, and all of them in one batch."""
     draw = _Ids(seed=7)
     user, query = draw(11), draw(9)
@@ -52,9 +52,7 @@ def _several_prompts(draw: _Ids) -> list[tuple[Ids, Ids, Ids, Ids]]:
     return rows
 
 
-def _encoded(
-    head: HeadName, rows: list[tuple[Ids, Ids, Ids, Ids]], orders: tuple[Order, ...]
-) -> list[EncodedComparison]:
+def _encoded(head: str, rows: list[tuple[Ids, Ids, Ids, Ids]], orders: tuple[Order, ...]) -> list[EncodedComparison]:
     found = []
     for index, (user, query, first, second) in enumerate(rows):
         target = TARGETS[index % len(TARGETS)]

@@ -29,7 +29,6 @@ from bench.rounds import contest, ratio, within
 from bench.trl_peer import BATCH, trl_steps
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.model.encoding import HeadName
 
 RESULTS = Path(__file__).parent / "results"
 RESPONSE = 150
@@ -113,7 +112,7 @@ def both(seconds: dict[str, list[float]], peer: str) -> dict[str, Any]:
     return {name: ratio(seconds, peer=peer, ours=name) for name in OURS}
 
 
-def training(head: HeadName, rounds: int, pairs: int, seed: int) -> dict[str, list[float]]:
+def training(head: str, rounds: int, pairs: int, seed: int) -> dict[str, list[float]]:
     """One optimizer step: ours against the authors' loop, with and without checkpointing."""
     full = build_reward_model(TOY, head, seed, prunes=False)
     data = synthetic_pairs(head, pairs, RESPONSE, seed, VOTES_SPREAD)

@@ -32,7 +32,8 @@ from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.scoring import bank_comparisons, score_bank
 from crm.model.batching.packs import Packing
-from crm.model.encoding import HEADS, Encoder
+from crm.model.encoding import Encoder
+from crm.model.heads import HEADS
 from crm.schema import Match
 from crm.votes.simulation.axes import AXES
 from crm.votes.simulation.taste import wordings

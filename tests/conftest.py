@@ -82,8 +82,7 @@ def make_model(tokenizer: Any) -> Callable[..., Any]:
     from transformers import LlamaConfig, LlamaModel
 
     from crm.model.backbone import build_tiny_backbone
-    from crm.model.heads import build_score
-    from crm.model.reward_model import RewardModel
+    from crm.model.reward_model import RewardModel, build_score
 
     def make(head: str, architecture: str = "qwen3", seed: int = 0) -> RewardModel:
         if architecture == "qwen3":

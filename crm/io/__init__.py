@@ -12,4 +12,4 @@
 - `rows`: rows of JSON Lines, JSON, CSV, TSV and Parquet, one at a time
 """
 
-__all__ = ["chat", "draws", "files", "git", "hub", "intake", "json_rows", "parquet", "processes", "rows"]
+__all__ = ["chat", "draws", "files", "hub", "installed", "intake", "json_rows", "parquet", "processes", "rows"]

@@ -26,7 +26,7 @@ def check_known(field: str, name: str, own: Collection[str], kind: Kind) -> None
 
 
 def plugin(kind: Kind, name: str) -> Any:
-    """What an installed package adds under ``name``. Raises ``ValueError`` where there is none or it does not import."""
+    """What an installed package adds under ``name``. Raises ``ValueError`` where there is none, or it cannot be had."""
     point = _added(kind).get(name)
     if point is None:
         raise ValueError(f"{name!r}: no installed package adds it to crm.{kind}; install the one that does")

@@ -20,8 +20,7 @@ from crm.model.attention.kv_cache import KVCache
 from crm.model.attention.prefill import extend, prefill
 from crm.model.batching.packs import Packing
 from crm.model.encoding import Encoder, Order
-from crm.model.heads import read_head
-from crm.model.reward_model import RewardModel
+from crm.model.reward_model import RewardModel, read_head
 from crm.schema import Comparison
 
 ORDERS: tuple[Order, ...] = ("ab", "ba")

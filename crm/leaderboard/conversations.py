@@ -88,9 +88,9 @@ class Conversations:
         segments = self.encoder.criteria_segments(criteria)
         ids = token_ids(segments)
         last = len(ids) - 1
-        first = last - len(segments[-1].ids) if self.encoder.head == "pairwise_span" else last
+        first = last - len(segments[-1].ids) if self.encoder.kind.spans else last
         shared = min(common_prefix(self.lead, ids), first)
-        reads = (last,) if self.encoder.head == "scalar" else (first, last)
+        reads = (first, last) if self.encoder.kind.joint else (last,)
         return Continuation(len(ids), shared, ids[shared:], tuple(read - shared for read in reads))
 
     def fits(self, number: int, continuation: Continuation) -> bool:
@@ -101,7 +101,7 @@ class Conversations:
         first, second = comparison.response_a, comparison.response_b
         if order == "ba":
             first, second = second, first
-        if self.encoder.head == "scalar":
+        if not self.encoder.kind.joint:
             return [(comparison.prompt, first), (comparison.prompt, second)]
         return [(comparison.prompt, first, second)]
 

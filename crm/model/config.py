@@ -9,8 +9,10 @@ from typing import Any
 from omegaconf import MISSING
 
 from crm.config import one_of, require
+from crm.io.installed import check_known
 from crm.model.batching.forest import BATCHINGS
-from crm.model.encoding import HEADS, PROMPT_ORDERS
+from crm.model.encoding import PROMPT_ORDERS
+from crm.model.heads import HEADS
 
 
 @dataclass
@@ -82,7 +84,7 @@ class HeadConfig:
     name: str = "auto"
 
     def __post_init__(self) -> None:
-        one_of("head.name", self.name, ("auto", *HEADS))
+        check_known("head.name", self.name, ("auto", *HEADS), "heads")
 
 
 @dataclass

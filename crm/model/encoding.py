@@ -16,10 +16,9 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal
 
+from crm.model.heads import head_named
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 
-HeadName = Literal["scalar", "pairwise", "pairwise_span"]
-HEADS: tuple[HeadName, ...] = ("scalar", "pairwise", "pairwise_span")
 Order = Literal["ab", "ba"]
 PromptOrder = Literal["criteria_first", "criteria_last"]
 PROMPT_ORDERS: tuple[PromptOrder, ...] = ("criteria_first", "criteria_last")
@@ -34,17 +33,17 @@ MARKS = ("response_a", "response_b")
 They repeat the roles of the responses, so that each says which response it is about, and need no token of their own."""
 
 
-def chat_template(head: HeadName, order: PromptOrder = "criteria_first") -> str:
+def chat_template(head: str, order: PromptOrder = "criteria_first") -> str:
     """Jinja source of the template stored with a checkpoint; without a system turn it inserts `GENERIC_CRITERION`.
 
     Roles beyond the usual three: ``response_a`` and ``response_b`` of the joint heads. With ``criteria_last`` the
     leading system turn is moved behind the conversation: callers pass the same messages in both orders.
     """
-    instruction = POINTWISE_INSTRUCTION if head == "scalar" else PAIRWISE_INSTRUCTION
+    instruction = PAIRWISE_INSTRUCTION if head_named(head).joint else POINTWISE_INSTRUCTION
     generic = f"{instruction}\\n- {GENERIC_CRITERION}"
     turn = f"'{TURN_START}' + message.role + '\\n' + message.content + '{TURN_END}'"
     if order == "criteria_last":
-        marks = "".join(f"\\n{TURN_START}{role}\\n{TURN_END}" for role in MARKS if head == "pairwise_span")
+        marks = "".join(f"\\n{TURN_START}{role}\\n{TURN_END}" for role in MARKS if head_named(head).spans)
         return (
             "{%- if messages[0].role == 'system' -%}"
             "{%- set criteria, conversation = messages[0].content, messages[1:] -%}"
@@ -111,7 +110,7 @@ def pointwise_messages(
     criteria: Sequence[str], prompt: Sequence[Message], response: Sequence[Message]
 ) -> list[dict[str, str]]:
     """Messages of the scalar head: criteria, prompt, one response. Any chat template user can build the same."""
-    return [_criteria_turn(criteria, "scalar"), *_spoken(prompt), *_spoken(response)]
+    return [_criteria_turn(criteria, POINTWISE_INSTRUCTION), *_spoken(prompt), *_spoken(response)]
 
 
 def pairwise_messages(
@@ -119,11 +118,10 @@ def pairwise_messages(
 ) -> list[dict[str, str]]:
     """Messages of the joint heads: criteria, prompt, the response shown first, the one shown second."""
     spoken = (*_spoken(prompt), *_spoken(first, "response_a"), *_spoken(second, "response_b"))
-    return [_criteria_turn(criteria, "pairwise"), *spoken]
+    return [_criteria_turn(criteria, PAIRWISE_INSTRUCTION), *spoken]
 
 
-def _criteria_turn(criteria: Sequence[str], head: HeadName) -> dict[str, str]:
-    instruction = POINTWISE_INSTRUCTION if head == "scalar" else PAIRWISE_INSTRUCTION
+def _criteria_turn(criteria: Sequence[str], instruction: str) -> dict[str, str]:
     return {"role": "system", "content": system_text(criteria, instruction)}
 
 
@@ -155,10 +153,11 @@ class Encoder:
     """
 
     def __init__(
-        self, tokenizer: Any, head: HeadName, max_length: int, prompt_order: PromptOrder = "criteria_first"
+        self, tokenizer: Any, head: str, max_length: int, prompt_order: PromptOrder = "criteria_first"
     ) -> None:
         self.tokenizer = tokenizer
         self.head = head
+        self.kind = head_named(head)
         self.max_length = max_length
         self.prompt_order = prompt_order
         self._start, self._end = (_control_id(tokenizer, token) for token in (TURN_START, TURN_END))
@@ -174,7 +173,7 @@ class Encoder:
 
     def response_texts(self, response: str) -> tuple[str, ...]:
         """The texts that are tokenised for a response of one turn, in whichever order it is shown."""
-        roles = ("assistant",) if self.head == "scalar" else ("response_a", "response_b")
+        roles = ("response_a", "response_b") if self.kind.joint else ("assistant",)
         return tuple(_body(role, response) for role in roles)
 
     def encode(self, comparison: Comparison, order: Order = "ab") -> EncodedComparison | None:
@@ -190,8 +189,9 @@ class Encoder:
     def criteria_segments(self, criteria: Sequence[str]) -> tuple[Segment, ...]:
         """What depends on the user: the criteria and, where the span head reads after them, its two marks."""
         last = self.prompt_order == "criteria_last"
-        segments = [Segment("criteria", self._ids_of([_criteria_turn(criteria, self.head)], follows=last))]
-        if last and self.head == "pairwise_span":
+        instruction = PAIRWISE_INSTRUCTION if self.kind.joint else POINTWISE_INSTRUCTION
+        segments = [Segment("criteria", self._ids_of([_criteria_turn(criteria, instruction)], follows=last))]
+        if last and self.kind.spans:
             empty = [{"role": role, "content": ""} for role in MARKS]
             segments.append(Segment("mark_a", self._ids_of(empty[:1], follows=True)))
             segments.append(Segment("mark_b", self._ids_of(empty[1:], follows=True)))
@@ -204,7 +204,7 @@ class Encoder:
 
         The scalar head reads one response, ``first``, the joint heads two; ``ValueError`` for another number.
         """
-        joint = self.head != "scalar"
+        joint = self.kind.joint
         if joint != bool(second):
             raise ValueError(f"head={self.head}: reads {'two responses' if joint else 'one response'} in a prompt")
         query = Segment("query", self._ids_of(_spoken(prompt), follows=self.prompt_order == "criteria_first"))
@@ -217,14 +217,14 @@ class Encoder:
         self, comparison: Comparison, first: Sequence[Message], second: Sequence[Message]
     ) -> tuple[tuple[tuple[Segment, ...], ...], tuple[tuple[int, int], tuple[int, int]]]:
         criteria, prompt = self.criteria_segments(comparison.criteria), comparison.prompt
-        if self.head == "scalar":
+        if not self.kind.joint:
             pair = tuple(self._ordered(criteria, self.conversation_segments(prompt, side)) for side in (first, second))
             ends = [sum(len(segment.ids) for segment in sequence) - 1 for sequence in pair]
             return pair, ((0, ends[0]), (1, ends[1]))
         joint = self._ordered(criteria, self.conversation_segments(prompt, first, second))
         last = sum(len(segment.ids) for segment in joint) - 1
         # The second read is the last token; the first of the span head ends what precedes the last response or mark.
-        end_of_first = last - len(joint[-1].ids) if self.head == "pairwise_span" else last
+        end_of_first = last - len(joint[-1].ids) if self.kind.spans else last
         return (joint,), ((0, end_of_first), (0, last))
 
     def _ordered(self, criteria: tuple[Segment, ...], conversation: tuple[Segment, ...]) -> tuple[Segment, ...]:

@@ -20,16 +20,15 @@ from transformers import (
     PreTrainedModel,
 )
 
-from crm.model.encoding import TURN_END, HeadName, PromptOrder, chat_template
+from crm.model.encoding import TURN_END, PromptOrder, chat_template
+from crm.model.heads import head_named
 from crm.model.manifest import check_files, read_manifest, write_manifest
+from crm.model.model_card import write_card
 from crm.model.older_readers import make_readable
 from crm.model.reward_model import RewardModel
 
-LABELS: dict[HeadName, dict[int, str]] = {
-    "scalar": {0: "reward"},
-    "pairwise": {0: "model_a", 1: "model_b"},
-    "pairwise_span": {0: "model_a", 1: "model_b"},
-}
+LABELS = {1: {0: "reward"}, 2: {0: "model_a", 1: "model_b"}}
+"""Names of the outputs of a head, by their number."""
 
 
 def export_model(
@@ -51,7 +50,7 @@ def export_model(
 def _write(
     exported: PreTrainedModel,
     tokenizer: Any,
-    head: HeadName,
+    head: str,
     folder: Path,
     facts: dict[str, Any],
     prompt_order: PromptOrder,
@@ -68,7 +67,9 @@ def _write(
     tokenizer.model_max_length = facts.get("max_length", exported.config.max_position_embeddings)
     tokenizer.save_pretrained(folder)
     make_readable(folder)
-    return write_manifest(folder, head, prompt_order, facts)
+    digest = write_manifest(folder, head, prompt_order, facts)
+    write_card(folder, head, prompt_order, facts, digest)
+    return digest
 
 
 def _refuse_not_finite(model: nn.Module) -> None:
@@ -90,18 +91,24 @@ def to_hugging_face(model: RewardModel) -> PreTrainedModel:
             "export: the weights are spread over processes; gather them first (crm.training.sharding.gather)"
         )
     config = model.backbone.config.__class__.from_dict(model.backbone.config.to_dict())
-    config.id2label = LABELS[model.head]
-    config.label2id = {label: index for index, label in LABELS[model.head].items()}
-    config.problem_type = "regression" if model.head == "scalar" else None
+    labels = LABELS[head_named(model.head).outputs]
+    config.id2label, config.label2id = labels, {label: index for index, label in labels.items()}
+    # Servers turn the outputs into probabilities, unless they are told that these are scores.
+    config.problem_type = "regression" if head_named(model.head).has_scores else None
     config.dtype = "float32"
-    auto = AutoModelForTokenClassification if model.head == "pairwise_span" else AutoModelForSequenceClassification
+    auto = _class_of(model.head)
     with torch.device("meta"):
-        exported = auto.from_config(config)  # type: ignore[no-untyped-call]
+        exported = auto.from_config(config)
     exported.set_submodule(exported.base_model_prefix, model.backbone)
     exported.score = _with_zero_bias(model.score) if exported.score.bias is not None else model.score
     assert isinstance(exported, PreTrainedModel)
     exported.train(False)
     return exported
+
+
+def _class_of(head: str) -> Any:
+    """The stock class that applies the ``score`` layer where the head reads."""
+    return AutoModelForTokenClassification if head_named(head).spans else AutoModelForSequenceClassification
 
 
 def _with_zero_bias(score: nn.Linear) -> nn.Linear:
@@ -145,9 +152,8 @@ def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
     if manifest.get("single_label"):
         raise ValueError(f"checkpoint={folder}: a one-label copy for other tools; give the `model` folder beside it")
     check_files(folder, manifest)
-    head: HeadName = manifest["head"]
-    auto = AutoModelForTokenClassification if head == "pairwise_span" else AutoModelForSequenceClassification
-    loaded, info = auto.from_pretrained(
+    head = str(manifest["head"])
+    loaded, info = _class_of(head).from_pretrained(
         folder, dtype=torch.float32, output_loading_info=True, use_safetensors=True, trust_remote_code=False
     )
     unfit = {key: names for key, names in info.items() if names and key in ("missing_keys", "mismatched_keys")}

@@ -1,18 +1,21 @@
 """Heads. In: hidden states at the two read positions of a comparison. Out: `preference_logit` and, maybe, scores.
 
-All heads are one bias-free linear layer named ``score`` with one or two outputs, so that every one of them exports to
-a stock Hugging Face class. They differ in where they read (`crm.model.encoding`) and in which output they use there.
+A head is a `Head`: which sequences it wants, where in them it reads, and what it makes of the numbers there. All have
+one bias-free linear layer named ``score``, so that every one of them exports to a stock Hugging Face class. Another
+package adds a head by an entry point of the group ``crm.heads`` that names a `Head` (docs/extending.md).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor, nn
-from torch.nn.functional import linear
+from crm.io.installed import check_known, plugin
 
-from crm.model.encoding import HEADS, HeadName
+if TYPE_CHECKING:  # settings name heads, and are read without torch
+    from torch import Tensor
 
 
 class HeadOutput(NamedTuple):
@@ -21,41 +24,61 @@ class HeadOutput(NamedTuple):
     preference_logit: Tensor
     """(B,) float32, log-odds that the response shown first is preferred"""
     scores: Tensor | None
-    """(B, 2) float32, a score a response; None for the pairwise head, which has none"""
+    """(B, 2) float32, a score a response; None for a head that has none"""
 
 
-def build_score(head: HeadName, hidden_size: int, seed: int, start: nn.Linear | None = None) -> nn.Linear:
-    """The linear layer of a head, initialised from ``seed`` alone.
+@dataclass(frozen=True)
+class Head:
+    """What sets one head apart from another."""
 
-    ``pairwise_span`` starts with two equal rows, so that at first it reads both spans with one yardstick, as the
-    scalar head does; training then lets them part. ``start`` is the layer of a trained head to go on from: its one row
-    serves both spans, an equal shape is taken over; the pairwise head, which reads another state, starts anew.
-    """
-    if head not in HEADS:
-        raise ValueError(f"head.name={head!r}: expected one of {', '.join(HEADS)}")
-    score = nn.Linear(hidden_size, 1 if head == "scalar" else 2, bias=False)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        score.weight.normal_(0.0, hidden_size**-0.5, generator=generator)
-        if head == "pairwise_span":
-            score.weight[1] = score.weight[0]
-        if start is not None and start.out_features in (1, score.out_features) and head != "pairwise":
-            score.weight.copy_(start.weight.expand_as(score.weight))
-    return score
+    name: str
+    joint: bool
+    """Whether one sequence holds both responses; else each has a sequence of its own, read at its end."""
+    outputs: int
+    """Rows of the ``score`` layer: 1 or 2."""
+    combine: Callable[[Tensor], HeadOutput]
+    """From (B, 2, outputs) float32: the layer's outputs at the first and at the second read position."""
+    spans: bool = False
+    """Of a joint head: whether it reads at the end of each response; else at the last token, twice."""
+    has_scores: bool = True
+    """Whether a response has a score of its own."""
 
 
-def read_head(head: HeadName, score: nn.Linear, states: Tensor) -> HeadOutput:
-    """Apply a head to ``states`` (B, 2, H), in float32 whatever the precision around it.
-
-    Two logits rounded to bfloat16 are equal far more often than two responses are.
-    """
-    with torch.autocast(states.device.type, enabled=False):
-        logits = linear(states.float(), score.weight.float())
-    if head == "scalar":
-        scores = logits[..., 0]
-    elif head == "pairwise_span":
-        scores = torch.stack([logits[:, 0, 0], logits[:, 1, 1]], dim=-1)
-    else:
-        last = logits[:, 1]
-        return HeadOutput(last[:, 0] - last[:, 1], None)
+def difference(scores: Tensor) -> HeadOutput:
+    """The preference logit (B,) is the first score minus the second, of ``scores`` (B, 2)."""
     return HeadOutput(scores[:, 0] - scores[:, 1], scores)
+
+
+def _scalar(outputs: Tensor) -> HeadOutput:
+    return difference(outputs[..., 0])
+
+
+def _pairwise(outputs: Tensor) -> HeadOutput:
+    last = outputs[:, 1]
+    return HeadOutput(last[:, 0] - last[:, 1], None)
+
+
+def _pairwise_span(outputs: Tensor) -> HeadOutput:
+    return difference(outputs.diagonal(dim1=1, dim2=2))  # the first output at the first read, the second at the second
+
+
+_OWN = {
+    head.name: head
+    for head in (
+        Head("scalar", joint=False, outputs=1, combine=_scalar),
+        Head("pairwise", joint=True, outputs=2, combine=_pairwise, has_scores=False),
+        Head("pairwise_span", joint=True, outputs=2, combine=_pairwise_span, spans=True),
+    )
+}
+HEADS = tuple(_OWN)
+"""Names of the heads that are always there."""
+
+
+@cache
+def head_named(name: str) -> Head:
+    """A head of this project or of an installed package. Raises ``ValueError`` for an unknown one."""
+    check_known("head.name", name, HEADS, "heads")
+    found = _OWN.get(name) or plugin("heads", name)
+    if not isinstance(found, Head) or found.name != name:
+        raise ValueError(f"head.name={name!r}: expected its entry point to name a crm.model.heads.Head of that name")
+    return found

@@ -11,23 +11,28 @@ import json
 from pathlib import Path
 from typing import Any
 
-from crm.model.encoding import HEADS, PROMPT_ORDERS, HeadName, PromptOrder
+from crm.model.encoding import PROMPT_ORDERS, PromptOrder
+from crm.model.heads import head_named
 
 MANIFEST = "crm.json"
+CARD = "README.md"
+"""For people: it decides no score and may be edited, so that no digest covers it."""
 FORMAT = 2
 UNSEALED = 1
 """The format before there was a seal; its files are checked, its other fields cannot be."""
+UNREAD = ("generation_config.json",)
+"""What tools put beside a model and no classification model reads."""
 LOADED = (".json", ".safetensors", ".bin", ".jinja", ".model", ".txt", ".py")
 """Files that transformers may load unasked, an adapter for one; notes of a user beside the model do no harm."""
 
 
-def write_manifest(folder: Path, head: HeadName, prompt_order: PromptOrder, facts: dict[str, Any]) -> str:
+def write_manifest(folder: Path, head: str, prompt_order: PromptOrder, facts: dict[str, Any]) -> str:
     """Write ``crm.json`` over the files that are in ``folder`` now; returns their digest (16 hex digits).
 
     ``facts`` are plain JSON values. The digest is of the files alone: equal weights, tokenizers and templates have
     equal digests, whatever the facts say.
     """
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != MANIFEST)
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name not in (MANIFEST, CARD, *UNREAD))
     digests = {path.name: sha256(path) for path in files}
     digest = _digest(digests)[:16]
     ours = {"format": FORMAT, "head": head, "prompt_order": prompt_order, "digest": digest, "files": digests}
@@ -56,12 +61,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(f"checkpoint={folder}: {MANIFEST} has format {found!r:.40}, expected {FORMAT}")
     _check_seal(folder, manifest)
     files = manifest.get("files")
-    if (
-        not isinstance(files, dict)
-        or manifest.get("digest") != _digest(files)[:16]
-        or manifest.get("head") not in HEADS
-    ):
-        raise ValueError(f"checkpoint={folder}: {MANIFEST} contradicts itself: head, files or digest were changed")
+    if not isinstance(files, dict) or manifest.get("digest") != _digest(files)[:16]:
+        raise ValueError(f"checkpoint={folder}: {MANIFEST} contradicts itself: files or digest were changed")
+    _check_head(folder, manifest.get("head"))
     if manifest.setdefault("prompt_order", PROMPT_ORDERS[0]) not in PROMPT_ORDERS:
         found, orders = manifest["prompt_order"], ", ".join(PROMPT_ORDERS)
         raise ValueError(f"checkpoint={folder}: prompt_order={found!r:.40}: expected one of {orders}")
@@ -74,7 +76,7 @@ def check_files(folder: Path, manifest: dict[str, Any]) -> None:
         if not (folder / name).is_file() or sha256(folder / name) != expected:
             raise ValueError(f"checkpoint={folder}: {name} is missing or damaged (its sha256 differs); copy it again")
     for path in folder.iterdir():
-        if path.suffix in LOADED and path.name not in (MANIFEST, *manifest["files"]):
+        if path.suffix in LOADED and path.name not in (MANIFEST, *UNREAD, *manifest["files"]):
             raise ValueError(f"checkpoint={folder}: {path.name} is not in {MANIFEST} and might be loaded; move it away")
 
 
@@ -85,6 +87,13 @@ def sha256(path: Path) -> str:
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
+
+
+def _check_head(folder: Path, head: Any) -> None:
+    try:
+        head_named(str(head))
+    except ValueError as error:
+        raise ValueError(f"checkpoint={folder}: its head is not known here: {error}") from None
 
 
 def _check_seal(folder: Path, manifest: dict[str, Any]) -> None:

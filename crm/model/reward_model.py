@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
 from crm.model.attention.frozen_layers import FrozenLayers, forest_inputs
@@ -14,8 +15,37 @@ from crm.model.attention.tree_attention import use_tree_attention
 from crm.model.batching.batches import PaddedBatch
 from crm.model.batching.forest_batches import ForestBatch
 from crm.model.batching.padding_batches import Batch
-from crm.model.encoding import HeadName
-from crm.model.heads import HeadOutput, read_head
+from crm.model.heads import HeadOutput, head_named
+
+
+def build_score(head: str, hidden_size: int, seed: int, start: nn.Linear | None = None) -> nn.Linear:
+    """The linear layer of a head, initialised from ``seed`` alone.
+
+    A head of two spans starts with two equal rows, so that at first it reads both spans with one yardstick, as the
+    scalar head does; training then lets them part. ``start`` is the layer of a trained head to go on from: its one row
+    serves both spans, an equal shape is taken over; a joint head without spans, which reads another state, starts anew.
+    """
+    kind = head_named(head)
+    score = nn.Linear(hidden_size, kind.outputs, bias=False)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        score.weight.normal_(0.0, hidden_size**-0.5, generator=generator)
+        if kind.spans:
+            score.weight[:] = score.weight[:1].clone()
+        reads_last_of_both = kind.joint and not kind.spans
+        if start is not None and start.out_features in (1, score.out_features) and not reads_last_of_both:
+            score.weight.copy_(start.weight.expand_as(score.weight))
+    return score
+
+
+def read_head(head: str, score: nn.Linear, states: Tensor) -> HeadOutput:
+    """Apply a head to ``states`` (B, 2, H), in float32 whatever the precision around it.
+
+    Two logits rounded to bfloat16 are equal far more often than two responses are.
+    """
+    with torch.autocast(states.device.type, enabled=False):
+        outputs = linear(states.float(), score.weight.float())
+    return head_named(head).combine(outputs)
 
 
 class RewardModel(nn.Module):
@@ -24,7 +54,7 @@ class RewardModel(nn.Module):
     The backbone is any causal decoder of transformers without its language-model head; H is its hidden size.
     """
 
-    def __init__(self, backbone: PreTrainedModel, score: nn.Linear, head: HeadName) -> None:
+    def __init__(self, backbone: PreTrainedModel, score: nn.Linear, head: str) -> None:
         super().__init__()
         self.backbone = backbone
         self.score = score

@@ -28,11 +28,10 @@ from crm.model.backbone import (
     without_lora_wrapper,
 )
 from crm.model.batching.packs import packing_named
-from crm.model.encoding import Encoder, HeadName
+from crm.model.encoding import Encoder
 from crm.model.export import load_checkpoint
-from crm.model.heads import build_score
 from crm.model.manifest import MANIFEST
-from crm.model.reward_model import RewardModel
+from crm.model.reward_model import RewardModel, build_score
 from crm.training.checkpointing import BestCheckpoint, LastCheckpoint, SafeCheckpointIO
 from crm.training.config import TrainConfig
 from crm.training.console import in_terminal, progress_bar
@@ -54,7 +53,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, where it fits, head.
     Under another prompt order than that run's a head reads another state, so only the backbone is taken over.
     """
-    settings, head = config.model, cast(HeadName, config.head.name)
+    settings, head = config.model, config.head.name
     score = None
     if settings.path is None:
         tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)

@@ -12,6 +12,7 @@ from crm.dataset.comparisons import CRITERIA_MODES
 from crm.dataset.config import DataConfig, DirectionConfig, NoiseConfig
 from crm.dataset.direction import TIES
 from crm.model.config import BatchingConfig, HeadConfig, ModelConfig, PromptConfig
+from crm.model.heads import head_named
 
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
 """The losses of the paper and the head each selects when ``head=auto``."""
@@ -194,8 +195,8 @@ class TrainConfig:
             self.model.kept_states,
             "off with trainer.strategy=fsdp or deepspeed: sharded weights cannot run the frozen layers alone",
         )
-        if self.loss.centre_scores and self.head.name == "pairwise":
+        if self.loss.centre_scores and not head_named(self.head.name).has_scores:
             raise ValueError(
-                f"loss.centre_scores={self.loss.centre_scores} with head=pairwise: that head has no scores to centre; "
-                "use head=scalar or head=pairwise_span, or loss.centre_scores=0"
+                f"loss.centre_scores={self.loss.centre_scores} with head={self.head.name}: that head has no scores to "
+                "centre; use head=scalar or head=pairwise_span, or loss.centre_scores=0"
             )

@@ -19,7 +19,7 @@ from crm.leaderboard.conversations import Conversations, KeepingError
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank
 from crm.model.attention.prefill import prefill
-from crm.model.encoding import HEADS
+from crm.model.heads import HEADS
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 from tests.conftest import rounding
 

@@ -13,7 +13,7 @@ from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank, to_matches
 from crm.model.batching.batches import collate
-from crm.model.encoding import HEADS
+from crm.model.heads import HEADS
 from crm.schema import Comparison, Match, Message, Prediction
 from tests.conftest import rounding
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from crm.model import encoding
 from crm.model.encoding import (
-    HEADS,
     MARKS,
     PROMPT_ORDERS,
     Encoder,
@@ -23,6 +22,7 @@ from crm.model.encoding import (
     pointwise_messages,
     system_text,
 )
+from crm.model.heads import HEADS
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 
 CONTROLS = ("<|im_start|>", "<|im_end|>", "<|pad|>", "<|endoftext|>")

@@ -17,8 +17,9 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
 from crm.model.batching.batches import collate
-from crm.model.encoding import HEADS, PROMPT_ORDERS, PromptOrder, pairwise_messages, pointwise_messages
+from crm.model.encoding import PROMPT_ORDERS, PromptOrder, pairwise_messages, pointwise_messages
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
+from crm.model.heads import HEADS
 from crm.model.manifest import MANIFEST, read_manifest, seal, sha256
 from crm.model.manifest import _digest as digest_of
 from crm.model.reward_model import RewardModel
@@ -124,7 +125,7 @@ def test_the_config_says_what_other_tools_ask(exported, tokenizer) -> None:
     assert len(config["architectures"]) == 1 and config["architectures"][0].endswith(kind)
     labels = {"0": "reward"} if model.head == "scalar" else {"0": "model_a", "1": "model_b"}
     assert config["id2label"] == labels and config["label2id"] == {name: int(key) for key, name in labels.items()}
-    assert config.get("problem_type") == ("regression" if model.head == "scalar" else None)
+    assert config.get("problem_type") == (None if model.head == "pairwise" else "regression")
     assert config["dtype"] == "float32" and "auto_map" not in config
     names = {path.name for path in folder.iterdir()}
     assert "model.safetensors" in names and "chat_template.jinja" in names
@@ -240,7 +241,7 @@ def test_a_wrong_manifest_is_named(damaged: Path) -> None:
             )
         ),
         (json.dumps({key: value for key, value in manifest.items() if key != "seal"}), "was changed after the export"),
-        (sealed(manifest | {"head": "other"}), "contradicts itself"),
+        (sealed(manifest | {"head": "other"}), "its head is not known here"),
         (sealed(manifest | {"prompt_order": "middle"}), "prompt_order='middle': expected one of criteria_first"),
         (sealed({key: value for key, value in manifest.items() if key != "files"}), "contradicts itself"),
     ]

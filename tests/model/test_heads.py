@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from crm.model.batching.batches import collate
-from crm.model.encoding import HEADS, PROMPT_ORDERS
-from crm.model.heads import build_score, read_head
+from crm.model.encoding import PROMPT_ORDERS
+from crm.model.heads import HEADS
+from crm.model.reward_model import build_score, read_head
 from crm.schema import Message
 
 

@@ -10,8 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import Qwen3Config, Qwen3Model
 
 from crm.model.backbone import freeze_lower_layers
-from crm.model.heads import build_score
-from crm.model.reward_model import RewardModel
+from crm.model.reward_model import RewardModel, build_score
 from crm.training.flops import step_flops
 
 LENGTH = 24

@@ -19,8 +19,7 @@ from crm.model.backbone import add_lora, build_tiny_backbone, freeze_lower_layer
 from crm.model.batching.batches import collate
 from crm.model.batching.forest_batches import collate_forest
 from crm.model.export import export_model, load_checkpoint
-from crm.model.heads import build_score
-from crm.model.reward_model import RewardModel
+from crm.model.reward_model import RewardModel, build_score
 from crm.training.kernels import compiled_layers, enable_checkpointing
 from tests.conftest import rounding
 from tests.model.outcomes import assert_same, outcome

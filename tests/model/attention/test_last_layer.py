@@ -11,9 +11,9 @@ from transformers import Gemma2Config, Gemma2Model
 from crm.model.attention.last_layer import prune_last_layer
 from crm.model.backbone import build_tiny_backbone
 from crm.model.batching.batches import collate
-from crm.model.encoding import HEADS, Encoder
-from crm.model.heads import build_score
-from crm.model.reward_model import RewardModel
+from crm.model.encoding import Encoder
+from crm.model.heads import HEADS
+from crm.model.reward_model import RewardModel, build_score
 from crm.schema import Comparison
 from tests.conftest import rounding
 from tests.model.outcomes import Outcome, assert_same, outcome

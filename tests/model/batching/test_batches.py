@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from crm.model.batching.batches import collate
-from crm.model.encoding import HEADS, EncodedComparison, Segment
+from crm.model.encoding import EncodedComparison, Segment
+from crm.model.heads import HEADS
 from crm.schema import Comparison, Message
 
 ROW = Comparison("c", "p", ("x",), *[(Message("user", "x"),)] * 3, "a")

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from crm.model.batching.forest_batches import ForestBatch, collate_forest
 from crm.model.batching.tree_mask import TreeMask
-from crm.model.encoding import HEADS, EncodedComparison, Segment
+from crm.model.encoding import EncodedComparison, Segment
+from crm.model.heads import HEADS
 from crm.schema import Comparison, Message
 
 ROW = Comparison("c", "p", ("x",), *[(Message("user", "x"),)] * 3, "a")
