@@ -76,7 +76,7 @@ class AnyJudgeConfig(JudgingConfig):
 
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     checkpoint: str | None = None
-    """Folder written by training, which ``judge=crm`` reads; other judges have no use for it."""
+    """Folder written by training, or its ``owner/name`` or ``owner/name@revision`` on a hub; ``judge=crm`` reads it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

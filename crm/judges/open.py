@@ -19,6 +19,7 @@ from crm.judges.pair_ranker import open_pair_ranker
 from crm.model.backbone import check_reachable
 from crm.model.batching.packs import packing_named
 from crm.model.manifest import read_manifest
+from crm.model.export import checkpoint_folder
 
 PREDICTIONS = Path("outputs/predictions")
 """Of judges that have no run folder of their own."""
@@ -45,7 +46,7 @@ class OpenedJudge:
 def check_judge(config: AnyJudgeConfig) -> None:
     """Raise ``ValueError`` for a broken checkpoint or model, or an endpoint that is none, before any data are read."""
     if config.judge.name == "crm":
-        read_manifest(Path(str(config.checkpoint)))
+        read_manifest(checkpoint_folder(str(config.checkpoint)))
     if config.judge.name in ("reward_model", "pair_ranker"):
         check_reachable(str(config.judge.path), config.judge.revision, "judge")
     if config.judge.name == "llm":
@@ -98,14 +99,15 @@ def _hub_name(config: AnyJudgeConfig, blind: bool) -> str:
 
 
 def _open_crm(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
-    folder = Path(str(config.checkpoint))
+    folder = checkpoint_folder(str(config.checkpoint))
     judge, manifest = open_checkpoint(
         folder,
         batch_size=config.batch_size,
         precision=config.precision,
         packing=packing_named(config.batching.name, config.batching.tokens),
     )
-    kept = Path(config.predictions) if config.predictions else folder.parent / "predictions"
+    beside = folder.parent / "predictions" if Path(str(config.checkpoint)).is_dir() else PREDICTIONS
+    kept = Path(config.predictions) if config.predictions else beside
     name = str(manifest["head"]) + (", blind" if blind else "")
     return OpenedJudge(judge, name, kept, judge.encoder.digest, (int(manifest["seed"]),))
 

@@ -27,8 +27,12 @@ OFFLINE_HINT = "model=tiny needs no download, and model.path=<folder> takes a lo
 FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
 """What is fetched of a hub repository: no pickles, no code."""
 NOTHING_UNFIT: dict[str, Any] = {"missing_keys": (), "mismatched_keys": ()}
-HINTS = {"model": OFFLINE_HINT, "judge": "judge.path=<folder> takes a local Hugging Face folder"}
-"""What to do instead, by the group of settings that names the model."""
+HINTS = {
+    "model": OFFLINE_HINT,
+    "judge": "judge.path=<folder> takes a local Hugging Face folder",
+    "checkpoint": "give the `model` folder of a training run",
+}
+"""What to do instead, by the group of settings that names the model; ``checkpoint`` is a setting, not a group."""
 PAD = "<|pad|>"
 EOS = "<|endoftext|>"
 HUB_TIMEOUT = 5.0
@@ -53,16 +57,18 @@ def check_reachable(path: str, revision: str | None = None, group: str = "model"
 
 def ask_hub(path: str, revision: str | None, group: str = "model") -> None:
     """Raise ``ValueError`` within seconds where the hub does not answer, or has no such model or revision."""
+    setting = "checkpoint" if group == "checkpoint" else f"{group}.path"
     try:
         # One request without retries: a download retries for half a minute before it gives up.
         get_hf_file_metadata(hf_hub_url(path, "config.json", revision=revision), timeout=HUB_TIMEOUT)
     except RevisionNotFoundError:
-        raise ValueError(f"{group}.revision={revision}: {path} has no such revision; see its page on the hub") from None
+        named = f"checkpoint={path}@{revision}" if group == "checkpoint" else f"{group}.revision={revision}"
+        raise ValueError(f"{named}: {path} has no such revision; see its page on the hub") from None
     except RepositoryNotFoundError:
-        raise ValueError(f"{group}.path={path}: the hub has no such model, or it is private; {HINTS[group]}") from None
+        raise ValueError(f"{setting}={path}: the hub has no such model, or it is private; {HINTS[group]}") from None
     except Exception:  # which class it is depends on the HTTP library under this version of the hub's client
         reason = f"not cached here, and the hub cannot be reached; {HINTS[group]}"
-        raise ValueError(f"{group}.path={path}: {reason}") from None
+        raise ValueError(f"{setting}={path}: {reason}") from None
 
 
 def load_backbone(

@@ -7,10 +7,13 @@ with 2 labels read at the end of each response. Stock transformers loads all thr
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import snapshot_download
 from torch import nn
 from torch.distributed.tensor import DTensor
 from transformers import (
@@ -20,15 +23,18 @@ from transformers import (
     PreTrainedModel,
 )
 
+from crm.model.backbone import FILES, ask_hub
 from crm.model.encoding import TURN_END, PromptOrder, chat_template
 from crm.model.heads import head_named
-from crm.model.manifest import check_files, read_manifest, write_manifest
+from crm.model.manifest import MANIFEST, check_files, read_manifest, write_manifest
 from crm.model.model_card import write_card
 from crm.model.older_readers import make_readable
 from crm.model.reward_model import RewardModel
 
 LABELS = {1: {0: "reward"}, 2: {0: "model_a", 1: "model_b"}}
 """Names of the outputs of a head, by their number."""
+ALLOWED = tuple(form.removeprefix("*") for form in FILES)
+"""Endings of the files that are fetched of a hub's model."""
 
 
 def export_model(
@@ -140,6 +146,32 @@ def export_as_single_label(
     exported.config.id2label, exported.config.label2id = {0: "model_a"}, {"model_a": 0}
     exported.config.problem_type = None
     return _write(exported, tokenizer, "pairwise", folder, {**facts, "single_label": True}, prompt_order)
+
+
+def checkpoint_folder(given: str) -> Path:
+    """The folder of ``checkpoint=``: itself, or the files of a hub's ``owner/name`` or ``owner/name@revision``.
+
+    Only the manifest and the files that it lists are fetched, where they are not cached. Raises ``ValueError``, within
+    seconds, where the hub cannot be reached, has no such model, or holds one that training did not write.
+    """
+    if Path(given).parent.is_dir() or given.startswith(("~", "/")) or given.count("/") != 1:
+        return Path(given)
+    path, _, revision = given.partition("@")
+    try:
+        folder = _fetch(path, revision or None, local_files_only=True)
+        if all((folder / name).is_file() for name in read_manifest(folder)["files"]):
+            return folder
+    except (OSError, ValueError):
+        pass  # not cached, or not all of it: the hub is asked next
+    ask_hub(path, revision or None, "checkpoint")
+    return _fetch(path, revision or None)
+
+
+def _fetch(path: str, revision: str | None, **named: Any) -> Path:
+    """The manifest of a hub's model first, then the files that it lists: no pickles, no code, whatever lies there."""
+    get = partial(snapshot_download, path, revision=revision, **named)
+    listed = read_manifest(Path(get(allow_patterns=[MANIFEST])))["files"]
+    return Path(get(allow_patterns=[MANIFEST, *(escape(name) for name in listed if name.endswith(ALLOWED))]))
 
 
 def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
