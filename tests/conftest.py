@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,6 +34,16 @@ def rounding(values: Any, terms: int = SUMMED) -> float:
 
     values = torch.as_tensor(values).detach()
     return float(terms**0.5 * torch.finfo(values.dtype).eps * values.abs().max())
+
+
+@pytest.fixture(autouse=True)
+def handlers_stay() -> Iterator[None]:
+    """A command that configures logging leaves nothing behind: its streams are closed when the next test logs."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+    yield
+    for handler in set(root.handlers) - set(before):
+        root.removeHandler(handler)
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def test_the_next_user_is_served_from_kept_states(
     assert re.search(r"states of the bank's conversations: \d+ MB kept on disk", caplog.text)
     ranker, _ = make_ranker(compose("app", [f"checkpoint='{made}'", "bank.queries_per_topic=1", *keep], tmp_path))
     list(ranker.rank(Profile(("be brief",))))
-    monkeypatch.setattr("crm.leaderboard.cached_judge.read_texts", lambda *_: pytest.fail("read a response again"))
+    monkeypatch.setattr("crm.leaderboard.cached_judge.prefill", lambda *_: pytest.fail("read a response again"))
     ours = rank(made, tmp_path / "second", *keep, "criteria=[tell me everything]")
     race = rank(made, tmp_path / "third", *keep, "criteria=[be kind]", "settle_top=2")
     plain = rank(made, tmp_path / "plain", "criteria=[tell me everything]")

@@ -9,6 +9,7 @@ from crm.config import mapping, one_of, require
 from crm.criteria.profiles import PROFILES
 from crm.dataset.direction import DIRECTIONS
 from crm.dataset.noise import NOISES
+from crm.io.installed import check_known
 from crm.schema import MAX_CRITERIA, SIDES
 from crm.votes.catalogue import OWN, SOURCES
 
@@ -56,12 +57,12 @@ class DataConfig:
     """For data=personalized_rewardbench: tell the judge the rubric that the pairs were made by, its upper bound."""
 
     def __post_init__(self) -> None:
-        one_of("data.name", self.name, DATA_SOURCES)
+        check_known("data.name", self.name, DATA_SOURCES, "sources")
         for name in ("train", "validation", "suite", "max_words"):
             require(getattr(self, name) >= 0, f"data.{name}", getattr(self, name), "0 or more")
         for name in ("validation_fraction", "test_fraction"):
             require(0 <= getattr(self, name) < 0.5, f"data.{name}", getattr(self, name), "a share in [0, 0.5)")
-        needs_path = self.name == "dataset" or self.name in OWN
+        needs_path = self.name == "dataset" or self.name in OWN or self.name not in DATA_SOURCES
         require(not needs_path or bool(self.path), "data.path", self.path, f"a file or folder for data={self.name}")
         self.columns, self.winners = (mapping(f"data.{name}", getattr(self, name)) for name in ("columns", "winners"))
         require(

@@ -12,14 +12,14 @@ from crm.dataset.comparisons import with_generic_criterion
 from crm.io.intake import Intake
 from crm.model.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Preference
-from crm.votes.catalogue import SOURCES, location
+from crm.votes.catalogue import location, source_named
 from crm.votes.mixture import HELD_OUT, hold_out, mix, shorten
 from crm.votes.own import dataset, table
 from crm.votes.public import concise_verbose, dsp, personalized_rewardbench, summeval
 from crm.votes.public.personalized_rewardbench import Tell
 from crm.votes.sampling import balanced
 from crm.votes.simulation.arena import lexicon_texts, simulate
-from crm.votes.splits import Splits, sizes, split_records
+from crm.votes.splits import Splits, by_suite, sizes, split_records
 
 OWN_SPLIT = ("simulation", "summeval", "summeval_aspects", "dsp", "concise_verbose", "dataset")
 
@@ -160,14 +160,16 @@ def read_source(
         return personalized_rewardbench.read(place, reading, oracle_rubric=oracle_rubric, told=told)
     if name == "table":
         return table.read(place, reading, columns=columns or {}, winners=winners or {})
-    return SOURCES[name].read(place, reading)
+    return source_named(name).read(place, reading)
 
 
 def _split(name: str, rows: list[Preference], reading: Intake, seed: int, validation: float, test: float) -> Splits:
-    """A source without a split of its own; one to evaluate on is suite ``D`` as a whole."""
-    if not SOURCES[name].evaluation_only:
-        return split_records(rows, reading, seed=seed, validation=validation, test=test)
-    return Splits([], [], {"D": rows}, {**reading.all_counts(), **sizes([], [], {"D": rows})}, reading.rejections)
+    """A source without a split of its own; one to evaluate on is held out as a whole."""
+    source = source_named(name)
+    if not source.evaluation_only:
+        return split_records(rows, reading, seed=seed, validation=validation, test=test, suite_of=source.suite_of)
+    suites = by_suite(rows, source.suite_of)
+    return Splits([], [], suites, {**reading.all_counts(), **sizes([], [], suites)}, reading.rejections)
 
 
 def _smaller(splits: Splits, train: int, suite: int, seed: int) -> Splits:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from crm.config import PRECISIONS, one_of, require
+from crm.config import PRECISIONS, mapping, one_of, require
 from crm.io.chat.config import EndpointConfig
+from crm.io.installed import check_known
 from crm.model.config import BatchingConfig
 
 JUDGES = ("crm", "reward_model", "pair_ranker", "llm", "length", "coin", "oracle")
@@ -32,9 +34,12 @@ class JudgeConfig(EndpointConfig):
     """Tokens of one sequence of a hub model at most; a longer comparison is left out and counted."""
     verdict: str = "text"
     """Of ``llm``: the last line of its reply, or the probabilities of the answer's first token (``logprobs``)."""
+    options: Any = None
+    """For a judge of another package: what it is made with, such as {limit: 5}; texts."""
 
     def __post_init__(self) -> None:
-        one_of("judge.name", self.name, JUDGES)
+        check_known("judge.name", self.name, JUDGES, "judges")
+        self.options = mapping("judge.options", self.options)
         one_of("judge.criteria_in", self.criteria_in, CRITERIA_PLACES)
         one_of("judge.verdict", self.verdict, VERDICTS)
         require(self.max_length >= 16, "judge.max_length", self.max_length, "16 or more")

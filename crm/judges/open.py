@@ -8,6 +8,7 @@ from typing import Any
 
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.config import make_endpoint
+from crm.io.installed import plugin
 from crm.judges.config import AnyJudgeConfig
 from crm.judges.controls import CoinJudge, LengthJudge
 from crm.judges.crm_judge import open_checkpoint
@@ -18,8 +19,8 @@ from crm.judges.oracle import OracleJudge
 from crm.judges.pair_ranker import open_pair_ranker
 from crm.model.backbone import check_reachable
 from crm.model.batching.packs import packing_named
-from crm.model.manifest import read_manifest
 from crm.model.export import checkpoint_folder
+from crm.model.manifest import read_manifest
 
 PREDICTIONS = Path("outputs/predictions")
 """Of judges that have no run folder of their own."""
@@ -56,6 +57,9 @@ def check_judge(config: AnyJudgeConfig) -> None:
 def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:
     """Load what has to be loaded; ``blind`` is said in its name.
 
+    A judge of another package is made by what its entry point of the group ``crm.judges`` names: a function, or class,
+    that takes ``judge.options`` and gives a `Judge`.
+
     Raises ``ValueError`` for a model or an endpoint that is of no use as this judge.
     """
     if config.judge.name == "crm":
@@ -73,7 +77,8 @@ def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:
         return _open_reward_model(config, kept, blind)
     if config.judge.name == "pair_ranker":
         return OpenedJudge(open_pair_ranker(**_hub_settings(config)), _hub_name(config, blind), kept)
-    raise AssertionError(f"judge={config.judge.name} is checked in the configuration")
+    made: Judge = plugin("judges", config.judge.name)(config.judge.options or {})
+    return OpenedJudge(made, config.judge.name, kept)
 
 
 def _open_reward_model(config: AnyJudgeConfig, kept: Path, blind: bool) -> OpenedJudge:

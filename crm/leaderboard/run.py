@@ -11,11 +11,12 @@ import torch
 from rich.console import Console
 
 from crm.evaluation import print_table
-from crm.io.installed import commit
+from crm.io.installed import commit, plugin
 from crm.io.processes import Processes, start
 from crm.judges import CrmJudge, Judge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank, check_baseline, check_rivals, load_bank
 from crm.leaderboard.bank.config import BankConfig
+from crm.leaderboard.bank.public import FOLDERS as PUBLIC_BANKS
 from crm.leaderboard.bank.public import read_public_bank, smaller_bank
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.bank_judge import judge_of_bank
@@ -106,8 +107,10 @@ def open_bank(config: BankConfig) -> Bank:
         bank = simulate_bank(seed=config.seed, queries_per_topic=config.queries_per_topic).bank
     elif config.name == "folder":
         bank = load_bank(Path(str(config.path)))
-    else:
+    elif config.name in PUBLIC_BANKS:
         bank = read_public_bank(config.name, config.root)
+    else:
+        bank = plugin("banks", config.name)(config.path)
     baseline = config.baseline or bank.baseline
     check_baseline(bank, baseline)
     bank = replace(bank, baseline=baseline)

@@ -1,5 +1,7 @@
 """The datasets that can be read. In: a source's name. Out: its facts, and its records as they stream by.
 
+Another package adds one by an entry point of the group ``crm.sources`` that names a `Source` (docs/extending.md).
+
 ``origin`` and ``license`` are as the source gives them; a set without a licence may be measured on, not passed on.
 """
 
@@ -11,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from crm.io.hub import PREFIX, dataset_folder
+from crm.io.installed import check_known, plugin
 from crm.io.intake import Intake
 from crm.schema import Preference
 from crm.votes.own import arena, eval_rows, records, table, train_rows, trl
@@ -51,6 +54,8 @@ class Source:
     origin: str = ""
     license: str | None = None
     evaluation_only: bool = False
+    suite_of: Callable[[Preference], str] | None = None
+    """The suite that a held-out record belongs to, such as ``D``; where None all are in ``D``."""
 
 
 OWN: dict[str, Source] = {
@@ -183,14 +188,22 @@ PUBLIC: dict[str, Source] = {
 SOURCES: dict[str, Source] = OWN | PUBLIC
 
 
+def source_named(name: str) -> Source:
+    """A source of this project or of an installed package. Raises ``ValueError`` for an unknown one."""
+    check_known("data.name", name, SOURCES, "sources")
+    found = SOURCES.get(name) or plugin("sources", name)
+    if not isinstance(found, Source):
+        raise ValueError(f"data.name={name!r}: expected its entry point to name a crm.votes.catalogue.Source")
+    return found
+
+
 def location(name: str, *, root: str, path: str | None) -> Path:
     """Where a source's data are. Raises ``ValueError`` for an unknown name and for data that are not there."""
-    if name not in SOURCES:
-        raise ValueError(f"data.name={name!r}: no such source; there are {', '.join(SOURCES)}")
-    folder = SOURCES[name].folder
+    source = source_named(name)
+    folder = source.folder
     if folder is not None:
         if not (Path(root) / folder).is_dir():
-            repository, _, commit = SOURCES[name].origin.partition(" ")
+            repository, _, commit = source.origin.partition(" ")
             raise ValueError(
                 f"data.root={root!r}: has no folder {folder!r}, which {name} is read from; put the files of github.com/"
                 f"{repository} (commit {commit}) there, see docs/data_formats.md, or set CRM_DATA_ROOT to a folder "

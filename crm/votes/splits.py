@@ -5,7 +5,7 @@ No module outside this package knows a dataset's field names. Every loader retur
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crm.io.intake import Intake, Rejection
@@ -55,11 +55,27 @@ def sizes(
     return {"train": len(train), "validation": len(validation), **named}
 
 
+def by_suite(
+    records: Sequence[Preference], suite_of: Callable[[Preference], str] | None
+) -> dict[str, list[Preference]]:
+    """Held-out records by suite; all in ``D`` where nothing says otherwise."""
+    suites: dict[str, list[Preference]] = {} if suite_of else {"D": []}
+    for row in records:
+        suites.setdefault(suite_of(row) if suite_of else "D", []).append(row)
+    return suites
+
+
 def split_records(
-    records: Sequence[Preference], reading: Intake, *, seed: int, validation: float, test: float
+    records: Sequence[Preference],
+    reading: Intake,
+    *,
+    seed: int,
+    validation: float,
+    test: float,
+    suite_of: Callable[[Preference], str] | None = None,
 ) -> Splits:
-    """`Splits` of a file that has no split of its own: by prompt, near-duplicates together, the test share as ``D``."""
+    """`Splits` of a file without a split of its own: by prompt, near-duplicates together, the test share in suites."""
     split = split_by_prompt(records, seed=seed, validation=validation, test=test)
-    suites = {"D": split.test}
+    suites = by_suite(split.test, suite_of)
     kept = sizes(split.train, split.validation, suites)
     return Splits(split.train, split.validation, suites, {**reading.all_counts(), **kept}, reading.rejections)

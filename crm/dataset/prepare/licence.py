@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crm.votes.catalogue import SOURCES
+from crm.votes.catalogue import source_named
 
 OWN_LICENSE = "Apache-2.0"
 """Of this project, and so of what its simulation writes."""
@@ -12,14 +12,14 @@ def license_of(source: str, stated: str | None) -> str | None:
     """The stated licence, else the source's own; ``None`` where there is neither."""
     if stated:
         return stated
-    return OWN_LICENSE if source == "simulation" else SOURCES[source].license
+    return OWN_LICENSE if source == "simulation" else source_named(source).license
 
 
 def about(source: str) -> str:
     """One sentence on where the data come from."""
     if source == "simulation":
         return "Source: `simulation`, the simulated arena of this project: known truth, no people."
-    facts = SOURCES[source]
+    facts = source_named(source)
     return f"Source: `{source}`, {facts.about}" + (f" ({facts.origin})." if facts.origin else ".")
 
 
@@ -29,7 +29,7 @@ def note(source: str, stated: str | None) -> str:
     if name is None:
         public = "The source gives no licence: measure with it, and do not pass it on."
         own = "Not stated. Say under which licence the votes may be used before you pass this dataset on."
-        return public if SOURCES[source].folder else own
+        return public if source_named(source).folder else own
     return f"{name}, as " + ("stated by whoever prepared this dataset." if stated else "its source gives it.")
 
 

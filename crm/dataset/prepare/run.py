@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from crm.criteria.profiles import teller
 from crm.criteria.topics.find import find_topics
-from crm.dataset.load import read_source
+from crm.dataset.load import OWN_SPLIT, read_source
 from crm.dataset.prepare.annotator import ask_names, make_asker, what_is_asked, who
 from crm.dataset.prepare.card import Facts, write_card
 from crm.dataset.prepare.config import STAGES, PrepareConfig, TopicsConfig
@@ -34,7 +34,7 @@ from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.io.parquet import count_rows
 from crm.schema import Preference
-from crm.votes.catalogue import SOURCES, location
+from crm.votes.catalogue import location, source_named
 from crm.votes.simulation.arena import simulate
 
 log = logging.getLogger(__name__)
@@ -228,7 +228,7 @@ class Preparation:
     def _whole_is_test(self) -> bool:
         """Whether the set is published to be measured on: nothing of it trains, and nothing is held out of it."""
         name = self.config.data.name
-        return name in SOURCES and SOURCES[name].evaluation_only
+        return name not in (*OWN_SPLIT, "mixture") and source_named(name).evaluation_only
 
     def _split(self) -> Stage:
         data, dropped = self.config.data, self.config.split.drop_leaked

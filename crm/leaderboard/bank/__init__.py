@@ -1,6 +1,7 @@
 """Queries and the responses of LLMs to them.
 
 - `Bank`: queries, and responses by model
+- `BankQuery`: a query and its topic
 - `bank`: banks read and checked
 - `collecting`: ask an endpoint for responses
 - `config`: settings of a bank

@@ -5,5 +5,6 @@ from . import public as public
 from . import responses as responses
 from . import simulated as simulated
 from .bank import Bank as Bank
+from .bank import BankQuery as BankQuery
 from .bank import load_bank as load_bank
 from .run import run_bank as run_bank

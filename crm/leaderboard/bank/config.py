@@ -8,6 +8,7 @@ from omegaconf import MISSING
 
 from crm.config import one_of, require
 from crm.io.chat.config import EndpointConfig
+from crm.io.installed import check_known
 from crm.leaderboard.bank.public import FOLDERS as PUBLIC_BANKS
 
 
@@ -16,7 +17,7 @@ class BankConfig:
     """Responses of many LLMs to the same queries."""
 
     name: str = "simulated"
-    """``simulated``, ``folder`` or a public bank."""
+    """``simulated``, ``folder``, a public bank, or one that another package adds."""
     path: str | None = None
     """For bank=folder: where it was saved."""
     root: str = "${oc.env:CRM_DATA_ROOT,data}"
@@ -38,8 +39,10 @@ class BankConfig:
         require(self.queries_per_topic >= 1, "bank.queries_per_topic", self.queries_per_topic, "1 or more")
         for name in ("queries", "max_words"):
             require(getattr(self, name) >= 0, f"bank.{name}", getattr(self, name), "0 (all) or more")
-        one_of("bank.name", self.name, ("simulated", "folder", *PUBLIC_BANKS))
-        require(self.path is None or self.name == "folder", "bank.path", self.path, "bank=folder with a path")
+        own = ("simulated", "folder", *PUBLIC_BANKS)
+        check_known("bank.name", self.name, own, "banks")
+        takes_path = self.name == "folder" or self.name not in own
+        require(self.path is None or takes_path, "bank.path", self.path, "bank=folder with a path")
         require(self.path is not None or self.name != "folder", "bank.path", self.path, "a folder that holds a bank")
         for name in self.without:
             one_of("bank.without", name, tuple(PUBLIC_BANKS))

@@ -1,14 +1,17 @@
 """A table of one's own. In: CSV, TSV, JSON Lines or Parquet with named columns. Out: `Preference` records.
 
-A field is read from the column that ``columns`` names for it, or else from the column of its own name. Required are
-`REQUIRED`; the others may lack a column, and their cells may be empty. Cells:
+A field is read from the column that ``columns`` names for it, or else from the column of its own name. A table has one
+of two layouts: `VOTES`, two responses and a winner, or `PAIRS`, a chosen and a rejected response. Fields that are not
+required may lack a column, and their cells may be empty. Cells:
 
-- ``prompt``, ``response_a``, ``response_b``: plain text (one turn) or a list of messages (or its JSON text).
+- ``prompt``, ``response_a``, ``response_b``, ``chosen``, ``rejected``: plain text (one turn) or a list of messages (or
+  its JSON text).
 - ``winner``: see `crm.votes.own.votes`.
-- ``criteria_a``, ``criteria_b``: a list of texts (or its JSON text), or text with one criterion a line; text of one
-  line is split at its semicolons. A single criterion that holds a semicolon is written as a list.
+- ``criteria_a``, ``criteria_b``; ``criteria`` (of who chose) and ``criteria_rejected``: a list of texts (or its JSON
+  text), or text with one criterion a line; text of one line is split at its semicolons. A single criterion that holds a
+  semicolon is written as a list.
 - ``id``: text or a whole number; where there is none, a digest of the row's fields, so an exact copy is a duplicate.
-- ``topic``, ``author_a``, ``author_b``, ``reason``: text.
+- ``topic``, ``author_a``, ``author_b``, ``author_chosen``, ``author_rejected``, ``reason``: text.
 
 Columns that nothing is read from are counted, each once, as ``unread_column_<name>``.
 """
@@ -19,19 +22,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from crm.io import rows as formats
 from crm.io.intake import Intake
 from crm.io.rows import data_files, printable
-from crm.schema import Preference, RecordError, texts
+from crm.schema import Preference, RecordError
 from crm.votes.own.votes import Votes
-from crm.votes.public.pairs import asked, identity, optional_text, turns
-from crm.votes.public.published import require, string_list
+from crm.votes.public.pairs import asked, chosen_pair, criteria_cell, identity, optional_text, turns
+from crm.votes.public.published import require
 
-REQUIRED = ("prompt", "response_a", "response_b", "winner")
-OPTIONAL = ("id", "criteria_a", "criteria_b", "topic", "author_a", "author_b", "reason")
-FIELDS = (*REQUIRED, *OPTIONAL)
+
+class Layout(NamedTuple):
+    """The fields of a table."""
+
+    required: tuple[str, ...]
+    criteria: tuple[str, str]
+    """Of the first response in ``required``, and of the second."""
+    authors: tuple[str, str]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.required, "id", *self.criteria, "topic", *self.authors, "reason")
+
+
+VOTES = Layout(("prompt", "response_a", "response_b", "winner"), ("criteria_a", "criteria_b"), ("author_a", "author_b"))
+PAIRS = Layout(
+    ("prompt", "chosen", "rejected"), ("criteria", "criteria_rejected"), ("author_chosen", "author_rejected")
+)
+FIELDS = tuple(dict.fromkeys((*VOTES.fields, *PAIRS.fields)))
 LOOK_AHEAD = 100
 """Rows read before the first record, to learn a file's columns; only JSON Lines can have others later on."""
 MAX_COUNTED = 100
@@ -46,36 +66,60 @@ def read(
     ``columns`` maps our fields to the file's columns, ``winners`` cells of the winner column to ``a``, ``b``, ``tie``.
     Raises ``ValueError`` for a field that there is not and for a column that the file does not have.
     """
-    used = _columns(columns)
-    votes = Votes(winners, used["winner"], (used["response_a"], used["response_b"]))
+    _refuse_unknown(columns)
+    votes: Votes | None = None
     for file in data_files(path):
         first = [row for _, row in islice(formats.rows(file), LOOK_AHEAD) if isinstance(row, dict)]
         names = list(dict.fromkeys(name for row in first for name in row))
+        layout = _layout(columns, winners, names)
+        used = _columns(columns, layout)
         if names:
-            _check(file, columns, used, names)
+            _check(file, columns, used, names, layout)
         for name in [name for name in names if name not in used.values()][:MAX_COUNTED]:
             reading.counts[f"unread_column_{printable(name)}"] = 1
-        votes.look_ahead(row.get(used["winner"]) for row in first)
-        yield from _records(file, reading, used, votes)
+        if layout is VOTES:  # one reading of winners for all files
+            votes = votes or Votes(winners, used["winner"], (used["response_a"], used["response_b"]))
+            votes.look_ahead(row.get(used["winner"]) for row in first)
+        yield from _records(file, reading, used, layout, votes)
 
 
-def _columns(given: Mapping[str, str]) -> dict[str, str]:
-    """Field to column: as given, or else of the field's own name, unless that column was given to another field."""
+def _refuse_unknown(given: Mapping[str, str]) -> None:
     for field in given:
         if field not in FIELDS:
             raise ValueError(
                 f"data.columns.{field}: no such field{_nearest(field, FIELDS)}; there are {', '.join(FIELDS)}"
             )
-    used = {field: field for field in FIELDS if field not in given.values()} | dict(given)
-    for field in REQUIRED:
+
+
+def _layout(given: Mapping[str, str], winners: Mapping[str, str], names: list[str]) -> Layout:
+    """As the named columns say; where they say nothing, `PAIRS` for a file that has its columns and no winner."""
+    of_votes, of_pairs = (
+        [field for field in given if field in set(one.fields) - set(other.fields)]
+        for one, other in ((VOTES, PAIRS), (PAIRS, VOTES))
+    )
+    if of_votes and of_pairs:
+        raise ValueError(
+            f"data.columns: {of_pairs[0]} is of a table of chosen and rejected responses, {of_votes[0]} of one with a "
+            f"winner; name {', '.join(PAIRS.required)}, or {', '.join(VOTES.required)}"
+        )
+    pairs = bool(of_pairs) or (not of_votes and {"chosen", "rejected"} <= set(names) and "winner" not in names)
+    if pairs and winners:
+        raise ValueError("data.winners: a table of chosen and rejected responses says who won; leave it out")
+    return PAIRS if pairs else VOTES
+
+
+def _columns(given: Mapping[str, str], layout: Layout) -> dict[str, str]:
+    """Field to column: as given, or else of the field's own name, unless that column was given to another field."""
+    used = {field: field for field in layout.fields if field not in given.values()} | dict(given)
+    for field in layout.required:
         if field not in used:
             raise ValueError(f"data.columns gives the column {field!r} to another field; add data.columns.{field}=...")
     return used
 
 
-def _check(file: Path, given: Mapping[str, str], used: dict[str, str], names: list[str]) -> None:
+def _check(file: Path, given: Mapping[str, str], used: dict[str, str], names: list[str], layout: Layout) -> None:
     shown = ", ".join(printable(name) for name in names[:MAX_COUNTED])
-    for field in dict.fromkeys((*given, *REQUIRED)):
+    for field in dict.fromkeys((*given, *layout.required)):
         if used[field] not in names:
             nearest = _nearest(used[field], names)
             raise ValueError(
@@ -89,57 +133,62 @@ def _nearest(word: str, words: Iterable[str]) -> str:
     return f" (nearest is {printable(close[0])!r})" if close else ""
 
 
-def _records(file: Path, reading: Intake, used: dict[str, str], votes: Votes) -> Iterator[Preference]:
+def _records(
+    file: Path, reading: Intake, used: dict[str, str], layout: Layout, votes: Votes | None
+) -> Iterator[Preference]:
     def parse(row: dict[str, Any], line: int) -> tuple[Preference, dict[str, Any]]:
         try:
-            return _record(row, used, votes), row
+            return _record(row, used, layout, votes), row
         except RecordError:
             raise
         except ValueError as error:  # the file as a whole cannot be trusted
             raise ValueError(f"{file}:{line}: {error}") from None
 
     for record, row in reading.rows(file, parse, key=lambda parsed: parsed[0].id):
-        given = [row.get(used.get(field, "")) for field in ("criteria_a", "criteria_b")]
+        given = [row.get(used.get(field, "")) for field in layout.criteria]
         reading.counts["criteria_given_as_text"] += any(isinstance(cell, str) and cell.strip() != "" for cell in given)
         reading.counts["ties"] += record.winner == "tie"
         yield record
 
 
-def _record(row: dict[str, Any], used: dict[str, str], votes: Votes) -> Preference:
-    require(row, tuple(used[field] for field in REQUIRED))
-    prompt = asked(row[used["prompt"]], used["prompt"])
-    a, b = (turns(row[used[field]], used[field], "assistant") for field in ("response_a", "response_b"))
-    own = {field: (row.get(column), column) for field, column in used.items()}
+def _record(row: dict[str, Any], used: dict[str, str], layout: Layout, votes: Votes | None) -> Preference:
+    require(row, tuple(used[field] for field in layout.required))
+    cells = {field: (row.get(column), column) for field, column in used.items()}
     none = (None, "")
-    topic, author_a, author_b, reason = (
-        optional_text(*own.get(field, none)) for field in ("topic", "author_a", "author_b", "reason")
-    )
-    for_a, for_b = (_criteria(*own.get(field, none)) for field in ("criteria_a", "criteria_b"))
-    side = votes.side(own["winner"][0], (author_a, author_b))
-    content = (prompt, a, b, side, for_a, for_b, topic, author_a, author_b, reason)
-    given, column = own.get("id", none)
+    prompt = asked(*cells["prompt"])
+    first, second = (turns(*cells[field], "assistant") for field in layout.required[1:3])
+    topic, *authors, reason = (optional_text(*cells.get(field, none)) for field in ("topic", *layout.authors, "reason"))
+    of_first, of_second = (criteria_cell(*cells.get(field, none)) for field in layout.criteria)
+    side = votes.side(cells["winner"][0], (authors[0], authors[1])) if votes else "a"
+    content = (prompt, first, second, side, of_first, of_second, topic, *authors, reason)
+    given, column = cells.get("id", none)
     given = None if given == "" else given
     name = identity(given, column, content)
+    name = f"table-{name}" if given is None else name
+    if layout is PAIRS:
+        return chosen_pair(
+            name,
+            prompt,
+            first,
+            second,
+            source="table",
+            topic=topic,
+            authors=(authors[0], authors[1]),
+            criteria=of_first,
+            criteria_rejected=of_second,
+            reason=reason,
+        )
     return Preference(
-        id=f"table-{name}" if given is None else name,
+        id=name,
         prompt=prompt,
-        response_a=a,
-        response_b=b,
+        response_a=first,
+        response_b=second,
         winner=side,
-        criteria_a=for_a,
-        criteria_b=for_b,
+        criteria_a=of_first,
+        criteria_b=of_second,
         topic=topic,
-        author_a=author_a,
-        author_b=author_b,
+        author_a=authors[0],
+        author_b=authors[1],
         source="table",
         reason=reason,
     )
-
-
-def _criteria(value: Any, column: str) -> tuple[str, ...]:
-    if not isinstance(value, str):
-        return texts(value, column)
-    if value.strip().startswith("["):
-        return string_list(value, column)
-    pieces = value.strip().split("\n" if "\n" in value.strip() else ";")
-    return texts([piece for piece in pieces if piece.strip()], column)

@@ -6,8 +6,9 @@
 - no ``prompt`` ("implicit prompt"): the leading turns that both conversations share. Two plain texts are refused: where
   the prompt ends cannot be told from where two responses merely start alike.
 
-``id`` is optional: else it is a digest of the content, so an exact copy is a duplicate. Which side stands as A is
-drawn. ``margin``, scores and other columns are not read; rows that have any are counted. Rows with images are refused.
+``criteria`` is optional: what the user who chose cares about; ``criteria_rejected`` is what one who would choose the
+other response cares about. Each is a list of texts or one text, as in a table (`crm.votes.own.table`). ``id`` is
+optional: else it is a digest of the content, so an exact copy is a duplicate. Which side stands as A is drawn. ``margin``, scores and other columns are not read; rows that have any are counted. Rows with images are refused.
 Source: TRL, "Dataset formats and types", https://huggingface.co/docs/trl/dataset_formats.
 """
 
@@ -19,10 +20,11 @@ from typing import Any
 
 from crm.io.intake import Intake
 from crm.schema import Preference, RecordError
-from crm.votes.public.pairs import asked, chosen_pair, identity, records_and_rows, split_shared, turns
+from crm.votes.public.pairs import asked, chosen_pair, criteria_cell, identity, records_and_rows, split_shared, turns
 from crm.votes.public.published import Conversation, require
 
-FIELDS = ("id", "prompt", "chosen", "rejected")
+CRITERIA = ("criteria", "criteria_rejected")
+FIELDS = ("id", "prompt", "chosen", "rejected", *CRITERIA)
 IMAGES = ("image", "images")
 
 
@@ -30,6 +32,7 @@ def read(path: Path, reading: Intake) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder; ids are unique in each file."""
     for record, row in records_and_rows(path, reading, parse_row):
         reading.counts["rows_with_implicit_prompt"] += row.get("prompt") is None
+        reading.counts["rows_with_criteria"] += bool(record.criteria_a or record.criteria_b)
         reading.counts["rows_with_unread_fields"] += not row.keys() <= set(FIELDS)
         yield record
 
@@ -41,8 +44,10 @@ def parse_row(row: dict[str, Any], _line: int) -> Preference:
         if row.get(name):
             raise RecordError(name, "the row comes with images; only text is read")
     prompt, chosen, rejected = _implicit(row) if row.get("prompt") is None else _explicit(row)
-    name = f"trl-{identity(row.get('id'), 'id', prompt, chosen, rejected)}"
-    return chosen_pair(name, prompt, chosen, rejected, source="trl")
+    given, against = (criteria_cell(row.get(name), name) for name in CRITERIA)
+    told = (given, against) if given or against else ()  # two users may say different things of one pair
+    name = f"trl-{identity(row.get('id'), 'id', prompt, chosen, rejected, *told)}"
+    return chosen_pair(name, prompt, chosen, rejected, source="trl", criteria=given, criteria_rejected=against)
 
 
 def _explicit(row: dict[str, Any]) -> tuple[Conversation, Conversation, Conversation]:

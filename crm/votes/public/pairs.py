@@ -18,8 +18,8 @@ from typing import Any
 from crm.io.intake import Intake
 from crm.io.json_rows import check_row, decode
 from crm.io.rows import data_files
-from crm.schema import Preference, RecordError, messages
-from crm.votes.public.published import Conversation, conversations
+from crm.schema import Preference, RecordError, messages, texts
+from crm.votes.public.published import Conversation, conversations, string_list
 from crm.votes.sampling import fraction, turn
 
 Row = dict[str, Any]
@@ -82,6 +82,19 @@ def optional_text(value: Any, field: str) -> str | None:
     return None if value is None else text(value, field).strip() or None
 
 
+def criteria_cell(value: Any, field: str) -> tuple[str, ...]:
+    """Criteria: a list of texts or its JSON text, or a text with one a line; of one line, split at its semicolons.
+
+    Null and blank text are no criteria. Raises `RecordError`.
+    """
+    if not isinstance(value, str):
+        return texts(value, field)
+    if value.strip().startswith("["):
+        return string_list(value, field)
+    pieces = value.strip().split("\n" if "\n" in value.strip() else ";")
+    return texts([piece for piece in pieces if piece.strip()], field)
+
+
 def split_shared(
     a: Conversation, b: Conversation, fields: tuple[str, str]
 ) -> tuple[Conversation, Conversation, Conversation]:
@@ -114,6 +127,8 @@ def chosen_pair(
     topic: str | None = None,
     authors: tuple[str | None, str | None] = (None, None),
     criteria: tuple[str, ...] = (),
+    criteria_rejected: tuple[str, ...] = (),
+    reason: str | None = None,
 ) -> Preference:
     """The record of a chosen and a rejected response; ``authors`` are theirs, ``criteria`` speak for the chosen one."""
     first = fraction(0, name, "side") < 0.5
@@ -123,10 +138,11 @@ def chosen_pair(
         response_a=chosen if first else rejected,
         response_b=rejected if first else chosen,
         winner="a" if first else "b",
-        criteria_a=criteria if first else (),
-        criteria_b=() if first else criteria,
+        criteria_a=criteria if first else criteria_rejected,
+        criteria_b=criteria_rejected if first else criteria,
         topic=topic,
         author_a=authors[0] if first else authors[1],
         author_b=authors[1] if first else authors[0],
         source=source,
+        reason=reason,
     )

@@ -1,0 +1,140 @@
+"""docs/extending.md: its package, installed as pip would, adds a head, a judge, a source, a suite and a bank."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from crm.config import compose
+from crm.model.heads import head_named
+from crm.schema import Comparison, Message
+
+PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
+TINY = (
+    "model.vocab_size=300",
+    "model.hidden_size=16",
+    "model.layers=2",
+    "trainer.epochs=1",
+    "trainer.batch_size=4",
+    "trainer.accumulate=1",
+    "trainer.validate_every=0",
+    "trainer.progress=false",
+    "trainer.precision=32-true",
+)
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The package of the page, with the metadata that an installation leaves."""
+    site = tmp_path / "site"
+    (site / "my_taste").mkdir(parents=True)
+    (site / "my_taste" / "__init__.py").touch()
+    for name, code in re.findall(r"^```python\n# (my_taste/\w+\.py)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL):
+        (site / name).write_text(code, encoding="utf-8")
+    (project,) = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    lines = []
+    groups = re.findall(r'^\[project\.entry-points\."([\w.]+)"\]\n((?:\w+ = .*\n)+)', project, re.MULTILINE)
+    for group, points in groups:
+        lines += [f"[{group}]", points.replace('"', "")]
+    info = site / "my_taste-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-taste\nVersion: 0.1\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(site))
+    yield site
+    head_named.cache_clear()
+    for module in [name for name in sys.modules if name.startswith("my_taste")]:
+        del sys.modules[module]
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Path:
+    """Sixty votes under sixty prompts, half of them about work; the liked response has fewer commas."""
+    path = tmp_path / "diary.jsonl"
+    rows = [
+        {
+            "id": str(number),
+            "ask": " ".join(f"{word}{number}" for word in ("why", "is", "the", "sea", "so", "salt")),
+            "liked": f"short {number}",
+            "other": f"long, longer, longest {number}",
+            "because": "Prefers plain words",
+            "kind": "work" if number % 2 else "home",
+        }
+        for number in range(60)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+def test_a_judge_a_source_and_a_suite_of_another_package_are_evaluated(diary: Path, tmp_path: Path) -> None:
+    from crm.evaluation import run_evaluation
+
+    words = ["judge.name=few_commas", "judge.options={weight: 2}", "data.name=diary", f"data.path={diary}"]
+    words += ["data.test_fraction=0.4", f"predictions={tmp_path / 'predictions'}", "progress=false"]
+    results = run_evaluation(compose("evaluate", words, tmp_path / "run"), show=False)
+    assert {result.suite for result in results} == {"D+", "W+"}  # only one side of the diary has criteria
+    assert {result.value for result in results if result.metric == "accuracy"} == {1.0}
+
+
+def test_a_bank_of_another_package_is_ranked(tmp_path: Path) -> None:
+    from crm.leaderboard import run_leaderboard
+
+    words = ["bank.name=two_poets", "judge.name=few_commas", f"predictions={tmp_path / 'p'}", "progress=false"]
+    board = run_leaderboard(compose("leaderboard", words, tmp_path / "run"), show=False)
+    assert board.win_rates()["Ornate"] == pytest.approx(1 / (1 + 2.718281828459045**4))  # four commas more
+
+
+@pytest.mark.slow
+def test_a_head_of_another_package_is_trained_exported_and_read(diary: Path, tmp_path: Path) -> None:
+    from crm.judges import open_checkpoint
+    from crm.training import run_training
+
+    words = ["head.name=bounded", "loss=ranking", "data.name=diary", f"data.path={diary}", *TINY]
+    run_training(compose("train", words, tmp_path / "run"))
+    judge, manifest = open_checkpoint(tmp_path / "run" / "model", batch_size=4, precision="32-true")
+    assert manifest["head"] == "bounded"
+    said = (Message("assistant", "a, b, c"),), (Message("assistant", "a"),)
+    row = Comparison("1", "1", ("Short",), (Message("user", "Say a"),), *said, "b", "original", "none", "c")
+    (reading,) = [reading for portion in judge.read([(row, "ab")]) for reading in portion]
+    assert reading.preference_logit == pytest.approx(reading.score_a - reading.score_b)
+    assert -5 < reading.score_a < 5
+    judge.model.score.weight.data *= 1e4  # the bound holds whatever the layer says
+    (reading,) = [reading for portion in judge.read([(row, "ab")]) for reading in portion]
+    assert {round(abs(reading.score_a), 3), round(abs(reading.score_b), 3)} == {5.0}
+
+
+def test_a_row_that_the_source_refuses_is_named(diary: Path, tmp_path: Path) -> None:
+    from crm.evaluation import run_evaluation
+
+    diary.write_text('{"id": "1", "ask": 3}', encoding="utf-8")
+    words = ["judge.name=few_commas", "data.name=diary", f"data.path={diary}", f"predictions={tmp_path}"]
+    with pytest.raises(ValueError, match=r"diary\.jsonl:1: ask: expected a text"):
+        run_evaluation(compose("evaluate", words, tmp_path / "run"), show=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "word", "names"),
+    [
+        ("train", "head.name=unheard", "scalar, pairwise, pairwise_span, bounded; .*crm.heads, see docs/extending.md"),
+        ("evaluate", "judge.name=unheard", "few_commas"),
+        ("evaluate", "data.name=unheard", "diary"),
+        ("leaderboard", "bank.name=unheard", "two_poets"),
+    ],
+)
+def test_an_unknown_name_lists_what_is_installed(command: str, word: str, names: str, tmp_path: Path) -> None:
+    words = [word] if command == "train" or word.startswith("judge") else [word, "judge.name=coin"]
+    with pytest.raises(ValueError, match=rf"{word.split('=')[0]}='unheard': expected one of .*{names}"):
+        compose(command, words, tmp_path)
+
+
+def test_an_addition_that_cannot_be_imported_is_a_sentence(package: Path, tmp_path: Path) -> None:
+    from crm.evaluation import run_evaluation
+
+    (package / "my_taste" / "judge.py").write_text("import nothing_of_this_name", encoding="utf-8")
+    words = ["judge.name=few_commas", f"predictions={tmp_path}", "data.suite=4", "data.train=8", "data.validation=4"]
+    with pytest.raises(ValueError, match=r"'few_commas': my_taste.judge:FewCommas, added to crm.judges, cannot be"):
+        run_evaluation(compose("evaluate", words, tmp_path / "run"), show=False)
