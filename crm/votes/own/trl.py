@@ -8,7 +8,8 @@
 
 ``criteria`` is optional: what the user who chose cares about; ``criteria_rejected`` is what one who would choose the
 other response cares about. Each is a list of texts or one text, as in a table (`crm.votes.own.table`). ``id`` is
-optional: else it is a digest of the content, so an exact copy is a duplicate. Which side stands as A is drawn. ``margin``, scores and other columns are not read; rows that have any are counted. Rows with images are refused.
+optional: else it is a digest of the content, so an exact copy is a duplicate. Which side stands as A is drawn.
+``margin``, scores and other columns are not read; rows that have any are counted. Rows with images are refused.
 Source: TRL, "Dataset formats and types", https://huggingface.co/docs/trl/dataset_formats.
 """
 

@@ -108,7 +108,41 @@ def test_an_exact_copy_without_an_id_is_a_duplicate(tmp_path: Path) -> None:
     assert "is already on line 1" in str(reading.rejections[0])
 
 
+@pytest.mark.parametrize("parquet", [False, True])
+@pytest.mark.parametrize("form", ["text", "messages", "an implicit prompt"])
+@pytest.mark.parametrize(
+    ("cell", "criteria"),
+    [(["Short", " Kind "], ("Short", "Kind")), ("Short; Kind", ("Short", "Kind")), ("Short", ("Short",)), ("", ())],
+)
+def test_criteria_of_trl_rows_speak_for_the_chosen_side(
+    tmp_path: Path, form: str, cell: Any, criteria: tuple[str, ...], parquet: bool
+) -> None:
+    row = {**TRL_FORMS[form], "criteria": cell, "criteria_rejected": ["Blunt"] if criteria else None}
+    records, reading = read(tmp_path, trl, row, parquet=parquet)
+    of_winner = [records[0].criteria_a, records[0].criteria_b][:: 1 if records[0].winner == "a" else -1]
+    assert of_winner == [criteria, ("Blunt",) if criteria else ()]
+    assert sides(records[0]) == ("It is blue.", "It is green.")
+    assert reading.counts["rows_with_criteria"] == bool(criteria)
+    assert reading.counts["rows_with_unread_fields"] == 0
+
+
+def test_rows_without_criteria_keep_their_ids_and_two_users_of_one_pair_have_two(tmp_path: Path) -> None:
+    row = TRL_FORMS["text"]
+    without, short, detailed = read(tmp_path, trl, row, *({**row, "criteria": [one]} for one in ("Short", "Detailed")))[
+        0
+    ]
+    assert without.id == "trl-d09476b76c7712b7"
+    assert len({without.id, short.id, detailed.id}) == 3
+
+
 TRL_REFUSED = {
+    "criteria that are no list": ({**TRL_FORMS["text"], "criteria": {"a": 1}}, "criteria: expected a list of strings"),
+    "a blank criterion": ({**TRL_FORMS["text"], "criteria": ["x", " "]}, "criteria[1]: expected a non-blank string"),
+    "criteria cut short": ({**TRL_FORMS["text"], "criteria": '["x"'}, "criteria: a string that is no list of strings"),
+    "a number among them": (
+        {**TRL_FORMS["text"], "criteria_rejected": [7]},
+        "criteria_rejected[0]: expected a non-blank string, got 7",
+    ),
     "plain texts without a prompt": (
         {"chosen": "The sky is blue.", "rejected": "The sky is green."},
         "prompt: missing, and chosen or rejected is no whole conversation",

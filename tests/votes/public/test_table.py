@@ -326,3 +326,71 @@ def test_headers_that_name_no_columns(tmp_path: Path, data: bytes, why: str) -> 
     (tmp_path / "x.csv").write_bytes(data)
     with pytest.raises(ValueError, match=f"x.csv:1: row: expected a header that names every column once; .*{why}"):
         read(tmp_path / "x.csv")
+
+
+CHOSEN = {"prompt": "p", "chosen": "Yes", "rejected": "No"}
+
+
+def told(record: Preference) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+    """The response that won, the other one, and what speaks for each."""
+    a, b = (record.response_a[0].content, record.criteria_a), (record.response_b[0].content, record.criteria_b)
+    (won, why), (lost, why_not) = (a, b) if record.winner == "a" else (b, a)
+    return won, lost, why, why_not
+
+
+def test_chosen_and_rejected_need_no_winner(tmp_path: Path) -> None:
+    rows = [
+        {**CHOSEN, "criteria": "short; kind", "criteria_rejected": ["blunt"], "id": n, "topic": "Art"}
+        for n in range(40)
+    ]
+    records, reading = read(write(tmp_path, *rows))
+    assert {told(record) for record in records} == {("Yes", "No", ("short", "kind"), ("blunt",))}
+    assert {record.winner for record in records} == {"a", "b"} and {record.topic for record in records} == {"Art"}
+    assert reading.counts["criteria_given_as_text"] == 40 and reading.counts["ties"] == 0
+
+
+def test_chosen_and_rejected_columns_may_be_named(tmp_path: Path) -> None:
+    row = {"question": "p", "better": "Yes", "worse": "No", "why": "short", "by": "gpt-x", "winner": "not read"}
+    columns = {"prompt": "question", "chosen": "better", "rejected": "worse", "criteria": "why", "author_chosen": "by"}
+    records, reading = read(write(tmp_path, row), columns)
+    assert told(records[0]) == ("Yes", "No", ("short",), ())
+    assert {records[0].author_a, records[0].author_b} == {"gpt-x", None}
+    assert reading.counts["unread_column_winner"] == 1
+
+
+def test_a_winner_beside_them_decides_unless_they_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path, plain(winner="b", chosen="q", rejected="r"))
+    assert read(path)[0][0].response_b[0].content == "y"
+    assert told(read(path, {"chosen": "chosen"})[0][0])[:2] == ("q", "r")
+
+
+@pytest.mark.parametrize(
+    ("columns", "winners", "why"),
+    [
+        (
+            {"chosen": "chosen", "winner": "x"},
+            {},
+            r"data\.columns: chosen is of a table of chosen .*, winner of one with",
+        ),
+        ({}, {"x": "a"}, r"data\.winners: a table of chosen and rejected responses says who won; leave it out"),
+        ({"chosen": "chosn"}, {}, r"no column 'chosn' \(nearest is 'chosen'\) for chosen"),
+        ({"chosn": "chosen"}, {}, r"data\.columns\.chosn: no such field \(nearest is 'chosen'\)"),
+    ],
+)
+def test_layouts_that_cannot_be(tmp_path: Path, columns: dict[str, str], winners: dict[str, str], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read(write(tmp_path, CHOSEN), columns, winners)
+
+
+@pytest.mark.parametrize(
+    ("cell", "field", "why"),
+    [
+        ({"criteria": 3}, "criteria", "expected a list of strings, got 3"),
+        ({"criteria": ["x", ""]}, "criteria[1]", "expected a non-blank string, got ''"),
+        ({"criteria_rejected": "[x"}, "criteria_rejected", "a string that is no list of strings: '[x'"),
+        ({"rejected": None}, "rejected", "null"),
+    ],
+)
+def test_bad_rows_of_chosen_responses(tmp_path: Path, cell: dict[str, Any], field: str, why: str) -> None:
+    records, reading = read(write(tmp_path, CHOSEN, {**CHOSEN, **cell}))
+    assert len(records) == 1 and refusals(reading) == [(2, field, why)]
