@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing.process
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -44,6 +47,26 @@ def handlers_stay() -> Iterator[None]:
     yield
     for handler in set(root.handlers) - set(before):
         root.removeHandler(handler)
+
+
+@pytest.fixture(autouse=True)
+def quick_is_quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is not marked slow trains nothing and starts no process but git, which tells the commit."""
+    if request.node.get_closest_marker("slow"):
+        return
+    start = subprocess.Popen.__init__
+
+    def only_git(self: Any, words: Any, *rest: Any, **named: Any) -> None:
+        assert words[0] == "git", f"mark this test slow: it starts {words[0]}"
+        start(self, words, *rest, **named)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        pytest.fail("mark this test slow: it trains or starts a process")
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", only_git)
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse)
+    if "lightning.pytorch" in sys.modules:
+        monkeypatch.setattr("lightning.pytorch.Trainer.fit", refuse)
 
 
 @pytest.fixture

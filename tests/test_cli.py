@@ -81,6 +81,7 @@ def command_line(tmp_path: Path, script: str, *overrides: str) -> subprocess.Com
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "overrides", "said"),
     [
@@ -99,6 +100,7 @@ def test_a_mistake_ends_with_one_sentence_and_exit_code_2(
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_evaluation_that_fails_leaves_its_reason(tmp_path: Path) -> None:
     """The sweep whose job it is, if any, sits in another process and tells it from there."""
     ended = command_line(tmp_path, "evaluate.py", "checkpoint=none", "hydra.run.dir=run")
@@ -106,6 +108,7 @@ def test_an_evaluation_that_fails_leaves_its_reason(tmp_path: Path) -> None:
     assert (tmp_path / "run/failure.txt").read_text().startswith("checkpoint=none: no crm.json there")
 
 
+@pytest.mark.slow
 def test_a_failing_job_is_told_and_the_others_go_on(tmp_path: Path) -> None:
     ended = command_line(
         tmp_path, "train.py", "-m", *TINY, "loss.centre_scores=0.1,0", "loss=cls", "hydra.sweep.dir=sweep"

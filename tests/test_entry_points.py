@@ -42,6 +42,7 @@ def rank(model: Path, run_dir: Path, *overrides: str) -> Leaderboard:
     return run_leaderboard(compose("leaderboard", [*given, "bank.queries_per_topic=1", *overrides], run_dir))
 
 
+@pytest.mark.slow
 def test_the_standard_suites(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = evaluate(model, tmp_path, "suite=standard")
     accuracy = {row.suite: row for row in results if row.metric == "accuracy"}
@@ -126,6 +127,7 @@ def test_a_leaderboard_by_any_judge(tmp_path: Path) -> None:
         run_leaderboard(compose("leaderboard", silent, tmp_path / "silent"))
 
 
+@pytest.mark.slow
 def test_the_next_user_is_served_from_kept_states(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +182,7 @@ def test_a_race_says_what_it_settled(model: Path, tmp_path: Path, capsys: pytest
         rank(model, tmp_path, "settle_top=2", "sort=tied_with")
 
 
+@pytest.mark.slow
 def test_no_criteria_mean_the_general_user_and_scores_are_reused(
     model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

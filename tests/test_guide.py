@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = (ROOT / "docs" / "bring_your_own_votes.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"<!-- command -->\n    python (.*)", GUIDE)

@@ -41,6 +41,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         return set(archive.namelist())
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_whole_package_its_configuration_and_nothing_else(wheel: set[str]) -> None:
     def files(folder: Path, pattern: str) -> set[Path]:
         return {path.relative_to(ROOT) for path in folder.rglob(pattern)}

@@ -10,6 +10,8 @@ import torch
 from bench import parity
 from bench.parity import check_bf16, check_parity
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("backbone", ["qwen3", "llama"])

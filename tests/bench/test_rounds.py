@@ -6,6 +6,8 @@ import pytest
 
 from bench.rounds import Stopwatch, contest, ratio, same_decisions, within
 
+pytestmark = pytest.mark.slow
+
 
 def test_contestants_alternate_in_rotated_order_and_the_first_round_does_not_count() -> None:
     seen = []

@@ -19,6 +19,8 @@ from bench.report import to_markdown
 from bench.scoring_peers import arrival_tokens, cached_tokens
 from bench.startup import peak_megabytes
 
+pytestmark = pytest.mark.slow
+
 TRAIN = {"vs_authors", "vs_authors_no_checkpointing", "vs_trl_default", "pairwise_vs_authors"}
 SCORE = {"m8_vs_arrival_b4", "m8_vs_dynamic_cache", "m20_vs_arrival_b4", "m8_swapped_vs_arrival_b4"}
 

@@ -11,6 +11,7 @@ from bench import users
 from bench.models import SMALL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["scalar", "pairwise_span"])  # all heads: tests/leaderboard/test_cached_judge.py
 def test_both_files_are_written(head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(users, "DEMO", SMALL)

@@ -18,6 +18,8 @@ from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
 from experiments import jobs
 from experiments.demo import __main__ as demo
 
+pytestmark = pytest.mark.slow
+
 QUERIES_PER_TOPIC = 1
 SMALL = (
     "data.train=128",

@@ -94,6 +94,7 @@ def read(name: str) -> list[Preference]:
     return list(PUBLIC[name].read(folder, Intake(strict=True)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "pairs", "flips"), [("summeval", 12000, 3587), ("topicalchat", 900, 196)])
 def test_the_counts_that_the_sources_state_come_out(name: str, pairs: int, flips: int) -> None:
     found = flip_share(read(name))

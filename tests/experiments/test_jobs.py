@@ -16,6 +16,8 @@ import pytest
 from crm.evaluation.results import read_results
 from experiments.jobs import Job, run_jobs
 
+pytestmark = pytest.mark.slow
+
 TINY = (
     "data.train=64",
     "data.validation=16",

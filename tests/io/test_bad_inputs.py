@@ -296,6 +296,7 @@ def for_each(strategy: st.SearchStrategy[bytes], examples: int, use: Callable[[b
     one()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", READERS)
 def test_bad_files_give_sentences_and_counts_that_add_up(tmp_path: Path, name: str, damage: str) -> None:

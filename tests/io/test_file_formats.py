@@ -63,6 +63,7 @@ def test_a_compressed_table_that_is_cut_is_no_traceback(tmp_path: Path, data: by
         list(rows_of(tmp_path / "x.csv.gz"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Path("/proc/self/status").is_file(), reason="needs /proc to read a process's own peak of memory"
 )

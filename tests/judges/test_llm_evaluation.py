@@ -42,6 +42,7 @@ def prefers_length(chat: Any, completion_of: Any, monkeypatch: pytest.MonkeyPatc
     return chat
 
 
+@pytest.mark.slow
 def test_a_model_that_prefers_length_is_the_length_judge(
     prefers_length: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_model_that_prefers_length_is_the_length_judge(
     assert not [path for path in files if KEY.encode() in path.read_bytes()] and KEY not in caplog.text
 
 
+@pytest.mark.slow
 def test_failures_are_counted_and_what_got_no_reply_is_asked_again(
     prefers_length: Any, completion_of: Any, tmp_path: Path
 ) -> None:

@@ -306,6 +306,7 @@ def test_whoever_appends_the_end_of_text_reads_the_same_tokens(exported, clean) 
     assert tokenizer.pad_token_id != tokenizer.eos_token_id
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not OLDER.is_dir(), reason="transformers 4.51 is not installed (make test installs it)")
 def test_an_older_transformers_gets_equal_logits(make_model, tokenizer, clean, tmp_path) -> None:
     """Every head; rotary positions of another base, and scaled ones, which 4.x would forget in silence."""

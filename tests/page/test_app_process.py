@@ -17,6 +17,8 @@ import pytest
 from crm.page.client import LeaderboardClient
 from crm.page.score_store import ScoreStore
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

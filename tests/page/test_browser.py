@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from crm.judges.controls import LengthJudge
 from crm.judges.judge import Asked, Reading
 from crm.leaderboard.bank.simulated import simulate_bank
 from tests.page.browsing import cells, eventually, rank, serve, shot, shown, tab, until
+
+pytestmark = pytest.mark.slow
 
 DETAILED, CONCISE = "Prefers detailed answers", "Prefers concise answers"
 

@@ -9,11 +9,14 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pandas as pd
+import pytest
 
 from crm.judges.controls import LengthJudge
 from crm.leaderboard.bank.simulated import simulate_bank
 from tests.page.browsing import cells, eventually, rank, serve, shot, shown, tab, until
 from tests.repeating_endpoint import repeating_endpoint
+
+pytestmark = pytest.mark.slow
 
 CONCISE = "Prefers concise answers"
 CONTROL = re.compile(r"- '?(textbox|button|checkbox|combobox|spinbutton|grid)\b")

@@ -13,6 +13,8 @@ from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.schema import Message
 from tests.page.browsing import serve, shown, tab, until
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = [
     f'{start}<{tag} {event}="window.hit=1" src=x>{end}'
     for start, end in (("", ""), ("'\">", ""), ("</textarea>", ""), ("# ", "\n\n"), ("| a |\n|--|\n| ", " |"))

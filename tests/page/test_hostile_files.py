@@ -22,6 +22,7 @@ FILE_ROUTES = ("/gradio_api/file=", "/gradio_api/file/", "/file=", "/gradio_api/
                "/gradio_api/file%3D", "/")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("additions", ["true", "false"])
 def test_no_file_of_the_server_comes_out(tmp_path: Path, additions: str) -> None:
     found: list[Victim] = []

@@ -57,6 +57,7 @@ def test_many_threads_write_one_file(tmp_path: Path) -> None:
     assert len(store) == 400
 
 
+@pytest.mark.slow
 def test_a_kill_loses_no_kept_score(tmp_path: Path) -> None:
     """The process says what it has kept, is killed while it goes on, and all of that is there."""
     path = tmp_path / "scores.sqlite"

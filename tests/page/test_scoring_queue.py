@@ -26,6 +26,7 @@ def criteria(text: str) -> Profile:
     return Profile((text,))
 
 
+@pytest.mark.slow
 def test_turns_are_fair(make_ranker: Any, judge: Any) -> None:
     """Two people's portions alternate, and who came later does not wait for all of the first."""
     ranker: Ranker = make_ranker(judge)
@@ -94,6 +95,7 @@ def test_scores_are_made_once_whoever_asks(make_ranker: Any, judge: Any) -> None
     assert make_ranker(judge).known(criteria("long")).complete, "another server on the same file"
 
 
+@pytest.mark.slow
 def test_many_people_at_once_get_their_own(make_ranker: Any, judge: Any) -> None:
     """Forty with different criteria, every second one leaving early; the others' rankings are those of one alone."""
     judge.seconds = 0.0005

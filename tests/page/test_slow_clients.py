@@ -18,6 +18,8 @@ from crm.leaderboard.bank.simulated import simulate_bank
 from tests.page.browsing import serve
 from tests.page.test_app_process import start, wait_until_up
 
+pytestmark = pytest.mark.slow
+
 DESCRIPTORS, FLOOD = 256, 300
 STEPS = 400
 """Of a drip, 0.05 s each: far more than any deadline of these tests."""

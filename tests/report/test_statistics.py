@@ -126,6 +126,7 @@ def test_holm_by_hand_and_never_below_the_raw_value() -> None:
     assert s.holm([]).tolist() == []
 
 
+@pytest.mark.slow
 def test_holm_equals_statsmodels() -> None:
     draws = np.random.default_rng(9).random((4, 12)) ** 3
     draws[:, 3] = draws[:, 4]

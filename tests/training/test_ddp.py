@@ -17,6 +17,8 @@ from crm.model.export import load_checkpoint
 from crm.training.run import run_training
 from tests.conftest import rounding
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 TINY = [
     *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400"),

@@ -28,6 +28,7 @@ def batch(make_encoder: Any, comparisons: Any) -> Any:
     return collate([encoder.encode(row, "ab") for row in comparisons], pad_id=0)
 
 
+@pytest.mark.slow
 def test_compiled_layers_are_traced_once_for_all_forests(make_model: Any, make_encoder: Any, comparisons: Any) -> None:
     """Attention over a forest is left out of the trace; norms, projections and MLPs are in it."""
     from torch._dynamo.utils import counters
@@ -49,6 +50,7 @@ def test_compiled_layers_are_traced_once_for_all_forests(make_model: Any, make_e
     assert "torch.compiler.disable" in reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_compiled_layers_are_traced_and_give_the_same_numbers(checkpointing: bool, make_model: Any, batch: Any) -> None:
     """The backend ``eager`` traces as ``inductor`` does, and generates no code, which takes minutes."""

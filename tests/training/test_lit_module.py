@@ -19,6 +19,8 @@ from crm.training.checkpointing import SafeCheckpointIO
 from crm.training.lit_module import LitRewardModel, NonFiniteError, lr_factor
 from crm.training.run import run_training
 
+pytestmark = pytest.mark.slow
+
 TINY = [
     *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "loss=ranking"),
     *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "trainer.epochs=1"),

@@ -22,6 +22,8 @@ from crm.training.results import TrainingOutcome
 from crm.training.run import run_training
 from tests.conftest import rounding
 
+pytestmark = pytest.mark.slow
+
 OnRanks = Callable[..., None]
 TINY = (
     *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "head=scalar"),

@@ -27,6 +27,8 @@ from crm.config import checked, config_dir, register
 from crm.training.config import TrainConfig
 from crm.training.sweeps import check_devices, needs_own_process, run_in_own_process
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 TINY = [
     *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "trainer.progress=false"),

@@ -106,6 +106,7 @@ class Seen(Throughput):
         return self.read[-1]
 
 
+@pytest.mark.slow
 def test_a_run_is_measured_at_optimizer_steps_without_its_validations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_row_that_only_keeps_a_rank_in_step_is_no_comparison() -> None:
     assert callback._comparisons == 6
 
 
+@pytest.mark.slow
 def test_a_cpu_has_no_mfu_and_a_run_of_one_step_no_speed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     run_training(compose("train", [*TINY, "trainer.batch_size=8"], tmp_path / "four"))

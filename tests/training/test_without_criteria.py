@@ -105,6 +105,7 @@ def test_which_rows_are_drawn_does_not_make_a_set_one_without_criteria(tmp_path:
             load_data(**asdict(data) | {"train": 1}, criteria=mode)
 
 
+@pytest.mark.slow
 def test_training_without_criteria_shows_the_generic_one(
     votes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,6 +147,7 @@ def bertopic_texts() -> tuple[list[str], np.ndarray]:
     return texts, unit_rows(np.repeat(np.eye(6)[:3], sizes, axis=0) + noise)
 
 
+@pytest.mark.slow
 def test_bertopic_finds_the_groups_whatever_their_order() -> None:
     texts, vectors = bertopic_texts()
     at = dict(zip(texts, vectors, strict=True))

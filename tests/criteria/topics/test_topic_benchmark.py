@@ -67,6 +67,7 @@ def test_absent_sets_are_skipped_with_a_line(tmp_path: Path, capsys: pytest.Capt
     assert "error: root: no known set" in said.err
 
 
+@pytest.mark.slow
 def test_the_table(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "find_spec", lambda name: None)  # neither a model nor bertopic
     (root / "bank_justeval" / "tags_list.json.gz").unlink()

@@ -19,6 +19,8 @@ from crm.schema import Comparison, Preference, prompt_key
 from crm.votes.own import dataset
 from crm.votes.prompt_groups import prompt_groups
 
+pytestmark = pytest.mark.slow
+
 PARTS = ("train", "validation", "D", "T", "C")
 
 

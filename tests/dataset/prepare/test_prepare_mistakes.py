@@ -20,6 +20,8 @@ from crm.io.parquet import count_rows, read_parquet, write_parquet, write_rows
 from crm.schema import Preference, to_json
 from crm.votes.simulation.arena import simulate
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ("prompt", "response_a", "response_b", "winner")
 
 

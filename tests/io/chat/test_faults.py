@@ -123,6 +123,7 @@ def test_each_fault_has_its_kind_and_its_price(server: Any, valid_answer: Any, m
     assert set(server.paths) == {"/v1/chat/completions"}  # no redirect was followed
 
 
+@pytest.mark.slow
 def test_mixed_faults_then_a_restart_that_asks_only_for_what_failed(
     server: Any, valid_answer: Any, tmp_path: Path
 ) -> None:

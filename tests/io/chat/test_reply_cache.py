@@ -83,6 +83,7 @@ for n in range(400):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_write_one_file(tmp_path: Path) -> None:
     path = tmp_path / "new" / "replies.sqlite"
     writers = [
@@ -97,6 +98,7 @@ def test_two_processes_write_one_file(tmp_path: Path) -> None:
     assert all(cache.get(f"{name}-{n}") == name for name in ("one", "two", "three") for n in range(400))
 
 
+@pytest.mark.slow
 def test_a_killed_writer_loses_nothing_it_had_put(tmp_path: Path) -> None:
     path = tmp_path / "replies.sqlite"
     script = WRITER + "\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)"

@@ -123,6 +123,7 @@ def wrong_fields(draw: st.DrawFn) -> tuple[str, bytes]:
     return name, encoded(name, rows[draw(st.integers(0, 2)) :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [spliced, flipped_or_cut, wrong_values, wrong_fields])
 def test_any_bytes_give_a_bank_or_a_sentence(
     tmp_path: Path, damage: Callable[[], st.SearchStrategy[tuple[str, bytes]]]

@@ -189,6 +189,7 @@ def test_dropout_is_left_out_below(make_deep, batches) -> None:
     torch.testing.assert_close(first, second, rtol=0, atol=rounding(second))
 
 
+@pytest.mark.slow
 def test_compiled_layers_give_the_same(make_deep, batches) -> None:
     plain = make_deep()
     model = keeping(plain)

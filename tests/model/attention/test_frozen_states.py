@@ -101,6 +101,7 @@ def test_a_full_disk_ends_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert torch.equal(kept.read(torch.tensor(kept.find(first.ids, first.nodes))), states_of(first))
 
 
+@pytest.mark.slow
 def test_an_entry_of_the_tree_takes_no_more_than_is_reckoned() -> None:
     """At the worst moment, a dictionary that has just grown."""
     ids = list(range(90_000))

@@ -161,6 +161,7 @@ def rows_in(data: bytes) -> int:
     return len(pieces)
 
 
+@pytest.mark.slow
 @settings(
     derandomize=True, deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

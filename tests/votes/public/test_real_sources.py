@@ -232,6 +232,7 @@ def test_real_files_add_up_and_share_no_prompt(real: tuple[str, Splits]) -> None
         assert all(abs(a - b) <= 8 for a, b in zip(got, shares, strict=True)), got
 
 
+@pytest.mark.slow
 def test_real_files_subsample_in_balance_and_by_seed_only(real: tuple[str, Splits]) -> None:
     name, whole = real
     small = LOADERS[name](ROOT, seed=1, max_train=120, max_suite=60)
