@@ -12,8 +12,8 @@ help: ## Show this list
 install: .venv/.installed ## Make .venv and install the pinned packages, once
 
 .venv/.installed: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \
-	echo "$(PYTHON) is missing or not Python 3.10 to 3.13; name one that is: make PYTHON=python3.12 install" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
+	echo "$(PYTHON) is missing or not Python 3.11 to 3.13; name one that is: make PYTHON=python3.12 install" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lora,tensorboard,embeddings,bertopic,sweeps,bench,profiles,app]'
 	@touch $@

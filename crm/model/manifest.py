@@ -82,11 +82,8 @@ def check_files(folder: Path, manifest: dict[str, Any]) -> None:
 
 def sha256(path: Path) -> str:
     """Hex digest of a file, read in blocks."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_head(folder: Path, head: Any) -> None:

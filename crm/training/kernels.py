@@ -25,7 +25,7 @@ BOUND = ("forward", "extra_repr", "_get_name")
 
 def enable_checkpointing(backbone: Any) -> None:
     """Recompute each layer's activations in the backward pass instead of keeping them."""
-    # 2026-11: the first name is new in transformers 5.2x, where the second one warns; Python 3.10 has the second alone.
+    # 2026-11: the first name is new in transformers 5.2x, where the second one warns.
     enable = getattr(backbone, "activation_checkpointing_enable", None) or backbone.gradient_checkpointing_enable
     enable({"use_reentrant": False})
     # transformers also makes the embedding's output need a gradient, which only reentrant checkpointing needs: it

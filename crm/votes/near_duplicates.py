@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-
-from datasketch import MinHash, MinHashLSH
+from typing import TYPE_CHECKING
 
 from crm.schema import Message
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 NEAR_DUPLICATE = 0.8
 """Jaccard similarity of character 5-grams from which two prompts count as one."""
@@ -27,6 +29,8 @@ class NearDuplicates:
     """An index of texts that finds those whose character 5-grams agree (Jaccard of `NEAR_DUPLICATE` or more)."""
 
     def __init__(self) -> None:
+        from datasketch import MinHash, MinHashLSH  # a third of a second, which no `--help` should wait for
+
         self._index = MinHashLSH(num_perm=_PERMUTATIONS, params=(_BANDS, _ROWS))
         self._texts: set[str] = set()
         self._blank = MinHash(num_perm=_PERMUTATIONS, hashfunc=_as_is)

@@ -105,14 +105,7 @@ def file_digest(path: Path) -> str:
         text = "".join(f"{file.relative_to(path)}\0{file_digest(file)}\n" for file in files)
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
     with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _sha(stream)
-
-
-def _sha(stream: Any) -> str:  # Python 3.10 has no hashlib.file_digest
-    digest = hashlib.sha256()
-    while block := stream.read(1 << 20):
-        digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @cache

@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -85,7 +85,7 @@ class ChatClient:
         limit = min(left, self.endpoint.call_deadline_s)
         try:
             completion = await asyncio.wait_for(self._attempts(payload, key, limit), limit)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             if limit == left:
                 raise CallFailed("deadline", "the time for the whole run ended during the call") from None
             self.counts.unanswered_in_a_row += 1
@@ -197,5 +197,5 @@ def retry_after(value: str | None) -> float | None:
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
     if date.tzinfo is None:
-        date = date.replace(tzinfo=timezone.utc)
-    return max(0.0, (date - datetime.now(timezone.utc)).total_seconds())
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
 
@@ -38,7 +38,7 @@ def http(body: str | bytes, status: int = 200, *headers: str, length: int | None
 
 
 def in_seconds(seconds: int) -> str:
-    return format_datetime(datetime.now(timezone.utc) + timedelta(seconds=seconds), usegmt=True)
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
 
 
 def responses(name: str, key: str) -> dict[str, Callable[[], bytes]]:
