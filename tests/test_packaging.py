@@ -78,5 +78,5 @@ def test_torch_is_pinned_exactly_and_no_compromised_lightning_is_allowed(project
 
 
 def test_python_versions_agree_between_makefile_and_metadata(project: dict[str, Any]) -> None:
-    assert project["project"]["requires-python"] == ">=3.10,<3.14"
-    assert "(3, 10) <= sys.version_info[:2] <= (3, 13)" in (ROOT / "Makefile").read_text("utf-8")
+    assert project["project"]["requires-python"] == ">=3.11,<3.14"
+    assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in (ROOT / "Makefile").read_text("utf-8")
