@@ -15,6 +15,9 @@ from crm.dataset.noise import CriteriaPool, Noised, add_noise
 from crm.schema import GENERIC_CRITERION, Comparison, Preference
 
 CRITERIA_MODES = ("own", "none")
+FIXED_SEED = 42
+"""Of what is drawn once and is the same for every run on the same data, whatever its seed: noise of suites, direction
+and order of validation."""
 
 
 def make_comparison(

@@ -1,5 +1,7 @@
 """In: the name of a suite such as ``D-_replace`` and the preferences of each base. Out: its fixed comparisons.
 
+They are those that a prepared dataset holds, or a function of the data alone: never of the seed of a run.
+
 A name is a base (``D``, ``T``, ``C``, ``C_axes``, ...), then ``+`` (direction original) or ``-`` (reverse), then
 ``_<noise>`` where the criteria are perturbed.
 """
@@ -7,17 +9,17 @@ A name is a base (``D``, ``T``, ``C``, ``C_axes``, ...), then ``+`` (direction o
 from __future__ import annotations
 
 import difflib
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from crm.dataset.comparisons import make_comparisons
+from crm.dataset.comparisons import FIXED_SEED, make_comparisons
 from crm.dataset.noise import NOISES, CriteriaPool
 from crm.schema import Comparison, Preference
+from crm.votes.own import dataset
+from crm.votes.splits import Splits
 
 SIGNS = {"+": "original", "-": "reverse"}
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,12 @@ def parse_suite(name: str, bases: Collection[str]) -> SuiteSpec:
 
 
 def draw_suite(
-    name: str, preferences_by_base: Mapping[str, Sequence[Preference]], pool: CriteriaPool | None, seed: int
+    name: str,
+    preferences_by_base: Mapping[str, Sequence[Preference]],
+    pool: CriteriaPool | None,
+    *,
+    seed: int = FIXED_SEED,
+    criteria_mode: str = "own",
 ) -> tuple[list[Comparison], dict[str, int]]:
     """The comparisons of one suite and the counts of `make_comparisons`. Drawn once, at epoch 0; ties are dropped."""
     spec = parse_suite(name, list(preferences_by_base))
@@ -64,13 +71,24 @@ def draw_suite(
         pool=pool,
         seed=seed,
         epoch=0,
+        criteria_mode=criteria_mode,
     )
 
 
-def build_suite(
-    name: str, preferences_by_base: Mapping[str, Sequence[Preference]], pool: CriteriaPool | None, seed: int
-) -> list[Comparison]:
-    """`draw_suite`, with its counts written to the log so that a suite never shrinks unseen."""
-    comparisons, counts = draw_suite(name, preferences_by_base, pool, seed)
-    log.info("suite %s: %s", name, ", ".join(f"{key} {count}" for key, count in counts.items()))
-    return comparisons
+def fixed_suite(
+    name: str, splits: Splits, *, written: Path | None = None, criteria_mode: str = "own"
+) -> tuple[list[Comparison], dict[str, int]]:
+    """The comparisons of one suite, the same for every run on these data, and where they are from, in counts.
+
+    Those that stand in the dataset's folder ``written``, as far as their preferences were kept when subsampling; where
+    no folder or no file of that suite is given, and under another ``criteria_mode``, drawn with `FIXED_SEED` and with
+    training rows as the pool of noise.
+    """
+    spec = parse_suite(name, list(splits.suites))
+    made = dataset.suite(written, name) if written and criteria_mode == "own" else None
+    if made is None:
+        pool = CriteriaPool.from_preferences(splits.train) if spec.noise != "none" else None
+        return draw_suite(name, splits.suites, pool, criteria_mode=criteria_mode)
+    kept = {row.id for row in splits.suites[spec.base]}
+    rows = [row for row in made if row.preference_id in kept]
+    return rows, {"read": len(made), "made": len(rows), "dropped_by_subsampling": len(made) - len(rows)}

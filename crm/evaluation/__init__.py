@@ -1,5 +1,7 @@
 """A judge on suites: predictions, results, tables.
 
+- `EvaluationDataModule`: suites as prediction loaders of a trainer
+- `LitJudge`: a checkpoint that reads them, for ``Trainer.predict``
 - `config`: settings of ``evaluate.py``
 - `judge_sweep`: tables of several judges
 - `predict`: readings of comparisons, each exactly once, in a file

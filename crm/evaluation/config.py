@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from crm.config import one_of
+from crm.config import PRECISIONS, one_of, require
 from crm.dataset.comparisons import CRITERIA_MODES
 from crm.dataset.config import DataConfig, SuiteConfig
 from crm.judges import AnyJudgeConfig
+from crm.training.config import TrainerConfig
+
+OF_THE_TRAINER = ("devices", "nodes", "precision", "threads")
+"""Settings of the command that are settings of its trainer too; to give one of the two is enough."""
+
+
+@dataclass
+class ReadingTrainerConfig(TrainerConfig):
+    """The trainer that reads with a checkpoint, chosen from the group that ``train.py`` has.
+
+    Of its settings accelerator, devices, nodes, strategy, precision and threads have a say; the others are about
+    training.
+    """
+
+    name: str = "none"
+    accelerator: str = "auto"
+    """``auto`` is a CUDA GPU where there is one, else the CPU."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("trainer.strategy", self.strategy, ("auto", "ddp", "fsdp"))
+        for name in ("compile", "liger"):
+            value = getattr(self, name)
+            require(not value, f"trainer.{name}", value, "false: readings of other kernels would have the same digest")
 
 
 @dataclass
@@ -16,11 +40,28 @@ class EvaluateConfig(AnyJudgeConfig):
 
     suite: SuiteConfig = field(default_factory=SuiteConfig)
     data: DataConfig = field(default_factory=DataConfig)
+    trainer: ReadingTrainerConfig = field(default_factory=ReadingTrainerConfig)
+    """For judge=crm; another judge takes its devices, nodes, precision and threads from it."""
     criteria: str = "own"
     criteria_rendering: str = "list"
     """``per_character`` renders one bullet a character, a defect of an earlier evaluator, to measure its effect."""
 
     def __post_init__(self) -> None:
+        for name in OF_THE_TRAINER:
+            self._agree(name)
+        if self.precision == "auto":
+            self.precision = PRECISIONS[0]  # until the device is known
         super().__post_init__()
         one_of("criteria", self.criteria, CRITERIA_MODES)
         one_of("criteria_rendering", self.criteria_rendering, ("list", "per_character"))
+
+    def _agree(self, name: str) -> None:
+        """Have the setting ``name`` of command and trainer be one. Raises ``ValueError`` where both say something."""
+        own, trainers = getattr(self, name), getattr(self.trainer, name)
+        chosen = self.trainer.name != "none" or trainers != getattr(ReadingTrainerConfig, name)
+        if chosen and own != trainers:
+            raise ValueError(
+                f"{name}={own} and trainer.{name}={trainers} (trainer={self.trainer.name}): expected one of the two, "
+                f"or the same value; leave out {name}="
+            )
+        setattr(self.trainer, name, own)

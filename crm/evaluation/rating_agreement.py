@@ -14,12 +14,13 @@ from pathlib import Path
 import torch
 
 from crm.config import compose
+from crm.dataset.comparisons import FIXED_SEED
 from crm.evaluation.agreement import agreement, rating_comparisons, shown
 from crm.evaluation.config import EvaluateConfig
-from crm.evaluation.run import print_table, read_suites
+from crm.evaluation.readings import is_first, read_suites, reader
+from crm.evaluation.run import print_table
 from crm.io.installed import commit
 from crm.io.intake import Intake
-from crm.io.processes import ALONE
 from crm.judges import check_judge, open_judge
 from crm.report.tables import caption, write_table
 from crm.votes.catalogue import location
@@ -49,10 +50,13 @@ def run(config: EvaluateConfig) -> None:
     """The table of one judge, written and printed; readings go into the usual prediction files."""
     if config.threads:
         torch.set_num_threads(config.threads)
+    by = reader(config)
     responses, wordings = rated_responses(config)
     opened = open_judge(config, blind=config.criteria == "none")
-    rows = rating_comparisons(responses, wordings, config.seed)
-    readings = read_suites(opened, {SUITE: rows}, config, ALONE)
+    rows = rating_comparisons(responses, wordings, FIXED_SEED)
+    readings = read_suites(opened, {SUITE: rows}, config, by)
+    if not is_first(by):
+        return
     frame = agreement(responses, readings.predictions)
     line = caption(len(responses), opened.seeds, f"{opened.name} on {config.data.name}", commit())
     folder = Path(config.run_dir)

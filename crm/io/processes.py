@@ -1,13 +1,14 @@
 """Several processes on one job. In: how many devices and machines. Out: who this process is, its share, and meetings.
 
-Lightning's Fabric starts the processes of this machine, or joins those that torchrun or SLURM has started.
+Lightning's Fabric starts the processes of this machine, or joins those that torchrun or SLURM has started; so does a
+trainer, whose strategy is such a group too.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 from lightning.fabric import Fabric
@@ -19,12 +20,34 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
+class Group(Protocol):
+    """Processes that can meet: a Fabric, or the strategy of a trainer."""
+
+    @property
+    def global_rank(self) -> int:
+        """Of this process, from 0."""
+        ...
+
+    @property
+    def world_size(self) -> int:
+        """Of all machines."""
+        ...
+
+    def broadcast(self, obj: Any) -> Any:
+        """What the first process gives, on all."""
+        ...
+
+    def barrier(self) -> None:
+        """Wait for all."""
+        ...
+
+
 class Processes:
     """The processes of one job, seen from one of them: ``rank`` of ``size``. Alone by default."""
 
-    def __init__(self, fabric: Fabric | None = None) -> None:
-        self._fabric = fabric
-        self.rank, self.size = (fabric.global_rank, fabric.world_size) if fabric else (0, 1)
+    def __init__(self, group: Group | None = None) -> None:
+        self._group = group
+        self.rank, self.size = (group.global_rank, group.world_size) if group else (0, 1)
 
     @property
     def first(self) -> bool:
@@ -38,7 +61,7 @@ class Processes:
 
     def from_first(self, make: Callable[[], Made]) -> Made:
         """What the first process makes, on all; a mistake it meets (``ValueError``, ``OSError``) is raised on all."""
-        if self._fabric is None:
+        if self._group is None:
             return make()
         made: Made | None = None
         failed = ""
@@ -47,15 +70,15 @@ class Processes:
                 made = make()
             except (ValueError, OSError) as error:
                 failed = str(error)
-        made, failed = self._fabric.broadcast((made, failed))
+        made, failed = self._group.broadcast((made, failed))
         if failed:
             raise ValueError(failed)
         return cast(Made, made)
 
     def wait(self) -> None:
         """Go on when all are here."""
-        if self._fabric is not None:
-            self._fabric.barrier()
+        if self._group is not None:
+            self._group.barrier()
 
 
 ALONE = Processes()

@@ -1,8 +1,13 @@
-"""A customizable reward model as a judge. In: a checkpoint. Out: readings of comparisons in either order."""
+"""A customizable reward model as a judge. In: a checkpoint. Out: readings of comparisons in either order.
+
+What it reads in one forward pass (`CrmJudge.compose`, `CrmJudge.collate`) and what that says (`CrmJudge.readings`)
+stand by themselves, for a trainer that runs the model in its own place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,7 @@ from crm.model.batching.packs import Packing, fill
 from crm.model.batching.padding_batches import Batch
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.export import load_checkpoint
+from crm.model.heads import HeadOutput
 from crm.model.reward_model import RewardModel
 
 WINDOW = 16
@@ -41,13 +47,27 @@ class CrmJudge:
         packing: Packing | None = None,
         model_digest: str = "",
     ) -> None:
-        self.model, self._autocast = placed(model, precision)
+        self.unplaced = model
+        """Where it was loaded, for a trainer that places it itself; `model` is placed when first asked for."""
         self.encoder = encoder
         self.batch_size = batch_size
         self.packing = packing if model.reads_forests else None
         self.model_digest = model_digest
         self._pad_id = int(encoder.tokenizer.pad_token_id)
         self.precision = precision
+
+    @cached_property
+    def _placed(self) -> tuple[RewardModel, torch.autocast]:
+        return placed(self.unplaced, self.precision)
+
+    @property
+    def model(self) -> RewardModel:
+        """The model out of training mode, on a GPU where there is one."""
+        return self._placed[0]
+
+    @property
+    def _autocast(self) -> torch.autocast:
+        return self._placed[1]
 
     @property
     def digest(self) -> str:
@@ -70,31 +90,39 @@ class CrmJudge:
         ``ba`` is read off the ``ab`` pass when both stand in one portion.
         """
         for start in range(0, len(comparisons), self.together):
-            encoded = [self.encoder.encode(*pair) for pair in comparisons[start : start + self.together]]
-            yield self._read_portion([row for row in encoded if row is not None])
+            batches = self.compose(comparisons[start : start + self.together])
+            yield [reading for batch in batches for reading in self._read_batch(batch)]
 
-    def _read_portion(self, rows: list[EncodedComparison]) -> list[Reading]:
-        return [reading for batch in self._batches(rows) for reading in self._read_batch(batch)]
-
-    def _batches(self, rows: list[EncodedComparison]) -> list[list[EncodedComparison]]:
+    def compose(self, portion: Sequence[Asked]) -> list[list[EncodedComparison]]:
+        """The forward passes over a portion, which has `together` comparisons at most; what is too long is in none."""
+        encoded = [self.encoder.encode(*pair) for pair in portion]
+        rows = [row for row in encoded if row is not None]
         if self.packing:
             return fill(rows, self.packing)
-        rows = sorted(rows, key=lambda row: (max(row.lengths), row.comparison.id))
+        rows.sort(key=lambda row: (max(row.lengths), row.comparison.id))
         return [rows[at : at + self.batch_size] for at in range(0, len(rows), self.batch_size)]
+
+    def collate(self, rows: Sequence[EncodedComparison]) -> Batch:
+        """The tensors of one forward pass, on the CPU."""
+        return self.packing.collate(rows) if self.packing else collate(rows, self._pad_id)
 
     @torch.inference_mode()
     def _read_batch(self, rows: list[EncodedComparison]) -> list[Reading]:
-        batch: Batch = self.packing.collate(rows) if self.packing else collate(rows, self._pad_id)
-        batch = batch.to(self.model.device)
+        batch = self.collate(rows).to(self.model.device)
         with self._autocast:
             output = self.model(batch)
+        return self.readings(rows, batch, output)
+
+    @staticmethod
+    def readings(rows: Sequence[EncodedComparison], batch: Batch, output: HeadOutput) -> list[Reading]:
+        """What the head says of the B ``rows`` of ``batch``, about the records' responses A and B."""
         logits = (output.preference_logit * batch.sign).tolist()
         scores = output.scores.tolist() if output.scores is not None else [(None, None)] * len(rows)
-        readings = []
+        found = []
         for row, logit, (first, second) in zip(rows, logits, scores, strict=True):
             a, b = (first, second) if row.order == "ab" else (second, first)
-            readings.append(Reading(row.comparison, row.order, logit, a, b, tokens=sum(row.lengths)))
-        return readings
+            found.append(Reading(row.comparison, row.order, logit, a, b, tokens=sum(row.lengths)))
+        return found
 
 
 def open_checkpoint(

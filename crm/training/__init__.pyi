@@ -4,5 +4,7 @@ from . import sweep_table as sweep_table
 from . import sweeps as sweeps
 from .building import settle_precision as settle_precision
 from .lit_module import LitRewardModel as LitRewardModel
+from .prediction import prediction_trainer as prediction_trainer
 from .run import run_training as run_training
 from .run_folder import AnotherRunError as AnotherRunError
+from .sharding import shard_as_asked as shard_as_asked

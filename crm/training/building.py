@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import lightning as L
 import torch
@@ -33,7 +33,7 @@ from crm.model.export import load_checkpoint
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
 from crm.training.checkpointing import BestCheckpoint, LastCheckpoint, SafeCheckpointIO
-from crm.training.config import TrainConfig
+from crm.training.config import TrainConfig, TrainerConfig
 from crm.training.console import in_terminal, progress_bar
 from crm.training.datamodule import PreferenceDataModule
 from crm.training.kernels import compiled_layers, enable_checkpointing, liger_kernels
@@ -96,7 +96,16 @@ def training_device(accelerator: str) -> torch.device:
     return torch.device("mps" if mps else "cpu")
 
 
-def settle_precision(config: TrainConfig) -> None:
+class HasTrainer(Protocol):
+    """The settings of a command that has a trainer."""
+
+    @property
+    def trainer(self) -> TrainerConfig:
+        """Its settings."""
+        ...
+
+
+def settle_precision(config: HasTrainer) -> None:
     """Replace ``trainer.precision=auto`` by what the device of this process computes fast."""
     if config.trainer.precision == "auto":
         fast = computes_bfloat16(training_device(config.trainer.accelerator))

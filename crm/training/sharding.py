@@ -10,6 +10,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+import lightning as L
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -19,6 +20,14 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from crm.model.reward_model import RewardModel
+
+
+def shard_as_asked(lit: L.LightningModule, model: RewardModel) -> tuple[RewardModel, ...]:
+    """Shard ``model`` of ``lit`` where its strategy has a mesh of devices; the skeleton for `gather`, else nothing."""
+    if lit.device_mesh is None:
+        return ()
+    compute_dtype = torch.bfloat16 if lit.trainer.precision == "bf16-mixed" else torch.float32
+    return (shard(model, lit.device_mesh["data_parallel"], lit.trainer.strategy.root_device, compute_dtype),)
 
 
 def is_sharded(module: nn.Module) -> bool:

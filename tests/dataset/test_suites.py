@@ -1,12 +1,15 @@
-import logging
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crm.dataset.noise import NOISES, CriteriaPool
-from crm.dataset.suites import SuiteSpec, build_suite, draw_suite, parse_suite, suite_names
-from crm.schema import Message, Preference
+from crm.dataset.suites import SuiteSpec, draw_suite, fixed_suite, parse_suite, suite_names
+from crm.io.parquet import write_parquet
+from crm.schema import GENERIC_CRITERION, Comparison, Message, Preference
+from crm.votes.splits import Splits
 
 BASES = ["D", "T", "C", "C_axes"]
 
@@ -49,22 +52,48 @@ def test_a_wrong_name_is_answered_with_the_nearest(wrong: str, near: str) -> Non
 
 
 def test_a_suite_is_drawn_once_and_a_reversed_one_swaps_every_label() -> None:
-    plus, minus = (build_suite(name, VOTES, POOL, seed=1) for name in ("D+", "D-"))
+    plus, minus = (draw_suite(name, VOTES, POOL, seed=1)[0] for name in ("D+", "D-"))
     assert [c.label for c in plus] == ["ab"[i % 2] for i in range(20)]
     assert [c.label for c in minus] == ["ba"[i % 2] for i in range(20)]
     assert [c.preference_id for c in plus] == [c.preference_id for c in minus]
-    noised = build_suite("D-_random", VOTES, POOL, seed=1)
-    assert noised == build_suite("D-_random", VOTES, POOL, seed=1)
-    assert noised != build_suite("D-_random", VOTES, POOL, seed=2)
+    noised = draw_suite("D-_random", VOTES, POOL, seed=1)
+    assert noised == draw_suite("D-_random", VOTES, POOL, seed=1)
+    assert noised != draw_suite("D-_random", VOTES, POOL, seed=2)
 
 
-def test_counts_are_returned_and_shown(caplog: pytest.LogCaptureFixture) -> None:
+def test_counts_are_returned() -> None:
     _, counts = draw_suite("D+_replace", VOTES, POOL, seed=0)
     assert counts == {
         "made": 20, "ties_dropped": 1, "without_criteria": 0, "direction_original": 20, "noise_replace": 20
     }  # fmt: skip
-    with caplog.at_level(logging.INFO):
-        assert build_suite("T+", VOTES, POOL, seed=0) == []
-        build_suite("D+", VOTES, POOL, seed=0)
-    assert "suite T+: made 0" in caplog.text
-    assert "suite D+: made 20, ties_dropped 1" in caplog.text
+    assert draw_suite("T+", VOTES, POOL) == ([], {"made": 0, "ties_dropped": 0, "without_criteria": 0})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A dataset with one noised suite, drawn with a seed of its own."""
+    rows, _ = draw_suite("D-_random", VOTES, POOL, seed=7)
+    write_parquet(tmp_path / "suites/D-_random.parquet", Comparison, rows)
+    return tmp_path
+
+
+TRAINED = [replace(vote(i, "a"), prompt=(Message("user", f"trained {i}"),)) for i in range(100, 110)]
+SPLITS = Splits(TRAINED, [], VOTES, {})
+
+
+def test_a_suite_that_the_dataset_holds_is_read(folder: Path) -> None:
+    read, counts = fixed_suite("D-_random", SPLITS, written=folder)
+    assert read == draw_suite("D-_random", VOTES, POOL, seed=7)[0]
+    assert counts == {"read": 20, "made": 20, "dropped_by_subsampling": 0}
+    fewer = replace(SPLITS, suites={"D": VOTES["D"][3:8]})
+    kept, counts = fixed_suite("D-_random", fewer, written=folder)
+    assert kept == read[3:8]
+    assert counts == {"read": 20, "made": 5, "dropped_by_subsampling": 15}
+
+
+def test_a_suite_that_no_dataset_holds_is_drawn_from_the_data_alone(folder: Path) -> None:
+    pool = CriteriaPool.from_preferences(TRAINED)
+    for name, written in (("D-_random", None), ("D+_add", folder), ("D-", folder)):
+        assert fixed_suite(name, SPLITS, written=written) == draw_suite(name, VOTES, pool, seed=42)
+    blind, _ = fixed_suite("D-_random", SPLITS, written=folder, criteria_mode="none")
+    assert {row.criteria for row in blind} == {(GENERIC_CRITERION,)} and len(blind) == 20

@@ -31,6 +31,6 @@ def make_suites(space: Workspace, noises: Sequence[str], seed: int) -> dict[str,
     for base in BASES:
         rows = {base: read_part(space, base)}
         for name in suite_names([base], noises):
-            comparisons, _ = draw_suite(name, rows, pool, seed)
+            comparisons, _ = draw_suite(name, rows, pool, seed=seed)
             counts[name] = write_parquet(space.suite(name), Comparison, comparisons)
     return counts

@@ -1,11 +1,11 @@
-"""A prepared dataset. In: the folder that `prepare.py` wrote. Out: `Splits`, as its parts were placed."""
+"""A prepared dataset. In: the folder that `prepare.py` wrote. Out: `Splits`, as its parts were placed; its suites."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from crm.io.parquet import read_parquet
-from crm.schema import Preference
+from crm.schema import Comparison, Preference
 from crm.votes.splits import Splits, sizes
 
 SUITES = ("D", "T", "C")
@@ -19,6 +19,12 @@ def load(folder: Path) -> Splits:
     train, validation = parts.pop("train"), parts.pop("validation")
     suites = {name: rows for name, rows in parts.items() if rows}
     return Splits(train, validation, suites, sizes(train, validation, suites))
+
+
+def suite(folder: Path, name: str) -> list[Comparison] | None:
+    """The comparisons of a suite such as ``D-_add``; ``None`` where the dataset was made without it."""
+    path = folder / "suites" / f"{name}.parquet"
+    return list(read_parquet(path, Comparison)) if path.is_file() else None
 
 
 def _part(folder: Path, name: str) -> list[Preference]:

@@ -13,7 +13,7 @@ from filelock import FileLock
 from crm.config import compose
 from crm.criteria.topics.taxonomy import PAPER_TOPICS
 from crm.dataset.noise import CriteriaPool
-from crm.dataset.suites import build_suite
+from crm.dataset.suites import draw_suite, fixed_suite
 from crm.io.parquet import read_parquet, read_rows
 from crm.schema import Comparison, Preference, prompt_key
 from crm.votes.own import dataset
@@ -120,14 +120,17 @@ def test_votes_that_are_added_move_no_old_one(prepare: Any, votes_file: Path, tm
     assert joined <= 0.02 * len(old)
 
 
-def test_suites_are_what_evaluation_draws(prepare: Any, votes_file: Path) -> None:
-    folder = prepare("data=records", f"data.path='{votes_file}'")
+def test_suites_are_drawn_with_the_seed_of_the_dataset_and_read_by_every_evaluation(
+    prepare: Any, votes_file: Path
+) -> None:
+    folder = prepare("data=records", f"data.path='{votes_file}'", "seed=7")
     splits = dataset.load(folder)
     assert set(splits.suites) == {"D", "T", "C"}
     pool = CriteriaPool.from_preferences(splits.train)
     for name in ("D+", "D-", "T-_add", "C+", "D+_replace"):
         written = list(read_parquet(folder / "suites" / f"{name}.parquet", Comparison))
-        assert written == build_suite(name, splits.suites, pool, seed=42)
+        assert written == draw_suite(name, splits.suites, pool, seed=7)[0]
+        assert written == fixed_suite(name, splits, written=folder)[0]
         assert written
 
 

@@ -1,0 +1,49 @@
+"""A trainer that only reads. In: checked settings of devices and precision. Out: Lightning's trainer for `predict`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, cast
+
+import lightning as L
+import torch
+from lightning.pytorch.utilities import rank_zero_only
+
+from crm.io.processes import check_launcher
+from crm.training.building import HasTrainer, check_accelerator, settle_precision
+from crm.training.console import quieten
+from crm.training.strategies import build_strategy
+
+
+def prediction_trainer(config: HasTrainer, run_dir: Path) -> L.Trainer:
+    """A trainer of the devices, strategy and precision in ``config.trainer``; it saves and logs nothing.
+
+    In ``config`` the accelerator ``auto`` becomes a CUDA GPU where there is one, else the CPU, and the precision
+    ``auto`` what that computes fast. Raises ``ValueError`` for devices that are not there, and where torchrun or SLURM
+    started another number of processes.
+    """
+    settings = config.trainer
+    quieten()
+    check_launcher("trainer.devices", settings.devices, settings.nodes)
+    if settings.accelerator == "auto":
+        settings.accelerator = "gpu" if torch.cuda.is_available() else "cpu"
+    check_accelerator(settings.accelerator, settings.devices)
+    settle_precision(config)
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    if getattr(rank_zero_only, "rank", 0):
+        logging.getLogger("crm").setLevel(logging.WARNING)  # the first process says what all do
+    return L.Trainer(
+        accelerator=settings.accelerator,
+        devices=settings.devices,
+        num_nodes=settings.nodes,
+        strategy=build_strategy(settings.strategy, settings.devices * settings.nodes, settings.zero_stage),
+        precision=cast(Any, settings.precision),
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        default_root_dir=run_dir,
+    )
