@@ -150,6 +150,9 @@ class LoggerConfig:
     kind: str = "csv"
     project: str = "crm"
     name: str | None = None
+    """Of the run in W&B; null is the group and the seed."""
+    group: str | None = None
+    """Of runs that W&B shows together, those of a sweep over seeds for one; null is model, head and loss."""
 
     def __post_init__(self) -> None:
         one_of("logger.kind", self.kind, LOGGERS)

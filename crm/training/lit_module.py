@@ -13,15 +13,16 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
-from torchmetrics import MeanMetric
 
 from crm.model.batching.padding_batches import Batch, PaddingBatch
+from crm.model.heads import HeadOutput
 from crm.model.losses import centring_penalty, preference_loss
 from crm.model.reward_model import RewardModel
-from crm.training.metrics import PreferenceAccuracy
+from crm.training.metrics import MARGIN_EDGES, PreferenceAccuracy, ValidationMetrics
 from crm.training.optimizers import build_optimizer
 from crm.training.rank_state import gather_states, restore_state
 from crm.training.sharding import gather, shard
+from crm.training.tracking import log_histogram
 
 WAY_OUT = "lower optimizer.lr or use trainer.precision=32-true"
 
@@ -56,11 +57,11 @@ class LitRewardModel(L.LightningModule):
         self.warmup_steps = math.ceil(warmup_fraction * total_steps)
         self.total_steps = total_steps
         self.label_smoothing, self.centre_scores = label_smoothing, centre_scores
-        self.validation_loss = MeanMetric()
-        self.validation_accuracy = PreferenceAccuracy()
+        self.validation = ValidationMetrics()
         self.train_accuracy = PreferenceAccuracy()
         self._of_step: list[Tensor] = []
-        """Of each pass of the step so far: weighted mean loss, and weighted mean size of the logits."""
+        """Of each pass of the step so far, weighted means: loss, size of the logits, scores and their squares."""
+        self._tokens_before = 0  # of the run that this one goes on from
         self._skeletons: tuple[RewardModel, ...] = ()  # a tuple: a module here would be trained and saved too
 
     def on_fit_start(self) -> None:
@@ -82,14 +83,30 @@ class LitRewardModel(L.LightningModule):
             self.train_accuracy.update(output.preference_logit.detach(), batch.target)
         if batch_idx % self.trainer.accumulate_grad_batches == 0:
             self._of_step = []
-        means = torch.stack([loss, output.preference_logit.abs().mean()]).detach()
-        self._of_step.append(means * batch.weight)
-        loss, margin = torch.stack(self._of_step).mean(dim=0)  # Lightning writes what is logged in a step's last pass
-        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch), sync_dist=True)
-        self.log("train/accuracy", self.train_accuracy, on_step=False, on_epoch=True, batch_size=len(batch))
-        self.log("train/margin", margin, batch_size=len(batch), sync_dist=True)
-        self.log("train/lr", self.lr_schedulers().get_last_lr()[0])  # type: ignore[union-attr]
+        self._of_step.append(_means(loss, output) * batch.weight)
+        self._log_step(len(batch))
         return objective * batch.weight
+
+    def _log_step(self, rows: int) -> None:
+        """What Lightning writes of this step if the pass at hand is its last."""
+        loss, margin, *scores = torch.stack(self._of_step).mean(dim=0)
+        self.log("train/loss", loss, prog_bar=True, batch_size=rows, sync_dist=True)
+        self.log("train/accuracy", self.train_accuracy, on_step=False, on_epoch=True, batch_size=rows)
+        self.log("train/margin", margin, batch_size=rows, sync_dist=True)
+        if scores:
+            mean, square = scores
+            self.log("train/score_mean", mean, batch_size=rows, sync_dist=True)
+            spread = (square - mean**2).clamp(min=0).sqrt()  # on several ranks the mean of theirs
+            self.log("train/score_spread", spread, batch_size=rows, sync_dist=True)
+        self.log("train/lr", self.lr_schedulers().get_last_lr()[0])  # type: ignore[union-attr]
+        exact = torch.float32 if self.device.type == "mps" else torch.float64
+        tokens = torch.tensor(self._tokens_seen(), dtype=exact)
+        self.log("tokens_seen", tokens, batch_size=rows, sync_dist=True, reduce_fx="sum")
+
+    def _tokens_seen(self) -> int:
+        """Tokens that this process has read in training, before a resume too."""
+        read: int = self.trainer.datamodule.tokens_read if self._trainer else 0  # type: ignore[attr-defined]
+        return self._tokens_before + read
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         """Raise `NonFiniteError` for gradients that are not finite, though the loss was: no weight is touched."""
@@ -97,6 +114,8 @@ class LitRewardModel(L.LightningModule):
         norm = total_norm(gradients)
         if not math.isfinite(norm):
             raise NonFiniteError(f"the gradient norm is {norm} at optimizer step {self.global_step}: {WAY_OUT}")
+        if gradients:  # DeepSpeed keeps them to itself
+            self.log("train/gradient_norm", norm)  # before clipping
 
     def optimizer_step(self, *given: Any, **named: Any) -> None:
         """The step; raises `NonFiniteError` where it made a weight NaN or infinite, before it counts or is saved."""
@@ -106,16 +125,22 @@ class LitRewardModel(L.LightningModule):
             raise NonFiniteError(f"the weight norm is {norm} after optimizer step {self.global_step}: {WAY_OUT}")
 
     def validation_step(self, batch: Batch | PaddingBatch, batch_idx: int) -> None:
-        """Accumulate loss and accuracy; both are averaged over rows, on all ranks, at the end."""
+        """Accumulate what is measured; all of it is over rows, on all ranks, at the end."""
+        measured = self.validation
         if isinstance(batch, PaddingBatch):
             batch = batch.batch
             self.model(batch)
         else:
-            logit = self.model(batch).preference_logit
-            self.validation_loss.update(preference_loss(logit, batch.target))
-            self.validation_accuracy.update(logit, batch.target)
-        self.log("validation/loss", self.validation_loss, prog_bar=True, on_epoch=True, batch_size=len(batch))
-        self.log("validation/accuracy", self.validation_accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
+            measured.update(self.model(batch).preference_logit, batch)
+        self.log("validation/loss", measured.loss, prog_bar=True, on_epoch=True, batch_size=len(batch))
+        self.log("validation/accuracy", measured.accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
+
+    def on_validation_epoch_end(self) -> None:
+        """Log what needs all rows: accuracy by direction, calibration, and the histogram of the margins."""
+        numbers, margins = self.validation.finish()
+        for name, value in numbers.items():
+            self.log(f"validation/{name}", value)
+        log_histogram(self.trainer.loggers, "validation/margins", margins, MARGIN_EDGES, self.global_step)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """What `build_optimizer` makes of what is trained; linear warm-up, then a cosine to zero, a step at a time."""
@@ -145,11 +170,20 @@ class LitRewardModel(L.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keep each rank's random state, so that dropout after a resume is the dropout that would have been."""
-        checkpoint["ranks"] = gather_states(self.train_accuracy)
+        checkpoint["ranks"] = gather_states(self.train_accuracy, self._tokens_seen())
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore what `on_save_checkpoint` kept."""
-        restore_state(checkpoint["ranks"], self.train_accuracy)
+        self._tokens_before = restore_state(checkpoint["ranks"], self.train_accuracy)
+
+
+def _means(loss: Tensor, output: HeadOutput) -> Tensor:
+    """Of one pass: loss and mean size of the logits and, where there are scores, their mean and that of their squares.
+
+    (2,) or (4,), without a gradient.
+    """
+    scores = [] if output.scores is None else [output.scores.mean(), output.scores.square().mean()]
+    return torch.stack([loss, output.preference_logit.abs().mean(), *scores]).detach()
 
 
 @torch.no_grad()

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch import Tensor
-from torchmetrics import Metric
+from torch import Tensor, nn
+from torchmetrics import MeanMetric, Metric
+
+from crm.model.losses import preference_loss
+
+MARGIN_EDGES = tuple(step / 2 for step in range(-40, 41))
+"""Of the bins of `MarginHistogram`; what lies beyond is counted in the first and the last."""
 
 
 class PreferenceAccuracy(Metric):
@@ -36,3 +43,97 @@ class PreferenceAccuracy(Metric):
     def compute(self) -> Tensor:
         """Accuracy so far, float32 scalar."""
         return (self.correct / self.total).float()
+
+
+class CalibrationError(Metric):
+    """Mean gap, in [0, 1], of confidence max(p, 1 - p) and accuracy over equal bins of [0.5, 1], weighted by count.
+
+    The same number as `crm.report.statistics.expected_calibration_error`, from sums: no row is kept. NaN where no row
+    was decided.
+    """
+
+    full_state_update = False
+    higher_is_better = False
+    is_differentiable = False
+    gaps: Tensor
+    total: Tensor
+
+    def __init__(self, bins: int = 10) -> None:
+        super().__init__()
+        self.bins = bins
+        self.add_state("gaps", torch.zeros(bins, dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_state("total", torch.tensor(0.0, dtype=torch.float64), dist_reduce_fx="sum")
+
+    def update(self, preference_logit: Tensor, target: Tensor) -> None:
+        """As `PreferenceAccuracy.update`."""
+        decided = target != 0.5
+        logit, sign = preference_logit[decided].double(), torch.sign(target[decided] - 0.5)
+        right, confidence = (torch.sign(logit) * sign + 1.0) / 2.0, logit.abs().sigmoid()
+        index = ((confidence - 0.5) * 2 * self.bins).long().clamp(max=self.bins - 1)
+        self.gaps += torch.zeros_like(self.gaps).index_add(0, index, right - confidence)
+        self.total += decided.sum()
+
+    def compute(self) -> Tensor:
+        """The error so far, float32 scalar."""
+        return (self.gaps.abs().sum() / self.total).float()
+
+
+class MarginHistogram(Metric):
+    """How many decided comparisons have which margin, the logit in favour of the label; edges are `MARGIN_EDGES`."""
+
+    full_state_update = False
+    is_differentiable = False
+    counts: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("counts", torch.zeros(len(MARGIN_EDGES) - 1, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, preference_logit: Tensor, target: Tensor) -> None:
+        """As `PreferenceAccuracy.update`."""
+        decided = target != 0.5
+        margin = preference_logit[decided].float() * torch.sign(target[decided] - 0.5)
+        edges = torch.tensor(MARGIN_EDGES[1:-1], device=margin.device)
+        index = torch.bucketize(margin, edges, right=True)  # each bin holds its lower edge
+        self.counts += torch.bincount(index, minlength=len(self.counts))
+
+    def compute(self) -> Tensor:
+        """Counts so far, (bins,) int64."""
+        return self.counts
+
+
+class ValidationMetrics(nn.Module):
+    """All that a validation measures: loss, accuracy, and accuracy apart by direction, calibration, margins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loss = MeanMetric()
+        self.accuracy, self.original, self.reverse = PreferenceAccuracy(), PreferenceAccuracy(), PreferenceAccuracy()
+        self.calibration, self.margins = CalibrationError(), MarginHistogram()
+
+    def update(self, preference_logit: Tensor, batch: Any) -> None:
+        """``preference_logit`` (B,) of a batch with ``target`` (B,) and ``reverse`` (B,)."""
+        target, reverse = batch.target, batch.reverse
+        self.loss.update(preference_loss(preference_logit, target))
+        for metric in (self.accuracy, self.calibration, self.margins):
+            metric.update(preference_logit, target)
+        self.original.update(preference_logit[~reverse], target[~reverse])
+        self.reverse.update(preference_logit[reverse], target[reverse])
+
+    def finish(self) -> tuple[dict[str, Tensor], Tensor]:
+        """What Lightning does not average by itself, and the counts of the margins; all ranks together. Starts anew.
+
+        ``accuracy_sum`` of both directions is 1 for a model that does not read the criteria. A direction that no row
+        has is left out, and so is the sum.
+        """
+        original, reverse = self.original.compute(), self.reverse.compute()
+        numbers = {
+            "accuracy_original": original,
+            "accuracy_reverse": reverse,
+            "accuracy_sum": original + reverse,
+            "expected_calibration_error": self.calibration.compute(),
+        }
+        margins = self.margins.compute().clone()
+        for metric in (self.original, self.reverse, self.calibration, self.margins):
+            metric.reset()
+        return {name: value for name, value in numbers.items() if not torch.isnan(value)}, margins

@@ -80,11 +80,13 @@ def _run(config: TrainConfig, callbacks: Sequence[Callback], started: float) -> 
     keep_frozen_states(config, model, counts["largest_batch_tokens"], run_dir)
     lit = build_lit_module(config, model, total_steps(config, batches, data.passes))
     rank_zero_only(show_counts)(splits.counts, counts, batches, lit.total_steps)
+    group = config.logger.group or f"{config.model.name} {config.head.name} {config.loss.name}"
     loggers = build_loggers(
         config.logger.kind,
         run_dir,
         project=config.logger.project,
-        name=config.logger.name,
+        name=config.logger.name or f"{group} seed {config.seed}",
+        group=group,
         config=plain,
         resume=config.resume,
     )

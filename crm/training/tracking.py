@@ -9,21 +9,23 @@ from __future__ import annotations
 import csv
 import io
 import logging
-import netrc
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import torch
+from lightning.pytorch import loggers as kinds
 from lightning.pytorch.loggers import Logger, WandbLogger
 from lightning.pytorch.utilities import rank_zero_only
+from torch import Tensor
 
 from crm.io.files import replace_file
+from crm.report.trackers import NO_TENSORBOARD, wandb_logged_in
 
 log = logging.getLogger(__name__)
-WANDB_HOST = "api.wandb.ai"
 
 
 class CsvLogger(Logger):
@@ -88,16 +90,26 @@ class CsvLogger(Logger):
 
 
 def build_loggers(
-    kind: str, run_dir: Path, *, project: str, name: str | None, config: dict[str, Any], resume: bool = False
+    kind: str,
+    run_dir: Path,
+    *,
+    project: str,
+    name: str | None,
+    config: dict[str, Any],
+    group: str | None = None,
+    resume: bool = False,
 ) -> list[Logger]:
-    """CSV first, then the chosen one. ``config`` is a plain dict and is logged to all of them."""
+    """CSV first, then the chosen one. ``config`` is a plain dict and is logged to all of them.
+
+    W&B shows the runs of one ``group`` together.
+    """
     loggers: list[Logger] = [CsvLogger(run_dir / "metrics.csv", resume)]
     if kind == "wandb":
         offline = not wandb_logged_in()
         if offline:
             log.info("W&B runs offline (not logged in); `wandb sync %s` uploads it later", run_dir / "wandb")
         (run_dir / "wandb").mkdir(parents=True, exist_ok=True)
-        loggers.append(WandbLogger(name=name, project=project, save_dir=run_dir, offline=offline))
+        loggers.append(WandbLogger(name=name, project=project, save_dir=run_dir, offline=offline, group=group))
     elif kind == "tensorboard":
         loggers.append(_tensorboard(run_dir))
     for logger in loggers:
@@ -106,24 +118,10 @@ def build_loggers(
 
 
 def _tensorboard(run_dir: Path) -> Logger:
-    from lightning.pytorch.loggers import TensorBoardLogger
-
     try:
-        return TensorBoardLogger(run_dir, name="tensorboard", version="")
+        return kinds.TensorBoardLogger(run_dir, name="tensorboard", version="")
     except ModuleNotFoundError:
-        raise ValueError("logger=tensorboard: pip install 'crm-leaderboard[tensorboard]', or use logger=csv") from None
-
-
-def wandb_logged_in() -> bool:
-    """Whether a key is at hand, in the environment or in netrc, and W&B is not switched off."""
-    if os.environ.get("WANDB_MODE", "online") != "online":
-        return False
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    try:
-        return netrc.netrc().authenticators(WANDB_HOST) is not None
-    except (FileNotFoundError, netrc.NetrcParseError):
-        return False
+        raise ValueError(NO_TENSORBOARD) from None
 
 
 @contextmanager
@@ -149,6 +147,30 @@ def log_summary(loggers: list[Logger], numbers: Mapping[str, float], tables: Map
             logger.experiment.summary.update(dict(numbers))
             for key, frame in tables.items():
                 logger.log_table(key, dataframe=frame)
+
+
+@rank_zero_only
+def log_histogram(loggers: list[Logger], name: str, counts: Tensor, edges: Sequence[float], step: int) -> None:
+    """``counts`` (bins,) between ``edges`` (bins + 1), for the trackers that draw histograms; a CSV file does not."""
+    for logger in loggers:
+        if isinstance(logger, WandbLogger):
+            import wandb
+
+            drawn = wandb.Histogram(np_histogram=(counts.cpu().numpy(), np.asarray(edges)))
+            logger.experiment.log({name: drawn, "trainer/global_step": step})
+        elif isinstance(logger, kinds.TensorBoardLogger) and counts.sum():
+            middles = (torch.tensor(edges[1:]) + torch.tensor(edges[:-1])) / 2
+            logger.experiment.add_histogram_raw(
+                name,
+                min=edges[0],
+                max=edges[-1],
+                num=int(counts.sum()),
+                sum=float((middles * counts.cpu()).sum()),
+                sum_squares=float((middles.square() * counts.cpu()).sum()),
+                bucket_limits=list(edges[1:]),
+                bucket_counts=counts.tolist(),
+                global_step=step,
+            )
 
 
 def log_artifact(loggers: list[Logger], name: str, files: list[Path]) -> None:

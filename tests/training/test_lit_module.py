@@ -13,7 +13,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 
-import crm.training.lit_module
+import crm.training.metrics
 from crm.config import compose
 from crm.training.checkpointing import SafeCheckpointIO
 from crm.training.lit_module import LitRewardModel, NonFiniteError, lr_factor
@@ -206,12 +206,7 @@ def test_a_step_that_throws_the_weights_away_saves_none_of_them(tmp_path: Path) 
 def test_a_validation_that_is_not_finite_is_never_the_best_and_not_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = crm.training.lit_module.preference_loss
-
-    def broken(logit: Any, *given: Any) -> Any:
-        return real(logit, *given) * (1.0 if torch.is_grad_enabled() else math.nan)
-
-    monkeypatch.setattr(crm.training.lit_module, "preference_loss", broken)
+    monkeypatch.setattr(crm.training.metrics, "preference_loss", lambda logit, _: logit * math.nan)
     with pytest.raises(NonFiniteError, match="validation loss is nan after 8 optimizer steps, so no model"):
         train(tmp_path, "trainer.batch_size=4", "trainer.validate_every=2", "trainer.patience=0")
     assert not (tmp_path / "model").exists() and not (tmp_path / "checkpoints/best.ckpt").exists()
@@ -225,3 +220,21 @@ def test_random_state_travels_with_the_checkpoint(make_model: Callable[..., Any]
     torch.manual_seed(99)
     lit.on_load_checkpoint(kept)
     assert torch.equal(torch.rand(4), expected)
+
+
+@pytest.mark.parametrize("head", ["scalar", "pairwise"])
+def test_what_a_run_logs(head: str, tmp_path: Path) -> None:
+    """Names and plausible values, a row a step; the accuracies by direction agree with the one over all rows."""
+    train(tmp_path, f"head={head}", "direction=both", "trainer.batch_size=16", "data.validation=24", "loss.ties=drop")
+    table = pd.read_csv(tmp_path / "metrics.csv")
+    steps = table.dropna(subset=["train/loss"])
+    assert (steps["train/gradient_norm"] > 0).all()
+    assert steps["tokens_seen"].is_monotonic_increasing and steps["tokens_seen"].iloc[0] > 16
+    assert ("train/score_mean" in table, "train/score_spread" in table) == ((head == "scalar",) * 2)
+    if head == "scalar":
+        assert (steps["train/score_spread"][1:] > 0).all() and steps["train/score_mean"].notna().all()
+    last = table.dropna(subset=["validation/loss"]).iloc[-1]
+    original, reverse, both = (last[f"validation/accuracy_{name}"] for name in ("original", "reverse", "sum"))
+    assert both == pytest.approx(original + reverse) == pytest.approx(2 * last["validation/accuracy"])
+    assert 0 <= last["validation/expected_calibration_error"] <= 1
+    assert not [name for name in table.columns if "margins" in name], "a histogram is no column"

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torchmetrics.classification import BinaryCalibrationError
 
-from crm.training.metrics import PreferenceAccuracy
+from crm.report.statistics import expected_calibration_error
+from crm.training.metrics import (
+    MARGIN_EDGES,
+    CalibrationError,
+    MarginHistogram,
+    PreferenceAccuracy,
+    ValidationMetrics,
+)
 
 fast = settings(derandomize=True, deadline=None, max_examples=40)
 rows = st.lists(
@@ -54,3 +63,50 @@ def test_ranks_are_summed_not_averaged() -> None:
 
 def test_a_broken_logit_shows() -> None:
     assert math.isnan(accuracy([(math.nan, 1.0), (1.0, 1.0)]))
+
+
+@fast
+@given(rows, st.integers(0, 30))
+def test_calibration_is_that_of_evaluation_and_of_torchmetrics(batch, cut) -> None:
+    metric = CalibrationError()
+    for part in (batch[:cut], batch[cut:]):
+        metric.update(torch.tensor([logit for logit, _ in part]), torch.tensor([target for _, target in part]))
+    logits, labels = ([row[at] for row in batch if row[1] != 0.5] for at in (0, 1))
+    if not logits:
+        assert math.isnan(metric.compute())
+        return
+    assert metric.compute().item() == pytest.approx(expected_calibration_error(logits, labels), abs=1e-6)
+    decided = [(logit, label) for logit, label in zip(logits, labels, strict=True) if logit]
+    if len(decided) == len(logits):  # theirs knows no half right
+        theirs, sure = BinaryCalibrationError(n_bins=20), torch.tensor(logits).abs().sigmoid()
+        theirs.update(sure, torch.tensor([int((logit > 0) == (label == 1)) for logit, label in decided]))
+        assert metric.compute().item() == pytest.approx(theirs.compute().item(), abs=1e-5)
+
+
+def test_margins_are_counted_in_favour_of_the_label_and_the_last_bins_take_the_rest() -> None:
+    metric = MarginHistogram()
+    metric.update(torch.tensor([0.2, 0.2, 0.5, -99.0, 99.0, 7.0]), torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0, 0.5]))
+    counts = metric.compute().tolist()
+    found = {MARGIN_EDGES[at]: count for at, count in enumerate(counts) if count}
+    assert found == {0.0: 1, -0.5: 1, 0.5: 1, MARGIN_EDGES[0]: 1, MARGIN_EDGES[-2]: 1}
+
+
+class Rows(NamedTuple):
+    target: torch.Tensor
+    reverse: torch.Tensor
+
+
+def test_directions_are_measured_apart_and_a_missing_one_is_left_out() -> None:
+    """A judge that always takes the winner of the vote: right in the original direction, wrong in reverse."""
+    metrics = ValidationMetrics()
+    metrics.update(
+        torch.tensor([3.0, 3.0, 3.0]), Rows(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([False, True, True]))
+    )
+    numbers, margins = metrics.finish()
+    numbers = {name: value.item() for name, value in numbers.items()}
+    calibration = numbers.pop("expected_calibration_error")
+    assert numbers == {"accuracy_original": 1.0, "accuracy_reverse": 0.0, "accuracy_sum": 1.0}
+    assert calibration == pytest.approx(1 / (1 + math.exp(-3)) - 1 / 3) and margins.sum() == 3
+    metrics.update(torch.tensor([3.0]), Rows(torch.tensor([1.0]), torch.tensor([False])))
+    numbers, margins = metrics.finish()
+    assert set(numbers) == {"accuracy_original", "expected_calibration_error"} and margins.sum() == 1, "it starts anew"

@@ -38,7 +38,7 @@ def test_rates_by_hand() -> None:
 def test_tokens_and_pairs_leave_padding_out() -> None:
     mask = torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0]])
     nothing = torch.zeros(1)
-    batch = PaddedBatch(mask, mask, nothing, nothing, nothing, nothing)
+    batch = PaddedBatch(mask, mask, nothing, nothing, nothing, nothing, nothing)
     assert (batch.tokens, batch.pairs) == (5, 6 + 3)
 
 

@@ -85,15 +85,19 @@ def once_written(path: Path, wanted: bytes) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.slow
 def test_wandb_without_login_runs_offline_once_a_job_with_config_and_table(offline: None, tmp_path: Path) -> None:
     assert not wandb_logged_in()
     job = tmp_path / "job"
-    run_training(compose("train", [*TINY, "logger=wandb"], job))
+    run_training(compose("train", [*TINY, "logger=wandb", "trainer.validate_every=1"], job))
     written = list((job / "wandb").glob("offline-run-*"))
     assert len(written) == 1
     content = once_written(next(written[0].glob("*.wandb")), b"best/accuracy")
     assert b'"hidden_size": 16' in content or b'"hidden_size":16' in content, "the config is not a plain dict"
     assert b"best/accuracy" in content
+    assert b"tiny pairwise cls seed 42" in content and b"tiny pairwise cls" in content.replace(b"cls seed", b"")
+    assert b"validation/margins" in content and b"histogram" in content
+    assert b"train/gradient_norm" in content and b"tokens_seen" in content
     assert list(written[0].rglob("media/table/worst_pairs*.json"))
     assert rows(job / "metrics.csv")
     import wandb
@@ -101,6 +105,7 @@ def test_wandb_without_login_runs_offline_once_a_job_with_config_and_table(offli
     assert wandb.run is None, "the next job of a sweep would write into this run"
 
 
+@pytest.mark.slow
 def test_a_failing_job_ends_its_run_as_failed(offline: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import wandb
 
@@ -122,10 +127,17 @@ def test_a_failing_job_ends_its_run_as_failed(offline: None, tmp_path: Path, mon
     assert codes == [1, 0]
 
 
+@pytest.mark.slow
 def test_tensorboard_writes_where_it_is_installed(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    run_training(compose("train", [*TINY, "logger=tensorboard"], tmp_path))
-    assert list((tmp_path / "tensorboard").rglob("events.out.tfevents.*"))
+    run_training(compose("train", [*TINY, "logger=tensorboard", "trainer.validate_every=1"], tmp_path))
+    (events,) = (tmp_path / "tensorboard").rglob("events.out.tfevents.*")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    written = EventAccumulator(str(events), size_guidance={"histograms": 0}).Reload()
+    assert {"train/gradient_norm", "tokens_seen", "validation/accuracy_original"} <= set(written.Tags()["scalars"])
+    margins = written.Histograms("validation/margins")[-1].histogram_value
+    assert margins.num == sum(margins.bucket) > 10
 
 
 def test_tensorboard_that_is_missing_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,8 @@ class PaddedBatch:
     """(B,) float32 in {0, 1/2, 1}: probability that the response shown first is preferred"""
     sign: Tensor
     """(B,) float32: +1 where response A of the record stands first, -1 where B does"""
+    reverse: Tensor
+    """(B,) bool: whether the criteria are those of the side that lost the vote"""
 
     weight: ClassVar[float] = 1.0
     """Factor of the batch's mean loss: all padded batches count alike"""
@@ -82,4 +84,5 @@ def collate(encoded: Sequence[EncodedComparison], pad_id: int) -> PaddedBatch:
         torch.tensor(positions),
         torch.tensor([item.target for item in encoded], dtype=torch.float32),
         torch.tensor([1.0 if item.order == "ab" else -1.0 for item in encoded]),
+        torch.tensor([item.comparison.direction == "reverse" for item in encoded]),
     )

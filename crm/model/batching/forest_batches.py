@@ -33,6 +33,8 @@ class ForestBatch:
     """(B,) float32 in {0, 1/2, 1}: probability that the response shown first is preferred"""
     sign: Tensor
     """(B,) float32: +1 where response A of the record stands first, -1 where B does"""
+    reverse: Tensor
+    """(B,) bool: whether the criteria are those of the side that lost the vote"""
     nodes: list[Node]
     """Of the forest, in the order of the row"""
     tree_mask: TreeMask
@@ -83,6 +85,7 @@ def collate_forest(
         torch.tensor([[rank[place] for place in pair] for pair in places]),
         torch.tensor([item.target for item in encoded], dtype=torch.float32),
         torch.tensor([1.0 if item.order == "ab" else -1.0 for item in encoded]),
+        torch.tensor([item.comparison.direction == "reverse" for item in encoded]),
         forest.nodes,
         full_mask(forest),
         read_mask(forest, read_tokens),

@@ -1,0 +1,76 @@
+"""Final numbers to a tracker. In: numbers and a table. Out: one run in W&B or TensorBoard, ended again.
+
+Files of results are always written; this is for whoever compares runs in a tracker. W&B is offline unless the user has
+logged in: no prompt and no network.
+"""
+
+from __future__ import annotations
+
+import math
+import netrc
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+WANDB_HOST = "api.wandb.ai"
+NO_TENSORBOARD = "logger=tensorboard: pip install 'crm-leaderboard[tensorboard]', or use logger=csv"
+
+
+def track(
+    kind: str,
+    run_dir: Path,
+    *,
+    project: str,
+    name: str,
+    group: str,
+    config: Mapping[str, Any],
+    numbers: Mapping[str, float],
+    tables: Mapping[str, pd.DataFrame],
+) -> None:
+    """Log ``numbers``, named ``split/name``, and ``tables`` as one run; ``kind=csv`` is what the files are already.
+
+    Numbers that are not finite are left out. Raises ``ValueError`` where TensorBoard is not installed.
+    """
+    known = {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
+    if kind == "wandb":
+        _to_wandb(run_dir, {"project": project, "name": name, "group": group, "config": dict(config)}, known, tables)
+    elif kind == "tensorboard":
+        _to_tensorboard(run_dir / "tensorboard", known)
+
+
+def wandb_logged_in() -> bool:
+    """Whether a key is at hand, in the environment or in netrc, and W&B is not switched off."""
+    if os.environ.get("WANDB_MODE", "online") != "online":
+        return False
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    try:
+        return netrc.netrc().authenticators(WANDB_HOST) is not None
+    except (FileNotFoundError, netrc.NetrcParseError):
+        return False
+
+
+def _to_wandb(
+    run_dir: Path, run: Mapping[str, Any], numbers: Mapping[str, float], tables: Mapping[str, pd.DataFrame]
+) -> None:
+    import wandb
+
+    decided = os.environ.get("WANDB_MODE") or wandb_logged_in()
+    mode: Literal["offline"] | None = None if decided else "offline"
+    (run_dir / "wandb").mkdir(parents=True, exist_ok=True)
+    with wandb.init(dir=run_dir, mode=mode, **run) as started:
+        started.log({**numbers, **{key: wandb.Table(dataframe=frame) for key, frame in tables.items()}})
+
+
+def _to_tensorboard(folder: Path, numbers: Mapping[str, float]) -> None:
+    try:
+        from tensorboard.summary import Writer
+    except ModuleNotFoundError:
+        raise ValueError(NO_TENSORBOARD) from None
+    writer = Writer(str(folder))
+    for key, value in numbers.items():
+        writer.add_scalar(key, value, step=0)
+    writer.close()

@@ -1,0 +1,65 @@
+"""Final numbers in a tracker: as they were, in one run that is ended, with no login and no network."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from crm.report.trackers import track, wandb_logged_in
+
+NUMBERS = {"D+/accuracy": 0.75, "D+/margin": float("nan")}
+TABLE = pd.DataFrame({"suite": ["D+"], "scalar": ["0.750"]})
+
+
+def tracked(kind: str, folder: Path) -> None:
+    said = {"project": "p", "name": "scalar on votes", "group": "evaluate", "config": {"judge": "crm"}}
+    track(kind, folder, numbers=NUMBERS, tables={"suites": TABLE}, **said)
+
+
+def test_csv_is_what_the_files_are_already(tmp_path: Path) -> None:
+    tracked("csv", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_wandb_offline_holds_numbers_table_name_and_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    assert not wandb_logged_in()
+    tracked("wandb", tmp_path)
+    (run,) = (tmp_path / "wandb").glob("offline-run-*")
+    (file,) = run.glob("*.wandb")
+    words = (b"D+/accuracy", b"0.75", b"scalar on votes", b"evaluate")
+    for _ in range(100):  # by a process of its own, some time after the run has ended
+        content = file.read_bytes()
+        if all(word in content for word in words):
+            break
+        time.sleep(0.2)
+    assert [word for word in words if word not in content] == [] and b"D+/margin" not in content
+    (table,) = run.rglob("media/table/suites*.json")
+    assert json.loads(table.read_text())["data"] == [["D+", "0.750"]]
+    import wandb
+
+    assert wandb.run is None, "the next job of a sweep would write into this run"
+
+
+def test_tensorboard_holds_the_numbers(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    tracked("tensorboard", tmp_path)
+    written = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert written.Tags()["tensors"] == ["D+/accuracy"]
+    (event,) = written.Tensors("D+/accuracy")
+    assert event.tensor_proto.float_val[0] == 0.75
+
+
+def test_tensorboard_that_is_missing_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing: dict[str, Any] = {"tensorboard.summary": None}
+    for name, module in missing.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    with pytest.raises(ValueError, match=r"logger=tensorboard: pip install .*or use logger=csv"):
+        tracked("tensorboard", tmp_path)
