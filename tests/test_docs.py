@@ -13,7 +13,9 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+import yaml
 
+import crm
 from crm.cli.mistakes import group_names, option_names
 from crm.config import compose, schemas, setting_names
 from crm.io.intake import Intake
@@ -42,7 +44,7 @@ def example(text: str, name: str) -> str:
 
 def test_the_example_record_is_one_and_shows_every_field(tmp_path: Path) -> None:
     path = tmp_path / "votes.jsonl"
-    path.write_text(example(README, "example: records.jsonl") + "\n", encoding="utf-8")
+    path.write_text(example(DOCS["data_formats.md"], "example: records.jsonl") + "\n", encoding="utf-8")
     assert len(list(Intake(strict=True).rows(path, parse_row))) == 1
     assert set(json.loads(path.read_text(encoding="utf-8"))) == set(Preference.__dataclass_fields__)
     for field in Preference.__dataclass_fields__:
@@ -51,7 +53,7 @@ def test_the_example_record_is_one_and_shows_every_field(tmp_path: Path) -> None
 
 def example_bank(folder: Path) -> Bank:
     file = ""
-    for line in example(README, "example: bank").splitlines():
+    for line in example(DOCS["data_formats.md"], "example: bank").splitlines():
         name, row = line[:17].strip(), line[17:]
         file = name or file
         with (folder / file).open("a", encoding="utf-8") as out:
@@ -66,7 +68,7 @@ def test_the_example_bank_is_one(tmp_path: Path) -> None:
 
 QUERY = "How can I change the homework for my class?"
 TASTES = ("Prefers concise answers", "Prefers detailed answers")
-SNIPPETS = {"scalar": (README, "load"), "pairwise_span": (DOCS["checkpoints.md"], "load joint")}
+SNIPPETS = {"scalar": (README, "load"), "pairwise_span": (DOCS["use_elsewhere.md"], "load joint")}
 
 
 def comparisons(code: str) -> list[Comparison]:
@@ -113,6 +115,23 @@ def test_the_loading_snippet_says_what_the_judge_says(
         assert said[taste] == pytest.approx(sum(logits) / 2, abs=0.06) and abs(said[taste]) > 0.3  # one decimal
 
 
+def test_the_examples_of_this_project_s_own_classes_run(
+    make_model: Any, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_bank").mkdir()
+    example_bank(tmp_path / "my_bank")
+    export_model(make_model("scalar"), tokenizer, Path("runs/mine/model"), {"max_length": 2048}, "criteria_last")
+    for name in ("judge", "many users"):
+        Path("snippet.py").write_text(example(DOCS["use_elsewhere.md"], f"example: {name}"), encoding="utf-8")
+        found = runpy.run_path("snippet.py")
+    assert re.fullmatch(r"log-odds that the user prefers response A: -?\d+\.\d\d\n", capsys.readouterr().out)
+    assert [(row.comparison.criteria, row.order) for row in found["readings"]] == [
+        (("Prefers concise answers",), "ab"),
+        (("Prefers concise answers",), "ba"),
+    ]
+
+
 def votes_on_detail(simulated: SimulatedBank) -> Iterator[Preference]:
     """Votes between a detailed and a concise response to one query, by users who care about nothing else."""
     draw, axis = random.Random(0), AXES[0]
@@ -147,6 +166,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return outcome.checkpoint
 
 
+@pytest.mark.slow
 def test_the_readme_s_example_answers_the_right_way_round(taught: Path, capsys: Any) -> None:
     """The numbers on the page are those of the demo's model; their signs are what any model must get right."""
     shown = printed(example(README, "output: load"))
@@ -155,9 +175,10 @@ def test_the_readme_s_example_answers_the_right_way_round(taught: Path, capsys: 
     assert said["Prefers concise answers"] > 1 and said["Prefers detailed answers"] < -1
 
 
-def test_the_readme_s_bank_is_won_by_the_response_that_the_criteria_ask_for(taught: Path, tmp_path: Path) -> None:
+def test_the_example_bank_is_won_by_the_response_that_the_criteria_ask_for(taught: Path, tmp_path: Path) -> None:
     bank, judge = example_bank(tmp_path), open_checkpoint(taught, batch_size=4, precision="32-true")[0]
-    shown = [float(number) for number in re.findall(r"win rate of ([\d.]+) against .*, and of ([\d.]+) for", README)[0]]
+    (rates,) = re.findall(r"win rate of ([\d.]+) against .*, and of ([\d.]+) for", DOCS["data_formats.md"])
+    shown = [float(number) for number in rates]
     for taste, on_page in zip(TASTES[::-1], shown, strict=True):
         matches, _ = score_bank(judge, bank, [taste], baseline="model-one", folder=tmp_path / "kept", progress=False)
         rate = Leaderboard(matches).win_rates()["model-two"]
@@ -197,10 +218,44 @@ def test_the_tree_names_every_module_and_nothing_else() -> None:
     assert listed == {name for name in there if not name.endswith("__init__.py")}
 
 
-def test_links_between_the_pages_lead_somewhere() -> None:
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists() or target.endswith(".png"), f"{page.name} links to {target}"
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+
+
+def without_code(text: str) -> str:
+    """A page without its code, in which ``#`` is no heading and brackets are no links."""
+    return re.sub(r"^(```.*?^```|    [^\n]*)", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """What links can name of a page: its headings, in lower case, without punctuation, with hyphens for blanks."""
+    headings = re.findall(r"^#+ (.*)$", without_code(page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_the_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", without_code(page.read_text(encoding="utf-8"))):
+        path, _, anchor = target.partition("#")
+        other = page.parent / path if path else page
+        assert other.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(other), f"{page.name} links to {target}"
+
+
+def test_the_readme_is_read_in_minutes() -> None:
+    assert len(README.splitlines()) <= 200 and len(README.encode("utf-8")) <= 9 * 1024
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_of_text_fit_a_screen(page: Path) -> None:
+    text = without_code(page.read_text(encoding="utf-8"))
+    assert [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")] == []
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (cited["version"], cited["license"]) == (crm.__version__, "Apache-2.0")
+    papers = [paper["identifiers"][0]["value"] for paper in cited["references"]]
+    assert papers == ["arXiv:2508.09463", "arXiv:2604.07343"]
 
 
 def test_every_setting_and_option_in_the_docs_exists() -> None:
