@@ -5,11 +5,10 @@
 - `mixture`: several sources as one
 - `near_duplicates`: texts that are almost the same (MinHash)
 - `own`: the formats that a user's own votes may have
-- `prompt_groups`: prompts that must stay in one split
 - `public`: public sets, one module each
 - `sampling`: shares and orders that depend on seed and id alone
 - `simulation`: an arena of simulated users and authors
-- `splits`: `Splits`: train, validation, suites
+- `splits`: `Splits`, by prompt: train, validation, suites
 """
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "mixture",
     "near_duplicates",
     "own",
-    "prompt_groups",
     "public",
     "sampling",
     "simulation",

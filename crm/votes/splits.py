@@ -1,16 +1,24 @@
-"""One small module per dataset. In: the files as their authors publish them. Out: `Splits` of `Preference` records.
+"""Splits by prompt. In: preferences. Out: `Splits`, whose parts share no prompt, not even a near-duplicate.
 
-No module outside this package knows a dataset's field names. Every loader returns the same `Splits`.
+Prompts whose texts nearly agree form a group (linked in chains), and a group goes to one part as a whole. What is
+guaranteed, for a fixed ``seed``:
+
+- the same rows in any order give the same parts;
+- adding or deleting rows moves an old row only if its own group gained or lost a prompt;
+- changing the ``validation`` fraction moves nothing into or out of the test part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crm.io.intake import Intake, Rejection
-from crm.schema import Preference, prompt_key
-from crm.votes.prompt_groups import split_by_prompt
+from crm.schema import Message, Preference, prompt_key
+from crm.votes.near_duplicates import NearDuplicates, plain_text
+
+PARTS = ("train", "validation", "test", "unseen_topics", "left_out")
 
 
 @dataclass(frozen=True)
@@ -74,8 +82,97 @@ def split_records(
     test: float,
     suite_of: Callable[[Preference], str] | None = None,
 ) -> Splits:
-    """`Splits` of a file without a split of its own: by prompt, near-duplicates together, the test share in suites."""
-    split = split_by_prompt(records, seed=seed, validation=validation, test=test)
-    suites = by_suite(split.test, suite_of)
-    kept = sizes(split.train, split.validation, suites)
-    return Splits(split.train, split.validation, suites, {**reading.all_counts(), **kept}, reading.rejections)
+    """`Splits` of a file without a split of its own: by prompt, near-duplicates together, the test share in suites.
+
+    ``validation`` and ``test`` are fractions of the prompt groups, in [0, 1), below 1 together. Raises ``ValueError``
+    for other fractions, and where a part that was asked for stays empty because there are too few prompts.
+    """
+    group_of = prompt_groups([row.prompt for row in records])
+    keys = [group_of[prompt_key(row.prompt)] for row in records]
+    rows: dict[str, list[Preference]] = {"train": [], "validation": [], "test": []}
+    parts = assign(keys, [None] * len(keys), seed=seed, validation=validation, test=test)
+    for part, row in zip(parts, records, strict=True):
+        rows[part].append(row)
+    _check_filled(rows, {"train": 1.0, "validation": validation, "test": test}, len(set(keys)))
+    suites = by_suite(rows["test"], suite_of)
+    kept = sizes(rows["train"], rows["validation"], suites)
+    return Splits(rows["train"], rows["validation"], suites, {**reading.all_counts(), **kept}, reading.rejections)
+
+
+def assign(
+    keys: Sequence[str],
+    topics: Sequence[str | None],
+    *,
+    seed: int,
+    validation: float,
+    test: float,
+    held_out_topics: Collection[str] = (),
+) -> list[str]:
+    """The part of every row, one of `PARTS`, from its group's key (`prompt_groups`) and its topic.
+
+    A group with a row of a held-out topic is held out whole: its rows of other topics are ``left_out``. All other
+    groups go by a hash of seed and key, so that a group stays where it is whatever else is added. Raises ``ValueError``
+    for impossible fractions.
+    """
+    _check_fractions(validation, test)
+    held_out = {key for key, topic in zip(keys, topics, strict=True) if topic in held_out_topics}
+    parts = []
+    for key, topic in zip(keys, topics, strict=True):
+        if key not in held_out:
+            parts.append(_assign(key, seed, validation, test))
+        else:
+            parts.append("unseen_topics" if topic in held_out_topics else "left_out")
+    return parts
+
+
+def prompt_groups(prompts: Sequence[Sequence[Message]]) -> dict[str, str]:
+    """From each prompt's key (`crm.schema.prompt_key`) to the key of its group, independent of the order given.
+
+    System turns are ignored, so that a long shared instruction does not make every prompt a near-duplicate of every
+    other. The group's key is the smallest SHA-256 of its members' texts.
+    """
+    text_of = {prompt_key(prompt): plain_text(prompt) for prompt in prompts}
+    parent = {text: text for text in text_of.values()}
+    index = NearDuplicates()
+    for text in parent:
+        for other, _ in index.like(text):
+            parent[_root(parent, other)] = _root(parent, text)
+        index.add(text)
+    smallest: dict[str, str] = {}
+    for text in parent:
+        root = _root(parent, text)
+        smallest[root] = min(_digest(text), smallest.get(root, "g"))
+    return {key: smallest[_root(parent, text)] for key, text in text_of.items()}
+
+
+def _root(parent: dict[str, str], text: str) -> str:
+    while parent[text] != text:
+        parent[text] = parent[parent[text]]
+        text = parent[text]
+    return text
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _assign(key: str, seed: int, validation: float, test: float) -> str:
+    place = int(_digest(f"{seed}|{key}")[:16], 16) / 16**16
+    return "test" if place < test else "validation" if place < test + validation else "train"
+
+
+def _check_fractions(validation: float, test: float) -> None:
+    for name, value in (("validation", validation), ("test", test)):
+        if not 0 <= value < 1:
+            raise ValueError(f"{name}: {value} is not a fraction in [0, 1)")
+    if validation + test >= 1:
+        raise ValueError(f"validation + test: {validation + test} leaves nothing to train on, keep the sum below 1")
+
+
+def _check_filled(rows: dict[str, list[Preference]], asked: dict[str, float], groups: int) -> None:
+    for name, fraction in asked.items():
+        if fraction > 0 and groups and not rows[name]:
+            raise ValueError(
+                f"{name}: empty, because there are only {groups} different prompts; "
+                "bring more prompts, ask for a larger fraction, or try another seed"
+            )

@@ -72,7 +72,7 @@ def who_speaks(row: Preference, unseen_criteria: Collection[str]) -> str:
 def parts_of(row: Preference, part: str, unseen_criteria: Collection[str]) -> list[tuple[str, Preference]]:
     """Where a row goes, and as what: a test row may be in ``D`` and in ``C``, with other criteria in each.
 
-    ``part`` is one of `prompt_groups.PARTS`, or ``unseen_criteria``. Elsewhere a row all of whose criteria are held
+    ``part`` is one of `votes.splits.PARTS`, or ``unseen_criteria``. Elsewhere a row all of whose criteria are held
     out stays without any, counted by whoever makes comparisons of it.
     """
     if part == "left_out":

@@ -24,9 +24,8 @@ from typing import Any
 
 from crm.io.intake import Intake
 from crm.schema import Preference, RecordError, prompt_key
-from crm.votes.prompt_groups import prompt_groups
 from crm.votes.sampling import balanced, first_words, fraction, hold_out, shuffled, turn, wordings
-from crm.votes.splits import Splits, sizes
+from crm.votes.splits import Splits, prompt_groups, sizes
 
 STYLES = ("concise", "plain", "verbose")
 """From least to most detail."""

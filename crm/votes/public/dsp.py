@@ -18,9 +18,8 @@ from typing import Any
 
 from crm.io.intake import Intake
 from crm.schema import Preference, RecordError, folded, prompt_key
-from crm.votes.prompt_groups import prompt_groups
 from crm.votes.sampling import balanced, first_words, fraction, hold_out, turn, wordings
-from crm.votes.splits import Splits, sizes
+from crm.votes.splits import Splits, prompt_groups, sizes
 
 DOMAINS = ("academy", "business", "entertainment", "literature")
 WORDINGS: dict[str, tuple[str, ...]] = {

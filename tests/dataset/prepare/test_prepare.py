@@ -17,7 +17,7 @@ from crm.dataset.suites import draw_suite, fixed_suite
 from crm.io.parquet import read_parquet, read_rows
 from crm.schema import Comparison, Preference, prompt_key
 from crm.votes.own import dataset
-from crm.votes.prompt_groups import prompt_groups
+from crm.votes.splits import prompt_groups
 
 pytestmark = pytest.mark.slow
 

@@ -1,11 +1,13 @@
 import random
+from collections import Counter
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from crm.io.intake import Intake
 from crm.schema import Message, Preference, prompt_key
-from crm.votes.prompt_groups import PromptSplits, check_prompts_apart, prompt_groups, split_by_prompt
+from crm.votes.splits import Splits, assign, check_disjoint, prompt_groups, split_records
 
 fast = settings(derandomize=True, deadline=None, max_examples=30)
 
@@ -25,9 +27,13 @@ def vote(i: int, content: str | None = None, topic: str | None = None) -> Prefer
     return Preference(f"p{i}", prompt(content or text(i)), answer, answer, "a", topic=topic)
 
 
-def home(splits: PromptSplits) -> dict[str, str]:
-    names = ("train", "validation", "test", "unseen_topics")
-    return {row.id: name for name in names for row in getattr(splits, name)}
+def split_by_prompt(rows: list[Preference], **settings: float) -> Splits:
+    return split_records(rows, Intake(strict=True), **settings)
+
+
+def home(splits: Splits) -> dict[str, str]:
+    parts = {"train": splits.train, "validation": splits.validation, "test": splits.suites["D"]}
+    return {row.id: name for name, rows in parts.items() for row in rows}
 
 
 def near_duplicates(content: str) -> list[str]:
@@ -49,9 +55,9 @@ def test_planted_near_duplicates_stay_together_and_strangers_apart() -> None:
     where = home(splits)
     for i, family in enumerate(families):
         assert len({where[f"p{100 * i + k}"] for k in range(len(family))}) == 1
-    assert splits.counts["groups"] == 60
+    groups = prompt_groups([row.prompt for row in rows])
     # Case and white space alone make no new prompt: five spellings are left of the seven.
-    assert splits.counts["largest_group"] == 5
+    assert sorted(Counter(groups.values()).values()) == [5] * 60
     assert set(where.values()) == {"train", "validation", "test"}
 
 
@@ -98,25 +104,23 @@ def test_fractions_are_met_and_the_validation_fraction_does_not_touch_test() -> 
     rows = [vote(i) for i in range(1500)]
     small, large = (split_by_prompt(rows, seed=7, validation=v, test=0.2) for v in (0.1, 0.4))
     # Five standard deviations of 1500 draws at one in five.
-    assert abs(len(small.test) - 300) < 78
+    assert abs(len(small.suites["D"]) - 300) < 78
     assert abs(len(large.validation) - 600) < 95
-    assert small.test == large.test
+    assert small.suites == large.suites
     assert {r.id for r in small.validation} < {r.id for r in large.validation}
-    assert split_by_prompt(rows, seed=8, validation=0.1, test=0.2).test != small.test
+    assert split_by_prompt(rows, seed=8, validation=0.1, test=0.2).suites != small.suites
 
 
 def test_held_out_topics_take_their_prompts_out_of_every_other_split() -> None:
-    rows = [vote(i, topic="Gaming" if i % 5 == 0 else "Arts") for i in range(60)]
-    twin = vote(99, text(0).upper(), topic="Arts")
-    splits = split_by_prompt([*rows, twin], seed=1, validation=0.2, test=0.2, held_out_topics=["Gaming"])
-    assert [row.id for row in splits.unseen_topics] == [f"p{i}" for i in range(0, 60, 5)]
-    assert "p99" not in home(splits)
-    assert splits.counts["left_out"] == 1
-    assert len(home(splits)) + splits.counts["left_out"] == 61
-    with pytest.raises(ValueError, match=r"held_out_topics: .*'Gamin'; the nearest topic is 'Gaming'"):
-        split_by_prompt(rows, seed=1, validation=0.2, test=0.2, held_out_topics=["Gamin"])
-    with pytest.raises(ValueError, match="no row has a topic"):
-        split_by_prompt([vote(1)], seed=1, validation=0.2, test=0.2, held_out_topics=["Gaming"])
+    rows = [*(vote(i, topic="Gaming" if i % 5 == 0 else "Arts") for i in range(60)), vote(99, text(0).upper(), "Arts")]
+    groups = prompt_groups([row.prompt for row in rows])
+    keys, topics = [groups[prompt_key(row.prompt)] for row in rows], [row.topic for row in rows]
+    parts = assign(keys, topics, seed=1, validation=0.2, test=0.2, held_out_topics=["Gaming"])
+    assert [row.id for row, part in zip(rows, parts, strict=True) if part == "unseen_topics"] == [
+        f"p{i}" for i in range(0, 60, 5)
+    ]
+    assert [row.id for row, part in zip(rows, parts, strict=True) if part == "left_out"] == ["p99"]
+    assert set(parts) == {"train", "validation", "test", "unseen_topics", "left_out"}
 
 
 @fast
@@ -130,13 +134,13 @@ def test_impossible_fractions_are_refused(validation: float, test: float) -> Non
 def test_a_split_that_stays_empty_is_said_and_no_rows_at_all_are_fine() -> None:
     with pytest.raises(ValueError, match=r"validation: empty, because there are only 1 different prompts"):
         split_by_prompt([vote(1)] * 3, seed=0, validation=0.01, test=0.0)
-    assert split_by_prompt([], seed=0, validation=0.1, test=0.1).counts["prompts"] == 0
+    assert split_by_prompt([], seed=0, validation=0.1, test=0.1).train == []
 
 
 def test_a_prompt_in_two_splits_is_found() -> None:
-    check_prompts_apart({"train": [vote(1), vote(1)], "test": [vote(2)]})
-    with pytest.raises(ValueError, match="prompt of 'p3' is in train and in test"):
-        check_prompts_apart({"train": [vote(1)], "test": [vote(3, text(1).upper())]})
+    check_disjoint([vote(1), vote(1)], [], {"D": [vote(2)]})
+    with pytest.raises(ValueError, match="1 prompts of train are also in suites"):
+        check_disjoint([vote(1)], [], {"D": [vote(3, text(1).upper())]})
 
 
 def test_prompts_that_share_most_of_their_words_but_not_nearly_all_stay_apart() -> None:
@@ -148,6 +152,6 @@ def test_prompts_that_share_most_of_their_words_but_not_nearly_all_stay_apart() 
 
 def test_a_broken_assignment_does_not_get_out(monkeypatch: pytest.MonkeyPatch) -> None:
     row_by_row = iter(["train", "test", "validation"])
-    monkeypatch.setattr("crm.votes.prompt_groups._assign", lambda *_: next(row_by_row))
-    with pytest.raises(ValueError, match="is in train and in test"):
+    monkeypatch.setattr("crm.votes.splits._assign", lambda *_: next(row_by_row))
+    with pytest.raises(ValueError, match="1 prompts of train are also in suites"):
         split_by_prompt([vote(1), vote(2, text(1).upper()), vote(3)], seed=0, validation=0.1, test=0.1)
