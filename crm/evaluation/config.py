@@ -8,7 +8,7 @@ from crm.config import PRECISIONS, one_of, require
 from crm.dataset.comparisons import CRITERIA_MODES
 from crm.dataset.config import DataConfig, SuiteConfig
 from crm.judges import AnyJudgeConfig
-from crm.training.config import TrainerConfig
+from crm.training.config import LoggerConfig, TrainerConfig
 
 OF_THE_TRAINER = ("devices", "nodes", "precision", "threads")
 """Settings of the command that are settings of its trainer too; to give one of the two is enough."""
@@ -42,6 +42,8 @@ class EvaluateConfig(AnyJudgeConfig):
     data: DataConfig = field(default_factory=DataConfig)
     trainer: ReadingTrainerConfig = field(default_factory=ReadingTrainerConfig)
     """For judge=crm; another judge takes its devices, nodes, precision and threads from it."""
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    """Where the results go besides the files of the run folder."""
     criteria: str = "own"
     criteria_rendering: str = "list"
     """``per_character`` renders one bullet a character, a defect of an earlier evaluator, to measure its effect."""

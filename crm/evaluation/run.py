@@ -24,6 +24,7 @@ from crm.judges import OpenedJudge, check_judge, open_judge
 from crm.model.encoding import per_character
 from crm.report.plots import suite_accuracy
 from crm.report.tables import caption, number, suite_table, write_table
+from crm.report.trackers import check_tracker, track
 from crm.schema import Comparison, Result
 from crm.votes.splits import Splits
 
@@ -35,6 +36,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     if config.threads:
         torch.set_num_threads(config.threads)
     check_judge(config)
+    check_tracker(config.logger.kind)
     by = reader(config)
     splits = load_data(**asdict(config.data), criteria=config.criteria)
     title = config.data.title() if config.criteria == "own" else f"{config.data.name} (criteria={config.criteria})"
@@ -48,6 +50,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {title}", commit())
     if is_first(by):
         write_reports(Path(config.run_dir), opened.name, results, facts(config, opened, splits, readings), show)
+        track_results(config, opened.name, results)
         write_topics(Path(config.run_dir), topic_table(readings.predictions, topics_of(suites, splits)), results[0])
     return results
 
@@ -84,6 +87,21 @@ def write_reports(run_dir: Path, judge: str, results: list[Result], run: Mapping
     suite_accuracy(run_dir / "suites.png", {judge: results})
     if show:
         print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({run_dir})")
+
+
+def track_results(config: EvaluateConfig, judge: str, results: Sequence[Result]) -> None:
+    """Every number as ``suite/metric``, and the table of the suites, where ``logger`` says."""
+    chosen = config.logger
+    track(
+        chosen.kind,
+        Path(config.run_dir),
+        project=chosen.project,
+        name=chosen.name or f"{judge} on {config.data.name}",
+        group=chosen.group or "evaluate",
+        config=asdict(config),
+        numbers={f"{result.suite}/{result.metric}": result.value for result in results},
+        tables={"suites": suite_table({judge: list(results)})},
+    )
 
 
 def topics_of(suites: Mapping[str, Sequence[Comparison]], splits: Splits) -> dict[str, dict[str, str | None]]:

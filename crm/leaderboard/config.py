@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from crm.config import require
 from crm.judges import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
+from crm.training.config import LoggerConfig
 
 
 @dataclass
@@ -15,6 +16,8 @@ class LeaderboardConfig(AnyJudgeConfig):
     """``leaderboard.py``."""
 
     bank: BankConfig = field(default_factory=BankConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    """Where the ranking goes besides the files of the run folder."""
     topics: list[str] = field(default_factory=list)
     """Topics to rank on; empty means all."""
     criteria: list[str] = field(default_factory=list)

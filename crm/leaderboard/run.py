@@ -26,6 +26,7 @@ from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import race_bank, score_bank
 from crm.report.plots import one_leaderboard
 from crm.report.tables import caption, write_table
+from crm.report.trackers import check_tracker, track
 from crm.schema import GENERIC_CRITERION, Match, prompt_key
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     if config.sort not in columns:
         raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(columns)}")
     check_judge(config)
+    check_tracker(config.logger.kind)
     bank = open_bank(config.bank).select(config.topics or None)
     check_rivals(bank)
     if config.settle_top >= len(bank.authors):
@@ -66,7 +68,23 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     sort = "rank" if standing and config.sort == "win_rate" else config.sort
     if processes.first:
         write_leaderboard(Path(config.run_dir), board, criteria, sort, show)
+        _track(config, opened.name, board, sort)
     return board
+
+
+def _track(config: LeaderboardConfig, judge: str, board: Leaderboard, sort: str) -> None:
+    """Every model's rate as ``win_rate/<model>``, and the ranking, where ``logger`` says."""
+    chosen, frame = config.logger, board.frame("win_rate", sort=sort)
+    track(
+        chosen.kind,
+        Path(config.run_dir),
+        project=chosen.project,
+        name=chosen.name or f"{judge} on {config.bank.name}",
+        group=chosen.group or "leaderboard",
+        config=asdict(config),
+        numbers={f"win_rate/{model}": rate for model, rate in zip(frame["model"], frame["win_rate"], strict=True)},
+        tables={"leaderboard": frame},
+    )
 
 
 def _score(

@@ -10,6 +10,7 @@ import math
 import netrc
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,13 +33,19 @@ def track(
 ) -> None:
     """Log ``numbers``, named ``split/name``, and ``tables`` as one run; ``kind=csv`` is what the files are already.
 
-    Numbers that are not finite are left out. Raises ``ValueError`` where TensorBoard is not installed.
+    Numbers that are not finite are left out.
     """
     known = {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
     if kind == "wandb":
         _to_wandb(run_dir, {"project": project, "name": name, "group": group, "config": dict(config)}, known, tables)
     elif kind == "tensorboard":
         _to_tensorboard(run_dir / "tensorboard", known)
+
+
+def check_tracker(kind: str) -> None:
+    """Raise ``ValueError`` for a tracker that is not installed, before anything is computed."""
+    if kind == "tensorboard" and find_spec("tensorboard") is None:
+        raise ValueError(NO_TENSORBOARD)
 
 
 def wandb_logged_in() -> bool:
@@ -66,10 +73,8 @@ def _to_wandb(
 
 
 def _to_tensorboard(folder: Path, numbers: Mapping[str, float]) -> None:
-    try:
-        from tensorboard.summary import Writer
-    except ModuleNotFoundError:
-        raise ValueError(NO_TENSORBOARD) from None
+    from tensorboard.summary import Writer
+
     writer = Writer(str(folder))
     for key, value in numbers.items():
         writer.add_scalar(key, value, step=0)
