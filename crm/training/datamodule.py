@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import lightning as L
 
-from crm.dataset.comparisons import make_comparisons
+from crm.dataset.comparisons import FIXED_SEED, make_comparisons
 from crm.dataset.noise import CriteriaPool
 from crm.model.batching.batches import collate
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
@@ -17,7 +17,7 @@ from crm.model.encoding import EncodedComparison, Encoder
 from crm.schema import Comparison, Preference
 
 VALIDATION_EPOCH = 0
-"""Validation is drawn once and clean, whatever the noise of training."""
+"""Validation is drawn once, with `FIXED_SEED`, and clean: the same for every seed and noise of training."""
 
 
 def padded_tokens(batch: Sequence[EncodedComparison]) -> int:
@@ -26,7 +26,10 @@ def padded_tokens(batch: Sequence[EncodedComparison]) -> int:
 
 
 class PreferenceDataModule(L.LightningDataModule):
-    """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch, validation only once."""
+    """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch with ``seed``.
+
+    Validation is drawn once, for all seeds alike.
+    """
 
     def __init__(
         self,
@@ -56,20 +59,27 @@ class PreferenceDataModule(L.LightningDataModule):
         """Ranks and plan of the first epoch, as surveyed; given to the loader, which lets go of it after that epoch."""
         self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
         self.pool = CriteriaPool.from_preferences(train)
+        self.validation_rows: list[EncodedComparison] = []
+        """What validation reads, on all ranks together, and `validation_batches` what this one does, as numbers of
+        these; both once there is a loader."""
+        self.validation_batches: list[list[int]] = []
 
     def epoch_comparisons(self, epoch: int) -> list[Comparison]:
         """Training rows of an epoch, before encoding."""
-        return self._make(self.train, self.noise, epoch)[0]
+        return self._make(self.train, self.noise, epoch, self.seed)[0]
+
+    def _make_validation(self) -> tuple[list[Comparison], dict[str, int]]:
+        return self._make(self.validation, "none", VALIDATION_EPOCH, FIXED_SEED)
 
     def _make(
-        self, preferences: Sequence[Preference], noise: str, epoch: int
+        self, preferences: Sequence[Preference], noise: str, epoch: int, seed: int
     ) -> tuple[list[Comparison], dict[str, int]]:
         return make_comparisons(
             preferences,
             direction=self.direction,
             noise=noise,
             pool=self.pool,
-            seed=self.seed,
+            seed=seed,
             epoch=epoch,
             ties=self.ties,
             criteria_mode=self.criteria_mode,
@@ -102,7 +112,7 @@ class PreferenceDataModule(L.LightningDataModule):
     def val_dataloader(self) -> WithPaddingBatches:
         """Clean validation rows, direction and order drawn once; as many batches on every rank."""
         rank, world_size = self._ranks()
-        rows = self._encoded(self._make(self.validation, "none", VALIDATION_EPOCH)[0])
+        rows = self._encoded(self._make_validation()[0])
         loaders = [
             EvaluationLoader(
                 rows,
@@ -114,11 +124,14 @@ class PreferenceDataModule(L.LightningDataModule):
             )
             for index in range(world_size)
         ]
+        number = {id(row): index for index, row in enumerate(rows)}
+        self.validation_rows = rows
+        self.validation_batches = [[number[id(row)] for row in batch] for batch in loaders[rank].batches]
         padding = self.packing.collate(rows[:1]) if self.packing else collate(rows[:1], self.pad_id)
         return WithPaddingBatches(loaders[rank], max(map(len, loaders)), padding)
 
     def _encoded(self, validation: Sequence[Comparison]) -> list[EncodedComparison]:
-        orders = (draw_order(row.preference_id, seed=self.seed, epoch=VALIDATION_EPOCH) for row in validation)
+        orders = (draw_order(row.preference_id, seed=FIXED_SEED, epoch=VALIDATION_EPOCH) for row in validation)
         drawn = [self.encoder.encode(row, order) for row, order in zip(validation, orders, strict=True)]
         return [row for row in drawn if row is not None]
 
@@ -127,10 +140,10 @@ class PreferenceDataModule(L.LightningDataModule):
 
         With a packing it also settles ``passes``. The plan that it draws is the one that the loader begins with.
         """
-        rows, made = self._make(self.train, self.noise, 0)
+        rows, made = self._make(self.train, self.noise, 0, self.seed)
         plan, most = self._survey_packs(rows, world_size) if self.packing else self._survey_padded(rows, world_size)
         self._first = (world_size, plan)
-        rows, validation = self._make(self.validation, "none", VALIDATION_EPOCH)
+        rows, validation = self._make_validation()
         counts = {
             "read": len(self.train),
             **made,

@@ -21,7 +21,7 @@ from crm.model.reward_model import RewardModel
 from crm.training.metrics import MARGIN_EDGES, PreferenceAccuracy, ValidationMetrics
 from crm.training.optimizers import build_optimizer
 from crm.training.rank_state import gather_states, restore_state
-from crm.training.sharding import gather, shard
+from crm.training.sharding import gather, shard_as_asked
 from crm.training.tracking import log_histogram
 
 WAY_OUT = "lower optimizer.lr or use trainer.precision=32-true"
@@ -124,16 +124,18 @@ class LitRewardModel(L.LightningModule):
         if not math.isfinite(norm):
             raise NonFiniteError(f"the weight norm is {norm} after optimizer step {self.global_step}: {WAY_OUT}")
 
-    def validation_step(self, batch: Batch | PaddingBatch, batch_idx: int) -> None:
-        """Accumulate what is measured; all of it is over rows, on all ranks, at the end."""
-        measured = self.validation
+    def validation_step(self, batch: Batch | PaddingBatch, batch_idx: int) -> Tensor | None:
+        """Accumulate what is measured, over rows and on all ranks, at the end; the logits (B,) of own rows."""
+        measured, logits = self.validation, None
         if isinstance(batch, PaddingBatch):
             batch = batch.batch
             self.model(batch)
         else:
-            measured.update(self.model(batch).preference_logit, batch)
+            logits = self.model(batch).preference_logit
+            measured.update(logits, batch)
         self.log("validation/loss", measured.loss, prog_bar=True, on_epoch=True, batch_size=len(batch))
         self.log("validation/accuracy", measured.accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
+        return logits
 
     def on_validation_epoch_end(self) -> None:
         """Log what needs all rows: accuracy by direction, calibration, and the histogram of the margins."""
@@ -155,11 +157,8 @@ class LitRewardModel(L.LightningModule):
 
     def configure_model(self) -> None:
         """Shard the weights where the strategy has a mesh of devices (FSDP2), the first time that it asks."""
-        if self.device_mesh is None or self._skeletons:
-            return
-        compute_dtype = torch.bfloat16 if self.trainer.precision == "bf16-mixed" else torch.float32
-        mesh = self.device_mesh["data_parallel"]
-        self._skeletons = (shard(self.model, mesh, self.trainer.strategy.root_device, compute_dtype),)
+        if not self._skeletons:
+            self._skeletons = shard_as_asked(self, self.model)
 
     def whole_model(self) -> RewardModel:
         """The model in plain tensors: itself, or where it is sharded a gathered copy, empty but on the first rank.

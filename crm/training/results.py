@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,27 +15,24 @@ import lightning as L
 from lightning.pytorch.loggers import Logger
 from transformers.utils import logging as transformers_logging
 
-from crm.dataset.comparisons import make_comparisons
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.judges import CrmJudge
 from crm.model.backbone import merge_lora
-from crm.model.batching.plans import draw_order
-from crm.model.encoding import Encoder, Order
+from crm.model.encoding import Encoder
 from crm.model.export import export_as_single_label, export_model
 from crm.model.reward_model import RewardModel
 from crm.report.tables import write_table
-from crm.schema import Comparison
 from crm.training.building import BEST, build_model
 from crm.training.checkpointing import SafeCheckpointIO, is_whole
 from crm.training.config import TrainConfig
-from crm.training.datamodule import VALIDATION_EPOCH, PreferenceDataModule
+from crm.training.datamodule import PreferenceDataModule
 from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
+from crm.training.row_logits import KeepLogits
 from crm.training.sharding import load_whole
 from crm.training.strategies import zero_weights
 from crm.training.throughput import mean_throughput, told
 from crm.training.tracking import log_artifact, log_summary
-from crm.training.worst_pairs import worst_pairs
+from crm.training.worst_pairs import Judged, worst_pairs
 
 log = logging.getLogger(__name__)
 
@@ -70,10 +68,13 @@ def finish(
         load_whole(lit, SafeCheckpointIO().load_checkpoint(best)["state_dict"])
     # These are the numbers of an earlier step: in the curves they would stand as the last point.
     trainer.loggers = []
+    logits = KeepLogits()
+    trainer.callbacks.append(logits)  # type: ignore[attr-defined]
     sharded = best if best.is_dir() else None  # by DeepSpeed, which reads its own
     numbers = trainer.validate(lit, datamodule=data, ckpt_path=sharded, verbose=False, weights_only=True)[0]
     loss, accuracy = (float(numbers[f"validation/{name}"]) for name in ("loss", "accuracy"))
     _refuse_not_finite(loss, steps)
+    judged = logits.gather(trainer)
     seconds = time.perf_counter() - started
     outcome = TrainingOutcome(run_dir / "model", "", loss, accuracy, steps, seconds)
     whole = lit.whole_model()
@@ -87,7 +88,7 @@ def finish(
     outcome = replace(outcome, digest=digest, seconds=time.perf_counter() - started)
     speed = mean_throughput(trainer)
     _write_summary(run_dir, outcome, lit, {"counts": counts, "throughput": speed, "config": plain})
-    _look_at_worst(config, run_dir, model, data, loggers, outcome)
+    _look_at_worst(run_dir, judged, loggers, outcome)
     said = f"; {told(speed)}" if speed else ""
     log.info("validation accuracy %.3f, loss %.3f%s; the model is in %s", accuracy, loss, said, outcome.checkpoint)
     return outcome
@@ -107,23 +108,9 @@ def _write_summary(run_dir: Path, outcome: TrainingOutcome, lit: LitRewardModel,
     replace_file(run_dir / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False))
 
 
-def _look_at_worst(
-    config: TrainConfig,
-    run_dir: Path,
-    model: RewardModel,
-    data: PreferenceDataModule,
-    loggers: list[Logger],
-    outcome: TrainingOutcome,
-) -> None:
-    """The table of the validation rows that the exported model gets most wrong, and what trackers keep of the run."""
-    judge = CrmJudge(
-        model,
-        data.encoder,
-        batch_size=config.trainer.batch_size,
-        precision=config.trainer.precision,
-        packing=data.packing,
-    )
-    worst = worst_pairs(judge, _validation_rows(config, data))
+def _look_at_worst(run_dir: Path, judged: Sequence[Judged], loggers: list[Logger], outcome: TrainingOutcome) -> None:
+    """The table of the validation rows that the best weights get most wrong, and what trackers keep of the run."""
+    worst = worst_pairs(judged)
     files = [*write_table(run_dir, "worst_pairs", worst), run_dir / "summary.json", run_dir / "metrics.csv"]
     best_numbers = {"best/loss": outcome.validation_loss, "best/accuracy": outcome.validation_accuracy}
     log_summary(loggers, best_numbers, {"worst_pairs": worst})
@@ -153,18 +140,3 @@ def _export(
         twin = run_dir / "model_single_label"
         export_as_single_label(model, encoder.tokenizer, twin, facts, encoder.prompt_order)
     return digest
-
-
-def _validation_rows(config: TrainConfig, data: PreferenceDataModule) -> list[tuple[Comparison, Order]]:
-    """The comparisons that validation reads, each in the order it is shown there."""
-    rows, _ = make_comparisons(
-        data.validation,
-        direction=config.direction.kind,
-        noise="none",
-        pool=None,
-        seed=config.seed,
-        epoch=VALIDATION_EPOCH,
-        ties=config.loss.ties,
-        criteria_mode=config.criteria,
-    )
-    return [(row, draw_order(row.preference_id, seed=config.seed, epoch=VALIDATION_EPOCH)) for row in rows]

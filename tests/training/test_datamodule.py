@@ -83,6 +83,16 @@ def test_directions_are_drawn_anew_each_epoch_and_validation_once(make_data) -> 
     assert all(torch.equal(a.input_ids, b.input_ids) for a, b in zip(first, second, strict=True))
 
 
+@pytest.mark.parametrize("packing", (None, Packing("tree", 600)))
+def test_all_seeds_are_validated_on_the_same_comparisons_in_the_same_order(make_data, packing: Packing | None) -> None:
+    one, two = (make_data(direction="random", seed=seed, packing=packing) for seed in (1, 2))
+    drawn = [[row.direction for row in data.epoch_comparisons(0)] for data in (one, two)]
+    assert drawn[0] != drawn[1]
+    for ours, theirs in zip(one.val_dataloader(), two.val_dataloader(), strict=True):
+        assert torch.equal(ours.input_ids, theirs.input_ids) and torch.equal(ours.sign, theirs.sign)
+    assert one.survey(1)[1]["validation_made"] == two.survey(1)[1]["validation_made"]
+
+
 def test_soft_ties_are_kept_as_one_half(make_data) -> None:
     targets = torch.cat([batch.target for batch in make_data(ties="soft").train_dataloader()])
     assert (targets == 0.5).sum() == 3 and len(targets) == 13

@@ -83,6 +83,11 @@ def test_every_strategy_gives_the_run_of_one_process(
         ours, theirs = (frame.dropna(subset=[column]).set_index("step")[column] for frame in curves)
         pd.testing.assert_series_equal(ours, theirs, check_exact=False, atol=rounding(theirs.tolist()), rtol=0)
     assert_trained_alike(tmp_path, alone, start)
+    worst, theirs = (pd.read_csv(folder / "worst_pairs.csv").set_index("comparison_id") for folder in (tmp_path, alone))
+    assert len(worst) == len(theirs) == expected["counts"]["validation_made"], "each row once, whoever read it"
+    for column in ("loss", "p_first"):
+        for name, value in theirs[column].items():
+            assert worst[column][name] == pytest.approx(value, abs=10 * rounding(value)), name
     files = [sorted(path.name for path in (folder / "model").iterdir()) for folder in (tmp_path, alone)]
     assert files[0] == files[1]
     _, info = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model", output_loading_info=True)

@@ -19,6 +19,7 @@ from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.model.batching.plans import draw_order
 from crm.model.encoding import PROMPT_ORDERS, Encoder
 from crm.model.export import load_checkpoint
+from crm.model.reward_model import RewardModel
 from crm.training.building import build_model, settle_precision
 from crm.training.checkpointing import digest_of, previous
 from crm.training.kernels import compiled_layers
@@ -71,6 +72,22 @@ def test_the_numbers_are_those_of_the_best_step(run: tuple[Path, TrainingOutcome
     losses = pd.read_csv(folder / "metrics.csv")["validation/loss"].dropna().tolist()
     assert len(losses) == 3, "a validation a step, and no row for the weights measured at the end"
     assert outcome.validation_loss == pytest.approx(min(losses))
+
+
+def test_validation_rows_are_read_once_after_the_last_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    forward = RewardModel.forward
+
+    def counted(model: RewardModel, batch: Any) -> Any:
+        if not torch.is_grad_enabled():
+            read.append(len(batch))
+        return forward(model, batch)
+
+    monkeypatch.setattr(RewardModel, "forward", counted)
+    train(tmp_path, "loss=ranking", "trainer.validate_every=1")
+    made = json.loads((tmp_path / "summary.json").read_text())["counts"]["validation_made"]
+    assert sum(read) == 2 * made, "in the run, and of the best weights"
+    assert len(pd.read_csv(tmp_path / "worst_pairs.csv")) == min(20, made)
 
 
 def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, TrainingOutcome]) -> None:

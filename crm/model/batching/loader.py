@@ -131,15 +131,17 @@ class EvaluationLoader:
         packing: Packing | None = None,
     ) -> None:
         self._pad_id, self._packing = pad_id, packing
+        self.batches: list[list[EncodedComparison]]
+        """Rows of every batch, in the order in which they are read."""
         if packing:  # neighbours may share beginnings
             start, end = (len(encoded) * index // world_size for index in (rank, rank + 1))
-            self._batches = fill(encoded[start:end], packing)
+            self.batches = fill(encoded[start:end], packing)
             return
         rows = sorted(encoded, key=lambda row: max(row.lengths))[rank::world_size]
-        self._batches = [rows[at : at + batch_size] for at in range(0, len(rows), batch_size)]
+        self.batches = [rows[at : at + batch_size] for at in range(0, len(rows), batch_size)]
 
     def __len__(self) -> int:
-        return len(self._batches)
+        return len(self.batches)
 
     def __iter__(self) -> Iterator[PaddedBatch | ForestBatch]:
-        return (self._packing.collate(rows) if self._packing else collate(rows, self._pad_id) for rows in self._batches)
+        return (self._packing.collate(rows) if self._packing else collate(rows, self._pad_id) for rows in self.batches)
