@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,18 +9,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from crm.leaderboard.racing import Membership, Standing
 from crm.leaderboard.ratings import bradley_terry, elo, length_controlled
+from crm.leaderboard.win_table import (
+    check_matches,
+    mean_words_of,
+    on_readable_queries,
+    refuse_missing,
+    significant_pairs,
+    topic_intervals,
+    win_rate_interval,
+    win_table,
+)
 from crm.report.statistics import (
-    Floats,
     Interval,
-    bootstrap_interval,
-    cluster_interval,
-    holm,
-    mean_interval,
-    rank_correlation,
 )
 from crm.schema import Match
 
@@ -67,14 +69,14 @@ class Leaderboard:
     """
 
     def __init__(self, matches: Sequence[Match], significance: float = 0.05, standing: Standing | None = None) -> None:
-        self.baseline = _check(matches)
+        self.baseline = check_matches(matches)
         self.standing = standing
-        self.matches = _on_readable_queries(matches) if standing is None else tuple(matches)
+        self.matches = on_readable_queries(matches) if standing is None else tuple(matches)
         self.left_out = len({match.query_id for match in matches}) - len({match.query_id for match in self.matches})
         self.unread = Counter(match.candidate for match in self.matches if match.preference_logit is None)
-        self.wins = _win_table(self.matches)
+        self.wins = win_table(self.matches)
         if standing is None:
-            _refuse_missing(self.wins)
+            refuse_missing(self.wins)
         self.topics = sorted({match.topic for match in self.matches})
         self.rows = self._rows(significance) if standing is None else self._raced(standing)
 
@@ -119,9 +121,9 @@ class Leaderboard:
     def _rows(self, significance: float) -> list[Row]:
         rates = self.wins.mean()
         names = sorted(rates.index, key=lambda name: (-rates[name], name))
-        worse = _significant(self.wins[names], significance)
-        words = _mean_words(self.matches)
-        by_topic = _topic_intervals(self.matches)
+        worse = significant_pairs(self.wins[names], significance)
+        words = mean_words_of(self.matches)
+        by_topic = topic_intervals(self.matches)
         rows = []
         for place, name in enumerate(names):
             values = self.wins[name].dropna().to_numpy()
@@ -133,7 +135,7 @@ class Leaderboard:
         return rows
 
     def _raced(self, standing: Standing) -> list[Row]:
-        rates, words, verdicts = self.wins.mean(), _mean_words(self.matches), standing.verdicts
+        rates, words, verdicts = self.wins.mean(), mean_words_of(self.matches), standing.verdicts
         groups = ("in", "open", "out")
         rows: list[Row] = []
         for name in sorted(rates.index, key=lambda name: (groups.index(verdicts[name]), -rates[name], name)):
@@ -204,152 +206,3 @@ class Leaderboard:
             for place, row in enumerate(rows, start=1)
         ]
         return pd.DataFrame(table)
-
-
-def win_rate_interval(values: Floats) -> Interval:
-    """95 % interval of the mean of win probabilities (N,), one per query: Student's t, kept within [0, 1].
-
-    Where all are equal (a judge without doubt on few queries) the limits are Wilson's, not a point.
-    """
-    if np.ptp(values) < 1e-12:
-        return cluster_interval(values, range(len(values)))
-    got = mean_interval(values)
-    return Interval(got.mean, got.standard_error, max(0.0, got.low), min(1.0, got.high), got.n, got.clusters)
-
-
-def compare(first: Leaderboard, second: Leaderboard, seed: int, resamples: int = 1000) -> Interval:
-    """Kendall's tau between two leaderboards of the same models, with a bootstrap interval over their shared queries.
-
-    The same queries are drawn for both. Raises ``ValueError`` for other models or no query in common.
-    """
-    names = sorted(first.wins.columns)
-    if names != sorted(second.wins.columns):
-        only = sorted(set(names) ^ set(second.wins.columns))
-        raise ValueError(f"models: both leaderboards need the same models; in one only: {', '.join(only)}")
-    shared = first.wins.index.intersection(second.wins.index).sort_values()
-    if shared.empty:
-        raise ValueError("queries: the leaderboards have none in common; rank both on one bank")
-    tables = [board.wins.loc[shared, names].to_numpy() for board in (first, second)]
-
-    def tau(drawn: Any) -> float:
-        one, two = (_column_means(table[drawn]) for table in tables)
-        return rank_correlation(one, two)
-
-    return bootstrap_interval(tau, len(shared), seed, resamples)
-
-
-def compare_with_truth(board: Leaderboard, truth: Mapping[str, float], seed: int, resamples: int = 1000) -> Interval:
-    """Kendall's tau between a leaderboard and true win rates, with a bootstrap interval over its queries.
-
-    ``truth`` names every candidate; the baseline takes part where it is named. Raises ``ValueError`` otherwise.
-    """
-    expected = set(board.wins.columns)
-    if set(truth) not in (expected, expected - {board.baseline}):
-        missing, unknown = sorted(expected - {board.baseline} - set(truth)), sorted(set(truth) - expected)
-        raise ValueError(f"truth: models without a true win rate: {missing}; unknown models: {unknown}")
-    names = sorted(truth)
-    table, known = board.wins.sort_index()[names].to_numpy(), np.array([truth[name] for name in names])
-    return bootstrap_interval(
-        lambda drawn: rank_correlation(_column_means(table[drawn]), known), len(table), seed, resamples
-    )
-
-
-def _check(matches: Sequence[Match]) -> str:
-    if not matches:
-        raise ValueError("matches: none given, expected one or more; score a bank first")
-    baselines = sorted({match.baseline for match in matches})
-    if len(baselines) > 1:
-        raise ValueError(f"baseline: {', '.join(baselines)}; all matches of a leaderboard need the same one")
-    seen: set[tuple[str, str]] = set()
-    for match in matches:
-        if match.candidate == match.baseline:
-            raise ValueError(f"candidate: {match.candidate} is the baseline itself, on query {match.query_id}")
-        if (match.candidate, match.query_id) in seen:
-            raise ValueError(f"candidate: {match.candidate} appears twice on query {match.query_id}")
-        seen.add((match.candidate, match.query_id))
-    return baselines[0]
-
-
-def _refuse_missing(wins: pd.DataFrame) -> None:
-    for model in wins.columns:
-        if wins[model].isna().any():
-            query = wins.index[wins[model].isna()][0]
-            raise ValueError(
-                f"matches: {model!r} has none on query {query!r}, others have; give one for every query, without a "
-                "logit where the judge could not read it"
-            )
-
-
-def _on_readable_queries(matches: Sequence[Match]) -> tuple[Match, ...]:
-    """Without queries on which the judge could read no model at all: there the query or the baseline is at fault."""
-    readable = {match.query_id for match in matches if match.preference_logit is not None}
-    if not readable:
-        raise ValueError("matches: the judge could read none of them; shorten the responses or take another judge")
-    return tuple(match for match in matches if match.query_id in readable)
-
-
-def _win_table(matches: Sequence[Match]) -> pd.DataFrame:
-    columns: dict[str, dict[str, float]] = {}
-    for match in matches:
-        columns.setdefault(match.candidate, {})[match.query_id] = match.win
-    return pd.DataFrame(columns).sort_index().sort_index(axis=1).assign(**{matches[0].baseline: 0.5})
-
-
-def _significant(wins: pd.DataFrame, significance: float) -> set[tuple[str, str]]:
-    """Ordered pairs (better, worse) by paired t-tests over shared queries, Holm-corrected over all pairs."""
-    names, table = list(wins.columns), wins.to_numpy()
-    pairs = list(itertools.combinations(range(len(names)), 2))
-    left, right = np.array(pairs, dtype=int).reshape(-1, 2).T
-    differences = table[:, left] - table[:, right]
-    adjusted = holm(_paired_p(differences).tolist())
-    found = set()
-    for (one, two), difference, p in zip(pairs, differences.T, adjusted, strict=True):
-        if p < significance:
-            better, worse = (one, two) if np.nanmean(difference) > 0 else (two, one)
-            found.add((names[better], names[worse]))
-    return found
-
-
-def _paired_p(differences: Floats) -> Floats:
-    """Two-sided p-values (P,) of paired differences (N, P), NaN where there is none: as ``scipy.stats.ttest_rel`` of
-    every column, all at once. A difference on fewer than two queries, or of nothing, is no evidence; a constant other
-    difference is judged by a sign test.
-    """
-    known = ~np.isnan(differences)
-    n = known.sum(axis=0)
-    values = np.where(known, differences, 0.0)
-    mean = values.sum(axis=0) / np.maximum(n, 1)
-    squares = (np.where(known, differences - mean, 0.0) ** 2).sum(axis=0)
-    spread = np.where(known, differences, -np.inf).max(axis=0) - np.where(known, differences, np.inf).min(axis=0)
-    error = np.sqrt(squares / np.maximum(n - 1, 1) / np.maximum(n, 1))
-    constant = spread < 1e-12
-    t = mean / np.where(constant | (error == 0), 1.0, error)
-    p = np.where(constant, 2.0 ** (1 - n), 2 * stats.t.sf(np.abs(t), np.maximum(n - 1, 1)))
-    return np.where((n < 2) | ~values.any(axis=0), 1.0, p)
-
-
-def _mean_words(matches: Sequence[Match]) -> dict[str, float]:
-    """Mean length in words per model; the baseline's over its distinct queries."""
-    lengths: dict[str, dict[str, int]] = {}
-    for match in matches:
-        lengths.setdefault(match.candidate, {})[match.query_id] = match.length_candidate
-        lengths.setdefault(match.baseline, {})[match.query_id] = match.length_baseline
-    return {name: float(np.mean(list(words.values()))) for name, words in lengths.items()}
-
-
-def _topic_intervals(matches: Sequence[Match]) -> dict[str, dict[str, Interval]]:
-    values: dict[str, dict[str, list[float]]] = {}
-    for match in matches:
-        topics = values.setdefault(match.candidate, {})
-        topics.setdefault(match.topic, []).append(match.win)
-    return {
-        name: {topic: win_rate_interval(np.array(rates)) for topic, rates in sorted(topics.items())}
-        for name, topics in values.items()
-    }
-
-
-def _column_means(table: Floats) -> Floats:
-    """Means (M,) over the rows that are present; NaN for a column without any."""
-    present = ~np.isnan(table)
-    count = present.sum(axis=0)
-    return np.where(count > 0, np.where(present, table, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)

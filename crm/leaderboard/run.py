@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from crm.evaluation import print_table
 from crm.io.installed import commit, plugin
 from crm.io.processes import Processes, start
 from crm.judges import CrmJudge, Judge, check_judge, open_judge
@@ -26,6 +25,7 @@ from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import race_bank, score_bank
 from crm.report.plots import one_leaderboard
 from crm.report.tables import caption, write_table
+from crm.report.terminal import print_table
 from crm.report.trackers import check_tracker, track
 from crm.schema import GENERIC_CRITERION, Match, prompt_key
 

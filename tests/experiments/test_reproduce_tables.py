@@ -13,8 +13,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from crm.leaderboard.agreement import compare_with_truth
 from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
-from crm.leaderboard.ranking import Leaderboard, compare_with_truth
+from crm.leaderboard.ranking import Leaderboard
 from crm.schema import Match, Result
 from experiments import jobs
 from experiments.paper_tables import __main__ as reproduce
