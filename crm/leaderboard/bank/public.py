@@ -75,9 +75,8 @@ def smaller_bank(bank: Bank, *, without: Collection[str] = (), queries: int = 0,
         raise ValueError(f"bank.without: all queries of bank {bank.name!r} are left out; name fewer banks")
     order = {query.id: place for place, query in enumerate(bank.queries)}
     kept.sort(key=lambda query: order[query.id])
-    limit = max_words or None
     responses = {
-        author: {query.id: first_words(texts[query.id], limit) for query in kept}
+        author: {query.id: first_words(texts[query.id], max_words) if max_words else texts[query.id] for query in kept}
         for author, texts in bank.responses.items()
     }
     return replace(bank, queries=tuple(kept), responses=responses)

@@ -17,10 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from crm.model.attention.frozen_states import UNKNOWN, FrozenStates
+from crm.model.attention.tree_attention import forest_inputs
 from crm.model.batching.batches import PaddedBatch
 from crm.model.batching.forest import Forest, Node
 from crm.model.batching.forest_batches import ForestBatch
-from crm.model.batching.tree_mask import TreeMask, full_mask
+from crm.model.batching.tree_mask import full_mask
 
 log = logging.getLogger(__name__)
 
@@ -106,14 +107,6 @@ class FrozenLayers:
             )
         self.counts.computed += len(ids)
         self.counts.without_room += without_room
-
-
-def forest_inputs(input_ids: Tensor, position_ids: Tensor, tree_mask: TreeMask) -> dict[str, Any]:
-    """What a backbone takes of a forest; ``input_ids`` may be put out by ``inputs_embeds``."""
-    # A mask of four dimensions keeps transformers from making one of its own; who sees whom is in the tree_masks.
-    unused = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=position_ids.device)
-    inputs: dict[str, Any] = {"input_ids": input_ids, "position_ids": position_ids, "attention_mask": unused}
-    return inputs | {"tree_mask": tree_mask, "use_cache": False}
 
 
 def _part(backbone: Any, layers: Any, norm: nn.Module) -> Any:

@@ -27,6 +27,14 @@ log = logging.getLogger(__name__)
 PREFIX = "forest_or_"
 
 
+def forest_inputs(input_ids: Tensor, position_ids: Tensor, tree_mask: TreeMask) -> dict[str, Any]:
+    """What a backbone takes of a forest; ``input_ids`` may be put out by ``inputs_embeds``."""
+    # A mask of four dimensions keeps transformers from making one of its own; who sees whom is in the tree mask.
+    unused = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=position_ids.device)
+    inputs: dict[str, Any] = {"input_ids": input_ids, "position_ids": position_ids, "attention_mask": unused}
+    return inputs | {"tree_mask": tree_mask, "use_cache": False}
+
+
 def use_tree_attention(backbone: PreTrainedModel) -> None:
     """Give a backbone the attention below; what it computes without a ``tree_mask`` stays as it was."""
     config: Any = backbone.config
