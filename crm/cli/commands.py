@@ -11,8 +11,9 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hydra
@@ -179,15 +180,24 @@ def _end_of_sweep(name: str) -> int:
         from crm.training.sweep_table import write_sweep_tables
 
         failed = [job.name for job in write_sweep_tables(folder) if job.status != "finished"]
+        _show(folder, ("sweep.md", "seeds.md"))
         print(f"crm-{name}: the table of this sweep is {folder / 'sweep.md'}")
     if name == "evaluate" and any(folder.rglob(".hydra")):
         from crm.evaluation.judge_sweep import write_tables_of_judges
 
         failed = [job.name for job in write_tables_of_judges(folder) if job.status != "finished"]
+        _show(folder, ("judges.md", "paired.md"))
         print(f"crm-{name}: the tables of this sweep are {folder / 'judges.md'} and paired.md beside it")
     if failed:
         print(f"crm-{name}: {len(failed)} jobs of this sweep failed: {', '.join(failed)}", file=sys.stderr)
     return 2 if failed else 0
+
+
+def _show(folder: Path, tables: Iterable[str]) -> None:
+    """Print those of a sweep's tables that were written, as they stand in their files."""
+    for table in tables:
+        if (folder / table).is_file():
+            print(f"\n{(folder / table).read_text(encoding='utf-8')}")
 
 
 def _reason(error: Exception, schema: type) -> str:

@@ -5,7 +5,6 @@
 - `config`: settings of ``evaluate.py``
 - `judge_sweep`: tables of several judges
 - `predict`: readings of comparisons, each exactly once, in a file
-- `print_table`: a table in the terminal
 - `read_predictions`: a prediction file as records
 - `reading_digest`: what a prediction file belongs to
 - `results`: predictions to results

@@ -18,11 +18,11 @@ from crm.dataset.comparisons import FIXED_SEED
 from crm.evaluation.agreement import agreement, rating_comparisons, shown
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.readings import is_first, read_suites, reader
-from crm.evaluation.run import print_table
 from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.judges import check_judge, open_judge
 from crm.report.tables import caption, write_table
+from crm.report.terminal import print_table
 from crm.votes.catalogue import location
 from crm.votes.public import summeval, topicalchat
 from crm.votes.public.rated import RatedInPlace

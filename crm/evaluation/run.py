@@ -10,8 +10,6 @@ from typing import Any
 
 import pandas as pd
 import torch
-from rich.console import Console
-from rich.table import Table
 
 from crm.dataset.load import load_data
 from crm.dataset.suites import fixed_suite, parse_suite, suite_names
@@ -21,9 +19,11 @@ from crm.evaluation.results import summarise, write_results
 from crm.evaluation.topics import topic_table
 from crm.io.installed import commit
 from crm.judges import OpenedJudge, check_judge, open_judge
+from crm.model.backbone import show_loading
 from crm.model.encoding import per_character
 from crm.report.plots import suite_accuracy
-from crm.report.tables import caption, number, suite_table, write_table
+from crm.report.tables import caption, suite_table, write_table
+from crm.report.terminal import print_table
 from crm.report.trackers import check_tracker, track
 from crm.schema import Comparison, Result
 from crm.votes.splits import Splits
@@ -35,6 +35,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     """Have a judge read every wanted suite, both orders, and summarise from the files alone."""
     if config.threads:
         torch.set_num_threads(config.threads)
+    show_loading(config.progress)
     check_judge(config)
     check_tracker(config.logger.kind)
     by = reader(config)
@@ -116,13 +117,3 @@ def write_topics(run_dir: Path, table: pd.DataFrame, like: Result) -> None:
     if len(table):
         write_table(run_dir, "topics", table, caption(None, like.seeds, like.config, like.commit))
         log.info("accuracy by topic: %s", run_dir / "topics.md")
-
-
-def print_table(frame: pd.DataFrame, title: str) -> None:
-    """A table for people, in the terminal."""
-    table = Table(title=title)
-    for column in frame.columns:
-        table.add_column(str(column))
-    for row in frame.itertuples(index=False):
-        table.add_row(*(number(value) if isinstance(value, float) else str(value) for value in row))
-    Console().print(table)

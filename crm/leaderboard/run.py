@@ -23,6 +23,7 @@ from crm.leaderboard.config import LeaderboardConfig
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import race_bank, score_bank
+from crm.model.backbone import show_loading
 from crm.report.plots import one_leaderboard
 from crm.report.tables import caption, write_table
 from crm.report.terminal import print_table
@@ -41,6 +42,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     columns = [name for name in COLUMNS if name != "tied_with"] if config.settle_top else COLUMNS
     if config.sort not in columns:
         raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(columns)}")
+    show_loading(config.progress)
     check_judge(config)
     check_tracker(config.logger.kind)
     bank = open_bank(config.bank).select(config.topics or None)
@@ -134,6 +136,8 @@ def open_bank(config: BankConfig) -> Bank:
     bank = replace(bank, baseline=baseline)
     known = (read_public_bank(name, config.root) for name in config.without)
     without = {prompt_key(query.prompt) for other in known for query in other.queries}
+    if not (without or config.queries or config.max_words):
+        return bank
     return smaller_bank(bank, without=without, queries=config.queries, max_words=config.max_words, seed=config.seed)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from huggingface_hub import get_hf_file_metadata, hf_hub_url, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import nn
 from transformers import (
@@ -20,6 +22,7 @@ from transformers import (
     Qwen3Config,
     Qwen3Model,
 )
+from transformers.utils import logging as bars
 
 from crm.model.encoding import TURN_END, TURN_START
 
@@ -37,6 +40,16 @@ PAD = "<|pad|>"
 EOS = "<|endoftext|>"
 HUB_TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
+
+
+def show_loading(wanted: bool) -> None:
+    """Have bars of transformers and of the hub show how loading goes: where they are wanted and seen as bars."""
+    if wanted and sys.stderr.isatty():
+        bars.enable_progress_bar()  # type: ignore[no-untyped-call]
+        enable_progress_bars()
+    else:
+        bars.disable_progress_bar()  # type: ignore[no-untyped-call]
+        disable_progress_bars()
 
 
 def check_reachable(path: str, revision: str | None = None, group: str = "model") -> None:

@@ -24,6 +24,7 @@ from crm.io.installed import commit
 from crm.judges import CrmJudge, check_judge, open_judge
 from crm.leaderboard import judge_of_bank, open_bank
 from crm.leaderboard.bank.bank import check_rivals
+from crm.model.backbone import show_loading
 from crm.page import server
 from crm.page.additions import Additions
 from crm.page.api import make_api
@@ -52,6 +53,7 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     """The bank, the judge behind its queue, and the judge's name. Raises ``ValueError`` as their makers do."""
     if config.threads:
         torch.set_num_threads(config.threads)
+    show_loading(config.progress)
     check_judge(config)
     bank = open_bank(config.bank)
     check_rivals(bank)

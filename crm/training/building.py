@@ -215,6 +215,12 @@ def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: in
     )
 
 
+def comparisons_a_step(config: TrainConfig) -> int:
+    """Comparisons of an optimizer step, on all devices together."""
+    settings = config.trainer
+    return settings.batch_size * settings.accumulate * settings.devices * settings.nodes
+
+
 def total_steps(config: TrainConfig, batches: int, passes: int) -> int:
     """Optimizer steps of the whole run, from the forward passes that an epoch and a step have on each rank."""
     steps = config.trainer.epochs * math.ceil(batches / passes)
@@ -279,7 +285,11 @@ def _callbacks(config: TrainConfig, run_dir: Path) -> list[Callback]:
         )
     ]
     callbacks.append(
-        Throughput(peak_tflops=config.trainer.peak_tflops, bfloat16=config.trainer.precision == "bf16-mixed")
+        Throughput(
+            peak_tflops=config.trainer.peak_tflops,
+            bfloat16=config.trainer.precision == "bf16-mixed",
+            tell=config.trainer.progress,
+        )
     )
     if config.trainer.save_every:
         callbacks.append(LastCheckpoint(folder / LAST, config.trainer.save_every))

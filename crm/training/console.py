@@ -74,12 +74,28 @@ class ValidationLines(Callback):
         )
 
 
-def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int], batches: int, steps: int) -> None:
+def show_time_left(steps: int, steps_per_second: float) -> None:
+    """How long the ``steps`` that are left take at the pace of the first ones; a run may stop earlier."""
+    if steps > 0:
+        told = "time: %s at most for the %d steps that are left (%.2f s a step), without validations"
+        log.info(told, duration(steps / steps_per_second), steps, 1 / steps_per_second)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words: ``40 s``, ``8 min``, ``2 h 05 min``."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int], batches: int, steps: int, a_step: int) -> None:
     """What became of every row, once, in three lines: the source, an epoch of training, the length of the run."""
     log.info("source: %s", _listed(splits))
     dropped = {key: epoch[key] for key in ("ties_dropped", "without_criteria", "overlong") if epoch.get(key)}
     log.info("an epoch: %d comparisons to train on%s", epoch["trained_on"], f" ({_listed(dropped)})" if dropped else "")
-    log.info("the run: %d batches an epoch and process, %d optimizer steps at most", batches, steps)
+    told = "the run: %d batches an epoch and process, %d optimizer steps at most, of %d comparisons each"
+    log.info(told, batches, steps, a_step)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

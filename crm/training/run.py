@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from crm.dataset.load import load_data
 from crm.io.files import replace_file
 from crm.io.processes import check_launcher
-from crm.model.backbone import check_reachable, without_lora_wrapper
+from crm.model.backbone import check_reachable, show_loading, without_lora_wrapper
 from crm.model.encoding import Encoder, PromptOrder
 from crm.training.building import (
     LAST,
@@ -28,6 +28,7 @@ from crm.training.building import (
     build_model,
     build_trainer,
     check_accelerator,
+    comparisons_a_step,
     faster_layers,
     keep_frozen_states,
     settle_checkpointing,
@@ -49,6 +50,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     """Train, export the best step, write ``summary.json``. Raises ``ValueError`` for anything a user can mend."""
     started = time.perf_counter()
     quieten()
+    show_loading(config.trainer.progress)
     check_launcher("trainer.devices", config.trainer.devices, config.trainer.nodes)
     check_accelerator(config.trainer.accelerator, config.trainer.devices)
     settle_precision(config)
@@ -79,7 +81,7 @@ def _run(config: TrainConfig, callbacks: Sequence[Callback], started: float) -> 
     settle_checkpointing(config, model, counts["largest_batch_tokens"])
     keep_frozen_states(config, model, counts["largest_batch_tokens"], run_dir)
     lit = build_lit_module(config, model, total_steps(config, batches, data.passes))
-    rank_zero_only(show_counts)(splits.counts, counts, batches, lit.total_steps)
+    rank_zero_only(show_counts)(splits.counts, counts, batches, lit.total_steps, comparisons_a_step(config))
     group = config.logger.group or f"{config.model.name} {config.head.name} {config.loss.name}"
     loggers = build_loggers(
         config.logger.kind,

@@ -16,6 +16,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
+from crm.training.console import show_time_left
 from crm.training.flops import step_flops
 
 EVERY = 20
@@ -68,10 +69,12 @@ class Throughput(Callback):
     """Logs `rates` over every ``every`` optimizer steps; ``mean`` has those of the whole run.
 
     The first step is left out of both: it warms up, and compiles. A resumed run counts from where it went on.
+    With ``tell`` the first of these is told to the user as the time that is left.
     ``peak_tflops`` is that of one device; 0 looks it up, which only bfloat16 arithmetic may be measured against.
     """
 
-    def __init__(self, *, peak_tflops: float, bfloat16: bool, every: int = EVERY) -> None:
+    def __init__(self, *, peak_tflops: float, bfloat16: bool, every: int = EVERY, tell: bool = False) -> None:
+        self._to_tell = tell
         self.mean: dict[str, float] = {}
         self._given_peak, self._bfloat16, self._every = peak_tflops, bfloat16, every
         self._comparisons = 0
@@ -107,6 +110,9 @@ class Throughput(Callback):
             for logger in trainer.loggers:
                 logger.log_metrics({f"throughput/{name}": value for name, value in measured.items()}, self._steps - 1)
             self._last = now
+            if self._to_tell and trainer.is_global_zero:
+                show_time_left(pl_module.total_steps - self._steps, measured["steps_per_second"])
+            self._to_tell = False
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Stop the clock."""

@@ -18,7 +18,6 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from crm.evaluation import print_table
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.leaderboard import Leaderboard, compare, compare_with_truth
@@ -26,6 +25,7 @@ from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
 from crm.report.plots import learning_curves, one_leaderboard, suite_accuracy, two_leaderboards
 from crm.report.report import Section, render_report
 from crm.report.tables import caption, suite_table, write_table
+from crm.report.terminal import print_table
 from crm.schema import Result
 from experiments.jobs import SCALAR_WARM_UP, Job, JobResult, run_jobs
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from crm.evaluation import print_table
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.report.tables import caption, csv_text, markdown_text, write_table
+from crm.report.terminal import print_table
 from experiments.jobs import JobResult, run_jobs
 from experiments.paper_tables import paper
 from experiments.paper_tables.cells import INTERVALS, Grid

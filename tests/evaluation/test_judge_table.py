@@ -16,6 +16,7 @@ from crm.training.sweep_jobs import SweepJob, forget, read_jobs
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_a_sweep_over_judges_ends_with_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -30,6 +31,7 @@ def test_a_sweep_over_judges_ends_with_tables(
     assert "Traceback" not in ended.stderr
     assert "the tables of this sweep are" in ended.stdout
     sweep = tmp_path / "sweep"
+    assert all((sweep / name).read_text() in ended.stdout for name in ("judges.md", "paired.md"))
     table = pd.read_csv(sweep / "judges.csv", skiprows=1).set_index("judge")
     assert table["mark"]["oracle"] == "best"
     assert table["reason"]["judge=crm"].startswith("failed: checkpoint=none: no crm.json there")

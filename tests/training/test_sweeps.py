@@ -65,6 +65,7 @@ def test_jobs_side_by_side_survive_one_that_fails(tmp_path: Path) -> None:
     folder = tmp_path / "the sweep"
     assert ended.returncode == 2
     assert "1 jobs of this sweep failed: 0" in ended.stderr
+    assert (folder / "sweep.md").read_text() in ended.stdout
     assert "Traceback" not in ended.stderr
     table = true_table(folder)
     assert table.status.tolist() == ["failed", "finished"]
