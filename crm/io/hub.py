@@ -1,10 +1,14 @@
-"""A dataset of a hub. In: its address, ``hf://owner/name`` or ``hf://owner/name@revision``. Out: a local folder of it.
+"""A dataset of a hub. In: its address, ``hf://owner/name[/config][:split][@revision]``. Out: a local folder or file.
 
-Only data files are fetched, never code. What is cached is not fetched again; a revision that is a commit never changes.
+Only data files and the card are fetched, never code. What is cached is not fetched again; a revision that is a commit
+never changes. Without configuration and split the data files are read as they are; with one of them the `datasets`
+library finds what the card says belongs to it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -14,23 +18,44 @@ from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, Revi
 from crm.io.rows import SUFFIXES
 
 PREFIX = "hf://"
-FILES = [f"*{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz")]
+FILES = ["README.md", *(f"*{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz"))]
 TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
-_ADDRESS = re.compile(r"hf://(?:datasets/)?([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")
+_ADDRESS = re.compile(r"hf://(?:datasets/)?([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?::([\w.-]+))?(?:@([\w./-]+))?")
 
 
 def dataset_folder(address: str) -> Path:
-    """The folder, from the cache or downloaded into it. Raises ``ValueError`` in one sentence."""
+    """The folder of the data files, or the file of one split's rows. Raises ``ValueError`` in one sentence."""
     found = _ADDRESS.fullmatch(address)
     if not found:
-        raise ValueError(f"data.path={address}: expected hf://owner/name, or hf://owner/name@revision")
-    name, revision = found[1], found[2]
+        raise ValueError(f"data.path={address}: expected hf://owner/name, then /config, :split or @revision, if any")
+    name, configuration, split, revision = found.groups()
     try:
-        return Path(snapshot_download(name, repo_type="dataset", revision=revision, local_files_only=True))
+        folder = Path(snapshot_download(name, repo_type="dataset", revision=revision, local_files_only=True))
     except (OSError, ValueError):
         commit = _ask_hub(address, name, revision)
-    return Path(snapshot_download(name, repo_type="dataset", revision=commit, allow_patterns=FILES))
+        folder = Path(snapshot_download(name, repo_type="dataset", revision=commit, allow_patterns=FILES))
+    return folder if configuration is split is None else _rows_of(address, folder, configuration, split or "train")
+
+
+def _rows_of(address: str, folder: Path, configuration: str | None, split: str) -> Path:
+    """The rows of a split as JSON Lines, made once: what reads files then counts and checks them line by line."""
+    import datasets  # half a second, which nobody else should wait for
+
+    key = hashlib.sha256(f"{folder.resolve()}|{configuration}|{split}".encode()).hexdigest()[:16]
+    path = Path(datasets.config.HF_DATASETS_CACHE) / "crm" / key / f"{split}.jsonl"
+    if path.exists():
+        return path
+    try:
+        rows = datasets.load_dataset(str(folder), configuration, split=split)
+    except Exception as error:  # the library's own, and those of its readers of files
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ValueError(f"data.path={address}: {why:.300}; see the dataset's card for its names") from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    rows.to_json(draft, force_ascii=False)
+    draft.replace(path)
+    return path
 
 
 def _ask_hub(address: str, name: str, revision: str | None) -> str | None:

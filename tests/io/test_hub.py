@@ -52,6 +52,7 @@ def test_a_dataset_is_downloaded_once_by_commit_and_data_files_only(tmp_path: Pa
     (asked,) = there.downloads
     assert (asked["name"], asked["revision"], asked["repo_type"]) == ("owner/votes", "commit of v2", "dataset")
     assert "*.parquet" in asked["allow_patterns"]
+    assert "README.md" in asked["allow_patterns"], "it says which files belong to which split"
     assert not any(pattern.endswith(".py") for pattern in asked["allow_patterns"])
     there.cached = True
     dataset_folder("hf://datasets/owner/votes")
@@ -67,7 +68,7 @@ def test_its_rows_are_read_from_the_folder_inside(tmp_path: Path, install: Any) 
     assert [row.query for row in SOURCES["trl"].read(place, Intake(strict=True))] == ["q"]
 
 
-@pytest.mark.parametrize("address", ["hf://votes", "hf://a/b/c", "hf://", "hf://a b/c"])
+@pytest.mark.parametrize("address", ["hf://votes", "hf://a/b/c/d", "hf://", "hf://a b/c", "hf://a/b:x:y"])
 def test_an_address_that_is_none(address: str) -> None:
     with pytest.raises(ValueError, match="expected hf://owner/name"):
         dataset_folder(address)
@@ -77,4 +78,54 @@ def test_an_absent_hub_is_one_sentence(tmp_path: Path, install: Any) -> None:
     install(Hub(tmp_path, cached=False, error=ConnectionError("no network\nat all")))
     with pytest.raises(ValueError, match="not cached here, and the hub cannot be reached") as caught:
         dataset_folder("hf://owner/votes")
+    assert "\n" not in str(caught.value)
+
+
+CARD = """---
+configs:
+- config_name: chats
+  default: true
+  data_files:
+  - {split: train, path: chats.jsonl}
+  - {split: test, path: chats_test.jsonl}
+- config_name: essays
+  data_files: [{split: train, path: essays.jsonl}]
+---
+"""
+
+
+@pytest.fixture
+def with_splits(tmp_path: Path, install: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A dataset of two configurations, the first of them with two splits, cached here."""
+    folder = tmp_path / "snapshot"
+    folder.mkdir()
+    (folder / "README.md").write_text(CARD)
+    for name in ("chats", "chats_test", "essays"):
+        row = f'{{"prompt": "of {name}", "chosen": "a \u2028 b", "rejected": "c"}}\n'
+        (folder / f"{name}.jsonl").write_text(row, encoding="utf-8")
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    install(Hub(folder, cached=True))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("address", "query"),
+    [
+        ("hf://owner/votes:train", "of chats"),
+        ("hf://owner/votes/chats:test", "of chats_test"),
+        ("hf://owner/votes/essays", "of essays"),
+        ("hf://datasets/owner/votes/essays:train@main", "of essays"),
+    ],
+)
+def test_the_rows_of_one_split(address: str, query: str, with_splits: Path) -> None:
+    for _ in range(2):  # made, then from the cache
+        rows = list(SOURCES["trl"].read(location("trl", root="", path=address), Intake(strict=True)))
+        assert [row.query for row in rows] == [query]
+        assert {rows[0].response_a[0].content, rows[0].response_b[0].content} == {"a \u2028 b", "c"}
+
+
+@pytest.mark.parametrize("address", ["hf://owner/votes:gone", "hf://owner/votes/gone:train"])
+def test_a_split_that_is_not_there_is_one_sentence(address: str, with_splits: Path) -> None:
+    with pytest.raises(ValueError, match=f"^data.path={address}: .*gone.*see the dataset's card") as caught:
+        dataset_folder(address)
     assert "\n" not in str(caught.value)
