@@ -22,6 +22,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from crm import config as settings
+from crm.cli.help import with_own_help
 from crm.cli.mistakes import MISTAKES, explain
 from crm.config import config_dir
 from crm.training import AnotherRunError
@@ -133,6 +134,7 @@ def bank() -> None:
 def _run(name: str, task: Callable[[Any], Any]) -> None:
     settings.register()
     schema = settings.schemas()[name]
+    sys.argv = with_own_help(name, sys.argv)
     SweepFolder.current = None
     failed: list[str] = []
 

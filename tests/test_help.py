@@ -1,0 +1,50 @@
+"""Help lists what a command takes, and nothing that it would refuse."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hydra.errors import HydraException
+
+from crm.cli.help import taken_groups
+from crm.cli.mistakes import group_names, option_names
+from crm.config import ENTRY_POINTS, compose
+
+ROOT = Path(__file__).resolve().parents[1]
+NEEDED = {"evaluate": ["judge=length"], "leaderboard": ["judge=length"], "app": ["judge=length"], "bank": ["out=x"]}
+NEEDED["prepare"] = ["out=x"]
+
+
+@pytest.mark.parametrize("command", ENTRY_POINTS)
+def test_the_groups_in_the_help_are_those_that_can_be_given(command: str, tmp_path: Path) -> None:
+    taken = taken_groups(command)
+    assert set(taken) <= set(group_names())
+    for group in group_names():
+        try:
+            compose(command, [*NEEDED.get(command, []), f"{group}={option_names(group)[0]}"], tmp_path)
+            refused = False
+        except HydraException as error:
+            refused = f"'{group}'" in str(error)
+        except ValueError:
+            refused = False  # it is taken, and wants more settings
+        assert refused == (group not in taken), group
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "word"), [("train", "--help"), ("prepare", "-h")])
+def test_help_prints_them(command: str, word: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    shown = subprocess.run(
+        [sys.executable, ROOT / f"{command}.py", word], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert shown.returncode == 0 and shown.stderr == ""
+    groups, settings = shown.stdout.split("== Settings ==")
+    listed = dict(re.findall(r"^(\w+): (.*)$", groups.split("== Groups ==")[1], re.MULTILINE))
+    assert listed == {group: ", ".join(option_names(group)) for group in taken_groups(command)}
+    assert "\nseed: " in settings or "\n  seed: " in settings
+    assert list(tmp_path.iterdir()) == [], "help leaves no run folder"
