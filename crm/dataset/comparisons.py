@@ -1,6 +1,8 @@
 """In: preferences, a direction and a kind of noise. Out: comparisons, and a count of every row made or left out.
 
-The label is the side that was conditioned on. Which response stands first (order) is decided where rows are encoded.
+Direction ``original`` conditions on the winner's criteria, ``reverse`` on the loser's, ``random`` on one of the two,
+drawn per sample and epoch. The label is the side that was conditioned on. Which response stands first (order) is
+decided where rows are encoded.
 """
 
 from __future__ import annotations
@@ -9,11 +11,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
+from typing import Literal
 
-from crm.dataset.direction import choose_side, nominal_winner, other_side, side_criteria, side_topics
 from crm.dataset.noise import CriteriaPool, Noised, add_noise
+from crm.io.draws import generator
 from crm.schema import GENERIC_CRITERION, Comparison, Preference
 
+Side = Literal["a", "b"]
+DIRECTIONS = ("original", "reverse", "random", "both")
+"""``both`` makes two comparisons of a preference, one a side; the others make one."""
+TIES = ("drop", "soft")
 CRITERIA_MODES = ("own", "none")
 FIXED_SEED = 42
 """Of what is drawn once and is the same for every run on the same data, whatever its seed: noise of suites, direction
@@ -45,6 +52,8 @@ def make_comparison(
         return None
     if criteria_mode == "none":
         noised = Noised((GENERIC_CRITERION,), "none")
+    elif noise == "none":
+        noised = Noised(side_criteria(preference, side), "none")
     else:
         noised = add_noise(
             side_criteria(preference, side),
@@ -122,3 +131,63 @@ def with_generic_criterion(preferences: Iterable[Preference]) -> list[Preference
         replace(row, criteria_a=() if row.winner == "b" else generic, criteria_b=() if row.winner == "a" else generic)
         for row in preferences
     ]
+
+
+def choose_side(preference: Preference, direction: str, *, seed: int, epoch: int, ties: str = "drop") -> Side | None:
+    """The side to condition on, or ``None`` where the vote is a dropped tie or that side has no criteria.
+
+    ``random`` falls back to the side that has criteria; ``original`` and ``reverse`` do not, because that would
+    change the direction that was asked for. With ``ties="soft"`` a tie takes part: see `nominal_winner`.
+    Raises ``ValueError`` for an unknown direction or policy.
+    """
+    _check("direction", direction, DIRECTIONS[:3])
+    _check("ties", ties, TIES)
+    winner = nominal_winner(preference, seed=seed, epoch=epoch, ties=ties)
+    if winner is None:
+        return None
+    if direction == "random":
+        return _drawn_side(preference, seed, epoch)
+    side = winner if direction == "original" else other_side(winner)
+    return side if side_criteria(preference, side) else None
+
+
+def nominal_winner(preference: Preference, *, seed: int, epoch: int, ties: str = "drop") -> Side | None:
+    """The winner; for a tie ``None`` (``drop``) or a side drawn per sample and epoch (``soft``).
+
+    The drawn side stands in for the winner, so ``original`` and ``reverse`` still show opposite sides of a tie.
+    """
+    if preference.winner == "a":
+        return "a"
+    if preference.winner == "b":
+        return "b"
+    if ties == "drop":
+        return None
+    return "a" if generator(seed, epoch, preference.id, "tie").random() < 0.5 else "b"
+
+
+def side_criteria(preference: Preference, side: Side) -> tuple[str, ...]:
+    """The criteria that speak for one side, possibly none."""
+    return preference.criteria_a if side == "a" else preference.criteria_b
+
+
+def side_topics(preference: Preference, side: Side) -> tuple[str, ...]:
+    """The broad topics of one side's criteria, possibly none."""
+    return preference.criteria_topics_a if side == "a" else preference.criteria_topics_b
+
+
+def other_side(side: Side) -> Side:
+    """The side that ``side`` is not."""
+    return "b" if side == "a" else "a"
+
+
+def _drawn_side(preference: Preference, seed: int, epoch: int) -> Side | None:
+    # The draw is over sides, not over winner and loser: half of the draws reverse the vote either way.
+    side: Side = "a" if generator(seed, epoch, preference.id, "direction").random() < 0.5 else "b"
+    if side_criteria(preference, side):
+        return side
+    return other_side(side) if side_criteria(preference, other_side(side)) else None
+
+
+def _check(field: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{field}: {value!r} is not one of {', '.join(allowed)}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from crm.config import mapping, one_of, require
 from crm.criteria.profiles import PROFILES
-from crm.dataset.direction import DIRECTIONS
+from crm.dataset.comparisons import DIRECTIONS
 from crm.dataset.noise import NOISES
 from crm.io.installed import check_known
 from crm.schema import MAX_CRITERIA, SIDES

@@ -6,10 +6,10 @@
 - `hub`: a dataset of a hub as a local folder
 - `installed`: the commit of the code at work; what other packages add
 - `intake`: rows become records; bad ones are counted, with file, line and why
-- `json_rows`: one JSON row from bytes that may be hostile
 - `parquet`: records in Parquet
 - `processes`: several processes on one job
 - `rows`: rows of JSON Lines, JSON, CSV, TSV and Parquet, one at a time
+- `untrusted`: bytes, lines and JSON values of files that nobody vouches for
 """
 
-__all__ = ["chat", "draws", "files", "hub", "installed", "intake", "json_rows", "parquet", "processes", "rows"]
+__all__ = ["chat", "draws", "files", "hub", "installed", "intake", "parquet", "processes", "rows", "untrusted"]

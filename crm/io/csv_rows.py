@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from crm.io.bounded import MAX_LINE_BYTES, READ_ERRORS, Limits, Rows, narrow, numbered_lines, open_file, printable
+from crm.io.untrusted import MAX_LINE_BYTES, READ_ERRORS, Limits, Rows, narrow, numbered_lines, open_file, printable
 from crm.schema import RecordError
 
 DELIMITERS = ",;\t"

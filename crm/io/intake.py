@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from crm.io import rows as formats
-from crm.io.json_rows import check_row
+from crm.io.untrusted import Limits, Rows, check_row, printable
 from crm.schema import RecordError
 
 R = TypeVar("R")
@@ -34,7 +34,7 @@ class Rejection:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {formats.printable(self.field)}: {formats.printable(self.why)}"
+        return f"{self.file}:{self.line}: {printable(self.field)}: {printable(self.why)}"
 
 
 class Intake:
@@ -50,9 +50,7 @@ class Intake:
         self.rejections: list[Rejection] = []
         self.counts: Counter[str] = Counter()
 
-    def rows(
-        self, path: Path, parse: Parse[R], key: Key[R] | None = None, limits: formats.Limits | None = None
-    ) -> Iterator[R]:
+    def rows(self, path: Path, parse: Parse[R], key: Key[R] | None = None, limits: Limits | None = None) -> Iterator[R]:
         """Records of a file whose name tells its format (`crm.io.rows.rows`).
 
         Strict or not, a file beyond ``limits`` raises ``ValueError``.
@@ -67,7 +65,7 @@ class Intake:
         """Records of one JSON array, whatever the file is called."""
         return self.take(path, formats.json_array(path), parse, key)
 
-    def take(self, path: Path, numbered: formats.Rows, parse: Parse[R], key: Key[R] | None = None) -> Iterator[R]:
+    def take(self, path: Path, numbered: Rows, parse: Parse[R], key: Key[R] | None = None) -> Iterator[R]:
         """Pass rows through ``parse(row, number)``, which returns a record or raises `RecordError`.
 
         ``key`` gives what must be unique in the file (default: the record's ``id`` where it has one). The keys are

@@ -13,14 +13,22 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from crm.io.bounded import BOM, OR_BY_COMMAND, READ_ERRORS, few, narrow, numbered_lines, too_long
-from crm.io.bounded import MAX_LINE_BYTES as MAX_LINE_BYTES
-from crm.io.bounded import Limits as Limits
-from crm.io.bounded import Rows as Rows
-from crm.io.bounded import open_file as open_file
-from crm.io.bounded import printable as printable
 from crm.io.csv_rows import table
-from crm.io.json_rows import decode
+from crm.io.untrusted import (
+    BOM,
+    MAX_LINE_BYTES,
+    OR_BY_COMMAND,
+    READ_ERRORS,
+    Limits,
+    Rows,
+    decode,
+    few,
+    narrow,
+    numbered_lines,
+    open_file,
+    printable,
+    too_long,
+)
 from crm.schema import RecordError
 
 MAX_ARRAY_BYTES = 200_000_000

@@ -13,7 +13,7 @@ from pathlib import Path
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.endpoint import Endpoint
 from crm.io.files import replace_file
-from crm.io.rows import Limits
+from crm.io.untrusted import Limits
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.collecting import Collector
 from crm.leaderboard.bank.responses import check_complete, read_responses, with_author

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from omegaconf import MISSING
 
 from crm.config import PRECISIONS, one_of, require
-from crm.dataset.comparisons import CRITERIA_MODES
+from crm.dataset.comparisons import CRITERIA_MODES, TIES
 from crm.dataset.config import DataConfig, DirectionConfig, NoiseConfig
-from crm.dataset.direction import TIES
 from crm.model.config import BatchingConfig, HeadConfig, ModelConfig, PromptConfig
 from crm.model.heads import head_named
 

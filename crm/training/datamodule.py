@@ -58,7 +58,7 @@ class PreferenceDataModule(L.LightningDataModule):
         self._first: tuple[int, EpochPlan | PackedPlan] | None = None
         """Ranks and plan of the first epoch, as surveyed; given to the loader, which lets go of it after that epoch."""
         self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
-        self.pool = CriteriaPool.from_preferences(train)
+        self.pool = None if noise == "none" else CriteriaPool.from_preferences(train)
         self.validation_rows: list[EncodedComparison] = []
         """What validation reads, on all ranks together, and `validation_batches` what this one does, as numbers of
         these; both once there is a loader."""

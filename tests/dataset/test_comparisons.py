@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.dataset.comparisons import make_comparison, make_comparisons, with_generic_criterion
-from crm.dataset.direction import DIRECTIONS
+from crm.dataset.comparisons import DIRECTIONS, make_comparison, make_comparisons, with_generic_criterion
 from crm.dataset.noise import NOISES, CriteriaPool
 from crm.schema import GENERIC_CRITERION, Message, Preference
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.dataset.direction import choose_side, nominal_winner
+from crm.dataset.comparisons import choose_side, nominal_winner
 from crm.schema import Message, Preference
 
 fast = settings(derandomize=True, deadline=None)

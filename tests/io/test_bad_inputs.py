@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
 from crm.io.intake import Intake
-from crm.io.json_rows import MAX_DEPTH
+from crm.io.untrusted import MAX_DEPTH
 from crm.schema import Preference
 from crm.votes.catalogue import OWN, Read
 from crm.votes.own import table

@@ -17,7 +17,7 @@ from pyarrow import parquet as pq
 
 from crm.io import rows as formats
 from crm.io.intake import Intake
-from crm.io.rows import Limits
+from crm.io.untrusted import Limits
 
 ROOT = Path(formats.__file__).parents[2]
 

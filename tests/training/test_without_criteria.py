@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from crm.config import compose
-from crm.dataset.comparisons import make_comparisons
-from crm.dataset.direction import DIRECTIONS
+from crm.dataset.comparisons import DIRECTIONS, make_comparisons
 from crm.dataset.load import load_data
 from crm.evaluation.results import read_predictions
 from crm.evaluation.run import run_evaluation

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, FailFast, Field, ValidationError
 
 from crm.io.chat.failures import CallFailed, one_line
-from crm.io.json_rows import check_row, decode
+from crm.io.untrusted import check_row, decode
 from crm.schema import RecordError
 
 MAX_TEXT = 200_000

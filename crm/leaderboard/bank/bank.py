@@ -17,8 +17,7 @@ from typing import Any
 
 from crm.io.files import replace_file
 from crm.io.intake import Intake
-from crm.io.json_rows import check_row, check_text, decode
-from crm.io.rows import MAX_LINE_BYTES, open_file, printable
+from crm.io.untrusted import MAX_LINE_BYTES, check_row, check_text, decode, open_file, printable
 from crm.schema import Message, RecordError, messages, short
 
 HEAD, QUERIES, RESPONSES = "bank.json", "queries.jsonl", "responses.jsonl"

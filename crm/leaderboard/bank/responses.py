@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
-from crm.io.rows import Limits
+from crm.io.untrusted import Limits
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.schema import RecordError, prompt_key, query_of, short
 from crm.votes.sampling import turn

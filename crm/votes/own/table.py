@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 
 from crm.io import rows as formats
 from crm.io.intake import Intake
-from crm.io.rows import data_files, printable
+from crm.io.rows import data_files
+from crm.io.untrusted import printable
 from crm.schema import Preference, RecordError
 from crm.votes.own.votes import Votes
 from crm.votes.public.pairs import asked, chosen_pair, criteria_cell, identity, optional_text, turns

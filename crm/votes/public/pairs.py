@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
-from crm.io.json_rows import check_row, decode
 from crm.io.rows import data_files
+from crm.io.untrusted import check_row, decode
 from crm.schema import Preference, RecordError, messages, texts
 from crm.votes.public.published import Conversation, conversations, string_list
 from crm.votes.sampling import fraction, turn

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from crm.io.json_rows import check_row
+from crm.io.untrusted import check_row
 from crm.schema import Message, RecordError, messages, short, texts
 
 WINNERS = {"model_a": "a", "model_b": "b", "tie": "tie"}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from crm.config import compose
-from crm.io.rows import Limits
+from crm.io.untrusted import Limits
 from crm.leaderboard.bank.bank import load_bank
 from crm.leaderboard.bank.responses import read_responses
 from crm.leaderboard.bank.run import read_queries, run_bank

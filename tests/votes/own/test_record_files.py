@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from crm.io import rows
 from crm.io.intake import Intake, Rejection
+from crm.io.rows import json_lines
+from crm.io.untrusted import MAX_LINE_BYTES
 from crm.schema import RecordError
 from crm.votes.own import eval_rows, records, train_rows
 
@@ -101,9 +102,9 @@ def test_each_fault_is_refused_by_line_and_field_and_the_rows_around_it_survive(
 
 def test_a_line_over_ten_million_bytes_is_refused_and_one_of_exactly_that_length_is_read(tmp_path: Path) -> None:
     frame = len(b'{"id": "x", "text": ""}')
-    exact = b'{"id": "x", "text": "' + b"y" * (rows.MAX_LINE_BYTES - frame) + b'"}'
-    assert len(exact) == rows.MAX_LINE_BYTES
-    over = b'{"id": "o", "text": "' + b"y" * (rows.MAX_LINE_BYTES - frame + 1) + b'"}'
+    exact = b'{"id": "x", "text": "' + b"y" * (MAX_LINE_BYTES - frame) + b'"}'
+    assert len(exact) == MAX_LINE_BYTES
+    over = b'{"id": "o", "text": "' + b"y" * (MAX_LINE_BYTES - frame + 1) + b'"}'
     report = read(tmp_path, exact + b"\r\n" + over + b"\n" + over * 2 + b"\n" + b'{"id": "z"}')
     assert report.records == ["x", "z"]
     assert [(r.line, r.why) for r in report.rejected] == [(n, "line longer than 10,000,000 bytes") for n in (2, 3)]
@@ -148,7 +149,7 @@ def test_a_missing_file_and_a_folder_are_named_with_the_next_step(tmp_path: Path
     with pytest.raises(ValueError, match=r"none\.jsonl: no such file; check the path"):
         read_with(tmp_path / "none.jsonl", parse)
     with pytest.raises(ValueError, match="cannot be opened"):
-        list(rows.json_lines(tmp_path))
+        list(json_lines(tmp_path))
 
 
 def rows_in(data: bytes) -> int:

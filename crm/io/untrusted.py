@@ -1,17 +1,26 @@
-"""Bytes and lines of a file, under bounds. In: a path and `Limits`. Out: a stream that stops where they end."""
+"""What a stranger sent, hostile until proven valid. In: a path under `Limits`, the bytes of a line. Out: plain values.
+
+A stream of bytes stops where its limits end; a line becomes a JSON value or a `RecordError`; a row is refused where it
+holds what no file of ours holds.
+"""
 
 from __future__ import annotations
 
 import gzip
+import json
+import math
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NoReturn, cast
 
 from crm.schema import RecordError
 
 MAX_LINE_BYTES = 10_000_000
+MAX_DEPTH = 32
+"""Objects and lists inside one another; our deepest real format needs 4."""
 BOM = b"\xef\xbb\xbf"
 OR_BY_COMMAND = "or have whoever runs the server add the file with `python bank.py`"
 READ_ERRORS = (OSError, EOFError, zlib.error)
@@ -132,3 +141,78 @@ def printable(text: str) -> str:
     """One short line for a terminal: data must not move the cursor or fill the screen."""
     safe = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[:300])
     return safe if len(text) <= 300 else safe + "..."
+
+
+def check_row(row: object) -> None:
+    """Refuse what no source accepts: a row that is not an object, deep nesting, NUL, lone surrogates, infinite numbers.
+
+    Walks with a stack of its own, so that no depth of input can exhaust Python's; it holds lists and objects only,
+    because most values are neither. Raises `RecordError`.
+    """
+    if not isinstance(row, dict):
+        raise RecordError("row", f"expected a JSON object, got {type(row).__name__}")
+    stack: list[tuple[str, dict[Any, Any] | list[Any], int]] = []
+    for name, value in row.items():
+        _check_value("row", name)
+        if isinstance(value, (dict, list)):
+            stack.append((name, value, 1))
+        else:
+            _check_value(name, value)
+    while stack:
+        field, items, depth = stack.pop()
+        for item in (*items.keys(), *items.values()) if isinstance(items, dict) else items:
+            if not isinstance(item, (dict, list)):
+                _check_value(field, item)
+            elif depth == MAX_DEPTH:
+                raise RecordError(field, f"nested deeper than {MAX_DEPTH} levels")
+            elif item:
+                stack.append((field, item, depth + 1))
+
+
+def check_text(field: str, text: str) -> None:
+    """Refuse, as a `RecordError` of ``field``, what no file of ours holds: NUL, and half a character."""
+    if "\0" in text:
+        raise RecordError(field, f"NUL character at position {text.index(chr(0))}")
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise RecordError(field, f"lone surrogate at position {error.start}: half a character") from None
+
+
+def _check_value(field: str, value: object) -> None:
+    if isinstance(value, str):
+        check_text(field, value)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise RecordError(field, f"{value} is not a finite number")
+
+
+def decode(line: bytes) -> Any:
+    """The JSON value of one line; raises `RecordError` for anything else, whatever the bytes are."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RecordError("row", f"not UTF-8: byte 0x{line[error.start]:02x} at position {error.start}") from None
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise RecordError("row", f"not valid JSON: {error.msg} at position {error.pos}") from None
+    except RecursionError:
+        raise RecordError("row", f"nested deeper than {MAX_DEPTH} levels") from None
+    except RecordError:
+        raise
+    except ValueError:  # Python's own limit on the digits of an integer
+        raise RecordError("row", "a number has too many digits") from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise RecordError("row", f"{name} is not valid JSON; leave the field out or use null")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        counted = Counter(name for name, _ in pairs)  # asking each name how often it stands there would be quadratic
+        twice = next(name for name, count in counted.items() if count > 1)
+        raise RecordError(twice, "the key stands twice in one object")
+    return row
