@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Literal
 
-from crm.dataset.noise import CriteriaPool, Noised, add_noise
+from crm.dataset.noise import CriteriaPool, add_noise
 from crm.io.draws import generator
 from crm.schema import GENERIC_CRITERION, Comparison, Preference
 
@@ -50,10 +50,11 @@ def make_comparison(
     side = choose_side(preference, direction, seed=seed, epoch=epoch, ties=ties)
     if side is None:
         return None
+    criteria: tuple[str, ...]
     if criteria_mode == "none":
-        noised = Noised((GENERIC_CRITERION,), "none")
+        criteria, applied = (GENERIC_CRITERION,), "none"
     elif noise == "none":
-        noised = Noised(side_criteria(preference, side), "none")
+        criteria, applied = side_criteria(preference, side), "none"
     else:
         noised = add_noise(
             side_criteria(preference, side),
@@ -65,18 +66,19 @@ def make_comparison(
             epoch=epoch,
             sample_id=preference.id,
         )
+        criteria, applied = noised.criteria, noised.applied
     winner = nominal_winner(preference, seed=seed, epoch=epoch, ties=ties)
     used = "original" if side == winner else "reverse"
     return Comparison(
-        id=f"{preference.id}|{used}|{noised.applied}",
+        id=f"{preference.id}|{used}|{applied}",
         preference_id=preference.id,
-        criteria=noised.criteria,
+        criteria=criteria,
         prompt=preference.prompt,
         response_a=preference.response_a,
         response_b=preference.response_b,
         label="tie" if preference.winner == "tie" else side,
         direction=used,
-        noise=noised.applied,
+        noise=applied,
     )
 
 
