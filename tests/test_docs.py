@@ -279,3 +279,16 @@ def test_every_group_is_documented_with_all_its_options() -> None:
     for group in set(group_names()) - {"suite", "bank", "experiment"}:
         for option in option_names(group):
             assert f"`{option}`" in rows[group], f"{group}: {option}"
+
+
+def test_the_ways_through_the_code_name_modules_and_functions_that_are_there() -> None:
+    ways = DOCS["architecture.md"].split("## Two ways through the code")[1].split("\n## ")[0]
+    rows = [line.split("|")[1:3] for line in ways.splitlines() if line.startswith("| `")]
+    assert len(rows) > 30
+    for modules, functions in rows:
+        paths = [ROOT / "crm" / f"{name.replace('.', '/')}.py" for name in re.findall(r"`([\w.]+)`", modules)]
+        code = "".join(path.read_text(encoding="utf-8") for path in paths)
+        for name in re.findall(r"`([\w.]+)`", functions):
+            assert re.search(rf"(class|def) {name.split('.')[-1]}\b|^    {name.split('.')[-1]}:", code, re.MULTILINE), (
+                name
+            )
