@@ -20,7 +20,7 @@ from crm.evaluation.results import read_predictions, summarise
 from crm.judges.crm_judge import CrmJudge
 from crm.model.batching.batches import collate
 from crm.model.batching.packs import Packing
-from crm.model.encoding import HEADS
+from crm.model.heads import HEADS
 from crm.schema import Message, Prediction
 from tests.conftest import rounding
 
@@ -84,6 +84,7 @@ def test_both_orders_of_the_scalar_head_are_one_number(make_judge, many, tmp_pat
         assert (ab.preference_logit, ab.score_a, ab.score_b) == (ba.preference_logit, ba.score_a, ba.score_b)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_as_if_it_had_not_been(make_judge, many, tmp_path) -> None:
     """Cut at 50 places, often in the middle of a line, a number or a character."""
     rows = [replace(row, id=f"東京 {row.id}") for row in many]
@@ -174,6 +175,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_numbers_do_not_depend_on_where_a_run_was_killed(make_judge, many, tmp_path) -> None:
     """Killed 20 times at random, in a process of its own each time, and what it wrote last is torn off.

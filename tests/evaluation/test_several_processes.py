@@ -55,6 +55,7 @@ def assert_same(ours: Path, theirs: Path) -> None:
         assert one.value == pytest.approx(other.value, abs=allowed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "count"), [(2, 24), (4, 23), (4, 1)])
 def test_the_file_is_that_of_one_process(
     size: int, count: int, judge: CrmJudge, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
@@ -67,6 +68,7 @@ def test_the_file_is_that_of_one_process(
     assert [path.name for path in together.parent.glob("[!.]*")] == ["p.jsonl"], "the shares are gone"
 
 
+@pytest.mark.slow
 def test_rows_that_do_not_fit_are_counted_over_all_processes(
     make_model: Any, make_encoder: Any, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
 ) -> None:
@@ -87,6 +89,7 @@ class DyingJudge(CrmJudge):
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_with_any_number_of_processes(
     make_model: Any, make_encoder: Any, judge: CrmJudge, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
 ) -> None:
@@ -144,6 +147,7 @@ def refused(judge: CrmJudge, rows: list[Comparison], path: Path) -> None:
         read(judge, rows, path, start(2, 1))
 
 
+@pytest.mark.slow
 def test_a_mistake_that_the_first_process_finds_stops_all(
     judge: CrmJudge, many: list[Comparison], on_ranks: OnRanks, tmp_path: Path
 ) -> None:
