@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hydra.errors import HydraException
 
+from crm.cli import train
 from crm.cli.help import taken_groups
 from crm.cli.mistakes import group_names, option_names
 from crm.config import ENTRY_POINTS, compose
@@ -44,7 +45,29 @@ def test_help_prints_them(command: str, word: str, tmp_path: Path) -> None:
     )
     assert shown.returncode == 0 and shown.stderr == ""
     groups, settings = shown.stdout.split("== Settings ==")
-    listed = dict(re.findall(r"^(\w+): (.*)$", groups.split("== Groups ==")[1], re.MULTILINE))
+    whole = groups.split("== Groups ==")[1].replace("\n    ", " ")
+    listed = dict(re.findall(r"^(\w+): (.*)$", whole, re.MULTILINE))
     assert listed == {group: ", ".join(option_names(group)) for group in taken_groups(command)}
     assert "\nseed: " in settings or "\n  seed: " in settings
     assert list(tmp_path.iterdir()) == [], "help leaves no run folder"
+
+
+def test_help_shows_the_settings_as_the_other_words_leave_them(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["crm-train", "loss=ranking", "--help"])
+    train()
+    assert "loss:\n  name: ranking\n" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["crm-train", "los=ranking", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        train()
+    assert ended.value.code == 2 and "los" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ENTRY_POINTS)
+def test_help_loads_neither_torch_nor_what_only_a_run_needs(command: str) -> None:
+    """So that it comes within two seconds."""
+    heavy = ("torch", "transformers", "lightning", "pandas", "sklearn", "matplotlib", "datasets", "datasketch", "scipy")
+    code = f"import sys; sys.argv = ['crm', '--help']; from crm import cli; cli.{command}();"
+    code += f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"

@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from crm import config as settings
-from crm.cli.help import with_own_help
+from crm.cli.help import ASKED, help_text
 from crm.cli.mistakes import MISTAKES, explain
 from crm.config import config_dir
 from crm.training import AnotherRunError
@@ -134,7 +134,9 @@ def bank() -> None:
 def _run(name: str, task: Callable[[Any], Any]) -> None:
     settings.register()
     schema = settings.schemas()[name]
-    sys.argv = with_own_help(name, sys.argv)
+    if ASKED & set(sys.argv[1:]):
+        _help(name, schema)
+        return
     SweepFolder.current = None
     failed: list[str] = []
 
@@ -170,6 +172,14 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
     code = max(code, 2 * bool(failed), _end_of_sweep(name))
     if code:
         sys.exit(code)
+
+
+def _help(name: str, schema: type) -> None:
+    try:
+        print(help_text(name, sys.argv[1:]), end="")
+    except MISTAKES as error:
+        _tell(name, error, schema)
+        sys.exit(2)
 
 
 def _end_of_sweep(name: str) -> int:

@@ -1,27 +1,21 @@
-"""What ``--help`` of a command shows. In: its name. Out: the groups that it takes, with their options, no others."""
+"""What ``--help`` of a command shows. In: its name, its words. Out: the groups that it takes, and its settings.
+
+Hydra's own help lists every group of ``conf/``, whichever command takes it, and takes two seconds to find them.
+"""
 
 from __future__ import annotations
 
-from hydra.core.config_store import ConfigStore
+from collections.abc import Sequence
+from textwrap import fill
+
+from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from crm.cli.mistakes import option_names
 from crm.config import config_dir
 
 ASKED = {"-h", "--help"}
-TEMPLATE = """\
-${hydra.help.header}
-== Groups ==
-Choose an option of each with group=option
-
-%s
-== Settings ==
-Change any of them with name=value
-
-$CONFIG
-${hydra.help.footer}
-"""
-"""Hydra's own lists every group of ``conf/``, whichever command takes it."""
+WIDTH = 120
 
 
 def taken_groups(command: str) -> list[str]:
@@ -31,16 +25,18 @@ def taken_groups(command: str) -> list[str]:
     return sorted(str(group) for entry in composed.defaults if isinstance(entry, DictConfig) for group in entry)
 
 
-def with_own_help(command: str, arguments: list[str]) -> list[str]:
-    """The command line, where it asks for help with the choice of this help added."""
-    if not ASKED & set(arguments):
-        return arguments
-    groups = "".join(f"{group}: {', '.join(option_names(group))}\n" for group in taken_groups(command))
-    shown = {
-        "app_name": "${hydra.job.name}",
-        "header": "crm-${hydra.help.app_name}: Hydra composes its settings; docs/configuration.md says what they do\n",
-        "footer": "Use --hydra-help to view Hydra specific help\n",
-        "template": TEMPLATE % groups,
-    }
-    ConfigStore.instance().store(group="hydra/help", name="of_command", node=shown)
-    return [*arguments, "hydra/help=of_command"]
+def help_text(command: str, words: Sequence[str]) -> str:
+    """Groups with their options, and all settings as ``words``, the rest of the command line, would leave them."""
+    groups = "\n".join(
+        fill(f"{group}: {', '.join(option_names(group))}", WIDTH, subsequent_indent="    ")
+        for group in taken_groups(command)
+    )
+    overrides = [word for word in words if not word.startswith("-")]
+    with initialize_config_dir(str(config_dir()), version_base="1.3"):
+        settings = OmegaConf.to_yaml(compose(command, overrides=overrides))
+    return (
+        f"crm-{command}: Hydra composes its settings; docs/configuration.md says what they do\n\n"
+        f"== Groups ==\nChoose an option of each with group=option\n\n{groups}\n\n"
+        f"== Settings ==\nChange any of them with name=value; several values, with -m, are a sweep\n\n{settings}\n"
+        "Use --hydra-help for what Hydra itself can do\n"
+    )
