@@ -191,7 +191,7 @@ SCALES = {
         first=("make smollm2",),
     ),
     "paper": Scale(
-        common=("experiment=paper_4b_cls",),
+        common=("experiment=paper",),
         centre="pairwise",
         sizes={size: (f"model=qwen3_{size.lower().replace('.', '_')}",) for size in ("0.6B", "1.7B", "4B", "8B")},
         data={"": DataSet(("data=dataset", "data.path=datasets/arena_55k"), ("D", "T", "C"), "D")},
