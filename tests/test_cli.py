@@ -16,10 +16,11 @@ from crm.cli import app
 from crm.cli.mistakes import explain
 from crm.config import checked, config_dir, register, schemas
 from crm.training.sweeps import passed_on, single_run
+from tests.conftest import TINY_MODEL
 
 ROOT = Path(__file__).resolve().parents[1]
 TINY = [
-    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400"),
+    *TINY_MODEL,
     *("data.train=24", "data.validation=8", "data.suite=4", "debug=fast"),
 ]
 

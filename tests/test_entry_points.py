@@ -19,10 +19,12 @@ from crm.page.profile import Profile
 from crm.page.run import make_ranker
 from crm.schema import Result
 from crm.training.run import run_training
+from tests.conftest import TINY_MODEL
 
 DATA = ("data.train=24", "data.validation=8", "data.suite=6")
 TINY = (
-    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "trainer.batch_size=8"),
+    *TINY_MODEL,
+    *("trainer.batch_size=8"),
     *("trainer.progress=false", "trainer.max_steps=1", "loss=ranking"),
 )
 

@@ -12,12 +12,11 @@ import pytest
 from crm.config import compose
 from crm.model.heads import head_named
 from crm.schema import Comparison, Message
+from tests.conftest import TINY_MODEL
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 TINY = (
-    "model.vocab_size=300",
-    "model.hidden_size=16",
-    "model.layers=2",
+    *TINY_MODEL,
     "trainer.epochs=1",
     "trainer.batch_size=4",
     "trainer.accumulate=1",

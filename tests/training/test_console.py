@@ -14,6 +14,7 @@ from crm.config import compose
 from crm.model.backbone import show_loading
 from crm.training.console import duration, show_time_left
 from crm.training.run import run_training
+from tests.conftest import TINY_MODEL
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,8 @@ def test_a_run_says_how_long_it_will_take_once(
 ) -> None:
     caplog.set_level(logging.INFO)
     settings = [
-        *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "trainer.batch_size=2"),
+        *TINY_MODEL,
+        *("trainer.batch_size=2"),
         *("trainer.accumulate=3", "data.train=400", "data.validation=24", "data.suite=4", "trainer.max_steps=50"),
         *("trainer.validate_every=0", "trainer.save_every=0", f"trainer.progress={str(progress).lower()}"),
     ]

@@ -15,13 +15,13 @@ import pytest
 from crm.config import compose
 from crm.model.export import load_checkpoint
 from crm.training.run import run_training
-from tests.conftest import rounding
+from tests.conftest import TINY_MODEL, rounding
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = [
-    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400"),
+    *TINY_MODEL,
     *("loss=ranking", "loss.ties=soft", "data.train=32", "data.validation=17", "data.suite=4"),
     *("trainer.epochs=1", "trainer.validate_every=2", "trainer.save_every=2", "trainer.precision=32-true"),
     *("trainer.threads=1", "trainer.progress=false"),

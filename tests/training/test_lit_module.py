@@ -18,11 +18,13 @@ from crm.config import compose
 from crm.training.checkpointing import SafeCheckpointIO
 from crm.training.lit_module import LitRewardModel, NonFiniteError, lr_factor
 from crm.training.run import run_training
+from tests.conftest import TINY_MODEL
 
 pytestmark = pytest.mark.slow
 
 TINY = [
-    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "loss=ranking"),
+    *TINY_MODEL,
+    *("loss=ranking"),
     *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "trainer.epochs=1"),
     *("trainer.precision=32-true", "trainer.progress=false", "trainer.validate_every=0", "trainer.save_every=2"),
 ]

@@ -28,11 +28,13 @@ from crm.training.checkpointing import SafeCheckpointIO, is_whole
 from crm.training.run import TrainingOutcome, run_training
 from crm.training.run_folder import AnotherRunError, alone_in
 from crm.votes.simulation.arena import simulate
+from tests.conftest import TINY_MODEL
 
 pytestmark = pytest.mark.slow
 
 TINY = (
-    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "loss=ranking"),
+    *TINY_MODEL,
+    *("loss=ranking"),
     *("data.train=48", "data.validation=8", "data.suite=4", "trainer.epochs=2", "trainer.batch_size=4"),
     *("trainer.precision=32-true", "trainer.progress=false", "trainer.threads=1", "trainer.save_every=3"),
 )

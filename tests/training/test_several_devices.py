@@ -20,13 +20,14 @@ from crm.model.export import load_checkpoint
 from crm.training.checkpointing import previous
 from crm.training.results import TrainingOutcome
 from crm.training.run import run_training
-from tests.conftest import rounding
+from tests.conftest import TINY_MODEL, rounding
 
 pytestmark = pytest.mark.slow
 
 OnRanks = Callable[..., None]
 TINY = (
-    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "head=scalar"),
+    *TINY_MODEL,
+    *("head=scalar"),
     *("loss=ranking", "loss.ties=soft", "data.train=32", "data.suite=4", "trainer.validate_every=2"),
     *("trainer.epochs=1", "trainer.precision=32-true", "trainer.threads=1", "trainer.progress=false"),
 )

@@ -26,12 +26,14 @@ from crm.cli.mistakes import explain
 from crm.config import checked, config_dir, register
 from crm.training.config import TrainConfig
 from crm.training.sweeps import check_devices, needs_own_process, run_in_own_process
+from tests.conftest import TINY_MODEL
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = [
-    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "trainer.progress=false"),
+    *TINY_MODEL,
+    *("trainer.progress=false"),
     *("data.train=24", "data.validation=8", "data.suite=4", "debug=fast"),
 ]
 

@@ -17,9 +17,11 @@ from crm.model.batching.batches import PaddedBatch
 from crm.training.flops import step_flops
 from crm.training.run import run_training
 from crm.training.throughput import PEAK_TFLOPS, Throughput, WorkDone, peak_tflops, rates, told
+from tests.conftest import TINY_MODEL
 
 TINY = [
-    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "loss=ranking"),
+    *TINY_MODEL,
+    *("loss=ranking"),
     *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "trainer.epochs=1"),
     *("trainer.progress=false", "trainer.save_every=0", "trainer.patience=0"),
 ]

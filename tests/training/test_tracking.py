@@ -14,9 +14,11 @@ import pytest
 from crm.config import compose
 from crm.training.run import run_training
 from crm.training.tracking import CsvLogger, build_loggers, finished, log_artifact, log_summary, wandb_logged_in
+from tests.conftest import TINY_MODEL
 
 TINY = [
-    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "trainer.batch_size=8"),
+    *TINY_MODEL,
+    *("trainer.batch_size=8"),
     *("data.train=16", "data.validation=24", "data.suite=4", "trainer.epochs=1", "trainer.progress=false"),
 ]
 

@@ -27,12 +27,13 @@ from crm.training.results import TrainingOutcome
 from crm.training.run import run_training
 from crm.training.worst_pairs import COLUMNS
 from crm.votes.simulation.arena import simulate
-from tests.conftest import rounding
+from tests.conftest import TINY_MODEL, rounding
 
 pytestmark = pytest.mark.slow
 
 TINY = [
-    *("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "trainer.batch_size=8"),
+    *TINY_MODEL,
+    *("trainer.batch_size=8"),
     *("data.train=24", "data.validation=24", "data.suite=4", "trainer.progress=false", "trainer.max_steps=1"),
 ]
 
