@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import lightning as L
 import torch
@@ -33,9 +32,10 @@ from crm.model.export import load_checkpoint
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
 from crm.training.checkpointing import BestCheckpoint, LastCheckpoint, SafeCheckpointIO
-from crm.training.config import TrainConfig, TrainerConfig
+from crm.training.config import TrainConfig
 from crm.training.console import in_terminal, progress_bar
 from crm.training.datamodule import PreferenceDataModule
+from crm.training.devices import training_device
 from crm.training.kernels import compiled_layers, enable_checkpointing, liger_kernels
 from crm.training.lit_module import LitRewardModel
 from crm.training.memory import memory_at_hand, training_need
@@ -86,50 +86,6 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
             "Qwen3 and Llama are); use batching=padded"
         )
     return model, tokenizer
-
-
-def training_device(accelerator: str) -> torch.device:
-    """The device of this process, by Lightning's rules: its local rank's GPU where GPUs are asked for and there."""
-    if accelerator in ("gpu", "auto") and torch.cuda.is_available():
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    mps = accelerator == "mps" or (accelerator in ("gpu", "auto") and torch.backends.mps.is_available())
-    return torch.device("mps" if mps else "cpu")
-
-
-class HasTrainer(Protocol):
-    """The settings of a command that has a trainer."""
-
-    @property
-    def trainer(self) -> TrainerConfig:
-        """Its settings."""
-        ...
-
-
-def settle_precision(config: HasTrainer) -> None:
-    """Replace ``trainer.precision=auto`` by what the device of this process computes fast."""
-    if config.trainer.precision == "auto":
-        fast = computes_bfloat16(training_device(config.trainer.accelerator))
-        config.trainer.precision = "bf16-mixed" if fast else "32-true"
-        rank_zero_only(log.info)("trainer.precision: %s on this device", config.trainer.precision)
-
-
-def computes_bfloat16(device: torch.device) -> bool:
-    """Whether there are instructions for it; on a CPU without them oneDNN, torch's library of kernels, has none."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return device.type == "cpu" and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-
-
-def check_accelerator(accelerator: str, devices: int) -> None:
-    """Raise ``ValueError`` where torch sees too few devices of the kind asked for."""
-    seen = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available()), "cpu": devices}
-    kind = training_device(accelerator).type
-    there = 0 if kind == "cpu" and accelerator == "gpu" else seen[kind]
-    if devices > there:
-        raise ValueError(
-            f"trainer.accelerator={accelerator} trainer.devices={devices}: torch {torch.__version__} sees {there} such "
-            "devices here; use trainer.devices=<that many>, trainer=cpu, or a torch built for your GPU"
-        )
 
 
 def settle_checkpointing(config: TrainConfig, model: RewardModel, tokens: int) -> bool:

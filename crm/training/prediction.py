@@ -11,8 +11,8 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 
 from crm.io.processes import check_launcher
-from crm.training.building import HasTrainer, check_accelerator, settle_precision
 from crm.training.console import quieten
+from crm.training.devices import HasTrainer, check_accelerator, settle_precision
 from crm.training.strategies import build_strategy
 
 

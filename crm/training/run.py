@@ -27,17 +27,16 @@ from crm.training.building import (
     build_lit_module,
     build_model,
     build_trainer,
-    check_accelerator,
     comparisons_a_step,
     faster_layers,
     keep_frozen_states,
     settle_checkpointing,
-    settle_precision,
     total_steps,
 )
 from crm.training.checkpointing import is_whole, previous
 from crm.training.config import TrainConfig
 from crm.training.console import quieten, show_counts
+from crm.training.devices import check_accelerator, settle_precision
 from crm.training.results import TrainingOutcome, finish
 from crm.training.run_folder import alone_in
 from crm.training.run_identity import KeepIdentity, identify, refuse_another

@@ -50,7 +50,7 @@ def test_a_run_says_how_long_it_will_take_once(
     caplog.set_level(logging.INFO)
     settings = [
         *TINY_MODEL,
-        *("trainer.batch_size=2"),
+        "trainer.batch_size=2",
         *("trainer.accumulate=3", "data.train=400", "data.validation=24", "data.suite=4", "trainer.max_steps=50"),
         *("trainer.validate_every=0", "trainer.save_every=0", f"trainer.progress={str(progress).lower()}"),
     ]

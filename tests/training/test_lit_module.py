@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 TINY = [
     *TINY_MODEL,
-    *("loss=ranking"),
+    "loss=ranking",
     *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "trainer.epochs=1"),
     *("trainer.precision=32-true", "trainer.progress=false", "trainer.validate_every=0", "trainer.save_every=2"),
 ]

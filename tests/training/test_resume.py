@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 TINY = (
     *TINY_MODEL,
-    *("loss=ranking"),
+    "loss=ranking",
     *("data.train=48", "data.validation=8", "data.suite=4", "trainer.epochs=2", "trainer.batch_size=4"),
     *("trainer.precision=32-true", "trainer.progress=false", "trainer.threads=1", "trainer.save_every=3"),
 )

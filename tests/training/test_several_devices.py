@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 OnRanks = Callable[..., None]
 TINY = (
     *TINY_MODEL,
-    *("head=scalar"),
+    "head=scalar",
     *("loss=ranking", "loss.ties=soft", "data.train=32", "data.suite=4", "trainer.validate_every=2"),
     *("trainer.epochs=1", "trainer.precision=32-true", "trainer.threads=1", "trainer.progress=false"),
 )

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 TINY = [
     *TINY_MODEL,
-    *("trainer.progress=false"),
+    "trainer.progress=false",
     *("data.train=24", "data.validation=8", "data.suite=4", "debug=fast"),
 ]
 

@@ -21,7 +21,7 @@ from tests.conftest import TINY_MODEL
 
 TINY = [
     *TINY_MODEL,
-    *("loss=ranking"),
+    "loss=ranking",
     *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "trainer.epochs=1"),
     *("trainer.progress=false", "trainer.save_every=0", "trainer.patience=0"),
 ]

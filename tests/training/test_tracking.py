@@ -18,7 +18,7 @@ from tests.conftest import TINY_MODEL
 
 TINY = [
     *TINY_MODEL,
-    *("trainer.batch_size=8"),
+    "trainer.batch_size=8",
     *("data.train=16", "data.validation=24", "data.suite=4", "trainer.epochs=1", "trainer.progress=false"),
 ]
 

@@ -20,8 +20,9 @@ from crm.model.batching.plans import draw_order
 from crm.model.encoding import PROMPT_ORDERS, Encoder
 from crm.model.export import load_checkpoint
 from crm.model.reward_model import RewardModel
-from crm.training.building import build_model, settle_precision
+from crm.training.building import build_model
 from crm.training.checkpointing import digest_of, previous
+from crm.training.devices import settle_precision
 from crm.training.kernels import compiled_layers
 from crm.training.results import TrainingOutcome
 from crm.training.run import run_training
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 TINY = [
     *TINY_MODEL,
-    *("trainer.batch_size=8"),
+    "trainer.batch_size=8",
     *("data.train=24", "data.validation=24", "data.suite=4", "trainer.progress=false", "trainer.max_steps=1"),
 ]
 
@@ -199,7 +200,7 @@ def test_devices_that_are_not_there_are_told_before_any_data_is_read(
 def test_a_cpu_without_bfloat16_instructions_computes_in_float32(
     fast: bool, settled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crm.training.building.computes_bfloat16", lambda device: fast)
+    monkeypatch.setattr("crm.training.devices.computes_bfloat16", lambda device: fast)
     config = compose("train", TINY, tmp_path)
     assert config.trainer.precision == "auto"
     settle_precision(config)
