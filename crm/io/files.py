@@ -6,6 +6,8 @@ import json
 import math
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,20 +22,28 @@ _OPTIONAL = ("preference_logit", "score_a", "score_b", "score_candidate", "score
 
 def replace_file(path: Path | str, content: str | bytes) -> Path:
     """Write ``content`` beside ``path`` and move it there in one step; parent folders are made. Text is UTF-8, LF."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
-    # Opened by name, not with mkstemp, so that the usual mask applies and others can read the results.
+    with drafted(Path(path)) as draft:
+        draft.write_bytes(data)
+    return Path(path)
+
+
+@contextmanager
+def drafted(path: Path) -> Iterator[Path]:
+    """The name of a draft beside ``path``, to be written inside the block; it becomes ``path`` when the block ends.
+
+    Where the block fails, ``path`` stays as it was and no draft is left. Parent folders are made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # By name, not with mkstemp, so that the usual mask applies and others can read the results.
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield draft
+        with draft.open("rb") as written:
+            os.fsync(written.fileno())
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    return path
 
 
 def read_records(path: Path | str, record: type[AnyRecord]) -> list[AnyRecord]:

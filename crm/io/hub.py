@@ -8,13 +8,13 @@ library finds what the card says belongs to it.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from pathlib import Path
 
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
+from crm.io.files import drafted
 from crm.io.rows import SUFFIXES
 
 PREFIX = "hf://"
@@ -51,10 +51,8 @@ def _rows_of(address: str, folder: Path, configuration: str | None, split: str) 
     except Exception as error:  # the library's own, and those of its readers of files
         why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ValueError(f"data.path={address}: {why:.300}; see the dataset's card for its names") from None
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    rows.to_json(draft, force_ascii=False)
-    draft.replace(path)
+    with drafted(path) as draft:
+        rows.to_json(draft, force_ascii=False)
     return path
 
 

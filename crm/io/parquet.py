@@ -5,7 +5,6 @@ Conversations are lists of ``{role, content}``, as viewers and trainers expect; 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyarrow import parquet as pq
 
+from crm.io.files import drafted
 from crm.schema import Comparison, Preference
 
 ROW_GROUP = 5_000
@@ -73,19 +73,10 @@ def open_parquet(path: Path, columns: pa.Schema) -> Iterator[Appender]:
 
     Atomic: a temporary file in the same folder, synced, then renamed: a reader sees the old file or all of the new.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with draft.open("wb") as file:
-            with pq.ParquetWriter(file, columns, compression="zstd") as writer:
-                appender = Appender(writer)
-                yield appender
-                appender.flush()
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with drafted(path) as draft, pq.ParquetWriter(draft, columns, compression="zstd") as writer:
+        appender = Appender(writer)
+        yield appender
+        appender.flush()
 
 
 def read_parquet(path: Path, record: type[Record], columns: Sequence[str] | None = None) -> Iterator[Record]:

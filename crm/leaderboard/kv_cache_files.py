@@ -17,6 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from crm.io.files import drafted
 from crm.model.attention.kv_cache import KVCache
 
 NAMES = ("keys", "values", "lengths")
@@ -44,16 +45,12 @@ def read_cache(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> KVCach
 
 def write_cache(path: Path, cache: KVCache) -> None:
     """Write tensors and their digest in one step: a reader never meets half a file. Raises ``OSError``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     tensors = {name: getattr(cache, name).cpu().contiguous() for name in NAMES}
     try:
-        save_file(tensors, draft, metadata={"content": content(cache, path.stem)})
-        draft.replace(path)
+        with drafted(path) as draft:
+            save_file(tensors, draft, metadata={"content": content(cache, path.stem)})
     except SafetensorError as error:  # a full disk, for one
         raise OSError(str(error)) from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def make_room(folder: Path, needed: Collection[Path], size: int, budget: int) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+from crm.io.files import drafted
 
 log = logging.getLogger(__name__)
 SCHEMA = pa.schema([("text", pa.binary(32)), ("ids", pa.list_(pa.int32()))])
@@ -53,16 +54,16 @@ def stored_ids(folder: Path, tokenizer: Any, texts: Sequence[str]) -> StoredIds:
     with a warning and made anew. It is replaced in one step: of two processes that add texts at once the later one
     wins, and nothing but time is lost.
     """
-    mark = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()[:16]
-    path = folder / f"tokens-{mark}.arrow"
-    table = _open(path, mark) if path.exists() else SCHEMA.empty_table()
+    tokenizer_digest = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest()[:16]
+    path = folder / f"tokens-{tokenizer_digest}.arrow"
+    table = _open(path, tokenizer_digest) if path.exists() else SCHEMA.empty_table()
     known = StoredIds(table)
     new = [text for text in dict.fromkeys(texts) if text not in known]
     if not new:
         return known
     log.info("token ids of %d texts are in %s, %d are made now", len(known), path, len(new))
     table = pa.concat_tables([table, _tokenised(tokenizer, new)]).combine_chunks()
-    _write(path, table, mark)
+    _write(path, table, tokenizer_digest)
     return StoredIds(table)
 
 
@@ -78,13 +79,13 @@ def _tokenised(tokenizer: Any, texts: Sequence[str]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def _open(path: Path, mark: str) -> pa.Table:
+def _open(path: Path, tokenizer_digest: str) -> pa.Table:
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all().combine_chunks()
         found = table.schema.metadata or {}
         if not table.schema.equals(SCHEMA):
             raise ValueError(f"its columns are {table.schema.names}")
-        if found.get(b"tokenizer") != mark.encode() or found.get(b"content") != _content(table):
+        if found.get(b"tokenizer") != tokenizer_digest.encode() or found.get(b"content") != _content(table):
             raise ValueError("its content is not what was written")
     except (pa.ArrowException, OSError, ValueError) as error:
         warnings.warn(f"{path}: not used and made anew ({error})", stacklevel=3)
@@ -92,16 +93,10 @@ def _open(path: Path, mark: str) -> pa.Table:
     return table.replace_schema_metadata(None)
 
 
-def _write(path: Path, table: pa.Table, mark: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    marked = table.replace_schema_metadata({"tokenizer": mark, "content": _content(table)})
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, marked.schema) as writer:
-            writer.write_table(marked)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+def _write(path: Path, table: pa.Table, tokenizer_digest: str) -> None:
+    marked = table.replace_schema_metadata({"tokenizer": tokenizer_digest, "content": _content(table)})
+    with drafted(path) as draft, pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, marked.schema) as writer:
+        writer.write_table(marked)
 
 
 def _content(table: pa.Table) -> bytes:

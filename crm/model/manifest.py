@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from crm.io.files import replace_file
 from crm.model.encoding import PROMPT_ORDERS, PromptOrder
 from crm.model.heads import head_named
 
@@ -38,9 +39,7 @@ def write_manifest(folder: Path, head: str, prompt_order: PromptOrder, facts: di
     ours = {"format": FORMAT, "head": head, "prompt_order": prompt_order, "digest": digest, "files": digests}
     manifest = {**facts, **ours}
     sealed = {**manifest, "seal": seal(manifest)}
-    temporary = folder / f".{MANIFEST}.tmp"
-    temporary.write_text(json.dumps(sealed, indent=2, ensure_ascii=False), encoding="utf-8")
-    temporary.replace(folder / MANIFEST)
+    replace_file(folder / MANIFEST, json.dumps(sealed, indent=2, ensure_ascii=False))
     return digest
 
 
