@@ -105,7 +105,8 @@ class LitRewardModel(L.LightningModule):
 
     def _tokens_seen(self) -> int:
         """Tokens that this process has read in training, before a resume too."""
-        read: int = self.trainer.datamodule.tokens_read if self._trainer else 0  # type: ignore[attr-defined]
+        data = getattr(self._trainer, "datamodule", None)  # a loop of somebody else's may have loaders alone
+        read: int = data.tokens_read if data else 0
         return self._tokens_before + read
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
