@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
-from crm.leaderboard.bank import load_bank
-from crm.schema import RecordError, query_of
+from crm.schema import RecordError, messages, query_of
 from crm.votes.catalogue import PUBLIC
 
 BANKS = {"bank_alpacaeval": "*.json*", "bank_justeval": "outputs/*.json*"}
 """Public banks under the root, and the files that hold their queries (``instruction``)."""
+SAVED = "queries.jsonl"
+"""Of a saved bank, the file of its queries (`crm.leaderboard.bank`)."""
 
 
 def reference_folders(root: str, banks: Collection[str], own: str) -> dict[str, Path]:
@@ -45,7 +46,15 @@ def queries_of(name: str, folder: Path) -> list[str]:
         return sorted(_bank_queries(sorted(folder.glob(BANKS[name]))))
     if name in PUBLIC:
         return sorted({row.query for row in PUBLIC[name].read(folder, Intake(strict=False))})
-    return sorted({query_of(query.prompt) for query in load_bank(folder).queries})
+    if not (folder / SAVED).is_file():
+        raise ValueError(f"banks=[{folder}]: has no {SAVED}; give folders that hold a bank")
+    return sorted(set(Intake(strict=True).lines(folder / SAVED, _saved_query)))
+
+
+def _saved_query(row: dict[str, Any], _line: int) -> str:
+    if "prompt" not in row:
+        raise RecordError("prompt", "missing")
+    return query_of(messages(row["prompt"], "prompt"))
 
 
 def _bank_queries(files: Iterable[Path]) -> set[str]:
