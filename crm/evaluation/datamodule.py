@@ -18,8 +18,7 @@ from pathlib import Path
 import lightning as L
 import torch
 
-from crm.evaluation.prediction_file import reading_digest
-from crm.evaluation.suite_file import SuiteFile
+from crm.evaluation.prediction_file import SuiteFile, reading_digest
 from crm.io.processes import ALONE, Processes
 from crm.judges import CrmJudge
 from crm.model.batching.padding_batches import Batch

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from crm.evaluation.compare import LEVEL, Paired, PairOnSuite, compare_all
-from crm.evaluation.results import read_predictions, read_results, read_run, summarise
+from crm.evaluation.prediction_file import read_predictions
+from crm.evaluation.results import read_results, read_run, summarise
 from crm.evaluation.samples import Sample, to_samples
 from crm.report.tables import caption, number, remove_table, write_table
 from crm.schema import Result

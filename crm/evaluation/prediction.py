@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from crm.evaluation.suite_file import SuiteFile
+from crm.evaluation.prediction_file import SuiteFile
 from crm.io.processes import ALONE, Processes
 from crm.judges import Judge
 from crm.schema import Comparison

@@ -18,8 +18,7 @@ from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.datamodule import EvaluationDataModule
 from crm.evaluation.lit_judge import LitJudge
 from crm.evaluation.prediction import predict
-from crm.evaluation.prediction_file import reading_digest
-from crm.evaluation.results import read_predictions
+from crm.evaluation.prediction_file import read_predictions, reading_digest
 from crm.io.processes import Processes, start
 from crm.judges import CrmJudge, OpenedJudge
 from crm.schema import Comparison, Prediction

@@ -20,7 +20,7 @@ import pandas as pd
 from scipy import special
 
 from crm.evaluation.samples import Sample, to_samples
-from crm.io.files import read_records, replace_file
+from crm.io.files import replace_file
 from crm.report.statistics import (
     Floats,
     Interval,
@@ -37,11 +37,6 @@ from crm.schema import Prediction, Result
 
 SCHEMA_VERSION = 2
 PACKAGES = ("numpy", "scipy", "pandas", "torch", "transformers", "lightning", "crm-leaderboard")
-
-
-def read_predictions(path: Path | str) -> list[Prediction]:
-    """Read a prediction file; errors and a cut-off last line are treated as in `crm.io.files.read_records`."""
-    return read_records(path, Prediction)
 
 
 def summarise(

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from crm.dataset.comparisons import make_comparisons, with_generic_criterion
-from crm.evaluation.prediction_file import reading_digest
-from crm.evaluation.results import read_predictions
+from crm.evaluation.prediction_file import read_predictions, reading_digest
 from crm.evaluation.samples import Sample, to_samples
 from crm.io.files import replace_file
 from crm.io.intake import Intake

@@ -19,7 +19,8 @@ from crm.evaluation.judge_table import (
     shown_pairs,
     write_judge_tables,
 )
-from crm.evaluation.results import read_predictions, summarise, write_results
+from crm.evaluation.prediction_file import read_predictions
+from crm.evaluation.results import summarise, write_results
 from crm.schema import Prediction, to_json
 
 

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from crm.evaluation.prediction import predict
-from crm.evaluation.prediction_file import reading_digest
-from crm.evaluation.results import read_predictions, summarise
+from crm.evaluation.prediction_file import read_predictions, reading_digest
+from crm.evaluation.results import summarise
 from crm.judges.crm_judge import CrmJudge
 from crm.model.batching.batches import collate
 from crm.model.batching.packs import Packing

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from crm.evaluation.prediction import predict
-from crm.evaluation.prediction_file import finished, share_of
-from crm.evaluation.results import read_predictions, summarise
+from crm.evaluation.prediction_file import finished, read_predictions, share_of
+from crm.evaluation.results import summarise
 from crm.io.processes import Processes, start
 from crm.judges.crm_judge import CrmJudge
 from crm.schema import Comparison, Prediction, to_json
