@@ -19,10 +19,10 @@ install: .venv/.installed ## Make .venv and install the pinned packages, once
 	@touch $@
 
 test: install .venv/transformers4/.installed .venv/rewardbench/.installed ## Run the whole test suite (CPU, no network), one process a core
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile
 
 quick: install ## Run the tests that start no training, no process and no browser; under 3 minutes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m 'not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile -m 'not slow'
 
 # The oldest transformers that exported folders have to load in; RewardBench 0.1.4 pins it.
 .venv/transformers4/.installed: | .venv/.installed
