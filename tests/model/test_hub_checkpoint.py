@@ -66,7 +66,7 @@ def test_what_is_neither_here_nor_reachable_is_one_sentence_at_once(
     started, path = time.perf_counter(), name.partition("@")[0]
     with pytest.raises(ValueError, match=f"^checkpoint={path}: not cached here.*give the `model` folder") as caught:
         checkpoint_folder(name)
-    assert "\n" not in str(caught.value) and time.perf_counter() - started < 5
+    assert "\n" not in str(caught.value) and time.perf_counter() - started < 15
 
 
 def test_half_of_one_is_fetched_again(snapshot: Path) -> None:
