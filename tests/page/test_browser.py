@@ -137,7 +137,7 @@ def test_a_narrow_and_a_dark_screen(browser: Any, address: str) -> None:
 class SlowJudge(LengthJudge):
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         for asked in comparisons:
-            time.sleep(0.01)
+            time.sleep(0.03)
             yield from super().read([asked])
 
 
@@ -156,7 +156,7 @@ def test_stop_keeps_what_is_there_and_frees_the_place(browser: Any, tmp_path: Pa
         rows = cells(page, "my-table")
         # The default leaderboard goes on, since nobody stopped it.
         while httpx.get(f"{address}/api/health").json()["in_line"] > 1:
-            assert time.monotonic() - left < 2
+            assert time.monotonic() - left < 10, "all of it would take half a minute"
         assert len(rows) == 13 and page.get_by_role("link", name="CSV").count() == 1
         page.wait_for_timeout(1000)
         assert cells(page, "my-table") == rows
