@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import lightning as L
 import torch
@@ -39,7 +39,7 @@ from crm.training.devices import training_device
 from crm.training.kernels import compiled_layers, enable_checkpointing, liger_kernels
 from crm.training.lit_module import LitRewardModel
 from crm.training.memory import memory_at_hand, training_need
-from crm.training.strategies import build_strategy
+from crm.training.strategies import engine
 from crm.training.throughput import Throughput
 from crm.votes.splits import Splits
 
@@ -205,11 +205,7 @@ def build_trainer(
     settings = config.trainer
     every = settings.validate_every * passes
     return L.Trainer(
-        accelerator=settings.accelerator,
-        devices=settings.devices,
-        num_nodes=settings.nodes,
-        strategy=build_strategy(settings.strategy, settings.devices * settings.nodes, settings.zero_stage),
-        precision=cast(Any, settings.precision),
+        **engine(settings, run_dir),
         max_epochs=settings.epochs,
         max_steps=settings.max_steps or -1,
         accumulate_grad_batches=passes,
@@ -223,9 +219,6 @@ def build_trainer(
         # DeepSpeed writes its shards itself.
         plugins=None if settings.strategy == "deepspeed" else [SafeCheckpointIO()],
         enable_progress_bar=settings.progress and in_terminal(),
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        default_root_dir=run_dir,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any, cast
 
 import lightning as L
 import torch
@@ -13,7 +12,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from crm.io.processes import check_launcher
 from crm.training.console import quieten
 from crm.training.devices import HasTrainer, check_accelerator, settle_precision
-from crm.training.strategies import build_strategy
+from crm.training.strategies import engine
 
 
 def prediction_trainer(config: HasTrainer, run_dir: Path) -> L.Trainer:
@@ -34,16 +33,4 @@ def prediction_trainer(config: HasTrainer, run_dir: Path) -> L.Trainer:
         torch.set_num_threads(settings.threads)
     if getattr(rank_zero_only, "rank", 0):
         logging.getLogger("crm").setLevel(logging.WARNING)  # the first process says what all do
-    return L.Trainer(
-        accelerator=settings.accelerator,
-        devices=settings.devices,
-        num_nodes=settings.nodes,
-        strategy=build_strategy(settings.strategy, settings.devices * settings.nodes, settings.zero_stage),
-        precision=cast(Any, settings.precision),
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        default_root_dir=run_dir,
-    )
+    return L.Trainer(**engine(settings, run_dir), logger=False, enable_checkpointing=False, enable_progress_bar=False)

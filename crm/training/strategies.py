@@ -10,6 +10,24 @@ from lightning.fabric.utilities.types import _PATH
 from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, ModelParallelStrategy, Strategy
 
 from crm.training.checkpointing import whole_version
+from crm.training.config import TrainerConfig
+
+
+def engine(settings: TrainerConfig, run_dir: Path) -> dict[str, Any]:
+    """What every trainer is told, whether it trains or only reads: devices, strategy and precision as configured.
+
+    Loaders give each process its share, and the command tells of the model itself.
+    """
+    return {
+        "accelerator": settings.accelerator,
+        "devices": settings.devices,
+        "num_nodes": settings.nodes,
+        "strategy": build_strategy(settings.strategy, settings.devices * settings.nodes, settings.zero_stage),
+        "precision": settings.precision,
+        "enable_model_summary": False,
+        "use_distributed_sampler": False,
+        "default_root_dir": run_dir,
+    }
 
 
 def build_strategy(name: str, processes: int, zero_stage: int) -> Strategy | str:

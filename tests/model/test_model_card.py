@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 from itertools import product
 from pathlib import Path
@@ -42,14 +43,13 @@ def said(folder: Path) -> str:
     return (folder / "README.md").read_text(encoding="utf-8")
 
 
-def run_snippet(folder: Path) -> dict[str, Any]:
-    """The names that the card's Python lines leave, run on the folder."""
+def run_snippet(folder: Path, script: Path) -> dict[str, Any]:
+    """The names that the card's Python lines, written to ``script``, leave when they run on the folder."""
     (code,) = re.findall(r"```python\n(.*?)```", said(folder), re.DOTALL)
     code, replaced = re.subn(r'folder = "\."', f"folder = {str(folder)!r}", code)
     assert replaced == 1
-    names: dict[str, Any] = {}
-    exec(code, names)  # noqa: S102
-    return names
+    script.write_text(code, encoding="utf-8")
+    return runpy.run_path(str(script))
 
 
 @pytest.fixture(scope="module", params=list(product(HEADS, PROMPT_ORDERS)), ids="-".join)
@@ -62,9 +62,9 @@ def exported(request, make_model, tokenizer, tmp_path_factory) -> tuple[Any, Pat
     return model, folder
 
 
-def test_its_lines_give_our_numbers(exported) -> None:
+def test_its_lines_give_our_numbers(exported, tmp_path) -> None:
     model, folder = exported
-    names = run_snippet(folder)
+    names = run_snippet(folder, tmp_path / "snippet.py")
     judge, _ = open_checkpoint(folder, batch_size=2, precision="32-true")
     (reading,) = [one for portion in judge.read([(ROW, "ab")]) for one in portion]
     if model.head == "scalar":
@@ -96,7 +96,7 @@ def test_the_one_label_copy_has_lines_of_its_own(make_model, tokenizer, tmp_path
     model = make_model("pairwise", seed=7)
     export_as_single_label(model, tokenizer, tmp_path / "one", FACTS)
     export_model(model, tokenizer, tmp_path / "two", FACTS)
-    one, two = (run_snippet(tmp_path / name)["preference_logit"] for name in ("one", "two"))
+    one, two = (run_snippet(tmp_path / name, tmp_path / f"{name}.py")["preference_logit"] for name in ("one", "two"))
     assert one(CRITERIA, QUERY, FIRST, SECOND) == pytest.approx(two(CRITERIA, QUERY, FIRST, SECOND), abs=1e-5)
 
 

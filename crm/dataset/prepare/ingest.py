@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from crm.dataset.prepare.workspace import Workspace
@@ -14,8 +14,6 @@ from crm.io.files import replace_file
 from crm.io.intake import MAX_SHOWN, Intake, Rejection
 from crm.io.parquet import write_parquet
 from crm.schema import Preference
-
-Track = Callable[[Iterable[Preference]], Iterator[Preference]]
 
 
 def ingest(space: Workspace, rows: Iterable[Preference], reading: Intake) -> dict[str, int]:
