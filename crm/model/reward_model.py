@@ -13,7 +13,7 @@ from crm.model.attention.frozen_layers import FrozenLayers
 from crm.model.attention.last_layer import is_known, prune_last_layer
 from crm.model.attention.tree_attention import forest_inputs, use_tree_attention
 from crm.model.batching.batches import PaddedBatch
-from crm.model.batching.forest_batches import ForestBatch
+from crm.model.batching.packs import ForestBatch
 from crm.model.batching.padding_batches import Batch
 from crm.model.heads import HeadOutput, head_named
 

@@ -20,7 +20,7 @@ from crm.model.attention.frozen_states import UNKNOWN, FrozenStates
 from crm.model.attention.tree_attention import forest_inputs
 from crm.model.batching.batches import PaddedBatch
 from crm.model.batching.forest import Forest, Node
-from crm.model.batching.forest_batches import ForestBatch
+from crm.model.batching.packs import ForestBatch
 from crm.model.batching.tree_mask import full_mask
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from crm.model.batching.batches import PaddedBatch, collate
-from crm.model.batching.forest_batches import ForestBatch
-from crm.model.batching.packs import Packing, fill
+from crm.model.batching.packs import ForestBatch, Packing, fill
 from crm.model.batching.plans import EpochPlan, PackedPlan, plan_epoch, plan_packed_epoch
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.schema import Comparison

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 
 from crm.model.batching.batches import PaddedBatch
-from crm.model.batching.forest_batches import ForestBatch
+from crm.model.batching.packs import ForestBatch
 
 Batch = PaddedBatch | ForestBatch
 

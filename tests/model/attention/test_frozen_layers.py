@@ -17,7 +17,7 @@ from crm.model.attention.frozen_layers import FrozenLayers
 from crm.model.attention.frozen_states import FrozenStates
 from crm.model.backbone import add_lora, build_tiny_backbone, freeze_lower_layers, without_lora_wrapper
 from crm.model.batching.batches import collate
-from crm.model.batching.forest_batches import collate_forest
+from crm.model.batching.packs import collate_forest
 from crm.model.export import export_model, load_checkpoint
 from crm.model.reward_model import RewardModel, build_score
 from crm.training.kernels import compiled_layers, enable_checkpointing

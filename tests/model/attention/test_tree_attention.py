@@ -10,7 +10,7 @@ import torch
 
 from crm.model.attention import tree_attention
 from crm.model.batching.batches import collate
-from crm.model.batching.forest_batches import collate_forest
+from crm.model.batching.packs import collate_forest
 from crm.model.batching.tree_mask import varlen
 from crm.model.heads import HEADS
 from tests.model.outcomes import assert_same, outcome
