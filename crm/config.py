@@ -1,19 +1,22 @@
 """What the settings of all commands share. In: what Hydra composed from ``conf/``. Out: checked dataclasses.
 
-The settings of a command stand beside its code. A typo or a wrong type fails while Hydra composes; ranges and
-combinations fail in ``__post_init__``, which runs once, in `checked`. Below the entry layer no function sees these
-classes: they take plain arguments.
+The settings of a command stand beside its code. A typo or a wrong type fails while Hydra composes. What a setting may
+be stands with its field (`setting`), what holds for two together in ``__post_init__``; both are checked once, in
+`checked`. Below the entry layer no function sees these classes: they take plain arguments.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import is_dataclass
-from functools import cache
+from copy import copy
+from dataclasses import field, fields, is_dataclass
+from functools import cache, partial
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -21,6 +24,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 Config = TypeVar("Config")
+Value = TypeVar("Value")
 ENTRY_POINTS = {
     "train": ("crm.training.config", "TrainConfig"),
     "evaluate": ("crm.evaluation.config", "EvaluateConfig"),
@@ -33,25 +37,75 @@ ENTRY_POINTS = {
 PRECISIONS = ("32-true", "bf16-mixed")
 
 
-def require(condition: bool, field_name: str, value: Any, allowed: str) -> None:
-    """Raise ``ValueError`` naming the field, its value and what is allowed, unless ``condition`` holds."""
-    if not condition:
-        raise ValueError(f"{field_name}={value!r}: expected {allowed}")
+def setting(
+    default: Value,
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    below: float = math.inf,
+    one_of: Iterable[Any] = (),
+    zero: str = "",
+    unit: str = "",
+    why: str = "",
+) -> Value:
+    """A field of `Settings` and what it may be: a finite number in a range, or ``one_of`` some values.
 
-
-def one_of(field_name: str, value: str, allowed: Sequence[str]) -> None:
-    """`require` for a choice."""
-    require(value in allowed, field_name, value, f"one of {', '.join(allowed)}")
-
-
-def mapping(field_name: str, value: Any) -> dict[str, str] | None:
-    """A mapping of texts, or null. Raises ``ValueError`` for anything else.
-
-    Such a setting is typed Any and stays null by default: Hydra takes a whole mapping in the place of null, and adds no
-    keys to one that is there.
+    Of a list it is every item that may be so. A refusal says what ``zero`` means, the ``unit`` and ``why``.
     """
-    require(value is None or isinstance(value, dict), field_name, value, "a mapping such as {a: b}")
-    return None if value is None else {str(key): str(item) for key, item in value.items()}
+    choices, low, high = tuple(one_of), max(at_least, above), min(at_most, below)
+
+    def fits(value: Any) -> bool:
+        return value in choices if choices else at_least <= value <= at_most and above < value < below
+
+    if choices:
+        allowed = f"one of {', '.join(map(str, choices))}"
+    elif high < math.inf:
+        allowed = f"a number in {'(' if above == low else '['}{low}, {high}{')' if below == high else ']'}"
+    else:
+        allowed = f"a number above {low}" if above == low else f"{low}{zero and f' ({zero})'} or more"
+    rule = {"fits": fits, "allowed": allowed + (unit and f" {unit}") + (why and f": {why}")}
+    if isinstance(default, list):
+        return field(default_factory=partial(copy, default), metadata=rule)
+    return field(default=default, metadata=rule)
+
+
+class Settings:
+    """What the classes of settings inherit. ``group`` is how their names begin; those of a command have none."""
+
+    _prefix: ClassVar[str] = ""
+
+    def __init_subclass__(cls, group: str = "") -> None:
+        if group:
+            cls._prefix = f"{group}."
+
+    def __post_init__(self) -> None:
+        """Check each field that is a `setting`; what holds for two together comes after this, in the subclass."""
+        for each in fields(self):  # type: ignore[arg-type]  # those who inherit are dataclasses
+            value = getattr(self, each.name)
+            for item in value if isinstance(value, list) else [value]:
+                if "fits" in each.metadata and not each.metadata["fits"](item):
+                    raise self.refused(each.name, each.metadata["allowed"], item)
+
+    def require(self, condition: object, name: str, allowed: str) -> None:
+        """Raise ``ValueError`` naming the setting ``name``, its value and what is allowed, unless ``condition``."""
+        if not condition:
+            raise self.refused(name, allowed, attrgetter(name)(self))
+
+    def as_mappings(self, *names: str) -> None:
+        """Have these settings be mappings of texts, or null. Raises ``ValueError`` for anything else.
+
+        They are typed Any and null by default: Hydra takes a whole mapping in the place of null, and adds no keys to
+        one that is there.
+        """
+        for name in names:
+            value = getattr(self, name)
+            self.require(value is None or isinstance(value, dict), name, "a mapping such as {a: b}")
+            setattr(self, name, value and {str(key): str(item) for key, item in value.items()})
+
+    def refused(self, name: str, allowed: str, value: Any) -> ValueError:
+        """The error for a setting or an item of it."""
+        return ValueError(f"{self._prefix}{name}={value!r}: expected {allowed}")
 
 
 @cache

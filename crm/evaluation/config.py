@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from crm.config import PRECISIONS, one_of, require
+from crm.config import PRECISIONS, setting
 from crm.dataset.comparisons import CRITERIA_MODES
 from crm.dataset.config import DataConfig, SuiteConfig
 from crm.judges import AnyJudgeConfig
-from crm.training.config import LoggerConfig, TrainerConfig
+from crm.training.config import ACCELERATORS, LoggerConfig, TrainerConfig
 
 OF_THE_TRAINER = ("devices", "nodes", "precision", "threads")
 """Settings of the command that are settings of its trainer too; to give one of the two is enough."""
@@ -23,15 +23,16 @@ class ReadingTrainerConfig(TrainerConfig):
     """
 
     name: str = "none"
-    accelerator: str = "auto"
+    accelerator: str = setting("auto", one_of=ACCELERATORS)
     """``auto`` is a CUDA GPU where there is one, else the CPU."""
+
+    strategy: str = setting("auto", one_of=("auto", "ddp", "fsdp"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("trainer.strategy", self.strategy, ("auto", "ddp", "fsdp"))
         for name in ("compile", "liger"):
-            value = getattr(self, name)
-            require(not value, f"trainer.{name}", value, "false: readings of other kernels would have the same digest")
+            why = "readings of other kernels would have the same digest"
+            self.require(not getattr(self, name), name, f"false: {why}")
 
 
 @dataclass
@@ -44,8 +45,8 @@ class EvaluateConfig(AnyJudgeConfig):
     """For judge=crm; another judge takes its devices, nodes, precision and threads from it."""
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     """Where the results go besides the files of the run folder."""
-    criteria: str = "own"
-    criteria_rendering: str = "list"
+    criteria: str = setting("own", one_of=CRITERIA_MODES)
+    criteria_rendering: str = setting("list", one_of=("list", "per_character"))
     """``per_character`` renders one bullet a character, a defect of an earlier evaluator, to measure its effect."""
 
     def __post_init__(self) -> None:
@@ -54,8 +55,6 @@ class EvaluateConfig(AnyJudgeConfig):
         if self.precision == "auto":
             self.precision = PRECISIONS[0]  # until the device is known
         super().__post_init__()
-        one_of("criteria", self.criteria, CRITERIA_MODES)
-        one_of("criteria_rendering", self.criteria_rendering, ("list", "per_character"))
 
     def _agree(self, name: str) -> None:
         """Have the setting ``name`` of command and trainer be one. Raises ``ValueError`` where both say something."""

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from crm.config import PRECISIONS, mapping, one_of, require
+from crm.config import PRECISIONS, Settings, setting
 from crm.io.chat.config import EndpointConfig
 from crm.io.installed import check_known
 from crm.model.config import BatchingConfig
 
 JUDGES = ("crm", "reward_model", "pair_ranker", "llm", "length", "coin", "oracle")
-CRITERIA_PLACES = ("system", "user", "none")
-VERDICTS = ("text", "logprobs")
 
 
 @dataclass
-class JudgeConfig(EndpointConfig):
+class JudgeConfig(EndpointConfig, group="judge"):
     """Who answers ``preference_logit``. What an option does not use it ignores, so that a sweep can name several.
 
     ``crm`` reads ``checkpoint``; ``reward_model`` and ``pair_ranker`` read ``path``; ``llm`` asks an endpoint;
@@ -28,51 +26,43 @@ class JudgeConfig(EndpointConfig):
     """Folder or hub id of a model that gives one score (``reward_model``) or compares two (``pair_ranker``)."""
     revision: str | None = None
     """Commit or tag of a hub id; the newest where null."""
-    criteria_in: str = "system"
+    criteria_in: str = setting("system", one_of=("system", "user", "none"))
     """Where a hub model is told the criteria: in a ``system`` turn, before the query (``user``), nowhere (``none``)."""
-    max_length: int = 2048
+    max_length: int = setting(2048, at_least=16, unit="tokens")
     """Tokens of one sequence of a hub model at most; a longer comparison is left out and counted."""
-    verdict: str = "text"
+    verdict: str = setting("text", one_of=("text", "logprobs"))
     """Of ``llm``: the last line of its reply, or the probabilities of the answer's first token (``logprobs``)."""
     options: Any = None
     """For a judge of another package: what it is made with, such as {limit: 5}; texts."""
 
     def __post_init__(self) -> None:
         check_known("judge.name", self.name, JUDGES, "judges")
-        self.options = mapping("judge.options", self.options)
-        one_of("judge.criteria_in", self.criteria_in, CRITERIA_PLACES)
-        one_of("judge.verdict", self.verdict, VERDICTS)
-        require(self.max_length >= 16, "judge.max_length", self.max_length, "16 or more")
+        super().__post_init__()
+        self.as_mappings("options")
         if self.name in ("reward_model", "pair_ranker"):
-            require(bool(self.path), "judge.path", self.path, f"a folder or hub id for judge={self.name}")
+            self.require(self.path, "path", f"a folder or hub id for judge={self.name}")
         if self.name == "llm":
-            self.check("judge", "llm")
+            self.need("llm")
 
 
 @dataclass
-class JudgingConfig:
+class JudgingConfig(Settings):
     """What `evaluate.py` and `leaderboard.py` share: how a judge is run."""
 
     predictions: str | None = None
     """Folder of prediction files, kept between runs; null means ``predictions`` beside the checkpoint, and
     ``outputs/predictions`` for a judge that has none."""
-    batch_size: int = 64
+    batch_size: int = setting(64, at_least=1)
     """Comparisons of a padded forward pass; packed ones have ``batching.tokens``."""
     batching: BatchingConfig = field(default_factory=BatchingConfig)
-    devices: int = 1
+    devices: int = setting(1, at_least=1)
     """Processes on this machine, one a GPU, or on the CPU where there is none; each reads its share."""
-    nodes: int = 1
-    precision: str = "32-true"
-    threads: int = 0
+    nodes: int = setting(1, at_least=1)
+    precision: str = setting("32-true", one_of=PRECISIONS)
+    threads: int = setting(0, at_least=0, zero="torch's default")
     seed: int = 42
     progress: bool = True
     run_dir: str = "${hydra:runtime.output_dir}"
-
-    def __post_init__(self) -> None:
-        one_of("precision", self.precision, PRECISIONS)
-        for name in ("batch_size", "devices", "nodes"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
-        require(self.threads >= 0, "threads", self.threads, "0 (torch's default) or more")
 
 
 @dataclass
@@ -85,5 +75,5 @@ class AnyJudgeConfig(JudgingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.judge.name == "crm":
-            require(bool(self.checkpoint), "checkpoint", self.checkpoint, "a folder written by training for judge=crm")
+        given = self.judge.name != "crm" or self.checkpoint
+        self.require(given, "checkpoint", "a folder written by training for judge=crm")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
-from crm.config import require
+from crm.config import setting
 from crm.judges import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
 from crm.training.config import LoggerConfig
@@ -23,23 +22,18 @@ class LeaderboardConfig(AnyJudgeConfig):
     criteria: list[str] = field(default_factory=list)
     """What the user cares about; empty means what most people would like."""
     sort: str = "win_rate"
-    settle_top: int = 0
-    """Score only until it is known which models are the first so many, the baseline among them; 0 scores everything."""
-    settle_confidence: float = 0.95
+    settle_top: int = setting(0, at_least=0, zero="score everything")
+    """Score only until it is known which models are the first so many, the baseline among them."""
+    settle_confidence: float = setting(0.95, above=0, below=1)
     """Probability, at least, that the set found by ``settle_top`` is the one that scoring everything would give."""
-    bank_states_gb: float = 0.0
-    """Files, in 10^9 bytes, of what a criteria-last model makes of the bank's responses, for the next user; 0: none."""
+    bank_states_gb: float = setting(0.0, at_least=0, zero="keep none", unit="GB")
+    """Files, in 10^9 bytes, of what a criteria-last model makes of the bank's responses, for the next user."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.settle_top >= 0, "settle_top", self.settle_top, "0 (score everything) or more")
-        require(0 < self.settle_confidence < 1, "settle_confidence", self.settle_confidence, "between 0 and 1")
-        require(0 <= self.bank_states_gb < math.inf, "bank_states_gb", self.bank_states_gb, "0 (keep none) or more")
-        require(
+        self.require(
             not self.settle_top or self.devices * self.nodes == 1,
             "settle_top",
-            self.settle_top,
             "0 with several devices: a race goes on from what it has just read; use devices=1",
         )
-        for criterion in self.criteria:
-            require(bool(criterion.strip()), "criteria", criterion, "text")
+        self.require(all(map(str.strip, self.criteria)), "criteria", "no blank ones")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import MISSING
 
-from crm.config import one_of, require
+from crm.config import Settings, setting
 from crm.io.installed import check_known
 from crm.model.batching.forest import BATCHINGS
 from crm.model.encoding import PROMPT_ORDERS
@@ -16,7 +15,7 @@ from crm.model.heads import HEADS
 
 
 @dataclass
-class ModelConfig:
+class ModelConfig(Settings, group="model"):
     """Backbone. Without ``path`` a small Qwen3 is built from the sizes and trained from scratch."""
 
     name: str = MISSING
@@ -24,61 +23,41 @@ class ModelConfig:
     """Hub id or local folder of a pretrained backbone."""
     revision: str | None = None
     """Commit or tag on the hub."""
-    max_length: int = 2048
+    max_length: int = setting(2048, at_least=16, unit="tokens")
     """Tokens a sequence; longer rows are dropped and counted."""
-    vocab_size: int = 2048
+    vocab_size: int = setting(2048, at_least=300, why="256 bytes and the controls")
     hidden_size: int = 128
-    layers: int = 3
-    heads: int = 4
-    freeze_layers: int = 0
+    layers: int = setting(3, at_least=1)
+    heads: int = setting(4, at_least=1)
+    freeze_layers: int = setting(0, at_least=0)
     """Lowest transformer layers (and the embedding) that are not trained."""
-    kept_states: str = "memory"
+    kept_states: str = setting("memory", one_of=("off", "memory", "disk"))
     """Where to keep what frozen layers give, so that they are run once: memory, disk (the run folder), or off."""
-    kept_states_gb: float = 0.0
-    """Room for that in 10^9 bytes, shared by the processes of a machine; 0 takes half of what is free."""
-    kept_states_dtype: str = "float32"
+    kept_states_gb: float = setting(0.0, at_least=0, zero="half of what is free", unit="GB")
+    """Room for that in 10^9 bytes, shared by the processes of a machine."""
+    kept_states_dtype: str = setting("float32", one_of=("float32", "bfloat16"))
     gradient_checkpointing: Any = "auto"
     """true, false, or ``auto``: only where an estimate says that the activations do not fit the memory at hand."""
-    lora_rank: int = 0
+    lora_rank: int = setting(0, at_least=0, zero="off")
     """0 trains all weights; above 0 trains LoRA adapters of this rank and the head."""
-    lora_alpha: int = 16
-    lora_dropout: float = 0.0
+    lora_alpha: int = setting(16, at_least=1)
+    lora_dropout: float = setting(0.0, at_least=0, below=1)
 
     def __post_init__(self) -> None:
-        require(self.heads >= 1, "model.heads", self.heads, "1 or more")
-        require(self.layers >= 1, "model.layers", self.layers, "1 or more")
-        require(self.vocab_size >= 300, "model.vocab_size", self.vocab_size, "at least 300: 256 bytes and the controls")
-        require(self.max_length >= 16, "model.max_length", self.max_length, "at least 16 tokens")
-        require(
-            self.hidden_size % self.heads == 0 < self.hidden_size,
-            "model.hidden_size",
-            self.hidden_size,
-            "a multiple of model.heads",
-        )
-        require(self.freeze_layers >= 0, "model.freeze_layers", self.freeze_layers, "0 or more layers")
-        one_of("model.kept_states", self.kept_states, ("off", "memory", "disk"))
-        room = self.kept_states_gb
-        require(0 <= room < math.inf, "model.kept_states_gb", room, "0 (half of what is free) or GB")
-        one_of("model.kept_states_dtype", self.kept_states_dtype, ("float32", "bfloat16"))
-        require(
-            self.gradient_checkpointing == "auto" or isinstance(self.gradient_checkpointing, bool),
-            "model.gradient_checkpointing",
-            self.gradient_checkpointing,
-            "auto, true or false",
-        )
-        require(self.lora_alpha >= 1, "model.lora_alpha", self.lora_alpha, "1 or more")
-        require(self.lora_rank >= 0, "model.lora_rank", self.lora_rank, "0 (off) or a positive rank")
-        require(0 <= self.lora_dropout < 1, "model.lora_dropout", self.lora_dropout, "a rate in [0, 1)")
-        require(
+        super().__post_init__()
+        multiple = self.hidden_size % self.heads == 0 < self.hidden_size
+        self.require(multiple, "hidden_size", "a multiple of model.heads")
+        known = self.gradient_checkpointing == "auto" or isinstance(self.gradient_checkpointing, bool)
+        self.require(known, "gradient_checkpointing", "auto, true or false")
+        self.require(
             self.path is not None or not self.lora_rank,
-            "model.lora_rank",
-            self.lora_rank,
+            "lora_rank",
             "0 for a model without model.path: adapters need pretrained weights to adapt",
         )
 
 
 @dataclass
-class HeadConfig:
+class HeadConfig(Settings, group="head"):
     """``auto`` takes the head of the loss: pairwise for cls, scalar for ranking."""
 
     name: str = "auto"
@@ -88,26 +67,19 @@ class HeadConfig:
 
 
 @dataclass
-class PromptConfig:
+class PromptConfig(Settings, group="prompt"):
     """Where the prompt has the criteria: before the conversation, or after it."""
 
-    order: str = "criteria_first"
-
-    def __post_init__(self) -> None:
-        one_of("prompt.order", self.order, PROMPT_ORDERS)
+    order: str = setting("criteria_first", one_of=PROMPT_ORDERS)
 
 
 @dataclass
-class BatchingConfig:
+class BatchingConfig(Settings, group="batching"):
     """How comparisons become forward passes; the numbers that come out are the same."""
 
-    name: str = "tree"
+    name: str = setting("tree", one_of=BATCHINGS)
     """``padded``; ``packed``: no padding; ``tree``: and common beginnings once; ``prompt_tree``: and a step has all
     comparisons of a prompt."""
-    tokens: int = 4096
+    tokens: int = setting(4096, at_least=1)
     """Most tokens of a forward pass on one device; an optimizer step takes as many passes as the first epoch needs, and
     draws of later epochs may exceed it a little. Not of padded batches, which have ``trainer.batch_size`` rows."""
-
-    def __post_init__(self) -> None:
-        one_of("batching.name", self.name, BATCHINGS)
-        require(self.tokens >= 1, "batching.tokens", self.tokens, "1 or more")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from omegaconf import MISSING
 
-from crm.config import PRECISIONS, one_of, require
+from crm.config import PRECISIONS, Settings, setting
 from crm.dataset.comparisons import CRITERIA_MODES, TIES
 from crm.dataset.config import DataConfig, DirectionConfig, NoiseConfig
 from crm.model.config import BatchingConfig, HeadConfig, ModelConfig, PromptConfig
@@ -15,68 +14,57 @@ from crm.model.heads import head_named
 
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
 """The losses of the paper and the head each selects when ``head=auto``."""
-LOGGERS = ("csv", "wandb", "tensorboard")
+ACCELERATORS = ("cpu", "gpu", "mps", "auto")
 
 
 @dataclass
-class LossConfig:
+class LossConfig(Settings, group="loss"):
     """Both losses are -log sigmoid of the preference logit; they differ in the head they select."""
 
-    name: str = "cls"
-    label_smoothing: float = 0.0
-    """Share of the target moved to 1/2, in [0, 1)."""
-    ties: str = "drop"
+    name: str = setting("cls", one_of=LOSSES)
+    label_smoothing: float = setting(0.0, at_least=0, below=1)
+    """Share of the target moved to 1/2."""
+    ties: str = setting("drop", one_of=TIES)
     """``drop`` leaves ties out and counts them; ``soft`` trains on them with target 1/2."""
-    centre_scores: float = 0.0
+    centre_scores: float = setting(0.0, at_least=0)
     """Weight of (score_a + score_b)^2; needs a head with scores."""
 
-    def __post_init__(self) -> None:
-        one_of("loss.name", self.name, tuple(LOSSES))
-        one_of("loss.ties", self.ties, TIES)
-        require(0 <= self.label_smoothing < 1, "loss.label_smoothing", self.label_smoothing, "a share in [0, 1)")
-        require(0 <= self.centre_scores < math.inf, "loss.centre_scores", self.centre_scores, "a weight of 0 or more")
-
 
 @dataclass
-class OptimizerConfig:
+class OptimizerConfig(Settings, group="optimizer"):
     """AdamW, or Muon for the matrices of the layers and AdamW for the rest; linear warm-up, cosine to zero."""
 
-    name: str = "adamw"
-    lr: float = 1e-5
-    matrix_lr: float = 5e-3
+    name: str = setting("adamw", one_of=("adamw", "muon"))
+    lr: float = setting(1e-5, above=0)
+    matrix_lr: float = setting(5e-3, above=0)
     """Peak rate of Muon."""
-    weight_decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    warmup_fraction: float = 0.03
+    weight_decay: float = setting(0.0, at_least=0)
+    beta1: float = setting(0.9, at_least=0, below=1)
+    beta2: float = setting(0.999, at_least=0, below=1)
+    warmup_fraction: float = setting(0.03, at_least=0, below=1)
     """Share of all optimizer steps."""
-    clip: float = 1.0
-    """Gradient norm at which gradients are clipped; 0 is off."""
-
-    def __post_init__(self) -> None:
-        one_of("optimizer.name", self.name, ("adamw", "muon"))
-        for name in ("lr", "matrix_lr"):
-            require(0 < getattr(self, name) < math.inf, f"optimizer.{name}", getattr(self, name), "a positive rate")
-        require(0 <= self.weight_decay < math.inf, "optimizer.weight_decay", self.weight_decay, "0 or more")
-        for name in ("beta1", "beta2"):
-            require(0 <= getattr(self, name) < 1, f"optimizer.{name}", getattr(self, name), "a rate in [0, 1)")
-        require(0 <= self.warmup_fraction < 1, "optimizer.warmup_fraction", self.warmup_fraction, "a share in [0, 1)")
-        require(0 <= self.clip < math.inf, "optimizer.clip", self.clip, "0 (off) or a positive norm")
+    clip: float = setting(1.0, at_least=0, zero="off")
+    """Gradient norm at which gradients are clipped."""
 
 
 @dataclass
-class TrainerConfig:
+class TrainerConfig(Settings, group="trainer"):
     """Devices, precision and the length of a run."""
 
     name: str = MISSING
-    accelerator: str = "cpu"
-    devices: int = 1
+    accelerator: str = setting("cpu", one_of=ACCELERATORS)
+    devices: int = setting(1, at_least=1)
     """Processes on this machine, one a device."""
-    nodes: int = 1
-    strategy: str = "auto"
-    zero_stage: int = 2
+    nodes: int = setting(1, at_least=1)
+    strategy: str = setting("auto", one_of=("auto", "ddp", "fsdp", "deepspeed"))
+    zero_stage: int = setting(2, one_of=(2, 3))
     """Of DeepSpeed: 2 shards gradients and optimizer, 3 the weights too."""
-    precision: str = "32-true"
+    precision: str = setting(
+        "32-true",
+        one_of=(*PRECISIONS, "auto"),
+        why="weights in bfloat16 (bf16-true) round away steps below 1/512 of a weight, most of them at "
+        "optimizer.lr=1e-5; use bf16-mixed: bfloat16 arithmetic on float32 weights",
+    )
     """Of arithmetic; weights and optimizer stay float32, in which small steps are not rounded away. ``auto`` becomes
     bf16-mixed where the device computes in bfloat16, else 32-true: without such instructions it is up to 80 times
     slower."""
@@ -84,81 +72,55 @@ class TrainerConfig:
     """Compile the decoder layers; needs a C++ compiler on CPU and Triton on GPU."""
     liger: bool = False
     """RMSNorm, SwiGLU and rotary embedding by Liger's kernels: GPU only, and a package of its own."""
-    peak_tflops: float = 0.0
-    """Peak TFLOP/s of a device for throughput/mfu; 0 looks it up by the device's name."""
-    threads: int = 0
-    """CPU threads a process; 0 leaves torch's default. Resumed runs repeat bit by bit with 1."""
-    epochs: int = 3
-    max_steps: int = 0
-    """Optimizer steps; 0 means as many as ``epochs`` makes."""
-    batch_size: int = 1
+    peak_tflops: float = setting(0.0, at_least=0, zero="look up", unit="TFLOP/s")
+    """Of a device, for throughput/mfu; 0 looks it up by the device's name."""
+    threads: int = setting(0, at_least=0, zero="torch's default")
+    """CPU threads a process. Resumed runs repeat bit by bit with 1."""
+    epochs: int = setting(3, at_least=1)
+    max_steps: int = setting(0, at_least=0, zero="as many as trainer.epochs makes")
+    """Optimizer steps of the run."""
+    batch_size: int = setting(1, at_least=1)
     """Comparisons a device and padded forward pass."""
-    accumulate: int = 32
+    accumulate: int = setting(32, at_least=1)
     """Padded forward passes an optimizer step. Packed, a step has ``batch_size`` x ``accumulate`` comparisons a device
     in as many passes as ``batching.tokens`` asks for."""
-    validate_every: int = 50
-    """Optimizer steps; 0 validates at the end of each epoch."""
-    patience: int = 3
-    """Validations without a better loss before training stops; 0 never stops early."""
-    save_every: int = 50
-    """Optimizer steps between checkpoints to resume from; 0 saves none."""
+    validate_every: int = setting(50, at_least=0, zero="at the end of each epoch", unit="optimizer steps")
+    patience: int = setting(3, at_least=0, zero="never stop early", unit="validations")
+    """Validations without a better loss before training stops."""
+    save_every: int = setting(50, at_least=0, zero="save none", unit="optimizer steps")
+    """Optimizer steps between checkpoints to resume from."""
     progress: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("devices", "nodes", "epochs", "batch_size", "accumulate"):
-            require(getattr(self, name) >= 1, f"trainer.{name}", getattr(self, name), "1 or more")
-        for name in ("threads", "max_steps", "validate_every", "patience", "save_every"):
-            require(getattr(self, name) >= 0, f"trainer.{name}", getattr(self, name), "0 or more")
-        one_of("trainer.strategy", self.strategy, ("auto", "ddp", "fsdp", "deepspeed"))
-        one_of("trainer.accelerator", self.accelerator, ("cpu", "gpu", "mps", "auto"))
-        require(self.zero_stage in (2, 3), "trainer.zero_stage", self.zero_stage, "2 or 3")
-        require(
+        super().__post_init__()
+        self.require(
             self.strategy != "deepspeed" or self.accelerator != "cpu",
-            "trainer.strategy",
-            self.strategy,
+            "strategy",
             "auto, ddp or fsdp with trainer.accelerator=cpu; Lightning runs DeepSpeed on GPUs only",
         )
-        if self.precision == "bf16-true":
-            raise ValueError(
-                "trainer.precision='bf16-true': weights in bfloat16 round away steps below 1/512 of a weight, which is "
-                "most of them at optimizer.lr=1e-5; use bf16-mixed: bfloat16 arithmetic on float32 weights"
-            )
-        one_of("trainer.precision", self.precision, (*PRECISIONS, "auto"))
-        require(0 <= self.peak_tflops < math.inf, "trainer.peak_tflops", self.peak_tflops, "0 (look up) or TFLOP/s")
-        self._check_kernels()
-
-    def _check_kernels(self) -> None:
-        require(
+        self.require(
             not self.liger or self.accelerator in ("gpu", "auto"),
-            "trainer.liger",
-            self.liger,
+            "liger",
             f"false with trainer.accelerator={self.accelerator}: its kernels need a CUDA GPU",
         )
-        require(
-            not (self.liger and self.compile),
-            "trainer.liger",
-            self.liger,
-            "false with trainer.compile=true: both replace the same operations",
-        )
+        both = self.liger and self.compile
+        self.require(not both, "liger", "false with trainer.compile=true: both replace the same operations")
 
 
 @dataclass
-class LoggerConfig:
+class LoggerConfig(Settings, group="logger"):
     """CSV is always written; W&B and TensorBoard come on top."""
 
-    kind: str = "csv"
+    kind: str = setting("csv", one_of=("csv", "wandb", "tensorboard"))
     project: str = "crm"
     name: str | None = None
     """Of the run in W&B; null is the group and the seed."""
     group: str | None = None
     """Of runs that W&B shows together, those of a sweep over seeds for one; null is model, head and loss."""
 
-    def __post_init__(self) -> None:
-        one_of("logger.kind", self.kind, LOGGERS)
-
 
 @dataclass
-class TrainConfig:
+class TrainConfig(Settings):
     """``train.py``."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -172,7 +134,7 @@ class TrainConfig:
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     batching: BatchingConfig = field(default_factory=BatchingConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
-    criteria: str = "own"
+    criteria: str = setting("own", one_of=CRITERIA_MODES)
     """``none`` shows one generic criterion instead of the user's: the criteria-blind control."""
     seed: int = 42
     run_dir: str = "${hydra:runtime.output_dir}"
@@ -180,21 +142,18 @@ class TrainConfig:
     """Go on from the last checkpoint in ``run_dir``."""
 
     def __post_init__(self) -> None:
-        one_of("criteria", self.criteria, CRITERIA_MODES)
+        super().__post_init__()
         if self.head.name == "auto":
             self.head.name = LOSSES[self.loss.name]
-        require(
+        self.require(
             self.criteria == "own" or self.noise.kind == "none",
             "noise.kind",
-            self.noise.kind,
             "none with criteria=none: the one generic criterion is never perturbed",
         )
-        require(
-            self.trainer.strategy not in ("fsdp", "deepspeed")
-            or not self.model.freeze_layers
-            or self.model.kept_states == "off",
+        sharded = self.trainer.strategy in ("fsdp", "deepspeed")
+        self.require(
+            not (sharded and self.model.freeze_layers) or self.model.kept_states == "off",
             "model.kept_states",
-            self.model.kept_states,
             "off with trainer.strategy=fsdp or deepspeed: sharded weights cannot run the frozen layers alone",
         )
         if self.loss.centre_scores and not head_named(self.head.name).has_scores:

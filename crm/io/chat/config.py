@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
-from crm.config import require
+from crm.config import Settings, setting
 from crm.io.chat.endpoint import Endpoint
 
 
 @dataclass
-class EndpointConfig:
+class EndpointConfig(Settings, group="endpoint"):
     """An OpenAI-compatible chat endpoint and how hard it may be used."""
 
     base_url: str | None = None
@@ -19,31 +19,24 @@ class EndpointConfig:
     model: str | None = None
     key_variable: str = "CRM_API_KEY"
     """Environment variable that holds the key; a server that wants none needs none."""
-    temperature: float = 0.0
-    max_tokens: int = 1024
+    temperature: float = setting(0.0, at_least=0, at_most=2)
+    max_tokens: int = setting(1024, at_least=1)
     """Tokens of one reply at most."""
-    concurrency: int = 8
+    concurrency: int = setting(8, at_least=1)
     """Requests at once."""
-    call_deadline_s: float = 120.0
+    call_deadline_s: float = setting(120.0, above=0, unit="seconds")
     """Seconds for one call with its retries."""
-    total_deadline_s: float = 86_400.0
+    total_deadline_s: float = setting(86_400.0, above=0, unit="seconds")
     """Seconds for all calls of a run."""
-    attempts: int = 4
-    budget_calls: int = 0
-    """HTTP requests at most in one run; 0 is no limit."""
-    budget_tokens: int = 0
+    attempts: int = setting(4, at_least=1)
+    budget_calls: int = setting(0, at_least=0, zero="no limit")
+    """HTTP requests at most in one run."""
+    budget_tokens: int = setting(0, at_least=0, zero="no limit")
 
-    def check(self, group: str, option: str) -> None:
-        """Raise ``ValueError`` for a value out of range; ``group=option`` is what makes an endpoint necessary."""
+    def need(self, option: str) -> None:
+        """Raise ``ValueError`` unless an endpoint is named; ``option`` of the group is what makes one necessary."""
         for name in ("base_url", "model"):
-            require(bool(getattr(self, name)), f"{group}.{name}", getattr(self, name), f"a value for {group}={option}")
-        for name in ("max_tokens", "concurrency", "attempts"):
-            require(getattr(self, name) >= 1, f"{group}.{name}", getattr(self, name), "1 or more")
-        for name in ("budget_calls", "budget_tokens"):
-            require(getattr(self, name) >= 0, f"{group}.{name}", getattr(self, name), "0 (no limit) or more")
-        for name in ("call_deadline_s", "total_deadline_s"):
-            require(0 < getattr(self, name) < math.inf, f"{group}.{name}", getattr(self, name), "seconds above 0")
-        require(0 <= self.temperature <= 2, f"{group}.temperature", self.temperature, "0 to 2")
+            self.require(getattr(self, name), name, f"a value for {self._prefix[:-1]}={option}")
 
 
 def make_endpoint(settings: EndpointConfig, group: str, *, json_schema: bool = False) -> Endpoint:
@@ -57,20 +50,9 @@ def make_endpoint(settings: EndpointConfig, group: str, *, json_schema: bool = F
             f"{group}.key_variable: no environment variable of that name is set; export it with the key, or leave the "
             "setting out for a server that wants none"
         )
+    names = {each.name for each in fields(EndpointConfig)} - {"key_variable"}
+    shared: dict[str, Any] = {name: getattr(settings, name) for name in names}
     try:
-        return Endpoint(
-            base_url=str(settings.base_url),
-            model=str(settings.model),
-            api_key=os.environ.get(settings.key_variable) or None,
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            concurrency=settings.concurrency,
-            call_deadline_s=settings.call_deadline_s,
-            total_deadline_s=settings.total_deadline_s,
-            attempts=settings.attempts,
-            budget_calls=settings.budget_calls,
-            budget_tokens=settings.budget_tokens,
-            json_schema=json_schema,
-        )
+        return Endpoint(**shared, api_key=os.environ.get(settings.key_variable) or None, json_schema=json_schema)
     except ValueError as error:
         raise ValueError(f"{group}: {error}") from None

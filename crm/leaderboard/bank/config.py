@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 from omegaconf import MISSING
 
-from crm.config import one_of, require
+from crm.config import Settings, setting
 from crm.io.chat.config import EndpointConfig
 from crm.io.installed import check_known
 from crm.leaderboard.bank.public import FOLDERS as PUBLIC_BANKS
 
 
 @dataclass
-class BankConfig:
+class BankConfig(Settings, group="bank"):
     """Responses of many LLMs to the same queries."""
 
     name: str = "simulated"
@@ -24,32 +24,28 @@ class BankConfig:
     """Folder of the public banks."""
     baseline: str | None = None
     """LLM that the others are compared with; null takes the bank's own."""
-    queries_per_topic: int = 20
+    queries_per_topic: int = setting(20, at_least=1)
     """Of the simulated bank."""
-    without: list[str] = field(default_factory=list)
+    without: list[str] = setting([], one_of=PUBLIC_BANKS)
     """Public banks whose queries are left out: those that a model has met in training."""
-    queries: int = 0
-    """At most so many, drawn in turns over topics; 0 takes all."""
-    max_words: int = 0
-    """Words kept of a response; 0 keeps all."""
+    queries: int = setting(0, at_least=0, zero="all")
+    """At most so many, drawn in turns over topics."""
+    max_words: int = setting(0, at_least=0, zero="all")
+    """Words kept of a response."""
     seed: int = 1
     """Of the simulation, and of which queries are drawn."""
 
     def __post_init__(self) -> None:
-        require(self.queries_per_topic >= 1, "bank.queries_per_topic", self.queries_per_topic, "1 or more")
-        for name in ("queries", "max_words"):
-            require(getattr(self, name) >= 0, f"bank.{name}", getattr(self, name), "0 (all) or more")
+        super().__post_init__()
         own = ("simulated", "folder", *PUBLIC_BANKS)
         check_known("bank.name", self.name, own, "banks")
         takes_path = self.name == "folder" or self.name not in own
-        require(self.path is None or takes_path, "bank.path", self.path, "bank=folder with a path")
-        require(self.path is not None or self.name != "folder", "bank.path", self.path, "a folder that holds a bank")
-        for name in self.without:
-            one_of("bank.without", name, tuple(PUBLIC_BANKS))
+        self.require(self.path is None or takes_path, "path", "bank=folder with a path")
+        self.require(self.path is not None or self.name != "folder", "path", "a folder that holds a bank")
 
 
 @dataclass
-class BankBuildConfig:
+class BankBuildConfig(Settings):
     """``bank.py``: one more model for the bank in ``out``."""
 
     out: str = MISSING
@@ -66,9 +62,10 @@ class BankBuildConfig:
     progress: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.responses is None:
             asked = bool(self.endpoint.base_url and self.endpoint.model)
-            require(asked, "responses", None, "a file, or endpoint.base_url and endpoint.model of a server to ask")
-            self.endpoint.check("endpoint", str(self.endpoint.model))
+            self.require(asked, "responses", "a file, or endpoint.base_url and endpoint.model of a server to ask")
+            self.endpoint.need(str(self.endpoint.model))
         else:
-            require(self.endpoint.base_url is None, "responses", self.responses, "a file or an endpoint, not both")
+            self.require(self.endpoint.base_url is None, "responses", "a file or an endpoint, not both")
