@@ -3,7 +3,7 @@ from . import judge_sweep as judge_sweep
 from . import results as results
 from .datamodule import EvaluationDataModule as EvaluationDataModule
 from .lit_judge import LitJudge as LitJudge
-from .prediction import predict as predict
+from .prediction_file import predict as predict
 from .prediction_file import read_predictions as read_predictions
 from .prediction_file import reading_digest as reading_digest
 from .run import run_evaluation as run_evaluation

@@ -1,8 +1,8 @@
-"""A suite's prediction file, from first reading to last. In: comparisons, who reads them. Out: each reading once.
+"""A suite's prediction file, from first reading to last. In: comparisons, a judge. Out: each reading exactly once.
 
-`SuiteFile` says what is missing and takes readings as they come. Several processes write a share each,
-``<name>.<rank>.part`` beside the file; the first one puts them together, or the next run where this one was killed. Who
-computes the readings, and where, it does not know.
+`SuiteFile` says what is missing and takes readings as they come, whoever computes them: `predict` asks a judge, suites
+of a checkpoint are read under a trainer (`crm.evaluation.datamodule`). Several processes write a share each,
+``<name>.<rank>.part`` beside the file; the first one puts them together, or the next run where this one was killed.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from glob import escape
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
 from filelock import FileLock, Timeout
+from rich.progress import Progress
 
 from crm.io.files import read_records, replace_file
 from crm.io.processes import ALONE, Processes
@@ -36,6 +37,34 @@ def reading_digest(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
 def read_predictions(path: Path | str) -> list[Prediction]:
     """Read a prediction file; errors and a cut-off last line are treated as in `crm.io.files.read_records`."""
     return read_records(path, Prediction)
+
+
+def predict(
+    judge: Judge,
+    comparisons: Sequence[Comparison],
+    *,
+    suite: str,
+    digest: str,
+    path: Path,
+    progress: bool,
+    processes: Processes = ALONE,
+) -> dict[str, int]:
+    """Append the missing readings of a suite to ``path``; counts of wanted, already there, made, and left out.
+
+    Several processes each read a block of what is missing. Raises ``ValueError`` as `SuiteFile` does.
+    """
+    file = SuiteFile(judge, comparisons, suite=suite, digest=digest, path=path)
+    try:
+        file.begin(processes)
+        with Progress(disable=not (progress and processes.first), transient=True) as bar:
+            portions = file.portions()
+            task = bar.add_task(f"{suite:>12}", total=sum(map(len, portions)))
+            for readings in chain.from_iterable(map(judge.read, portions)):
+                file.append(readings)
+                bar.advance(task, len(readings))
+            return file.finish()
+    finally:
+        file.abandon()
 
 
 class SuiteFile:
@@ -61,15 +90,6 @@ class SuiteFile:
         self._portions: list[Sequence[Asked]] | None = None
         self._made = 0
         self._file: TextIO | None = None
-
-    @contextmanager
-    def begun(self, processes: Processes) -> Iterator[None]:
-        """`begin` at the start; `abandon` where it was not finished."""
-        try:
-            self.begin(processes)
-            yield
-        finally:
-            self.abandon()
 
     def begin(self, processes: Processes) -> None:
         """Have the file for this run alone and see what stands in it; all ``processes`` together.

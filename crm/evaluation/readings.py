@@ -17,8 +17,7 @@ import lightning as L
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.datamodule import EvaluationDataModule
 from crm.evaluation.lit_judge import LitJudge
-from crm.evaluation.prediction import predict
-from crm.evaluation.prediction_file import read_predictions, reading_digest
+from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
 from crm.io.processes import Processes, start
 from crm.judges import CrmJudge, OpenedJudge
 from crm.schema import Comparison, Prediction

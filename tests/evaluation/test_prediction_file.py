@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from crm.evaluation.prediction import predict
-from crm.evaluation.prediction_file import read_predictions, reading_digest
+from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
 from crm.evaluation.results import summarise
 from crm.judges.crm_judge import CrmJudge
 from crm.model.batching.batches import collate
