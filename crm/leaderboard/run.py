@@ -21,8 +21,9 @@ from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.bank_judge import judge_of_bank
 from crm.leaderboard.config import LeaderboardConfig
 from crm.leaderboard.racing import Standing
-from crm.leaderboard.ranking import VIEWS, Leaderboard
+from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import race_bank, score_bank
+from crm.leaderboard.views import VIEWS
 from crm.model.backbone import show_loading
 from crm.report.plots import one_leaderboard
 from crm.report.tables import caption, write_table

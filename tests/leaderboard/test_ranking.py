@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from crm.leaderboard import ranking, win_table
+from crm.leaderboard import ranking, views
 from crm.leaderboard.agreement import compare, compare_with_truth
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import Leaderboard
@@ -76,7 +76,7 @@ def test_paired_p_values_of_all_columns_are_scipys() -> None:
     table = generator.normal(0.1, 1.0, (40, 12))
     table[generator.random(table.shape) < 0.2] = np.nan
     table[:, 0], table[:, 1], table[1:, 2], table[:, 3] = 0.0, 0.25, np.nan, np.nan
-    found = win_table._paired_p(table)
+    found = ranking._paired_p(table)
     expected = [float(stats.ttest_1samp(column[~np.isnan(column)], 0.0).pvalue) for column in table[:, 4:].T]
     assert found[4:] == pytest.approx(expected, rel=1e-9)
     assert found[:4] == pytest.approx([1.0, 2.0**-39, 1.0, 1.0])
@@ -185,7 +185,7 @@ def test_a_query_on_which_nobody_can_be_read_is_left_out_for_all() -> None:
     board = Leaderboard(partly)
     rest = Leaderboard([m for m in unread(every, "a", {"q1"}) if m.query_id != "q2"])
     assert board.left_out == 1 and {row.n for row in board.rows} == {11}
-    for view in ranking.VIEWS:
+    for view in views.VIEWS:
         assert board.frame(view).equals(rest.frame(view))
     assert board.explain_unread().endswith("; 1 queries on which none could be read are left out for all")
     with pytest.raises(ValueError, match="the judge could read none of them"):

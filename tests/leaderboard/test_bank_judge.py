@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crm.leaderboard.token_store import stored_ids
+from crm.leaderboard.bank_judge import stored_ids
 from crm.model.backbone import train_tokenizer
 from crm.schema import Comparison, Message
 
