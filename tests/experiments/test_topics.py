@@ -15,7 +15,15 @@ from experiments.topics import benchmark
 from experiments.topics.benchmark import main
 from experiments.topics.labelled import load_labelled
 
-ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
+ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
+
+
+WORDS = {
+    "cooking": ("Tomato sauce for fresh pasta, a recipe", ("easy", "quick", "old", "good", "new")),
+    "space": ("A rocket brings the satellite into orbit", ("soon", "today", "again", "safely")),
+    "chess": ("Queen, bishop and knight in a chess opening", ("first", "later", "both")),
+}
+GROUPS = {topic: [f"{text}: {word}" for word in words] for topic, (text, words) in WORDS.items()}
 
 
 def write_gz(path: Path, rows: list[dict[str, object]]) -> None:
@@ -24,7 +32,7 @@ def write_gz(path: Path, rows: list[dict[str, object]]) -> None:
 
 
 @pytest.fixture
-def root(tmp_path: Path, groups: dict[str, list[str]]) -> Path:
+def root(tmp_path: Path) -> Path:
     rows = [
         {
             "id": index,
@@ -32,10 +40,10 @@ def root(tmp_path: Path, groups: dict[str, list[str]]) -> Path:
             "topics": [topic, "second"],
             "task_types": ["info"] if index % 2 else ["write"],
         }
-        for index, (topic, text) in enumerate((topic, text) for topic, own in groups.items() for text in own)
+        for index, (topic, text) in enumerate((topic, text) for topic, own in GROUPS.items() for text in own)
     ]
     write_gz(tmp_path / "bank_justeval" / "tags_list.json.gz", [*rows, rows[0], {"instruction": 3}])
-    for topic, own in groups.items():
+    for topic, own in GROUPS.items():
         task, scenario = topic.capitalize(), "All of it"
         write_gz(
             tmp_path / "rmb" / "Pairwise_set" / "Helpfulness" / task / f"{scenario}.json.gz",
