@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
+from crm.model.attention.decoder import forest_inputs, is_known, prune_last_layer, use_tree_attention
 from crm.model.attention.frozen_layers import FrozenLayers
-from crm.model.attention.last_layer import is_known, prune_last_layer
-from crm.model.attention.tree_attention import forest_inputs, use_tree_attention
 from crm.model.batching.batches import PaddedBatch
 from crm.model.batching.packs import ForestBatch
 from crm.model.batching.padding_batches import Batch

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from crm.model.attention.decoder import forest_inputs
 from crm.model.attention.frozen_states import UNKNOWN, FrozenStates
-from crm.model.attention.tree_attention import forest_inputs
 from crm.model.batching.batches import PaddedBatch
 from crm.model.batching.forest import Forest, Node
 from crm.model.batching.packs import ForestBatch
@@ -39,7 +39,7 @@ class TokenCounts:
 
 
 class FrozenLayers:
-    """The lowest ``layers`` of a backbone of a known architecture (`last_layer.is_known`), and the rest.
+    """The lowest ``layers`` of a backbone of a known architecture (`decoder.is_known`), and the rest.
 
     They are run in eval mode, without dropout, in training too: what is kept is not drawn. One layer at least is left
     above, where the heads read. ``kept`` is filled as batches come. Raises ``ValueError`` where a weight below is

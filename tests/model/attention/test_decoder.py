@@ -1,22 +1,64 @@
-"""The pruned last layer against the full one: same logits, same gradients, less computed."""
+"""Packed rows against padded ones, the pruned last layer against the full one: same logits, same gradients."""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from transformers import Gemma2Config, Gemma2Model
 
-from crm.model.attention.last_layer import prune_last_layer
+from crm.model.attention.decoder import prune_last_layer
 from crm.model.backbone import build_tiny_backbone
 from crm.model.batching.batches import collate
+from crm.model.batching.packs import collate_forest
 from crm.model.encoding import Encoder
 from crm.model.heads import HEADS
 from crm.model.reward_model import RewardModel, build_score
 from crm.schema import Comparison
 from tests.conftest import rounding
 from tests.model.outcomes import Outcome, assert_same, outcome
+
+
+@pytest.fixture
+def encoded(make_encoder, comparisons):
+    """Both orders of every row, some with other criteria: shared beginnings of many lengths."""
+
+    def make(head: str) -> list[Any]:
+        rows = [*comparisons, *(replace(row, criteria=(*row.criteria, "And rhymes")) for row in comparisons[:3])]
+        return [make_encoder(head).encode(row, order) for row in rows for order in ("ab", "ba")]
+
+    return make
+
+
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("prunes", [True, False])
+@pytest.mark.parametrize("architecture", ["qwen3", "llama"])
+@pytest.mark.parametrize("head", HEADS)
+def test_logits_and_gradients_are_those_of_padded_batches(
+    head, architecture, prunes, share, make_model, encoded
+) -> None:
+    model = make_model(head, architecture)
+    model.prunes = False
+    expected = outcome(model, collate(encoded(head), pad_id=0))
+    assert expected[0].std() > 0.1, "the model tells rows apart"
+    model.prunes = prunes
+    assert_same(outcome(model, collate_forest(encoded(head), share=share)), expected)
+
+
+def test_checkpointing_float32_and_bfloat16_read_forests_too(make_model, encoded) -> None:
+    model, batch = make_model("scalar"), collate_forest(encoded("scalar"), share=True)
+    expected = outcome(model, collate(encoded("scalar"), pad_id=0))
+    model.train()
+    model.backbone.gradient_checkpointing_enable({"use_reentrant": False})
+    assert_same(outcome(model, batch), expected)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model(batch).preference_logit
+    torch.testing.assert_close(rounded, expected[0], rtol=0, atol=0.1)
+    assert rounded.dtype == torch.float32
 
 
 def pruned_and_full(model: RewardModel, encoder: Encoder, rows: list[Comparison]) -> tuple[Outcome, Outcome]:

@@ -1,0 +1,233 @@
+"""An unmodified decoder that reads forests, and in its last layer only where a head reads. In: a backbone. Out: it, so.
+
+transformers lets a model's attention be replaced by name. Ours reads a packed row when it is given a ``tree_mask``,
+continues texts whose keys and values it is given as ``cache``, and otherwise calls what the model had before, noting
+keys and values where it is told to ``keep`` them. On a CPU it is one scaled dot product a group of nodes; on a GPU one
+call for the whole row (`varlen`).
+
+A head reads one or two positions of a sequence. Below the last layer every position matters to those; in the last
+layer the others matter only as keys and values, so their queries, attention output and MLP need not be computed. The
+result is exact. It saves most of the last layer: much of a model of two layers, little of one of 28. Gradient
+checkpointing leaves a pruned layer out: it keeps little more than its keys and values.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout as dropped_out
+from torch.nn.functional import scaled_dot_product_attention, softmax
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, rotate_half
+from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, eager_attention_forward
+
+from crm.model.attention.kv_cache import KVCache, LayerCaches
+from crm.model.attention.varlen import attend_in_one_call, varlen_aligns_right
+from crm.model.batching.tree_mask import TreeMask
+
+PREFIX = "forest_or_"
+KNOWN_LAYERS = (Qwen3DecoderLayer, LlamaDecoderLayer)
+"""Decoder layers whose parts `_forward_at` knows; of any other the last is computed in full."""
+
+
+def forest_inputs(input_ids: Tensor, position_ids: Tensor, tree_mask: TreeMask) -> dict[str, Any]:
+    """What a backbone takes of a forest; ``input_ids`` may be put out by ``inputs_embeds``."""
+    # A mask of four dimensions keeps transformers from making one of its own; who sees whom is in the tree mask.
+    unused = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=position_ids.device)
+    inputs: dict[str, Any] = {"input_ids": input_ids, "position_ids": position_ids, "attention_mask": unused}
+    return inputs | {"tree_mask": tree_mask, "use_cache": False}
+
+
+def use_tree_attention(backbone: PreTrainedModel) -> None:
+    """Give a backbone the attention below; what it computes without a ``tree_mask`` stays as it was."""
+    config: Any = backbone.config
+    former = config._attn_implementation
+    if former.startswith(PREFIX):
+        return
+    plain = eager_attention_forward if former == "eager" else ALL_ATTENTION_FUNCTIONS[former]
+    AttentionInterface.register(PREFIX + former, partial(_attention, plain))
+    AttentionMaskInterface.register(PREFIX + former, ALL_MASK_ATTENTION_FUNCTIONS[former])
+    config._attn_implementation = PREFIX + former
+
+
+def _attention(
+    plain: Any,
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    tree_mask: TreeMask | None = None,
+    keep: LayerCaches | None = None,
+    cache: KVCache | None = None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **others: Any,
+) -> tuple[Tensor, Tensor | None]:
+    if keep is not None:
+        keep.append((key, value))
+    if cache is not None:
+        own = torch.arange(query.shape[2], device=query.device)[None]
+        return cache.attend(module.layer_idx, query, key, value, own, scaling), None
+    if tree_mask is None:
+        outcome: tuple[Tensor, Tensor | None] = plain(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others
+        )
+        return outcome
+    return attend_tree(query, key, value, tree_mask, scaling=scaling, dropout=dropout), None
+
+
+def attend_tree(
+    query: Tensor, key: Tensor, value: Tensor, tree_mask: TreeMask, *, scaling: float | None, dropout: float
+) -> Tensor:
+    """Gather for ``query`` (1, heads, Q, D) from ``key`` and ``value`` (1, key heads, N, D); (1, Q, heads, D)."""
+    gathered: Tensor = _attend_untraced(query, key, value, tree_mask, scaling, dropout)
+    return gathered
+
+
+# Every batch has another forest: compiled layers leave this call out instead of tracing it anew, in vain, each time.
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _attend_untraced(
+    query: Tensor, key: Tensor, value: Tensor, tree_mask: TreeMask, scaling: float | None, dropout: float
+) -> Tensor:
+    if tree_mask.varlen is not None and dropout == 0.0 and varlen_aligns_right(query.device, value.dtype):
+        return attend_in_one_call(query, key, value, tree_mask.varlen, scaling)
+    return _attend_in_groups(query, key, value, tree_mask, scaling, dropout)
+
+
+def _attend_in_groups(
+    query: Tensor, key: Tensor, value: Tensor, tree_mask: TreeMask, scaling: float | None, dropout: float
+) -> Tensor:
+    """One call a group; on a CPU never in bfloat16, in which the kernel's backward takes thrice as long (measured)."""
+    device, dtype = query.device, value.dtype  # under autocast, rotation has made float32 of queries and keys
+    used = torch.promote_types(dtype, torch.float32) if device.type == "cpu" else dtype
+    rows = [part[0].transpose(0, 1).to(used) for part in (query, key, value)]
+    answers = []
+    with torch.autocast(device.type, enabled=False):
+        for group in tree_mask.calls.groups:
+            count = group.shape[0]
+            own, keys, values = (
+                part.index_select(0, index.to(device)).view(count, -1, *part.shape[1:]).transpose(1, 2)
+                for part, index in zip(rows, (group.queries, group.keys, group.keys), strict=True)
+            )
+            answer = scaled_dot_product_attention(
+                own,
+                keys,
+                values,
+                attn_mask=None if group.mask is None else group.mask.to(device, used),
+                dropout_p=dropout,
+                is_causal=group.mask is None,
+                scale=scaling,
+                enable_gqa=key.shape[1] != query.shape[1],
+            )
+            answers.append(answer.transpose(1, 2).flatten(0, 1))
+    return torch.cat(answers).index_select(0, tree_mask.calls.back.to(device)).to(dtype)[None]
+
+
+def prune_last_layer(backbone: PreTrainedModel) -> bool:
+    """Let the last layer take ``read_positions`` (S, R); False, and nothing changed, for an architecture not known.
+
+    Afterwards ``backbone(..., read_positions=p).last_hidden_state`` is (S, R, H), the states at those positions, and
+    without that argument the backbone answers as before. Sequences must be padded on the right, or S be 1 and the row a
+    forest, ``tree_mask`` then saying what its tokens see and ``read_mask`` what those that are read see.
+    ``keep`` and ``cache`` mean here what they mean to `use_tree_attention`.
+    """
+    layer: Any = backbone.layers[-1]  # type: ignore[index]
+    if not is_known(layer):
+        return False
+    layer.forward = partial(_forward, layer)
+    return True
+
+
+def is_known(layer: Any) -> bool:
+    """Whether a decoder layer is of an architecture whose parts are known, and sees all that came before."""
+    return isinstance(layer, KNOWN_LAYERS) and not getattr(layer.self_attn, "sliding_window", None)
+
+
+def _forward(
+    layer: Any,
+    hidden_states: Tensor,
+    read_positions: Tensor | None = None,
+    read_mask: TreeMask | None = None,
+    **others: Any,
+) -> Any:
+    if read_positions is None:
+        return type(layer).forward(layer, hidden_states, **others)
+    seen = (read_mask, others.get("keep"), others.get("cache"))
+    return _forward_at(layer, hidden_states, read_positions, others["position_embeddings"], *seen)
+
+
+def _forward_at(
+    layer: Any,
+    states: Tensor,
+    positions: Tensor,
+    rotations: tuple[Tensor, Tensor],
+    tree_mask: TreeMask | None,
+    keep: LayerCaches | None,
+    cache: KVCache | None,
+) -> Any:
+    """(S, R, H): the layer's output at ``positions`` (S, R) of ``states`` (S, T, H)."""
+    rows = torch.arange(len(states), device=states.device)[:, None]
+    residual = states[rows, positions]
+    normed = layer.input_layernorm(states)
+    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations, tree_mask, keep, cache)
+    residual = residual + layer.self_attn.o_proj(attended)
+    return residual + layer.mlp(layer.post_attention_layernorm(residual))
+
+
+def _attend(
+    attention: Any,
+    states: Tensor,
+    readers: Tensor,
+    positions: Tensor,
+    rotations: tuple[Tensor, Tensor],
+    tree_mask: TreeMask | None,
+    keep: LayerCaches | None,
+    cache: KVCache | None,
+) -> Tensor:
+    """(S, R, heads * head_dim): what ``readers`` (S, R, H) gather from the positions up to their own."""
+    # One table where padded sequences all start at 0 or a forest is one row; one a sequence where each goes on.
+    rows = torch.arange(len(states), device=states.device)[:, None]
+    at_keys = [table[:, None] for table in rotations]
+    at_queries = [table.expand(len(states), -1, -1)[rows, positions][:, None] for table in rotations]
+    keys = _rotated(_heads(attention, attention.k_proj(states), "k_norm"), *at_keys)
+    queries = _rotated(_heads(attention, attention.q_proj(readers), "q_norm"), *at_queries)
+    values = _heads(attention, attention.v_proj(states))
+    if keep is not None:
+        keep.append((keys, values))
+    if cache is not None:
+        gathered = cache.attend(attention.layer_idx, queries, keys, values, positions, attention.scaling)
+        return gathered.flatten(2)
+    dropped = attention.attention_dropout if attention.training else 0.0
+    if tree_mask is not None:
+        seen: Tensor = attend_tree(queries, keys, values, tree_mask, scaling=attention.scaling, dropout=dropped)
+        return seen.flatten(2)
+    # Several query heads share a key head: they are read as if they were further positions of it. Written out, since
+    # for one or two queries the fused kernel's backward was the most costly part of a small step in bfloat16 on CPU.
+    sequences, heads, reads, size = queries.shape
+    groups = attention.num_key_value_groups
+    logits = queries.reshape(sequences, -1, groups * reads, size) @ keys.transpose(-1, -2)
+    visible = torch.arange(states.shape[1], device=states.device) <= positions[:, None, :, None]
+    logits = (logits.float() * attention.scaling).masked_fill(~visible.repeat(1, 1, groups, 1), float("-inf"))
+    weights = dropped_out(softmax(logits, dim=-1), dropped)
+    gathered = (weights.to(values.dtype) @ values).reshape(sequences, heads, reads, size)
+    return gathered.transpose(1, 2).flatten(2)
+
+
+def _heads(attention: Any, projected: Tensor, norm: str = "no norm") -> Tensor:
+    """(S, T, heads * head_dim) to (S, heads, T, head_dim), each head normalised where the architecture has ``norm``."""
+    split = projected.view(*projected.shape[:2], -1, attention.head_dim)
+    if hasattr(attention, norm):
+        split = getattr(attention, norm)(split)
+    return split.transpose(1, 2)
+
+
+def _rotated(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    turned: Tensor = rotate_half(heads)  # type: ignore[no-untyped-call]
+    return heads * cos + turned * sin
