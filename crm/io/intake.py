@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from crm.io import rows as formats
-from crm.io.untrusted import Limits, Rows, check_row, printable
+from crm.io.untrusted import Limits, Rows, check_row, json_lines, printable
 from crm.schema import RecordError
 
 R = TypeVar("R")
@@ -59,7 +59,7 @@ class Intake:
 
     def lines(self, path: Path, parse: Parse[R], key: Key[R] | None = None) -> Iterator[R]:
         """Records of JSON Lines, whatever the file is called."""
-        return self.take(path, formats.json_lines(path), parse, key)
+        return self.take(path, json_lines(path), parse, key)
 
     def array(self, path: Path, parse: Parse[R], key: Key[R] | None = None) -> Iterator[R]:
         """Records of one JSON array, whatever the file is called."""

@@ -23,8 +23,8 @@ from crm.io.untrusted import (
     Rows,
     decode,
     few,
+    json_lines,
     narrow,
-    numbered_lines,
     open_file,
     printable,
     too_long,
@@ -69,18 +69,6 @@ def _with_rows(folder: Path, files: Iterable[Path]) -> list[Path]:
     """Sorted, without what is hidden (a Mac leaves ``._<name>`` beside a file) and what only tells about the data."""
     hidden = {file for file in files if any(part.startswith(".") for part in file.relative_to(folder).parts)}
     return sorted(file for file in files if file not in hidden and file.name not in ABOUT_DATA)
-
-
-def json_lines(path: Path, limits: Limits | None = None) -> Rows:
-    """One JSON value a line. A blank line is a bad row, except one at the very end, which is not counted."""
-    blank = 0
-    with open_file(path, limits) as stream:
-        for number, line in numbered_lines(stream):
-            if blank:
-                yield blank, RecordError("row", "blank line; remove it, one JSON object a line is expected")
-            blank = number if isinstance(line, bytes) and not line.strip() else 0
-            if not blank:
-                yield number, _decoded(line)
 
 
 def json_array(path: Path, limits: Limits | None = None) -> Rows:
@@ -157,12 +145,3 @@ SUFFIXES: dict[str, Callable[[Path, Limits | None], Rows]] = {
     ".tsv": table,
     ".parquet": parquet,
 }
-
-
-def _decoded(line: bytes | RecordError) -> Any:
-    if isinstance(line, RecordError):
-        return line
-    try:
-        return decode(line)
-    except RecordError as error:
-        return error

@@ -110,6 +110,27 @@ def numbered_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | RecordError
         yield number, line.removeprefix(BOM) if number == 1 else line
 
 
+def json_lines(path: Path, limits: Limits | None = None) -> Rows:
+    """One JSON value a line. A blank line is a bad row, except one at the very end, which is not counted."""
+    blank = 0
+    with open_file(path, limits) as stream:
+        for number, line in numbered_lines(stream):
+            if blank:
+                yield blank, RecordError("row", "blank line; remove it, one JSON object a line is expected")
+            blank = number if isinstance(line, bytes) and not line.strip() else 0
+            if not blank:
+                yield number, _decoded(line)
+
+
+def _decoded(line: bytes | RecordError) -> Any:
+    if isinstance(line, RecordError):
+        return line
+    try:
+        return decode(line)
+    except RecordError as error:
+        return error
+
+
 def too_long(what: str) -> RecordError:
     """The error of a line or row that is too long to be read."""
     return RecordError("row", f"{what} longer than {MAX_LINE_BYTES:,} bytes")
