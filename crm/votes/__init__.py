@@ -5,7 +5,7 @@
 - `mixture`: several sources as one
 - `near_duplicates`: texts that are almost the same (MinHash)
 - `own`: the formats that a user's own votes may have
-- `public`: public sets, one module each
+- `public`: public sets
 - `sampling`: shares and orders that depend on seed and id alone
 - `simulation`: an arena of simulated users and authors
 - `splits`: `Splits`, by prompt: train, validation, suites

@@ -18,24 +18,16 @@ from crm.io.intake import Intake
 from crm.schema import Preference
 from crm.votes.own import arena, eval_rows, records, table, train_rows, trl
 from crm.votes.public import (
-    autoj,
     concise_verbose,
-    cot_rationales,
+    conditioned,
     d2t,
     dsp,
-    dsp_plain,
-    llmbar,
-    pandalm,
     personalized_rewardbench,
-    personas8,
-    prefeval,
-    prometheus_hhh,
+    plain,
     rewardbench,
-    rmb,
     scaleeval,
     summeval,
     topicalchat,
-    vibecheck_arena,
 )
 
 Read = Callable[[Path, Intake], Iterator[Preference]]
@@ -79,11 +71,7 @@ PUBLIC: dict[str, Source] = {
         "Apache-2.0",
     ),
     "dsp": Source(
-        "a query answered for four kinds of reader",
-        dsp.read,
-        "dsp",
-        "Linear95/DSP ec099cf3",
-        "CC-BY-NC-4.0",
+        "a query answered for four kinds of reader", dsp.read, "dsp", "Linear95/DSP ec099cf3", "CC-BY-NC-4.0"
     ),
     "concise_verbose": Source(
         "a model asked to be concise, left alone, asked to be verbose",
@@ -101,20 +89,20 @@ PUBLIC: dict[str, Source] = {
     ),
     "personas8": Source(
         "pairs that an LLM judged as each of eight personas",
-        personas8.read,
+        conditioned.personas8,
         "personas8",
         "NotDevinLe/preference-decoding c26ca04a",
     ),
     "prefeval": Source(
         "options that follow or ignore what a user said they prefer",
-        prefeval.read,
+        conditioned.prefeval,
         "prefeval",
         "amazon-science/PrefEval 50795054",
         "CC-BY-NC-4.0",
     ),
     "llmbar": Source(
         "outputs of which one follows the instruction",
-        llmbar.read,
+        conditioned.llmbar,
         "llmbar",
         "princeton-nlp/LLMBar 900616bf",
         "MIT",
@@ -137,34 +125,29 @@ PUBLIC: dict[str, Source] = {
     ),
     "prometheus_hhh": Source(
         "helpful, honest or harmless responses with a rubric",
-        prometheus_hhh.read,
+        conditioned.prometheus_hhh,
         "prometheus_rubric_evals",
         "prometheus-eval dcfb4427",
         "Apache-2.0",
         evaluation_only=True,
     ),
-    "rmb": Source(
-        "LLMs' responses to real users' subjective prompts",
-        rmb.read,
-        "rmb",
-        "Zhou-Zoey/RMB 2be31808",
-    ),
+    "rmb": Source("LLMs' responses to real users' subjective prompts", plain.rmb, "rmb", "Zhou-Zoey/RMB 2be31808"),
     "vibecheck_arena": Source(
         "people's votes between Llama-3-70B and another LLM",
-        vibecheck_arena.read,
+        plain.vibecheck_arena,
         "vibecheck_arena",
         "lisadunlap/VibeCheck 48ff662a",
     ),
     "autoj": Source(
         "people's choices in 58 scenarios, ties among them",
-        autoj.read,
+        plain.autoj,
         "autoj",
         "GAIR-NLP/auto-j 2ae17a39",
         evaluation_only=True,
     ),
     "pandalm": Source(
         "three annotators' votes on small models' responses",
-        pandalm.read,
+        plain.pandalm,
         "pandalm",
         "WeOpenML/PandaLM 3871806e",
         "Apache-2.0",
@@ -172,14 +155,14 @@ PUBLIC: dict[str, Source] = {
     ),
     "dsp_plain": Source(
         "helpful, harmless and web-based answers that people chose between",
-        dsp_plain.read,
+        plain.dsp_plain,
         "dsp",
         "Linear95/DSP ec099cf3",
         "CC-BY-NC-4.0",
     ),
     "cot_rationales": Source(
         "an LLM's choices with a paragraph of reasons",
-        cot_rationales.read,
+        plain.cot_rationales,
         "alpacaeval_cot_rationales",
         "tatsu-lab/alpaca_eval cd543a14",
         "CC-BY-NC-4.0",

@@ -24,6 +24,11 @@ def text(row: Row, name: str) -> str:
     return value
 
 
+def query(row: Row, name: str) -> Conversation:
+    """A prompt of one turn."""
+    return turn("user", text(row, name))
+
+
 def response(row: Row, name: str) -> Conversation:
     """A response of one turn; its text may be empty."""
     value = row.get(name)
@@ -58,11 +63,11 @@ def choice(row: Row, name: str, meanings: Mapping[Any, V]) -> V:
 
 
 def inner(row: Row, name: str) -> dict[str, Any]:
-    """An object inside the row."""
+    """An object inside the row; its fields bear its own name too, so that an error says where they stand."""
     value = row.get(name)
     if not isinstance(value, dict):
         raise RecordError(name, f"expected an object, got {_shown(row, name)}")
-    return value
+    return {f"{name}.{key}": item for key, item in value.items()}
 
 
 def two(row: Row, name: str) -> list[Any]:

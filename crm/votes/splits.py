@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from crm.io.intake import Intake, Rejection
 from crm.schema import Message, Preference, prompt_key
 from crm.votes.near_duplicates import NearDuplicates, plain_text
+from crm.votes.sampling import balanced
 
 PARTS = ("train", "validation", "test", "unseen_topics", "left_out")
 
@@ -61,6 +62,28 @@ def sizes(
     """The last entries of every loader's ``counts``: records kept in each part."""
     named = {f"suite_{name}": len(rows) for name, rows in suites.items()}
     return {"train": len(train), "validation": len(validation), **named}
+
+
+def subsampled(
+    parts: Mapping[str, list[Preference]],
+    counts: Mapping[str, int],
+    reading: Intake,
+    max_train: int | None,
+    max_suite: int | None,
+    seed: int,
+    *levels: Callable[[Preference], str],
+) -> Splits:
+    """`Splits` of a source with a split of its own: at most so many rows of each part, in turns over ``levels``.
+
+    ``parts`` are ``train``, ``validation`` and suites; ``counts`` are all but what is counted here.
+    """
+    kept = {
+        name: balanced(rows, max_train if name == "train" else max_suite, seed, *levels) for name, rows in parts.items()
+    }
+    dropped = sum(map(len, parts.values())) - sum(map(len, kept.values()))
+    train, validation = kept.pop("train"), kept.pop("validation")
+    own = {"dropped_by_subsampling": dropped, **sizes(train, validation, kept)}
+    return Splits(train, validation, kept, {**counts, **own}, reading.rejections)
 
 
 def by_suite(

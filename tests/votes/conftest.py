@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from crm.votes.public.concise_verbose import MODELS
-from crm.votes.public.llmbar import SUBSETS
-from crm.votes.public.prometheus_hhh import HEADINGS
-from crm.votes.public.rmb import SUBJECTIVE
+from crm.votes.public.conditioned import HEADINGS, LLMBAR_SUBSETS
+from crm.votes.public.plain import SUBJECTIVE
 
 Files = dict[str, list[Any]]
 """Rows by path inside the set's folder; the path's name tells the format."""
@@ -121,7 +120,9 @@ SETS: dict[str, Files] = {
         "mcq_options/pets copy.json": [options("I love cats.")],
         "mcq_options/pets.json": [options("I love cats."), options("I love dogs.")],
     },
-    "llmbar": {f"{subset}/dataset.json": llmbar_rows(2 if subset.endswith("Negation") else 1) for subset in SUBSETS},
+    "llmbar": {
+        f"{subset}/dataset.json": llmbar_rows(2 if subset.endswith("Negation") else 1) for subset in LLMBAR_SUBSETS
+    },
     "scaleeval": {
         **{
             f"responses/{model}/code.jsonl": [

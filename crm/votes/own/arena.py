@@ -15,33 +15,20 @@ criteria; language, tags and all other columns are not read. Source: https://hug
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crm.io.intake import Intake
 from crm.schema import Message, Preference, RecordError, messages
-from crm.votes.public.pairs import identity, items, records_and_rows, split_shared, text
+from crm.votes.public.pairs import identity, items, split_shared, text
 from crm.votes.public.published import Conversation, require
+from crm.votes.row_reader import Row, rows_of
 
 WINNERS = {"model_a": "a", "model_b": "b", "tie": "tie", "tie (bothbad)": "tie", "both_bad": "tie"}
 BOTH_BAD = ("tie (bothbad)", "both_bad")
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
 
 
-def read(path: Path, reading: Intake) -> Iterator[Preference]:
-    """Records of one file, or of every data file of a folder; ids are unique in each file."""
-
-    for record, row in records_and_rows(path, reading, parse_row):
-        reading.counts["ties"] += record.winner == "tie"
-        reading.counts["ties_both_bad"] += row.get("winner") in BOTH_BAD
-        reading.counts["rows_with_null_turns"] += "winner_tie" in row and any(
-            None in items(row[name], name) for name in ("response_a", "response_b")
-        )
-        yield record
-
-
-def parse_row(row: dict[str, Any], _line: int) -> Preference:
+def parse_row(row: Row, _at: object) -> Preference:
     """One row as a record with the id ``arena-<id>``. Raises `RecordError`."""
     if "winner_tie" in row:
         names = ("response_a", "response_b")
@@ -69,6 +56,18 @@ def parse_row(row: dict[str, Any], _line: int) -> Preference:
     )
 
 
+def _count(row: Row, _records: Sequence[Preference]) -> Mapping[str, int]:
+    answers = ("response_a", "response_b") if "winner_tie" in row else ()
+    return {
+        "ties_both_bad": row.get("winner") in BOTH_BAD,
+        "rows_with_null_turns": any(None in items(row[name], name) for name in answers),
+    }
+
+
+read = rows_of(count=_count)(parse_row)
+"""Records of one file, or of every data file of a folder; ids are unique in each file."""
+
+
 def _answered(asked: Any, answers: Any, field: str) -> Conversation:
     """User and assistant in turns, from two lists of texts."""
     questions, replies = items(asked, "prompt"), items(answers, field)
@@ -85,7 +84,7 @@ def _answered(asked: Any, answers: Any, field: str) -> Conversation:
     )
 
 
-def _flagged(row: dict[str, Any]) -> str:
+def _flagged(row: Row) -> str:
     for name in FLAGS:
         if row[name] not in (0, 1, "0", "1"):
             raise RecordError(name, f"{row[name]!r:.80} is not 0 or 1")

@@ -7,29 +7,17 @@ direction is defined. For a tie they stand on both sides: whichever side is aske
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from crm.io.intake import Intake
 from crm.schema import Preference, RecordError, messages
-from crm.votes.public.pairs import records_and_rows
 from crm.votes.public.published import Conversation, conversations, require, string_list, winner
+from crm.votes.row_reader import Row, rows_of
 from crm.votes.sampling import turn
 
 FIELDS = ("idx", "prompt", "model_a", "model_b", "criteria", "preference")
 
 
-def read(path: Path, reading: Intake) -> Iterator[Preference]:
-    """Records of one file, or of every data file of a folder."""
-    for record, row in records_and_rows(path, reading, parse_row):
-        reading.counts["criteria_given_as_text"] += isinstance(row["criteria"], str)
-        reading.counts["rows_with_unknown_fields"] += not row.keys() <= set(FIELDS)
-        reading.counts["ties"] += record.winner == "tie"
-        yield record
-
-
-def parse_row(row: dict[str, Any], _line: int) -> Preference:
+def parse_row(row: Row, _at: object) -> Preference:
     """One row as a record with the id ``eval-<idx>``. Raises `RecordError`."""
     require(row, FIELDS)
     if isinstance(row["idx"], bool) or not isinstance(row["idx"], (int, str)) or row["idx"] == "":
@@ -51,7 +39,18 @@ def parse_row(row: dict[str, Any], _line: int) -> Preference:
     )
 
 
-def _turns(row: dict[str, Any]) -> tuple[Conversation, Conversation, Conversation]:
+def _count(row: Row, _records: Sequence[Preference]) -> Mapping[str, int]:
+    return {
+        "criteria_given_as_text": isinstance(row["criteria"], str),
+        "rows_with_unknown_fields": not row.keys() <= set(FIELDS),
+    }
+
+
+read = rows_of(count=_count)(parse_row)
+"""Records of one file, or of every data file of a folder."""
+
+
+def _turns(row: Row) -> tuple[Conversation, Conversation, Conversation]:
     query = row["prompt"]
     if not isinstance(query, str):
         raise RecordError("prompt", f"expected text, got {type(query).__name__}")

@@ -6,26 +6,13 @@ fields are refused, and so is null where it does not mean "unknown" (``topic``, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-from crm.io.intake import Intake
-from crm.io.rows import data_files
 from crm.schema import Preference, RecordError
+from crm.votes.row_reader import Row, rows_of
 
 NULLABLE = ("topic", "author_a", "author_b", "reason")
 
 
-def read(path: Path, reading: Intake) -> Iterator[Preference]:
-    """Records of one file, or of every data file of a folder; ids are unique in each file."""
-    for file in data_files(path):
-        for record in reading.rows(file, parse_row):
-            reading.counts["ties"] += record.winner == "tie"
-            yield record
-
-
-def parse_row(row: dict[str, Any], _line: int) -> Preference:
+def parse_row(row: Row, _at: object) -> Preference:
     """One row as a record. Raises `RecordError`."""
     for name in ("id", "prompt", "response_a", "response_b", "winner"):
         if name not in row:
@@ -41,3 +28,7 @@ def parse_row(row: dict[str, Any], _line: int) -> Preference:
         raise RecordError("id", "blank")
     record: Preference = Preference.from_dict(row)
     return record
+
+
+read = rows_of()(parse_row)
+"""Records of one file, or of every data file of a folder; ids are unique in each file."""

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from crm.io.intake import Intake
 from crm.schema import Preference, RecordError
-from crm.votes.public.pairs import records_and_rows
 from crm.votes.public.published import conversations, require, string_list, winner
+from crm.votes.row_reader import Row, rows_of
 
 FIELDS = (
     "model_a",
@@ -29,18 +26,7 @@ FIELDS = (
 )
 
 
-def read(path: Path, reading: Intake) -> Iterator[Preference]:
-    """Records of one file, or of every data file of a folder; exact copies within a file are refused."""
-    for record, row in records_and_rows(path, reading, parse_row):
-        reading.counts["criteria_given_as_text"] += any(
-            isinstance(row[name], str) for name in ("a_criteria", "b_criteria")
-        )
-        reading.counts["rows_with_unknown_fields"] += not row.keys() <= set(FIELDS)
-        reading.counts["ties"] += record.winner == "tie"
-        yield record
-
-
-def parse_row(row: dict[str, Any], _line: int) -> Preference:
+def parse_row(row: Row, _at: object) -> Preference:
     """One row as a record with the id ``train-<digest>``. Raises `RecordError`."""
     require(row, FIELDS)
     side = winner(row["human_winner"], "human_winner")
@@ -61,6 +47,17 @@ def parse_row(row: dict[str, Any], _line: int) -> Preference:
         criteria_topics_b=_topics(row["b_broad_criteria_topic"], "b_broad_criteria_topic"),
         source="train_rows",
     )
+
+
+def _count(row: Row, _records: Sequence[Preference]) -> Mapping[str, int]:
+    return {
+        "criteria_given_as_text": isinstance(row["a_criteria"], str) or isinstance(row["b_criteria"], str),
+        "rows_with_unknown_fields": not row.keys() <= set(FIELDS),
+    }
+
+
+read = rows_of(count=_count)(parse_row)
+"""Records of one file, or of every data file of a folder; exact copies within a file are refused."""
 
 
 def _topics(value: object, field: str) -> tuple[str, ...]:

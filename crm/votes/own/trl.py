@@ -15,30 +15,19 @@ Source: TRL, "Dataset formats and types", https://huggingface.co/docs/trl/datase
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from crm.io.intake import Intake
 from crm.schema import Preference, RecordError
-from crm.votes.public.pairs import asked, chosen_pair, criteria_cell, identity, records_and_rows, split_shared, turns
+from crm.votes.public.pairs import asked, chosen_pair, criteria_cell, identity, split_shared, turns
 from crm.votes.public.published import Conversation, require
+from crm.votes.row_reader import Row, rows_of
 
 CRITERIA = ("criteria", "criteria_rejected")
 FIELDS = ("id", "prompt", "chosen", "rejected", *CRITERIA)
 IMAGES = ("image", "images")
 
 
-def read(path: Path, reading: Intake) -> Iterator[Preference]:
-    """Records of one file, or of every data file of a folder; ids are unique in each file."""
-    for record, row in records_and_rows(path, reading, parse_row):
-        reading.counts["rows_with_implicit_prompt"] += row.get("prompt") is None
-        reading.counts["rows_with_criteria"] += bool(record.criteria_a or record.criteria_b)
-        reading.counts["rows_with_unread_fields"] += not row.keys() <= set(FIELDS)
-        yield record
-
-
-def parse_row(row: dict[str, Any], _line: int) -> Preference:
+def parse_row(row: Row, _at: object) -> Preference:
     """One row as a record with the id ``trl-<id or digest>``. Raises `RecordError`."""
     require(row, ("chosen", "rejected"))
     for name in IMAGES:
@@ -51,7 +40,19 @@ def parse_row(row: dict[str, Any], _line: int) -> Preference:
     return chosen_pair(name, prompt, chosen, rejected, source="trl", criteria=given, criteria_rejected=against)
 
 
-def _explicit(row: dict[str, Any]) -> tuple[Conversation, Conversation, Conversation]:
+def _count(row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
+    return {
+        "rows_with_implicit_prompt": row.get("prompt") is None,
+        "rows_with_criteria": any(record.criteria_a or record.criteria_b for record in records),
+        "rows_with_unread_fields": not row.keys() <= set(FIELDS),
+    }
+
+
+read = rows_of(count=_count)(parse_row)
+"""Records of one file, or of every data file of a folder; ids are unique in each file."""
+
+
+def _explicit(row: Row) -> tuple[Conversation, Conversation, Conversation]:
     prompt = asked(row["prompt"], "prompt")
     chosen, rejected = (turns(row[name], name, "assistant") for name in ("chosen", "rejected"))
     if isinstance(row["prompt"], str) and chosen[0].role != "assistant":
@@ -68,7 +69,7 @@ def _explicit(row: dict[str, Any]) -> tuple[Conversation, Conversation, Conversa
     return prompt, chosen, rejected
 
 
-def _implicit(row: dict[str, Any]) -> tuple[Conversation, Conversation, Conversation]:
+def _implicit(row: Row) -> tuple[Conversation, Conversation, Conversation]:
     chosen, rejected = (turns(row[name], name, "assistant") for name in ("chosen", "rejected"))
     if chosen[0].role == "assistant" or rejected[0].role == "assistant":
         raise RecordError(

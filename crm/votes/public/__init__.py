@@ -1,4 +1,4 @@
-"""Public sets of votes, one module each; what they share is in `pairs` and `rated`.
+"""Public sets of votes; what they share is in `pairs` and `rated`.
 
 - `concise_verbose`: two system prompts, opposite wishes
 - `dsp`: domain-specific preferences

@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
-from crm.schema import Preference, RecordError, prompt_key
-from crm.votes.sampling import balanced, first_words, fraction, hold_out, shuffled, turn, wordings
-from crm.votes.splits import Splits, prompt_groups, sizes
+from crm.schema import Preference, prompt_key
+from crm.votes.fields import response, text
+from crm.votes.public.pairs import wished_pair
+from crm.votes.sampling import first_words, hold_out, shuffled, turn, wordings
+from crm.votes.splits import Splits, prompt_groups, subsampled
 
 STYLES = ("concise", "plain", "verbose")
 """From least to most detail."""
@@ -123,13 +125,7 @@ def load(
             in_training = "validation" if keys[instruction] in validation_keys else "train"
             parts[("M" if model in new_models else "D") if held else in_training] += rows
     parts["C"] = [_with_unseen_wordings(row, seed) for row in parts["M"]]
-    kept = {
-        name: balanced(rows, max_train if name == "train" else max_suite, seed, _kind, _model, lambda row: row.query)
-        for name, rows in parts.items()
-    }
-    counts["dropped_by_subsampling"] = sum(len(parts[name]) - len(kept[name]) for name in parts)
-    train, validation = kept.pop("train"), kept.pop("validation")
-    return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, reading.rejections)
+    return subsampled(parts, counts, reading, max_train, max_suite, seed, _kind, _model, lambda row: row.query)
 
 
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
@@ -152,12 +148,7 @@ def _read(folder: Path, reading: Intake) -> dict[_Key, dict[str, str]]:
 
 
 def _parse(row: dict[str, Any], _line: int) -> tuple[str, str]:
-    for name in ("instruction", "output"):
-        if not isinstance(row.get(name), str):
-            raise RecordError(name, "missing or not a string")
-    if not row["instruction"].strip():
-        raise RecordError("instruction", "blank")
-    return row["instruction"], row["output"]
+    return text(row, "instruction"), response(row, "output")[0].content
 
 
 def _pairs(
@@ -172,35 +163,15 @@ def _pairs(
         elif len(texts[shorter].split()) >= len(texts[longer].split()):
             counts["dropped_detailed_side_not_longer"] += 1
         else:
-            cut = [first_words(texts[style], max_words) for style in (shorter, longer)]
-            if cut[0] != texts[shorter]:  # the longer side is cut too
+            concise, detailed = (first_words(texts[style], max_words) for style in (shorter, longer))
+            if concise != texts[shorter]:  # the longer side is cut too
                 counts["dropped_both_cut"] += 1
                 continue
-            name = f"concise_verbose-{model}-{prompt_key(turn('user', instruction))}-{shorter}-{longer}"
-            rows.append(_preference(name, model, instruction, cut, seed))
+            prompt, answers = turn("user", instruction), {"detailed": detailed, "concise": concise}
+            name = f"concise_verbose-{model}-{prompt_key(prompt)}-{shorter}-{longer}"
+            source = "concise_verbose/construction"
+            rows.append(wished_pair(name, prompt, answers, WORDINGS, source=source, seed=seed, author=model))
     return rows
-
-
-def _preference(name: str, model: str, instruction: str, texts: list[str], seed: int) -> Preference:
-    """``texts`` is the concise side, then the detailed one; which of them stands as A is drawn."""
-    sides = list(zip(("concise", "detailed"), texts, strict=True))
-    if fraction(seed, name, "side") < 0.5:
-        sides.reverse()
-    (wish_a, text_a), (wish_b, text_b) = sides
-    return Preference(
-        id=name,
-        prompt=turn("user", instruction),
-        response_a=turn("assistant", text_a),
-        response_b=turn("assistant", text_b),
-        winner="a" if fraction(seed, name, "winner") < 0.5 else "b",
-        criteria_a=wordings(WORDINGS[wish_a], seed, name, wish_a),
-        criteria_b=wordings(WORDINGS[wish_b], seed, name, wish_b),
-        criteria_topics_a=(wish_a,),
-        criteria_topics_b=(wish_b,),
-        author_a=model,
-        author_b=model,
-        source="concise_verbose/construction",
-    )
 
 
 def _with_unseen_wordings(row: Preference, seed: int) -> Preference:

@@ -9,17 +9,16 @@ could a native speaker have said it, how good is the language. The third is publ
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from crm.io.intake import Intake
 from crm.schema import Preference
 from crm.votes.fields import inner, number, text, whole
-from crm.votes.public.rated import Rated, flips, rated_pair
+from crm.votes.public.rated import Rated, flips, pairs_within, rated_pair
 from crm.votes.sampling import turn
 
+INSTRUCTION = "Say this in one sentence to a customer who is looking for a"
 PLACES = {"sfres": "restaurant", "sfhot": "hotel"}
 FIELDS = {"informativeness": "informativeness", "naturalness": "naturalness", "quality": "overall"}
 LOW, HIGH = 1, 6
@@ -54,8 +53,7 @@ WORDINGS: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Sentence:
+class _Sentence(NamedTuple):
     number: int
     act: str
     rated: Rated
@@ -64,11 +62,13 @@ class _Sentence:
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """All pairs of one act; ids are ``d2t-<file>-<doc_id>-<doc_id>``, the topic is the kind of place."""
     for file, place in PLACES.items():
-        acts: dict[str, list[_Sentence]] = {}
-        for sentence in reading.array(folder / f"{file}.json", _parse, key=lambda row: row.number):
-            acts.setdefault(sentence.act, []).append(sentence)
-        for first, second in (pair for group in acts.values() for pair in combinations(group, 2)):
-            row = _preference(file, place, first, second)
+        sentences = reading.array(folder / f"{file}.json", _parse, key=lambda row: row.number)
+        for first, second in pairs_within(sentences, lambda row: row.act):
+            prompt = turn(
+                "user", f"Say this in one sentence to a customer who is looking for a {place}:\n\n{first.act}"
+            )
+            name = f"d2t-{file}-{first.number}-{second.number}"
+            row = rated_pair(name, prompt, first.rated, second.rated, WORDINGS, source="d2t/human", topic=f"{place}s")
             if row.response_a != row.response_b:
                 yield row
             else:
@@ -78,12 +78,6 @@ def read(folder: Path, reading: Intake) -> Iterator[Preference]:
 
 def _parse(row: dict[str, Any], _line: int) -> _Sentence:
     given = inner(row, "scores")
-    scores = {aspect: number(given, field, LOW, HIGH) for aspect, field in FIELDS.items()}
+    scores = {aspect: number(given, f"scores.{field}", LOW, HIGH) for aspect, field in FIELDS.items()}
     rated = Rated(text(row, "system_output"), None, scores)
     return _Sentence(whole(row, "doc_id"), text(row, "source").strip(), rated)
-
-
-def _preference(file: str, place: str, first: _Sentence, second: _Sentence) -> Preference:
-    prompt = turn("user", f"Say this in one sentence to a customer who is looking for a {place}:\n\n{first.act}")
-    name = f"d2t-{file}-{first.number}-{second.number}"
-    return rated_pair(name, prompt, first.rated, second.rated, WORDINGS, source="d2t/human", topic=f"{place}s")

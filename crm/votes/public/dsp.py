@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
-from crm.schema import Preference, RecordError, folded, prompt_key
-from crm.votes.sampling import balanced, first_words, fraction, hold_out, turn, wordings
-from crm.votes.splits import Splits, prompt_groups, sizes
+from crm.schema import Preference, folded, prompt_key
+from crm.votes.fields import inner, response, text
+from crm.votes.public.pairs import wished_pair
+from crm.votes.sampling import first_words, hold_out, turn
+from crm.votes.splits import Splits, prompt_groups, subsampled
 
 DOMAINS = ("academy", "business", "entertainment", "literature")
 WORDINGS: dict[str, tuple[str, ...]] = {
@@ -122,19 +124,13 @@ def load(
             else:
                 part = "validation" if group in validation_groups else "train"
                 parts[part].append(_preference(query, cut, WORDINGS, seed))
-    kept = {
-        name: balanced(rows, max_train if name == "train" else max_suite, seed, _domains, lambda row: row.query)
-        for name, rows in parts.items()
-    }
     counts = {
         **reading.all_counts(),
         "unused_plain_answers": len(records),
         "pairs": 6 * len(records),
         "dropped_identical_responses": identical,
-        "dropped_by_subsampling": sum(len(parts[name]) - len(kept[name]) for name in parts),
     }
-    train, validation = kept.pop("train"), kept.pop("validation")
-    return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, reading.rejections)
+    return subsampled(parts, counts, reading, max_train, max_suite, seed, _domains, lambda row: row.query)
 
 
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
@@ -149,35 +145,16 @@ def read(folder: Path, reading: Intake) -> Iterator[Preference]:
 
 
 def _parse(row: dict[str, Any], _line: int) -> tuple[str, dict[str, str]]:
-    query, answers = row.get("query"), row.get("responses")
-    if not isinstance(query, str) or not query.strip():
-        raise RecordError("query", "missing or not a non-blank string")
-    if not isinstance(answers, dict):
-        raise RecordError("responses", f"expected an object with the answers for {', '.join(DOMAINS)}")
-    for name in DOMAINS:
-        if not isinstance(answers.get(name), str):
-            raise RecordError(f"responses.{name}", "missing or not a string")
-    return query, {name: answers[name] for name in DOMAINS}
+    answers = inner(row, "responses")
+    return text(row, "query"), {name: response(answers, f"responses.{name}")[0].content for name in DOMAINS}
 
 
 def _preference(query: str, answers: dict[str, str], bank: dict[str, tuple[str, ...]], seed: int) -> Preference:
-    """The flip pair of the two domains in ``answers``, sides drawn, one or two wordings a side."""
-    first, second = answers
-    unseen = "-unseen" if bank is UNSEEN_WORDINGS else ""
-    pair = f"{first}-{second}-{prompt_key(turn('user', query))}"
-    a, b = (first, second) if fraction(seed, pair, "side") < 0.5 else (second, first)
-    return Preference(
-        id=f"dsp-{pair}{unseen}",
-        prompt=turn("user", query),
-        response_a=turn("assistant", answers[a]),
-        response_b=turn("assistant", answers[b]),
-        winner="a" if fraction(seed, pair, "winner") < 0.5 else "b",
-        criteria_a=wordings(bank[a], seed, pair, a),
-        criteria_b=wordings(bank[b], seed, pair, b),
-        criteria_topics_a=(a,),
-        criteria_topics_b=(b,),
-        source="dsp/construction",
-    )
+    """The flip pair of the two domains in ``answers``."""
+    prompt, unseen = turn("user", query), "-unseen" if bank is UNSEEN_WORDINGS else ""
+    pair = "-".join((*answers, prompt_key(prompt)))
+    name = f"dsp-{pair}{unseen}"
+    return wished_pair(name, prompt, answers, bank, source="dsp/construction", seed=seed, drawn_by=pair)
 
 
 def _domains(row: Preference) -> str:

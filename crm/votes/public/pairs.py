@@ -11,34 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crm.io.intake import Intake
-from crm.io.rows import data_files
 from crm.io.untrusted import check_row, decode
 from crm.schema import Preference, RecordError, messages, texts
 from crm.votes.public.published import Conversation, conversations, string_list
-from crm.votes.sampling import fraction, turn
+from crm.votes.sampling import fraction, turn, wordings
 
-Row = dict[str, Any]
 _ROLES_INSIDE = re.compile(r"""\A\s*\[\s*\{.*["']role["']\s*:""", re.DOTALL)
-
-
-def records_and_rows(
-    path: Path, reading: Intake, parse: Callable[[Row, int], Preference]
-) -> Iterator[tuple[Preference, Row]]:
-    """The records of a file or folder, each with its row: what is counted then is of rows that were kept.
-
-    Ids are unique in each file.
-    """
-
-    def both(row: Row, line: int) -> tuple[Preference, Row]:
-        return parse(row, line), row
-
-    for file in data_files(path):
-        yield from reading.rows(file, both, key=lambda kept: kept[0].id)
 
 
 def turns(value: Any, field: str, role: str) -> Conversation:
@@ -128,10 +109,16 @@ def chosen_pair(
     authors: tuple[str | None, str | None] = (None, None),
     criteria: tuple[str, ...] = (),
     criteria_rejected: tuple[str, ...] = (),
+    criteria_topic: str | None = None,
     reason: str | None = None,
+    first: bool | None = None,
 ) -> Preference:
-    """The record of a chosen and a rejected response; ``authors`` are theirs, ``criteria`` speak for the chosen one."""
-    first = fraction(0, name, "side") < 0.5
+    """The record of a chosen and a rejected response; ``authors`` are theirs, ``criteria`` speak for the chosen one.
+
+    ``criteria_topic`` is that of each of ``criteria``. The chosen one stands as A if it is ``first``; ``None`` draws.
+    """
+    first = fraction(0, name, "side") < 0.5 if first is None else first
+    topics = () if criteria_topic is None else (criteria_topic,) * len(criteria)
     return Preference(
         id=name,
         prompt=prompt,
@@ -141,8 +128,45 @@ def chosen_pair(
         criteria_a=criteria if first else criteria_rejected,
         criteria_b=criteria_rejected if first else criteria,
         topic=topic,
+        criteria_topics_a=topics if first else (),
+        criteria_topics_b=() if first else topics,
         author_a=authors[0] if first else authors[1],
         author_b=authors[1] if first else authors[0],
         source=source,
         reason=reason,
+    )
+
+
+def wished_pair(
+    name: str,
+    prompt: Conversation,
+    answers: Mapping[str, str],
+    bank: Mapping[str, Sequence[str]],
+    *,
+    source: str,
+    seed: int,
+    drawn_by: str | None = None,
+    author: str | None = None,
+) -> Preference:
+    """The flip pair of two answers, by the wish that each was written to: one or two wordings of it are its criteria.
+
+    Nobody voted, so ``winner`` is a coin and only names the original direction. Draws are by ``seed`` and the name
+    (``drawn_by`` where it is given).
+    """
+    draw = name if drawn_by is None else drawn_by
+    first, second = answers
+    a, b = (first, second) if fraction(seed, draw, "side") < 0.5 else (second, first)
+    return Preference(
+        id=name,
+        prompt=prompt,
+        response_a=turn("assistant", answers[a]),
+        response_b=turn("assistant", answers[b]),
+        winner="a" if fraction(seed, draw, "winner") < 0.5 else "b",
+        criteria_a=wordings(bank[a], seed, draw, a),
+        criteria_b=wordings(bank[b], seed, draw, b),
+        criteria_topics_a=(a,),
+        criteria_topics_b=(b,),
+        author_a=author,
+        author_b=author,
+        source=source,
     )

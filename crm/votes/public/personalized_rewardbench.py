@@ -13,17 +13,16 @@ Source: the keys as github.com/Martin-qyma/Personalized-RewardBench lists them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
-from crm.io.rows import data_files
 from crm.schema import Preference, RecordError, query_of, texts
-from crm.votes.public.pairs import asked, chosen_pair, identity, items, optional_text, records_and_rows, text
+from crm.votes.public.pairs import asked, chosen_pair, identity, items, optional_text, text
 from crm.votes.public.published import require
+from crm.votes.row_reader import At, Row, rows_of
 from crm.votes.sampling import turn
 
 SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
@@ -33,24 +32,22 @@ Tell = Callable[[str, Sequence[str]], tuple[str, ...]]
 
 def read(path: Path, reading: Intake, *, oracle_rubric: bool = False, told: Tell | None = None) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder; ids are unique in each file."""
-    parse = partial(parse_row, oracle_rubric=oracle_rubric, told=told)
-    for file in data_files(path):
-        subset = next((name for name in SUBSETS if name in str(file.relative_to(path))), None)
-        for record, row in records_and_rows(file, reading, parse):
-            _count(reading, row, len(record.criteria_a or record.criteria_b), oracle_rubric, told)
-            yield replace(record, topic=subset or record.topic)
+    count = partial(_count, oracle_rubric, told)
+    return rows_of(count=count)(partial(parse_row, oracle_rubric=oracle_rubric, told=told))(path, reading)
 
 
-def _count(reading: Intake, row: dict[str, Any], criteria: int, oracle_rubric: bool, told: Tell | None) -> None:
-    shown = criteria if told and _posts(row) else 0
-    reading.counts["profile_texts_told"] += shown
-    reading.counts["profile_texts_left_out"] += len(_profile(row)) - shown
-    reading.counts["rows_without_profile"] += bool(told) and not _posts(row)
-    reading.counts["rows_with_rubric_told"] += oracle_rubric
-    reading.counts["rows_with_rubric_withheld"] += not oracle_rubric and row.get("rubric_aspects") is not None
+def _count(oracle_rubric: bool, told: Tell | None, row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
+    shown = sum(len(record.criteria_a or record.criteria_b) for record in records) if told and _posts(row) else 0
+    return {
+        "profile_texts_told": shown,
+        "profile_texts_left_out": len(_profile(row)) - shown,
+        "rows_without_profile": bool(told) and not _posts(row),
+        "rows_with_rubric_told": oracle_rubric,
+        "rows_with_rubric_withheld": not oracle_rubric and row.get("rubric_aspects") is not None,
+    }
 
 
-def parse_row(row: dict[str, Any], _line: int, *, oracle_rubric: bool, told: Tell | None = None) -> Preference:
+def parse_row(row: Row, at: At, *, oracle_rubric: bool, told: Tell | None = None) -> Preference:
     """One row as a record with the id ``personalized-<id>``. Raises `RecordError`."""
     require(row, ("id", "question", "chosen", "rejected"))
     _profile(row)
@@ -61,22 +58,23 @@ def parse_row(row: dict[str, Any], _line: int, *, oracle_rubric: bool, told: Tel
         criteria = _aspects(row.get("rubric_aspects"))
     elif told:
         criteria = told(query_of(prompt), _posts(row))
+    subset = next((name for name in SUBSETS if name in str(at.file.relative_to(at.source))), None)
     return chosen_pair(
         f"personalized-{identity(row['id'], 'id')}",
         prompt,
         chosen,
         rejected,
         source="personalized_rewardbench/construction",
-        topic=optional_text(row.get("category"), "category"),
+        topic=subset or optional_text(row.get("category"), "category"),
         criteria=criteria,
     )
 
 
-def _profile(row: dict[str, Any]) -> list[Any]:
+def _profile(row: Row) -> list[Any]:
     return [] if row.get("profile") is None else items(row["profile"], "profile")
 
 
-def _posts(row: dict[str, Any]) -> list[str]:
+def _posts(row: Row) -> list[str]:
     """The texts of the profile that are not blank."""
     found = []
     for number, entry in enumerate(_profile(row)):

@@ -8,14 +8,17 @@ since there it only names which direction is called original, and any other pair
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from typing import TypeVar
 
 from crm.schema import Message, Preference
 from crm.votes.sampling import fraction, shuffled, turn
 
 EQUAL = 1e-9
 """Ratings are means of few raters: differences below this are rounding."""
+T = TypeVar("T")
 Wordings = Mapping[str, Sequence[str]]
 
 
@@ -38,6 +41,15 @@ class RatedInPlace:
     rated: Rated
 
 
+def pairs_within(items: Iterable[T], group: Callable[[T], str]) -> Iterator[tuple[T, T]]:
+    """Every two items of one group, in their order."""
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(group(item), []).append(item)
+    for members in groups.values():
+        yield from combinations(members, 2)
+
+
 def rated_pair(
     name: str,
     prompt: tuple[Message, ...],
@@ -47,23 +59,26 @@ def rated_pair(
     *,
     source: str,
     topic: str | None = None,
+    seed: int = 0,
+    worded_for: str | None = None,
 ) -> Preference:
     """The record of two responses rated on the same aspects, keys of ``wordings``.
 
-    ``name`` becomes the id, and alone decides which response stands as A and which wordings are taken.
+    ``name`` becomes the id, and with ``seed`` decides which response stands as A and which wordings are taken (those by
+    ``worded_for`` where it is given).
     """
-    a, b = (first, second) if fraction(0, name, "side") < 0.5 else (second, first)
+    a, b = (first, second) if fraction(seed, name, "side") < 0.5 else (second, first)
     gaps = {aspect: a.scores[aspect] - b.scores[aspect] for aspect in a.scores if aspect in b.scores}
-    for_a = shuffled((aspect for aspect in gaps if gaps[aspect] > EQUAL), 0, name, "a")
-    for_b = shuffled((aspect for aspect in gaps if gaps[aspect] < -EQUAL), 0, name, "b")
+    for_a = shuffled((aspect for aspect in gaps if gaps[aspect] > EQUAL), seed, name, "a")
+    for_b = shuffled((aspect for aspect in gaps if gaps[aspect] < -EQUAL), seed, name, "b")
     return Preference(
         id=name,
         prompt=prompt,
         response_a=turn("assistant", a.text),
         response_b=turn("assistant", b.text),
-        winner=_winner(name, _overall(a, b, gaps), bool(for_a and for_b)),
-        criteria_a=tuple(shuffled(wordings[aspect], 0, name)[0] for aspect in for_a),
-        criteria_b=tuple(shuffled(wordings[aspect], 0, name)[0] for aspect in for_b),
+        winner=_winner(_overall(a, b, gaps), bool(for_a and for_b), fraction(seed, name, "winner")),
+        criteria_a=tuple(shuffled(wordings[aspect], seed, worded_for or name)[0] for aspect in for_a),
+        criteria_b=tuple(shuffled(wordings[aspect], seed, worded_for or name)[0] for aspect in for_b),
         topic=topic,
         criteria_topics_a=tuple(for_a),
         criteria_topics_b=tuple(for_b),
@@ -84,9 +99,9 @@ def _overall(a: Rated, b: Rated, gaps: Mapping[str, float]) -> float:
     return sum(gaps.values())
 
 
-def _winner(name: str, gap: float, flip: bool) -> str:
+def _winner(gap: float, flip: bool, coin: float) -> str:
     if abs(gap) > EQUAL:
         return "a" if gap > 0 else "b"
     if flip:
-        return "a" if fraction(0, name, "winner") < 0.5 else "b"
+        return "a" if coin < 0.5 else "b"
     return "tie"

@@ -14,36 +14,19 @@ The topic is the subset. Which side stands as A is drawn; counts of read and kep
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crm.io.intake import Intake
-from crm.io.rows import data_files
 from crm.schema import Preference, RecordError
 from crm.votes.public.pairs import asked, chosen_pair, identity, items, optional_text, text
 from crm.votes.public.published import Conversation, require
+from crm.votes.row_reader import Row, rows_of
 from crm.votes.sampling import fraction, turn
 
 SIDES = ("chosen", "rejected")
 
 
-def read(path: Path, reading: Intake) -> Iterator[Preference]:
-    """Records of one file, or of every data file of a folder; the rows' ids are unique in each file."""
-
-    def parse(row: dict[str, Any], line: int) -> tuple[list[Preference], int]:
-        records = parse_row(row, line)
-        chosen = len(items(row["chosen"], "chosen")) if _several(row) else 1
-        return records, (chosen - 1) * len(records)
-
-    for file in data_files(path):
-        for records, not_made in reading.rows(file, parse, key=lambda kept: kept[0][0].id):
-            reading.counts["pairs"] += len(records)
-            reading.counts["pairs_not_made"] += not_made
-            yield from records
-
-
-def parse_row(row: dict[str, Any], _line: int) -> list[Preference]:
+def parse_row(row: Row, _at: object) -> list[Preference]:
     """One row as one or several records: ``rewardbench-<id>`` or ``rewardbench-<id>-<n>``. Raises `RecordError`."""
     require(row, ("prompt", "chosen", "rejected"))
     prompt = asked(row["prompt"], "prompt")
@@ -69,7 +52,16 @@ def parse_row(row: dict[str, Any], _line: int) -> list[Preference]:
     return records
 
 
-def _several(row: dict[str, Any]) -> bool:
+def _count(row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
+    chosen = len(items(row["chosen"], "chosen")) if _several(row) else 1
+    return {"pairs": len(records), "pairs_not_made": (chosen - 1) * len(records)}
+
+
+read = rows_of(count=_count)(parse_row)
+"""Records of one file, or of every data file of a folder; the rows' ids are unique in each file."""
+
+
+def _several(row: Row) -> bool:
     return isinstance(row["chosen"], list) or "num_correct" in row
 
 

@@ -16,17 +16,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
-from crm.schema import Preference, RecordError
-from crm.votes.public.rated import Rated, RatedInPlace, flips, rated_pair
-from crm.votes.sampling import balanced, first_words, fraction, hold_out, shuffled, turn
-from crm.votes.splits import Splits, sizes
+from crm.schema import Message, Preference
+from crm.votes.fields import inner, number, text
+from crm.votes.public.rated import EQUAL, Rated, RatedInPlace, flips, pairs_within, rated_pair
+from crm.votes.sampling import first_words, fraction, hold_out, turn
+from crm.votes.splits import Splits, subsampled
 
 WORDINGS: dict[str, tuple[str, ...]] = {
     "coherence": (
@@ -121,12 +121,9 @@ def load(
         counts["dropped_no_aspect_decides"] += not made
         for row in made:
             parts[split if not held else "F" if flips(row) else "D"].append(row)
-    limits = {"train": max_train, "validation": max_suite, "D": max_suite, "F": max_suite}
-    kept = {name: balanced(rows, limits[name], seed, _kind, _aspects, _document) for name, rows in parts.items()}
-    counts["dropped_by_subsampling"] = sum(len(parts[name]) - len(kept[name]) for name in parts)
-    counts["train_flips"] = sum(map(flips, kept["train"]))
-    train, validation = kept.pop("train"), kept.pop("validation")
-    return Splits(train, validation, kept, {**counts, **sizes(train, validation, kept)}, reading.rejections)
+    splits = subsampled(parts, counts, reading, max_train, max_suite, seed, _kind, _aspects, _document)
+    splits.counts["train_flips"] = sum(map(flips, splits.train))
+    return splits
 
 
 def rated(folder: Path, reading: Intake, *, max_document_words: int | None, seed: int) -> Iterator[RatedInPlace]:
@@ -135,43 +132,34 @@ def rated(folder: Path, reading: Intake, *, max_document_words: int | None, seed
     held_out, _ = hold_out((rating.document for rating in ratings), SHARES, seed)
     for rating in ratings:
         if rating.document in held_out:
-            prompt = turn("user", f"{INSTRUCTION}\n\n{first_words(rating.article, max_document_words)}")
-            yield RatedInPlace(rating.document, prompt, Rated(rating.summary, rating.system, rating.scores))
+            response = Rated(rating.summary, rating.system, rating.scores)
+            yield RatedInPlace(rating.document, _prompt(rating, max_document_words), response)
 
 
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """All pairs of summaries of one article, whole, with every aspect on which they differ (`rated_pair`)."""
-    path = folder / "ratings.jsonl.gz"
-    ratings = list(reading.lines(path, _parse, key=lambda rating: (rating.document, rating.system)))
+    ratings = reading.lines(folder / "ratings.jsonl.gz", _parse, key=lambda rating: (rating.document, rating.system))
     for first, second in _pairs(ratings):
-        name = f"summeval-{first.document.rsplit('-', 1)[-1]}-{first.system}-{second.system}"
-        prompt = turn("user", f"{INSTRUCTION}\n\n{first.article}")
         a, b = (Rated(side.summary, side.system, side.scores) for side in (first, second))
-        yield rated_pair(name, prompt, a, b, WORDINGS, source=SOURCE, topic="News")
+        yield rated_pair(_name(first, second), _prompt(first, None), a, b, WORDINGS, source=SOURCE, topic="News")
 
 
 def _parse(row: dict[str, Any], _line: int) -> Rating:
-    for name in ("doc_id", "system", "source", "summary"):
-        if not isinstance(row.get(name), str) or not row[name].strip():
-            raise RecordError(name, "missing or not a non-blank string")
-    scores = row.get("scores")
-    if not isinstance(scores, dict) or not WORDINGS.keys() <= scores.keys():
-        raise RecordError("scores", f"expected ratings of {', '.join(WORDINGS)}")
-    for aspect in WORDINGS:
-        value = scores[aspect]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= 5:
-            raise RecordError(f"scores.{aspect}", f"{value!r} is not a number in [1, 5]")
-    return Rating(
-        row["doc_id"], row["system"], row["source"], row["summary"], {name: scores[name] for name in WORDINGS}
-    )
+    given = inner(row, "scores")
+    scores = {aspect: number(given, f"scores.{aspect}", 1, 5) for aspect in WORDINGS}
+    return Rating(text(row, "doc_id"), text(row, "system"), text(row, "source"), text(row, "summary"), scores)
 
 
 def _pairs(ratings: Iterable[Rating]) -> Iterator[tuple[Rating, Rating]]:
-    documents: dict[str, list[Rating]] = {}
-    for rating in ratings:
-        documents.setdefault(rating.document, []).append(rating)
-    for group in documents.values():
-        yield from combinations(sorted(group, key=lambda rating: rating.system), 2)
+    return pairs_within(sorted(ratings, key=lambda rating: rating.system), lambda rating: rating.document)
+
+
+def _name(first: Rating, second: Rating) -> str:
+    return f"summeval-{first.document.rsplit('-', 1)[-1]}-{first.system}-{second.system}"
+
+
+def _prompt(rating: Rating, max_words: int | None) -> tuple[Message, ...]:
+    return turn("user", f"{INSTRUCTION}\n\n{first_words(rating.article, max_words)}")
 
 
 def _preference(
@@ -185,34 +173,29 @@ def _preference(
     only: str | None = None,
 ) -> Preference | None:
     """The record of one pair, sides drawn; ``None`` where no aspect decides, or not the ``only`` one asked for."""
-    name = f"summeval-{first.document.rsplit('-', 1)[-1]}-{first.system}-{second.system}"
-    a, b = (first, second) if fraction(seed, name, "side") < 0.5 else (second, first)
-    gaps = {aspect: a.scores[aspect] - b.scores[aspect] for aspect in ([only] if only else WORDINGS)}
-    worded_for = first.document if only else name
-    for_a = shuffled((aspect for aspect in gaps if gaps[aspect] > min_gap), seed, name, "a")
-    for_b = shuffled((aspect for aspect in gaps if gaps[aspect] < -min_gap), seed, name, "b")
-    if not for_a and not for_b:
+    gaps = {aspect: first.scores[aspect] - second.scores[aspect] for aspect in ([only] if only else WORDINGS)}
+    deciding = [aspect for aspect in gaps if abs(gaps[aspect]) > max(min_gap, EQUAL)]
+    if not deciding:
         return None
-    flip = bool(for_a and for_b)
-    if flip or one_aspect:
-        for_a, for_b = for_a[:1], for_b[:1]
-    overall = sum(gaps.values()) if flip else len(for_a) - len(for_b)
-    if abs(overall) < 1e-9:
-        overall = fraction(seed, name, "winner") - 0.5
-    return Preference(
+    flip, overall = len({gaps[aspect] > 0 for aspect in deciding}) == 2, sum(gaps.values())
+    a, b = (
+        Rated(side.summary, side.system, {aspect: side.scores[aspect] for aspect in deciding}, lead if flip else None)
+        for side, lead in ((first, overall), (second, 0.0))
+    )
+    name, worded_for = _name(first, second), first.document if only else None
+    row = rated_pair(
+        name, _prompt(first, max_words), a, b, WORDINGS, source=SOURCE, topic="News", seed=seed, worded_for=worded_for
+    )
+    if flip and abs(overall) < EQUAL:  # this coin has fallen the other way from the start
+        row = replace(row, winner="a" if fraction(seed, name, "winner") > 0.5 else "b")
+    kept = 1 if flip or one_aspect else len(deciding)
+    return replace(
+        row,
         id=f"{name}-{only}" if only else name,
-        prompt=turn("user", f"{INSTRUCTION}\n\n{first_words(a.article, max_words)}"),
-        response_a=turn("assistant", a.summary),
-        response_b=turn("assistant", b.summary),
-        winner="a" if overall > 0 else "b",
-        criteria_a=tuple(shuffled(WORDINGS[aspect], seed, worded_for)[0] for aspect in for_a),
-        criteria_b=tuple(shuffled(WORDINGS[aspect], seed, worded_for)[0] for aspect in for_b),
-        topic="News",
-        criteria_topics_a=tuple(for_a),
-        criteria_topics_b=tuple(for_b),
-        author_a=a.system,
-        author_b=b.system,
-        source=SOURCE,
+        criteria_a=row.criteria_a[:kept],
+        criteria_b=row.criteria_b[:kept],
+        criteria_topics_a=row.criteria_topics_a[:kept],
+        criteria_topics_b=row.criteria_topics_b[:kept],
     )
 
 

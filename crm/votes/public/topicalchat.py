@@ -8,15 +8,13 @@ and the reply as a whole, which decides who wins. All pairs of replies to one di
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
 from crm.schema import Preference, prompt_key
 from crm.votes.fields import inner, number, text
-from crm.votes.public.published import Conversation
-from crm.votes.public.rated import Rated, RatedInPlace, rated_pair
+from crm.votes.public.rated import Rated, RatedInPlace, pairs_within, rated_pair
 from crm.votes.sampling import turn
 
 RANGES = {
@@ -82,15 +80,9 @@ def rated(folder: Path, reading: Intake) -> Iterator[RatedInPlace]:
 
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """All pairs; ids are ``topicalchat-<key of the prompt>-<system>-<system>``."""
-    dialogues: dict[str, list[Rated]] = {}
-    prompts: dict[str, Conversation] = {}
-    for reply in rated(folder, reading):
-        prompts.setdefault(reply.group, reply.prompt)
-        dialogues.setdefault(reply.group, []).append(reply.rated)
-    for key, replies in dialogues.items():
-        for first, second in combinations(replies, 2):
-            name = f"topicalchat-{key}-{first.author}-{second.author}"
-            yield rated_pair(name, prompts[key], first, second, WORDINGS, source="topicalchat/human")
+    for first, second in pairs_within(rated(folder, reading), lambda reply: reply.group):
+        name = f"topicalchat-{first.group}-{first.rated.author}-{second.rated.author}"
+        yield rated_pair(name, first.prompt, first.rated, second.rated, WORDINGS, source="topicalchat/human")
 
 
 def _parse(row: dict[str, Any], _line: int) -> RatedInPlace:
@@ -101,7 +93,7 @@ def _parse(row: dict[str, Any], _line: int) -> RatedInPlace:
     response = Rated(
         text(row, "system_output"),
         text(row, "system_id"),
-        {aspect: number(scores, aspect, *RANGES[aspect]) for aspect in RANGES},
-        number(scores, "overall", *OVERALL),
+        {aspect: number(scores, f"scores.{aspect}", *RANGES[aspect]) for aspect in RANGES},
+        number(scores, "scores.overall", *OVERALL),
     )
     return RatedInPlace(prompt_key(prompt), prompt, response)

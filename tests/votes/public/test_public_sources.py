@@ -13,9 +13,9 @@ import pytest
 from crm.io.intake import Intake
 from crm.schema import LABELS, Preference
 from crm.votes.catalogue import PUBLIC
-from crm.votes.public import d2t, llmbar, topicalchat
+from crm.votes.public import conditioned, d2t, topicalchat
+from crm.votes.public.conditioned import as_criteria
 from crm.votes.public.dialogues import dialogue
-from crm.votes.public.personas8 import as_criteria
 from crm.votes.public.rated import flips
 from crm.votes.public.scaleeval import FLIPS
 
@@ -224,7 +224,11 @@ def test_dialogues() -> None:
 
 def test_wordings_are_many_and_all_different() -> None:
     modules = [importlib.import_module(f"crm.votes.public.{name}") for name in ("summeval", "dsp", "concise_verbose")]
-    banks = [module.WORDINGS for module in modules] + [d2t.WORDINGS, topicalchat.WORDINGS, {"": llmbar.WORDINGS}]
+    banks = [module.WORDINGS for module in modules] + [
+        d2t.WORDINGS,
+        topicalchat.WORDINGS,
+        {"": conditioned.FOLLOW_WORDINGS},
+    ]
     unseen = [module.UNSEEN_WORDINGS for module in modules if hasattr(module, "UNSEEN_WORDINGS")]
     texts = [text.casefold() for bank in [*banks, *unseen] for wordings in bank.values() for text in wordings]
     assert len(set(texts)) == len(texts)

@@ -95,10 +95,10 @@ def test_summeval_winner_of_a_flip_pair_is_the_side_with_the_higher_mean(tmp_pat
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"scores": {"coherence": 1}}, "scores: expected ratings of coherence, consistency, fluency, relevance"),
-        ({"scores": dict.fromkeys(ASPECTS, 5.1)}, r"scores.coherence: 5.1 is not a number in \[1, 5\]"),
-        ({"scores": dict.fromkeys(ASPECTS, True)}, "scores.coherence: True is not a number"),
-        ({"summary": " "}, "summary: missing or not a non-blank string"),
+        ({"scores": {"coherence": 1}}, r"scores.consistency: expected a number in \[1, 5\], got nothing"),
+        ({"scores": dict.fromkeys(ASPECTS, 5.1)}, r"scores.coherence: expected a number in \[1, 5\], got 5.1"),
+        ({"scores": dict.fromkeys(ASPECTS, True)}, r"scores.coherence: expected a number in \[1, 5\], got True"),
+        ({"summary": " "}, "summary: expected a non-blank text, got ' '"),
     ],
 )
 def test_summeval_bad_rows(tmp_path: Path, change: dict[str, Any], why: str) -> None:
