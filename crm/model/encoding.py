@@ -113,14 +113,6 @@ def pointwise_messages(
     return [_criteria_turn(criteria, POINTWISE_INSTRUCTION), *_spoken(prompt), *_spoken(response)]
 
 
-def pairwise_messages(
-    criteria: Sequence[str], prompt: Sequence[Message], first: Sequence[Message], second: Sequence[Message]
-) -> list[dict[str, str]]:
-    """Messages of the joint heads: criteria, prompt, the response shown first, the one shown second."""
-    spoken = (*_spoken(prompt), *_spoken(first, "response_a"), *_spoken(second, "response_b"))
-    return [_criteria_turn(criteria, PAIRWISE_INSTRUCTION), *spoken]
-
-
 def _criteria_turn(criteria: Sequence[str], instruction: str) -> dict[str, str]:
     return {"role": "system", "content": system_text(criteria, instruction)}
 

@@ -17,13 +17,13 @@ from crm.model.encoding import (
     PROMPT_ORDERS,
     Encoder,
     chat_template,
-    pairwise_messages,
     per_character,
     pointwise_messages,
     system_text,
 )
 from crm.model.heads import HEADS
 from crm.schema import GENERIC_CRITERION, Comparison, Message
+from tests.model.messages import pairwise_messages
 
 CONTROLS = ("<|im_start|>", "<|im_end|>", "<|pad|>", "<|endoftext|>")
 fast = settings(derandomize=True, deadline=None, max_examples=60)

@@ -17,13 +17,14 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
 from crm.model.batching.batches import collate
-from crm.model.encoding import PROMPT_ORDERS, PromptOrder, pairwise_messages, pointwise_messages
+from crm.model.encoding import PROMPT_ORDERS, PromptOrder, pointwise_messages
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
 from crm.model.heads import HEADS
 from crm.model.manifest import MANIFEST, read_manifest, seal, sha256
 from crm.model.manifest import _digest as digest_of
 from crm.model.reward_model import RewardModel
 from tests.model import read_with_older
+from tests.model.messages import pairwise_messages
 
 ROOT = Path(__file__).parents[2]
 OLDER = ROOT / ".venv" / "transformers4"
