@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from crm.dataset.comparisons import FIXED_SEED, make_comparisons
@@ -75,20 +76,25 @@ def draw_suite(
     )
 
 
-def fixed_suite(
-    name: str, splits: Splits, *, written: Path | None = None, criteria_mode: str = "own"
-) -> tuple[list[Comparison], dict[str, int]]:
-    """The comparisons of one suite, the same for every run on these data, and where they are from, in counts.
+def fixed_suites(
+    names: Sequence[str], splits: Splits, *, written: Path | None = None, criteria_mode: str = "own"
+) -> dict[str, tuple[list[Comparison], dict[str, int]]]:
+    """The comparisons of each suite, the same for every run on these data, and where they are from, in counts.
 
     Those that stand in the dataset's folder ``written``, as far as their preferences were kept when subsampling; where
     no folder or no file of that suite is given, and under another ``criteria_mode``, drawn with `FIXED_SEED` and with
     training rows as the pool of noise.
     """
-    spec = parse_suite(name, list(splits.suites))
-    made = dataset.suite(written, name) if written and criteria_mode == "own" else None
-    if made is None:
-        pool = CriteriaPool.from_preferences(splits.train) if spec.noise != "none" else None
-        return draw_suite(name, splits.suites, pool, criteria_mode=criteria_mode)
-    kept = {row.id for row in splits.suites[spec.base]}
-    rows = [row for row in made if row.preference_id in kept]
-    return rows, {"read": len(made), "made": len(rows), "dropped_by_subsampling": len(made) - len(rows)}
+    pool = cache(lambda: CriteriaPool.from_preferences(splits.train))  # one for all, and only where it is needed
+    suites = {}
+    for name in names:
+        spec = parse_suite(name, list(splits.suites))
+        made = dataset.suite(written, name) if written and criteria_mode == "own" else None
+        if made is None:
+            noise = pool() if spec.noise != "none" else None
+            suites[name] = draw_suite(name, splits.suites, noise, criteria_mode=criteria_mode)
+            continue
+        kept = {row.id for row in splits.suites[spec.base]}
+        rows = [row for row in made if row.preference_id in kept]
+        suites[name] = rows, {"read": len(made), "made": len(rows), "dropped_by_subsampling": len(made) - len(rows)}
+    return suites

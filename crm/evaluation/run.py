@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from crm.dataset.load import load_data
-from crm.dataset.suites import fixed_suite, parse_suite, suite_names
+from crm.dataset.suites import fixed_suites, parse_suite, suite_names
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.readings import SuiteReadings, is_first, read_suites, reader
 from crm.evaluation.results import summarise, write_results
@@ -51,7 +51,15 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {title}", commit())
     if is_first(by):
         write_reports(Path(config.run_dir), opened.name, results, facts(config, opened, splits, readings), show)
-        track_results(config, opened.name, results)
+        track(
+            config.logger,
+            Path(config.run_dir),
+            name=f"{opened.name} on {config.data.name}",
+            group="evaluate",
+            config=asdict(config),
+            numbers={f"{result.suite}/{result.metric}": result.value for result in results},
+            tables={"suites": suite_table({opened.name: results})},
+        )
         write_topics(Path(config.run_dir), topic_table(readings.predictions, topics_of(suites, splits)), results[0])
     return results
 
@@ -73,8 +81,7 @@ def comparisons_of(names: Sequence[str], splits: Splits, config: EvaluateConfig)
     """The fixed comparisons of every suite, rendered as configured."""
     written = Path(str(config.data.path)) if config.data.name == "dataset" else None
     suites = {}
-    for name in names:
-        rows, counts = fixed_suite(name, splits, written=written, criteria_mode=config.criteria)
+    for name, (rows, counts) in fixed_suites(names, splits, written=written, criteria_mode=config.criteria).items():
         log.info("suite %s: %s", name, ", ".join(f"{key} {value}" for key, value in counts.items()))
         suites[name] = [per_character(row) for row in rows] if config.criteria_rendering == "per_character" else rows
     return suites
@@ -88,21 +95,6 @@ def write_reports(run_dir: Path, judge: str, results: list[Result], run: Mapping
     suite_accuracy(run_dir / "suites.png", {judge: results})
     if show:
         print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({run_dir})")
-
-
-def track_results(config: EvaluateConfig, judge: str, results: Sequence[Result]) -> None:
-    """Every number as ``suite/metric``, and the table of the suites, where ``logger`` says."""
-    chosen = config.logger
-    track(
-        chosen.kind,
-        Path(config.run_dir),
-        project=chosen.project,
-        name=chosen.name or f"{judge} on {config.data.name}",
-        group=chosen.group or "evaluate",
-        config=asdict(config),
-        numbers={f"{result.suite}/{result.metric}": result.value for result in results},
-        tables={"suites": suite_table({judge: list(results)})},
-    )
 
 
 def topics_of(suites: Mapping[str, Sequence[Comparison]], splits: Splits) -> dict[str, dict[str, str | None]]:

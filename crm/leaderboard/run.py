@@ -13,7 +13,7 @@ from rich.console import Console
 from crm.io.installed import commit, plugin
 from crm.io.processes import Processes, start
 from crm.judges import CrmJudge, Judge, check_judge, open_judge
-from crm.leaderboard.bank.bank import Bank, check_baseline, check_rivals, load_bank
+from crm.leaderboard.bank.bank import Bank, check_baseline, load_bank
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.public import FOLDERS as PUBLIC_BANKS
 from crm.leaderboard.bank.public import read_public_bank, smaller_bank
@@ -47,7 +47,6 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     check_judge(config)
     check_tracker(config.logger.kind)
     bank = open_bank(config.bank).select(config.topics or None)
-    check_rivals(bank)
     if config.settle_top >= len(bank.authors):
         raise ValueError(
             f"settle_top={config.settle_top}: bank {bank.name!r} has {len(bank.authors)} models, so that 1 to "
@@ -71,23 +70,16 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     sort = "rank" if standing and config.sort == "win_rate" else config.sort
     if processes.first:
         write_leaderboard(Path(config.run_dir), board, criteria, sort, show)
-        _track(config, opened.name, board, sort)
+        track(
+            config.logger,
+            Path(config.run_dir),
+            name=f"{opened.name} on {config.bank.name}",
+            group="leaderboard",
+            config=asdict(config),
+            numbers={f"win_rate/{model}": rate for model, rate in board.win_rates().items()},
+            tables={"leaderboard": board.frame("win_rate", sort=sort)},
+        )
     return board
-
-
-def _track(config: LeaderboardConfig, judge: str, board: Leaderboard, sort: str) -> None:
-    """Every model's rate as ``win_rate/<model>``, and the ranking, where ``logger`` says."""
-    chosen, frame = config.logger, board.frame("win_rate", sort=sort)
-    track(
-        chosen.kind,
-        Path(config.run_dir),
-        project=chosen.project,
-        name=chosen.name or f"{judge} on {config.bank.name}",
-        group=chosen.group or "leaderboard",
-        config=asdict(config),
-        numbers={f"win_rate/{model}": rate for model, rate in zip(frame["model"], frame["win_rate"], strict=True)},
-        tables={"leaderboard": frame},
-    )
 
 
 def _score(
@@ -123,7 +115,10 @@ def _score(
 
 
 def open_bank(config: BankConfig) -> Bank:
-    """The bank that the settings name, with their baseline, without the queries that they leave out."""
+    """The bank that the settings name, with their baseline, without the queries that they leave out.
+
+    Raises ``ValueError`` where there is nobody to rank, or not that baseline.
+    """
     if config.name == "simulated":
         bank = simulate_bank(seed=config.seed, queries_per_topic=config.queries_per_topic).bank
     elif config.name == "folder":
@@ -132,6 +127,11 @@ def open_bank(config: BankConfig) -> Bank:
         bank = read_public_bank(config.name, config.root)
     else:
         bank = plugin("banks", config.name)(config.path)
+    if len(bank.responses) < 2:
+        raise ValueError(
+            f"bank {bank.name!r}: holds the responses of {bank.baseline!r} alone; add another model "
+            "(python bank.py out=<folder> author=<name> responses=<file>)"
+        )
     baseline = config.baseline or bank.baseline
     check_baseline(bank, baseline)
     bank = replace(bank, baseline=baseline)

@@ -23,7 +23,6 @@ from crm.io.chat.config import make_endpoint
 from crm.io.installed import commit
 from crm.judges import CrmJudge, check_judge, open_judge
 from crm.leaderboard import judge_of_bank, open_bank
-from crm.leaderboard.bank.bank import check_rivals
 from crm.model.backbone import show_loading
 from crm.page import server
 from crm.page.additions import Additions
@@ -56,7 +55,6 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     show_loading(config.progress)
     check_judge(config)
     bank = open_bank(config.bank)
-    check_rivals(bank)
     opened = open_judge(config)
     folder = Path(config.predictions or opened.predictions)
     store = ScoreStore(folder / SCORES)

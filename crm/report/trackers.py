@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import pandas as pd
 
@@ -20,11 +20,19 @@ WANDB_HOST = "api.wandb.ai"
 NO_TENSORBOARD = "logger=tensorboard: pip install 'crm-leaderboard[tensorboard]', or use logger=csv"
 
 
+class Tracker(Protocol):
+    """What the settings ``logger`` say; a name or group of None is the caller's."""
+
+    kind: str
+    project: str
+    name: str | None
+    group: str | None
+
+
 def track(
-    kind: str,
+    tracker: Tracker,
     run_dir: Path,
     *,
-    project: str,
     name: str,
     group: str,
     config: Mapping[str, Any],
@@ -33,12 +41,13 @@ def track(
 ) -> None:
     """Log ``numbers``, named ``split/name``, and ``tables`` as one run; ``kind=csv`` is what the files are already.
 
-    Numbers that are not finite are left out.
+    The run has ``name`` and ``group`` where ``tracker`` has none. Numbers that are not finite are left out.
     """
     known = {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
-    if kind == "wandb":
-        _to_wandb(run_dir, {"project": project, "name": name, "group": group, "config": dict(config)}, known, tables)
-    elif kind == "tensorboard":
+    if tracker.kind == "wandb":
+        run = {"project": tracker.project, "name": tracker.name or name, "group": tracker.group or group}
+        _to_wandb(run_dir, {**run, "config": dict(config)}, known, tables)
+    elif tracker.kind == "tensorboard":
         _to_tensorboard(run_dir / "tensorboard", known)
 
 

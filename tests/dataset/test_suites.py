@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crm.dataset.noise import NOISES, CriteriaPool
-from crm.dataset.suites import SuiteSpec, draw_suite, fixed_suite, parse_suite, suite_names
+from crm.dataset.suites import SuiteSpec, draw_suite, fixed_suites, parse_suite, suite_names
 from crm.io.parquet import write_parquet
 from crm.schema import GENERIC_CRITERION, Comparison, Message, Preference
 from crm.votes.splits import Splits
@@ -82,11 +82,11 @@ SPLITS = Splits(TRAINED, [], VOTES, {})
 
 
 def test_a_suite_that_the_dataset_holds_is_read(folder: Path) -> None:
-    read, counts = fixed_suite("D-_random", SPLITS, written=folder)
+    read, counts = fixed_suites(["D-_random"], SPLITS, written=folder)["D-_random"]
     assert read == draw_suite("D-_random", VOTES, POOL, seed=7)[0]
     assert counts == {"read": 20, "made": 20, "dropped_by_subsampling": 0}
     fewer = replace(SPLITS, suites={"D": VOTES["D"][3:8]})
-    kept, counts = fixed_suite("D-_random", fewer, written=folder)
+    kept, counts = fixed_suites(["D-_random"], fewer, written=folder)["D-_random"]
     assert kept == read[3:8]
     assert counts == {"read": 20, "made": 5, "dropped_by_subsampling": 15}
 
@@ -94,6 +94,6 @@ def test_a_suite_that_the_dataset_holds_is_read(folder: Path) -> None:
 def test_a_suite_that_no_dataset_holds_is_drawn_from_the_data_alone(folder: Path) -> None:
     pool = CriteriaPool.from_preferences(TRAINED)
     for name, written in (("D-_random", None), ("D+_add", folder), ("D-", folder)):
-        assert fixed_suite(name, SPLITS, written=written) == draw_suite(name, VOTES, pool, seed=42)
-    blind, _ = fixed_suite("D-_random", SPLITS, written=folder, criteria_mode="none")
+        assert fixed_suites([name], SPLITS, written=written)[name] == draw_suite(name, VOTES, pool, seed=42)
+    blind, _ = fixed_suites(["D-_random"], SPLITS, written=folder, criteria_mode="none")["D-_random"]
     assert {row.criteria for row in blind} == {(GENERIC_CRITERION,)} and len(blind) == 20

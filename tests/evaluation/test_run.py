@@ -9,7 +9,7 @@ import pytest
 
 from crm.config import compose
 from crm.dataset.noise import CriteriaPool
-from crm.dataset.suites import draw_suite, fixed_suite
+from crm.dataset.suites import draw_suite, fixed_suites
 from crm.evaluation.run import comparisons_of, run_evaluation
 from crm.io.parquet import write_parquet
 from crm.schema import Comparison, Preference
@@ -54,8 +54,8 @@ def test_the_suites_of_a_dataset_are_those_that_were_written(folder: Path, tmp_p
     splits = dataset.load(folder)
     found = comparisons_of(["D-_random", "D+_random"], splits, settings(tmp_path, *given))
     assert found["D-_random"] == dataset.suite(folder, "D-_random")
-    assert found["D-_random"] != fixed_suite("D-_random", splits)[0], "drawn anew it would be another"
-    assert found["D+_random"] == fixed_suite("D+_random", splits)[0]
+    assert found["D-_random"] != fixed_suites(["D-_random"], splits)["D-_random"][0], "drawn anew it would be another"
+    assert found["D+_random"] == fixed_suites(["D+_random"], splits)["D+_random"][0]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -16,8 +17,9 @@ TABLE = pd.DataFrame({"suite": ["D+"], "scalar": ["0.750"]})
 
 
 def tracked(kind: str, folder: Path) -> None:
-    said = {"project": "p", "name": "scalar on votes", "group": "evaluate", "config": {"judge": "crm"}}
-    track(kind, folder, numbers=NUMBERS, tables={"suites": TABLE}, **said)
+    tracker = SimpleNamespace(kind=kind, project="p", name=None, group="evaluate")
+    said = {"name": "scalar on votes", "group": "another", "config": {"judge": "crm"}}
+    track(tracker, folder, numbers=NUMBERS, tables={"suites": TABLE}, **said)
 
 
 def test_csv_is_what_the_files_are_already(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import codecs
 import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ class BankQuery:
 
     def __post_init__(self) -> None:
         for name in ("id", "topic"):
-            _check_name(name, getattr(self, name))
+            _check_string(name, getattr(self, name))
         object.__setattr__(self, "prompt", messages(self.prompt, "prompt"))
         for index, turn in enumerate(self.prompt):
             check_text(f"prompt[{index}].content", turn.content)
@@ -58,8 +58,8 @@ class Bank:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queries", tuple(self.queries))
-        _check_name("name", self.name)
-        _check_name("baseline", self.baseline)
+        _check_string("name", self.name)
+        _check_string("baseline", self.baseline)
         _check_queries(self.queries)
         if self.baseline not in self.responses:
             authors = printable(", ".join(sorted(map(str, self.responses)))) or "(no authors)"
@@ -85,9 +85,7 @@ class Bank:
             return self
         wanted = check_topics(topics, self.topics)
         queries = tuple(query for query in self.queries if query.topic in wanted)
-        responses = {
-            author: {query.id: texts[query.id] for query in queries} for author, texts in self.responses.items()
-        }
+        responses = {who: {query.id: texts[query.id] for query in queries} for who, texts in self.responses.items()}
         return Bank(self.name, self.baseline, queries, responses)
 
     def save(self, folder: Path) -> None:
@@ -96,8 +94,7 @@ class Bank:
         Raises ``ValueError``, before anything is written, for a response too long to be read back.
         """
         queries = (
-            {"id": query.id, "prompt": [{"role": turn.role, "content": turn.content} for turn in query.prompt]}
-            | {"topic": query.topic}
+            {"id": query.id, "prompt": [asdict(turn) for turn in query.prompt], "topic": query.topic}
             for query in self.queries
         )
         responses = (
@@ -139,15 +136,6 @@ def check_baseline(bank: Bank, baseline: str) -> None:
         )
 
 
-def check_rivals(bank: Bank) -> None:
-    """Raise ``ValueError`` for a bank that holds the baseline alone: there is nobody to rank."""
-    if len(bank.responses) < 2:
-        raise ValueError(
-            f"bank {bank.name!r}: holds the responses of {bank.baseline!r} alone; add another model "
-            "(python bank.py out=<folder> author=<name> responses=<file>)"
-        )
-
-
 def check_topics(wanted: Sequence[str], known: Sequence[str]) -> set[str]:
     """``wanted`` as a set, if not empty and all are known; else ``ValueError`` naming the nearest known topic."""
     if isinstance(wanted, str) or not wanted:
@@ -171,7 +159,7 @@ def _check_queries(queries: tuple[BankQuery, ...]) -> None:
 
 
 def _check_author(author: str, texts: Mapping[str, str], ids: set[str]) -> None:
-    _check_name("responses", author)
+    _check_string("responses", author)
     who = short(author)
     missing, surplus = sorted(ids - texts.keys()), sorted(map(short, texts.keys() - ids))
     if missing:
@@ -184,20 +172,14 @@ def _check_author(author: str, texts: Mapping[str, str], ids: set[str]) -> None:
         raise RecordError("responses", f"{who} answers {surplus[0]}, which is not a query of the bank")
     for query_id, text in texts.items():
         try:
-            _check_is_text("text", text)
+            _check_string("text", text, blank=True)
         except RecordError as error:
             raise RecordError("responses", f"{who} on {short(query_id)}: {error.why}") from None
 
 
-def _check_is_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise RecordError(name, f"expected text, got {short(value)}")
-    check_text(name, value)
-
-
-def _check_name(name: str, value: object) -> None:
-    if not isinstance(value, str) or not value.strip():
-        raise RecordError(name, f"expected non-blank text, got {short(value)}")
+def _check_string(name: str, value: object, *, blank: bool = False) -> None:
+    if not isinstance(value, str) or not (blank or value.strip()):
+        raise RecordError(name, f"expected {'' if blank else 'non-blank '}text, got {short(value)}")
     check_text(name, value)
 
 
@@ -227,7 +209,7 @@ def _read_head(path: Path) -> tuple[str, str]:
         check_row(row)
         _check_fields(row, ("name", "baseline"))
         for name, value in row.items():
-            _check_name(name, value)
+            _check_string(name, value)
     except RecordError as error:
         raise ValueError(f"{path}: {printable(error.field)}: {printable(error.why)}") from None
     return row["name"], row["baseline"]
@@ -251,9 +233,9 @@ def _read_responses(path: Path) -> dict[str, dict[str, str]]:
 
     def parse(row: dict[str, Any], _line: int) -> None:
         _check_fields(row, ("author", "query_id", "text"))
-        _check_name("author", row["author"])
-        _check_name("query_id", row["query_id"])
-        _check_is_text("text", row["text"])
+        _check_string("author", row["author"])
+        _check_string("query_id", row["query_id"])
+        _check_string("text", row["text"], blank=True)
         answers = responses.setdefault(row["author"], {})
         if row["query_id"] in answers:
             why = f"{short(row['author'])} answers {short(row['query_id'])} twice; keep one answer"

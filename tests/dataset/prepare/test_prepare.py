@@ -13,7 +13,7 @@ from filelock import FileLock
 from crm.config import compose
 from crm.criteria.topics.taxonomy import PAPER_TOPICS
 from crm.dataset.noise import CriteriaPool
-from crm.dataset.suites import draw_suite, fixed_suite
+from crm.dataset.suites import draw_suite, fixed_suites
 from crm.io.parquet import read_parquet, read_rows
 from crm.schema import Comparison, Preference, prompt_key
 from crm.votes.own import dataset
@@ -130,7 +130,7 @@ def test_suites_are_drawn_with_the_seed_of_the_dataset_and_read_by_every_evaluat
     for name in ("D+", "D-", "T-_add", "C+", "D+_replace"):
         written = list(read_parquet(folder / "suites" / f"{name}.parquet", Comparison))
         assert written == draw_suite(name, splits.suites, pool, seed=7)[0]
-        assert written == fixed_suite(name, splits, written=folder)[0]
+        assert written == fixed_suites([name], splits, written=folder)[name][0]
         assert written
 
 
