@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from crm.criteria.profiles import teller
-from crm.criteria.topics.find import find_topics
-from crm.dataset.load import OWN_SPLIT, read_source
-from crm.dataset.prepare.annotator import ask_names, make_asker, what_is_asked, who
-from crm.dataset.prepare.card import Facts, write_card
-from crm.dataset.prepare.config import STAGES, PrepareConfig, TopicsConfig
-from crm.dataset.prepare.criteria import filter_subjective, find_criteria, plan
-from crm.dataset.prepare.ingest import ingest, rejections_file
-from crm.dataset.prepare.leakage import leakage
-from crm.dataset.prepare.plots import plot_files
-from crm.dataset.prepare.references import check_sets, queries_of, reference_folders
-from crm.dataset.prepare.split import assemble, choose_held_out, part_files, split
-from crm.dataset.prepare.stages import Record, Stage, check_current, read_record, run_stage
-from crm.dataset.prepare.suites import make_suites, planned_suites
-from crm.dataset.prepare.topics import Group, topic_files, topics
+from crm.dataset.prepare.config import STAGES, PrepareConfig
+from crm.dataset.prepare.criteria import plan
+from crm.dataset.prepare.preparation import Preparation, votes_of
+from crm.dataset.prepare.references import check_sets, reference_folders
+from crm.dataset.prepare.stages import check_current, run_stage
 from crm.dataset.prepare.upload import check_upload, upload
 from crm.dataset.prepare.workspace import Workspace, make_place
-from crm.io.installed import commit
-from crm.io.intake import Intake
-from crm.io.parquet import count_rows
-from crm.schema import Preference
-from crm.votes.catalogue import location, source_named
-from crm.votes.simulation.arena import simulate
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +48,24 @@ def _run_stages(preparation: Preparation, config: PrepareConfig) -> None:
         if name == "suites" and not any(record.counts.values()):
             log.warning("suites: all are empty: no vote that is held out has criteria and a winner; bring more votes")
     if config.dry_run:
-        preparation.show_plan()
+        _tell_cost(preparation, config)
+
+
+def _tell_cost(preparation: Preparation, config: PrepareConfig) -> None:
+    """Say what the stages with a language model would cost."""
+    if preparation.asker is None:
+        log.info("dry run: annotator=offline asks nobody; 0 calls")
+        return
+    for name, cost in plan(preparation.space, preparation.asker, filtering=config.annotator.filter).items():
+        log.info(
+            "dry run: %s: %d calls (%d more are answered already), about %d prompt tokens and at most %d reply"
+            " tokens; retries, repairs and names of topics come on top",
+            name,
+            cost.calls,
+            cost.cached,
+            cost.prompt_tokens,
+            cost.max_completion_tokens,
+        )
 
 
 @contextmanager
@@ -88,236 +85,4 @@ def _checked_place(config: PrepareConfig) -> Workspace:
     if config.push_to:
         check_upload(config.push_to, config.data.name, config.license)
     check_sets(config.split.drop_leaked, reference_folders(config.data.root, config.banks, config.data.name))
-    return make_place(Path(config.out), _votes(config))
-
-
-def _votes(config: PrepareConfig) -> Path | None:
-    """The file or folder that is read; ``None`` for the simulation."""
-    data = config.data
-    return None if data.name == "simulation" else location(data.name, root=data.root, path=data.path)
-
-
-class Preparation:
-    """The stages of one dataset, as its configuration wants them."""
-
-    def __init__(self, config: PrepareConfig, space: Workspace) -> None:
-        self.config = config
-        self.space = space
-        self.asker = make_asker(config.annotator, space.stages / "replies.sqlite")
-        self._held_out: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-
-    def stage(self, name: str) -> Stage:
-        """What a stage reads, with which settings, what it writes, and its function."""
-        build: Callable[[], Stage] = getattr(self, f"_{name}")
-        return build()
-
-    def show_plan(self) -> None:
-        """Say what the stages with a language model would cost."""
-        if self.asker is None:
-            log.info("dry run: annotator=offline asks nobody; 0 calls")
-            return
-        for name, cost in plan(self.space, self.asker, filtering=self.config.annotator.filter).items():
-            log.info(
-                "dry run: %s: %d calls (%d more are answered already), about %d prompt tokens and at most %d reply"
-                " tokens; retries, repairs and names of topics come on top",
-                name,
-                cost.calls,
-                cost.cached,
-                cost.prompt_tokens,
-                cost.max_completion_tokens,
-            )
-
-    def _ingest(self) -> Stage:
-        data = self.config.data
-        settings = asdict(data) | {"root": "", "path": str(data.path)}
-        place = _votes(self.config)
-        return Stage(
-            "ingest",
-            settings,
-            [place] if place else [],
-            [self.space.findings("ingest"), rejections_file(self.space)],
-            self._run_ingest,
-        )
-
-    def _run_ingest(self) -> dict[str, int]:
-        data = self.config.data
-        reading = Intake(strict=data.strict)
-        if data.name == "simulation":
-            rows = iter(simulate(seed=data.seed, train=data.train or 10_000, validation=0, suite=0).train)
-        else:
-            rows = read_source(
-                data.name,
-                reading,
-                root=data.root,
-                path=data.path,
-                columns=data.columns,
-                winners=data.winners,
-                oracle_rubric=data.oracle_rubric,
-                told=teller(
-                    data.profile,
-                    posts=data.profile_posts,
-                    model=data.profile_model,
-                    max_words=data.max_words,
-                    seed=data.seed,
-                ),
-            )
-        with _bar("ingest", None, self.config.progress) as step:
-            return ingest(self.space, _stepped(rows, step), reading)
-
-    def _filter(self) -> Stage:
-        asker = self.asker if self.config.annotator.filter else None
-        return Stage(
-            "filter",
-            what_is_asked(self.config.annotator) | {"filter": self.config.annotator.filter},
-            [self.space.findings("ingest")],
-            [self.space.findings("filter")],
-            partial(self._with_bar, "filter", partial(filter_subjective, self.space, asker)),
-        )
-
-    def _criteria(self) -> Stage:
-        return Stage(
-            "criteria",
-            what_is_asked(self.config.annotator) | {"seed": self.config.seed},
-            [self.space.findings("ingest"), self.space.findings("filter")],
-            [self.space.findings("criteria")],
-            partial(self._with_bar, "criteria", partial(find_criteria, self.space, self.asker, self.config.seed)),
-        )
-
-    def _with_bar(self, name: str, run: Callable[[Callable[[int], None]], dict[str, int]]) -> dict[str, int]:
-        with _bar(name, count_rows(self.space.findings("ingest")), self.config.progress) as step:
-            return run(step)
-
-    def _topics(self) -> Stage:
-        chosen, seed = self.config.topic_model, self.config.seed
-        ask = partial(ask_names, self.asker) if self.asker else None
-        return Stage(
-            "topics",
-            asdict(chosen) | what_is_asked(self.config.annotator) | {"seed": seed},
-            [*(self.space.findings(name) for name in ("ingest", "filter", "criteria")), *_model_folder(chosen)],
-            [self.space.findings("topics"), *topic_files(self.space)],
-            partial(topics, self.space, *_groupings(chosen, seed), ask),
-        )
-
-    def _leakage(self) -> Stage:
-        config = self.config
-        folders = reference_folders(config.data.root, config.banks, config.data.name)
-        return Stage(
-            "leakage",
-            {"references": sorted(folders)},
-            [self.space.findings("ingest"), *folders.values()],
-            [self.space.findings("leakage")],
-            lambda: leakage(self.space, {name: queries_of(name, folder) for name, folder in folders.items()}),
-        )
-
-    def held_out(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Topics of queries and of criteria that nothing trains on."""
-        if self._whole_is_test():
-            return (), ()
-        if self._held_out is None:
-            chosen = self.config.split
-            self._held_out = choose_held_out(
-                self.space,
-                topics=chosen.unseen_topics,
-                named_topics=chosen.held_out_topics,
-                criteria=chosen.unseen_criteria,
-                named_criteria=chosen.held_out_criteria,
-                seed=self.config.data.seed,
-            )
-        return self._held_out
-
-    def _whole_is_test(self) -> bool:
-        """Whether the set is published to be measured on: nothing of it trains, and nothing is held out of it."""
-        name = self.config.data.name
-        return name not in (*OWN_SPLIT, "mixture") and source_named(name).evaluation_only
-
-    def _split(self) -> Stage:
-        data, dropped = self.config.data, self.config.split.drop_leaked
-        settings = {
-            "held_out_topics": self.held_out()[0],
-            "held_out_criteria": self.held_out()[1],
-            "drop_leaked": sorted(dropped),
-            "validation": data.validation_fraction,
-            "test": data.test_fraction,
-            "seed": data.seed,
-            "whole_is_test": self._whole_is_test(),
-        }
-        return Stage(
-            "split",
-            settings,
-            [self.space.findings(name) for name in ("ingest", "filter", "criteria", "topics", "leakage")],
-            [self.space.findings("split")],
-            partial(split, self.space, **settings),  # type: ignore[arg-type]
-        )
-
-    def _dataset(self) -> Stage:
-        unseen = self.held_out()[1]
-        return Stage(
-            "dataset",
-            {"held_out_criteria": unseen},
-            [self.space.findings(name) for name in ("ingest", "filter", "criteria", "topics", "split")],
-            [self.space.preferences, *part_files(self.space)],
-            partial(assemble, self.space, unseen),
-        )
-
-    def _suites(self) -> Stage:
-        noises = self.config.split.noises
-        return Stage(
-            "suites",
-            {"noises": noises, "seed": self.config.seed},
-            part_files(self.space),
-            [self.space.suite(name) for name in planned_suites(noises)],
-            partial(make_suites, self.space, noises, self.config.seed),
-        )
-
-    def _card(self) -> Stage:
-        config = self.config
-        suites = planned_suites(config.split.noises)
-        facts = Facts(
-            source=config.data.name,
-            name=self.space.root.name,
-            license=config.license,
-            criteria_by=who(config.annotator),
-            held_out_topics=self.held_out()[0],
-            held_out_criteria=self.held_out()[1],
-            seed=config.seed,
-            commit=commit(),
-        )
-        found = {name: read_record(self.space.stages / f"{name}.json") for name in STAGES[:-1]}
-        records: dict[str, Record] = {name: record for name, record in found.items() if record}
-        findings = [self.space.findings(name) for name in STAGES[: STAGES.index("dataset")]]
-        made = [self.space.preferences, *part_files(self.space), *(self.space.suite(name) for name in suites)]
-        return Stage(
-            "card",
-            asdict(facts) | {"stages": {name: record.counts for name, record in records.items()}},
-            [*findings, *topic_files(self.space), *made],
-            [self.space.root / "README.md", *plot_files(self.space.root / "plots")],
-            partial(write_card, self.space, facts, suites, records),
-        )
-
-
-def _model_folder(chosen: TopicsConfig) -> list[Path]:
-    """The embedder's model where it is a folder: another model may come to lie there."""
-    return [Path(chosen.model)] if chosen.model and Path(chosen.model).is_dir() else []
-
-
-def _groupings(chosen: TopicsConfig, seed: int) -> tuple[Group, Group]:
-    embedder: dict[str, Any] = {"embedder": chosen.embedder, "model": chosen.model, "seed": seed}
-    names = (chosen.names or None) if chosen.method == "taxonomy" else None
-    queries = partial(find_topics, method=chosen.method, count=chosen.count, names=names, **embedder)
-    # The paper's twelve names are topics of queries; criteria always find their own.
-    method = "clusters" if chosen.method == "taxonomy" else chosen.method
-    return queries, partial(find_topics, method=method, count=chosen.criteria_count, **embedder)
-
-
-@contextmanager
-def _bar(name: str, total: int | None, wanted: bool) -> Iterator[Callable[[int], None]]:
-    columns = (TextColumn(f"{name:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True, disable=not wanted) as bar:
-        task = bar.add_task(name, total=total)
-        yield lambda rows: bar.advance(task, rows)
-
-
-def _stepped(rows: Iterator[Preference], step: Callable[[int], None]) -> Iterator[Preference]:
-    for row in rows:
-        yield row
-        step(1)
+    return make_place(Path(config.out), votes_of(config.data))

@@ -14,7 +14,8 @@ import pytest
 
 from crm.config import compose
 from crm.dataset.prepare import stages
-from crm.dataset.prepare.run import Preparation, run_prepare
+from crm.dataset.prepare.preparation import Preparation
+from crm.dataset.prepare.run import run_prepare
 from crm.dataset.prepare.workspace import FILTER, Workspace, with_findings
 from crm.io.parquet import count_rows, read_parquet, write_parquet, write_rows
 from crm.schema import Preference, to_json
