@@ -18,8 +18,6 @@ LABELS = ("human", "llm", "construction")
 """Who says which response wins: people, a language model, or the way the pair was made."""
 GENERIC_CRITERION = "Prefers the response that most people would find better."
 """What a judge is told about a user of whom nothing is known: the control that cannot see criteria."""
-GENERIC_CRITERION = "Prefers the response that most people would find better."
-"""What a judge is told about a user of whom nothing is known: the control that cannot see criteria."""
 MAX_CRITERIA = 64
 """Criteria accepted per side; a longer list is a malformed row, not a user."""
 
