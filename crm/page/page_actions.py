@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -81,11 +82,10 @@ class Actions:
 
     def rank_link(self, *given: Any) -> Iterator[tuple[Any, ...]]:
         """`rank`, if the page was opened by a link that asks for something."""
-        *fields, columns, address = given
-        if "?" not in address:
+        if "?" in given[-1]:
+            yield from self.rank(*given)
+        else:
             yield (gr.skip(),) * 6
-            return
-        yield from self.rank(*fields, columns, address)
 
     def _steps(self, profile: Profile, columns: list[str], address: str = "/") -> Iterator[tuple[Any, ...]]:
         query = profile.to_query()
@@ -155,11 +155,8 @@ class Actions:
             found = duels(self.ranker.known(from_query(query)), model)
         except ProfileError as error:
             return str(error), page_tables.duel_rows([]), "", "", ""
-        state = (
-            f"{len(found)} queries, {sum(duel.probability > 0.5 for duel in found)} of them won"
-            if found
-            else RANK_FIRST
-        )
+        won = sum(duel.probability > 0.5 for duel in found)
+        state = f"{len(found)} queries, {won} of them won" if found else RANK_FIRST
         return state, page_tables.duel_rows(found), "", "", ""
 
     def duel(self, query: str, model: str, event: gr.SelectData) -> tuple[str, str, str]:
@@ -167,17 +164,13 @@ class Actions:
         found = duels(self.ranker.known(from_query(query)), model)
         row = event.row_value[:3]
         chosen = next((duel for duel in found if list(page_tables.duel_rows([duel]).iloc[0])[:3] == row), None)
-        if chosen is None:
-            return "", "", ""
-        return chosen.query, chosen.response, chosen.baseline_response
+        return (chosen.query, chosen.response, chosen.baseline_response) if chosen else ("", "", "")
 
     def compare(self, query: str, other: str) -> Iterator[tuple[Any, ...]]:
         """State, picture and table of my criteria against other ones, on the same queries."""
         try:
             mine = from_query(query)
-            theirs = Profile(
-                lines_of(other or ""), (), mine.topics, mine.about, mine.baseline, mine.models, mine.queries
-            )
+            theirs = replace(mine, criteria=lines_of(other or ""), dislikes=())
             boards = []
             for profile in (mine, theirs):
                 for progress in self.ranker.rank(profile):
@@ -233,15 +226,8 @@ class Actions:
             raise ProfileError("topics: none is chosen; choose at least one, or say in a sentence what you do")
         chosen = () if set(topics) == set(self.all_topics) or (about or "").strip() else tuple(topics)
         own = "" if baseline == self.baseline else baseline or ""
-        return Profile(
-            lines_of(criteria or ""),
-            lines_of(dislikes or ""),
-            chosen,
-            about or "",
-            own,
-            tuple(models),
-            int(queries or 0),
-        )
+        told = lines_of(criteria or ""), lines_of(dislikes or "")
+        return Profile(*told, chosen, about or "", own, tuple(models), int(queries or 0))
 
     def _fields(self, profile: Profile) -> tuple[Any, ...]:
         return (
