@@ -16,7 +16,7 @@ from crm.io.hub import PREFIX, dataset_folder
 from crm.io.installed import check_known, plugin
 from crm.io.intake import Intake
 from crm.schema import Preference
-from crm.votes.own import arena, eval_rows, records, table, train_rows, trl
+from crm.votes.own import arena, published, records, table, trl
 from crm.votes.public import (
     concise_verbose,
     conditioned,
@@ -52,8 +52,8 @@ class Source:
 
 OWN: dict[str, Source] = {
     "records": Source("preferences in this project's own fields", records.read),
-    "train_rows": Source("the published training rows", train_rows.read),
-    "eval_rows": Source("the published evaluation rows", eval_rows.read, evaluation_only=True),
+    "train_rows": Source("the published training rows", published.read_train),
+    "eval_rows": Source("the published evaluation rows", published.read_eval, evaluation_only=True),
     "arena": Source("LMArena's public votes", arena.read),
     "trl": Source("chosen and rejected responses, as TRL's trainers take them", trl.read),
     "rewardbench": Source("RewardBench and RewardBench 2", rewardbench.read, evaluation_only=True),

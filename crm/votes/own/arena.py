@@ -19,8 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crm.schema import Message, Preference, RecordError, messages
-from crm.votes.public.pairs import identity, items, split_shared, text
-from crm.votes.public.published import Conversation, require
+from crm.votes.fields import Conversation, any_text, identity, items, require, split_shared
 from crm.votes.row_reader import Row, rows_of
 
 WINNERS = {"model_a": "a", "model_b": "b", "tie": "tie", "tie (bothbad)": "tie", "both_bad": "tie"}
@@ -50,8 +49,8 @@ def parse_row(row: Row, _at: object) -> Preference:
         response_a=response_a,
         response_b=response_b,
         winner=side,
-        author_a=text(row["model_a"], "model_a"),
-        author_b=text(row["model_b"], "model_b"),
+        author_a=any_text(row["model_a"], "model_a"),
+        author_b=any_text(row["model_b"], "model_b"),
         source="arena/human",
     )
 
@@ -78,8 +77,8 @@ def _answered(asked: Any, answers: Any, field: str) -> Conversation:
         message
         for number, (question, reply) in enumerate(pairs)
         for message in (
-            Message("user", text(question, f"prompt[{number}]")),
-            Message("assistant", "" if reply is None else text(reply, f"{field}[{number}]")),
+            Message("user", any_text(question, f"prompt[{number}]")),
+            Message("assistant", "" if reply is None else any_text(reply, f"{field}[{number}]")),
         )
     )
 
@@ -116,4 +115,4 @@ def _only_text(parts: list[Any], field: str) -> str:
             raise RecordError(field, f"holds a part of the type {kind!r:.80}; only conversations of text are read")
     if len(parts) != 1:
         raise RecordError(field, f"{len(parts)} parts of text, expected one")
-    return text(parts[0].get("text"), field)
+    return any_text(parts[0].get("text"), field)

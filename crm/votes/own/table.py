@@ -29,9 +29,9 @@ from crm.io.intake import Intake
 from crm.io.rows import data_files
 from crm.io.untrusted import printable
 from crm.schema import Preference, RecordError
+from crm.votes.fields import asked, criteria_cell, identity, optional_text, require, turns
 from crm.votes.own.votes import Votes
-from crm.votes.public.pairs import asked, chosen_pair, criteria_cell, identity, optional_text, turns
-from crm.votes.public.published import require
+from crm.votes.public.pairs import chosen_pair
 
 
 class Layout(NamedTuple):

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from crm.schema import Preference, RecordError
-from crm.votes.public.pairs import asked, chosen_pair, criteria_cell, identity, split_shared, turns
-from crm.votes.public.published import Conversation, require
+from crm.votes.fields import Conversation, asked, criteria_cell, identity, require, split_shared, turns
+from crm.votes.public.pairs import chosen_pair
 from crm.votes.row_reader import Row, rows_of
 
 CRITERIA = ("criteria", "criteria_rejected")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from crm.schema import Message
-from crm.votes.public.published import Conversation
+from crm.votes.fields import Conversation
 
 _SPEAKER = re.compile(r"(?:\A|\n\n)(?:## )?(Human|Assistant):")
 _ROLES = {"Human": "user", "Assistant": "assistant"}

@@ -20,8 +20,8 @@ from typing import Any
 
 from crm.io.intake import Intake
 from crm.schema import Preference, RecordError, query_of, texts
-from crm.votes.public.pairs import asked, chosen_pair, identity, items, optional_text, text
-from crm.votes.public.published import require
+from crm.votes.fields import any_text, asked, identity, items, optional_text, require
+from crm.votes.public.pairs import chosen_pair
 from crm.votes.row_reader import At, Row, rows_of
 from crm.votes.sampling import turn
 
@@ -51,8 +51,8 @@ def parse_row(row: Row, at: At, *, oracle_rubric: bool, told: Tell | None = None
     """One row as a record with the id ``personalized-<id>``. Raises `RecordError`."""
     require(row, ("id", "question", "chosen", "rejected"))
     _profile(row)
-    prompt = asked(text(row["question"], "question"), "question")
-    chosen, rejected = (turn("assistant", text(row[name], name)) for name in ("chosen", "rejected"))
+    prompt = asked(any_text(row["question"], "question"), "question")
+    chosen, rejected = (turn("assistant", any_text(row[name], name)) for name in ("chosen", "rejected"))
     criteria: tuple[str, ...] = ()
     if oracle_rubric:
         criteria = _aspects(row.get("rubric_aspects"))

@@ -7,11 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from crm.schema import Preference, RecordError, messages, prompt_key
-from crm.votes.fields import choice, inner, number, query, response, text, two, whole
+from crm.votes.fields import (
+    Conversation,
+    any_text,
+    choice,
+    inner,
+    number,
+    query,
+    response,
+    split_shared,
+    text,
+    two,
+    whole,
+)
 from crm.votes.public.dialogues import dialogue
-from crm.votes.public.pairs import chosen_pair, split_shared
-from crm.votes.public.pairs import text as any_text
-from crm.votes.public.published import Conversation
+from crm.votes.public.pairs import chosen_pair
 from crm.votes.row_reader import At, Row, rows_of
 from crm.votes.sampling import turn
 

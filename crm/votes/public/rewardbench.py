@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from crm.schema import Preference, RecordError
-from crm.votes.public.pairs import asked, chosen_pair, identity, items, optional_text, text
-from crm.votes.public.published import Conversation, require
+from crm.votes.fields import Conversation, any_text, asked, identity, items, optional_text, require
+from crm.votes.public.pairs import chosen_pair
 from crm.votes.row_reader import Row, rows_of
 from crm.votes.sampling import fraction, turn
 
@@ -66,7 +66,7 @@ def _several(row: Row) -> bool:
 
 
 def _response(value: Any, field: str) -> Conversation:
-    return turn("assistant", text(value, field))
+    return turn("assistant", any_text(value, field))
 
 
 def _responses(values: Any, field: str) -> list[Conversation]:

@@ -15,8 +15,7 @@ from typing import Any
 
 from crm.io.intake import Intake
 from crm.schema import Message, Preference, RecordError
-from crm.votes.fields import choice, response, text, whole
-from crm.votes.public.published import Conversation
+from crm.votes.fields import Conversation, choice, response, text, whole
 from crm.votes.sampling import turn
 
 CRITERIA = ("creativity", "helpfulness", "interpretability", "reasoning")

@@ -17,7 +17,8 @@ from crm.io.intake import Intake, Rejection
 from crm.io.rows import json_lines
 from crm.io.untrusted import MAX_LINE_BYTES
 from crm.schema import RecordError
-from crm.votes.own import eval_rows, records, train_rows
+from crm.votes.own.published import EVAL_FIELDS, TRAIN_FIELDS, parse_eval, parse_train
+from crm.votes.own.records import parse_row
 
 GOOD = b'{"id": "x", "text": "fine"}'
 
@@ -201,8 +202,9 @@ def test_byte_soup_never_raises_anything_but_value_error_and_the_counts_add_up(
 )
 @given(st.data())
 def test_every_row_reader_refuses_any_json_object_with_record_error_only(tmp_path: Path, data: st.DataObject) -> None:
-    module = data.draw(st.sampled_from([eval_rows, train_rows, records]))
-    names = [*getattr(module, "FIELDS", ("id", "prompt", "response_a", "response_b", "winner", "criteria_a", "topic"))]
+    own = ("id", "prompt", "response_a", "response_b", "winner", "criteria_a", "topic")
+    parsers = [(parse_eval, EVAL_FIELDS), (parse_train, TRAIN_FIELDS), (parse_row, own)]
+    parser, names = data.draw(st.sampled_from(parsers))
     turns = st.lists(st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant", 3]), "content": st.text()}))
     value = st.one_of(
         st.sampled_from(["model_a", "tie", "a", "['x']", "[", '["\\ud800"]', "[" * 500, "-" * 500, "[1]"]),
@@ -212,7 +214,7 @@ def test_every_row_reader_refuses_any_json_object_with_record_error_only(tmp_pat
     rows = data.draw(st.lists(st.fixed_dictionaries(dict.fromkeys(names, value)), max_size=3))
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report = read_with(path, module.parse_row)
+    report = read_with(path, parser)
     assert report.kept + len(report.rejected) == report.read == len(rows)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from crm.dataset.load import load_splits
 from crm.schema import MAX_CRITERIA, Message, Preference, prompt_key
-from crm.votes.own import eval_rows, train_rows
+from crm.votes.own.published import EVAL_FIELDS, parse_train
 from crm.votes.splits import Splits, check_disjoint
 
 USER = {"role": "user", "content": "Write a poem"}
@@ -120,7 +120,7 @@ def test_the_shared_leading_turns_are_the_prompt(tmp_path: Path) -> None:
     shared = train_row(model_a=[USER, said("Hm"), more, said("A1")], model_b=[USER, said("Hm"), more, said("B1")])
     apart = train_row(model_a=[USER, said("A1"), more, said("A2")], model_b=[USER, said("B1"), more, said("B2")])
     same = train_row(model_a=[USER, said("Hm")], model_b=[USER, said("Hm")])
-    parsed = [train_rows.parse_row(row, 1) for row in (shared, apart, same)]
+    parsed = [parse_train(row, 1) for row in (shared, apart, same)]
     assert [len(row.prompt) for row in parsed] == [3, 1, 1]
     assert [turn.content for turn in parsed[1].response_b] == ["B1", "Longer", "B2"]
     assert parsed[2].response_a == parsed[2].response_b == (Message("assistant", "Hm"),)
@@ -180,7 +180,7 @@ def test_bad_rows_are_refused_with_file_line_field_and_reason(tmp_path: Path, ca
     assert str(caught.value) == str(splits.rejected[0])
 
 
-@pytest.mark.parametrize("name", eval_rows.FIELDS)
+@pytest.mark.parametrize("name", EVAL_FIELDS)
 def test_every_field_of_an_evaluation_row_is_needed(name: str, tmp_path: Path) -> None:
     row = {key: value for key, value in eval_row().items() if key != name}
     rejected = load("eval_rows", write(tmp_path, row), strict=False).rejected

@@ -1,0 +1,123 @@
+"""The two published formats. In: rows of `TRAIN_FIELDS` or `EVAL_FIELDS`. Out: `Preference` records.
+
+- Training rows hold whole conversations on both sides and carry no id: theirs is a digest of their content, so an exact
+  copy of a row is a duplicate. A side may have no criteria (its direction is then not defined), but not both. Broad
+  topics are lists of names, or the text of such a list, or one name.
+- In evaluation rows ``model_a`` and ``model_b`` are whole conversations, or only the replies where they start with the
+  assistant; ``prompt`` is the first user turn. ``criteria`` speak for the preferred side, so the other side's are empty
+  and only the original direction is defined. For a tie they stand on both sides: whichever side is asked about, nobody
+  wins.
+- ``model_a``, ``model_b`` and ``tie`` are the only winners; anything else is refused, never taken for one of them.
+- Criteria are a list of strings, or a string that holds such a list, which is counted; any other string is refused: one
+  criterion or several, nobody can tell.
+- Fields the format does not have are ignored, as in the authors' own readers, and counted
+  (``rows_with_unknown_fields``).
+- An empty response text is a legal response; an empty list of messages is not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from crm.schema import Preference, RecordError, messages, short
+from crm.votes.fields import Conversation, conversations, require, string_list
+from crm.votes.row_reader import Row, rows_of
+from crm.votes.sampling import turn
+
+EVAL_FIELDS = ("idx", "prompt", "model_a", "model_b", "criteria", "preference")
+TRAIN_FIELDS = (
+    "model_a",
+    "model_b",
+    "human_winner",
+    "a_criteria",
+    "b_criteria",
+    "a_broad_criteria_topic",
+    "b_broad_criteria_topic",
+)
+WINNERS = {"model_a": "a", "model_b": "b", "tie": "tie"}
+
+
+def parse_train(row: Row, _at: object) -> Preference:
+    """One row as a record with the id ``train-<digest>``. Raises `RecordError`."""
+    require(row, TRAIN_FIELDS)
+    side = _winner(row["human_winner"], "human_winner")
+    criteria_a, criteria_b = (string_list(row[name], name) for name in ("a_criteria", "b_criteria"))
+    if not criteria_a and not criteria_b:
+        raise RecordError("a_criteria", "empty, and b_criteria too; a training row needs criteria on one side at least")
+    prompt, response_a, response_b = conversations(row)
+    content = json.dumps({name: row[name] for name in TRAIN_FIELDS}, sort_keys=True)
+    return Preference(
+        id=f"train-{hashlib.sha256(content.encode('utf-8')).hexdigest()[:16]}",
+        prompt=prompt,
+        response_a=response_a,
+        response_b=response_b,
+        winner=side,
+        criteria_a=criteria_a,
+        criteria_b=criteria_b,
+        criteria_topics_a=_topics(row["a_broad_criteria_topic"], "a_broad_criteria_topic"),
+        criteria_topics_b=_topics(row["b_broad_criteria_topic"], "b_broad_criteria_topic"),
+        source="train_rows",
+    )
+
+
+def parse_eval(row: Row, _at: object) -> Preference:
+    """One row as a record with the id ``eval-<idx>``. Raises `RecordError`."""
+    require(row, EVAL_FIELDS)
+    if isinstance(row["idx"], bool) or not isinstance(row["idx"], (int, str)) or row["idx"] == "":
+        raise RecordError("idx", f"expected a number or a name, got {type(row['idx']).__name__}")
+    side = _winner(row["preference"], "preference")
+    criteria = string_list(row["criteria"], "criteria")
+    if not criteria:
+        raise RecordError("criteria", "empty; an evaluation row needs at least one")
+    prompt, response_a, response_b = _turns(row)
+    return Preference(
+        id=f"eval-{row['idx']}",
+        prompt=prompt,
+        response_a=response_a,
+        response_b=response_b,
+        winner=side,
+        criteria_a=criteria if side in ("a", "tie") else (),
+        criteria_b=criteria if side in ("b", "tie") else (),
+        source="eval_rows",
+    )
+
+
+def _count(fields: Sequence[str], row: Row, _records: Sequence[Preference]) -> Mapping[str, int]:
+    return {
+        "criteria_given_as_text": any(isinstance(row.get(name), str) for name in fields if name.endswith("criteria")),
+        "rows_with_unknown_fields": not row.keys() <= set(fields),
+    }
+
+
+read_train = rows_of(count=partial(_count, TRAIN_FIELDS))(parse_train)
+read_eval = rows_of(count=partial(_count, EVAL_FIELDS))(parse_eval)
+"""Records of one file, or of every data file of a folder."""
+
+
+def _winner(value: object, field: str) -> str:
+    if not isinstance(value, str) or value not in WINNERS:
+        raise RecordError(field, f"{short(value)} is not one of {', '.join(WINNERS)}")
+    return WINNERS[value]
+
+
+def _topics(value: object, field: str) -> tuple[str, ...]:
+    if isinstance(value, str) and not value.strip().startswith("["):
+        return string_list([value], field)
+    return string_list(value, field)
+
+
+def _turns(row: Row) -> tuple[Conversation, Conversation, Conversation]:
+    query = row["prompt"]
+    if not isinstance(query, str):
+        raise RecordError("prompt", f"expected text, got {type(query).__name__}")
+    a, b = messages(row["model_a"], "model_a"), messages(row["model_b"], "model_b")
+    if a[0].role == b[0].role == "assistant":
+        return turn("user", query), a, b
+    prompt, response_a, response_b = conversations(row)
+    first = next((message.content for message in prompt if message.role == "user"), None)
+    if first is None or first.split() != query.split():
+        raise RecordError("prompt", "differs from the first user turn of model_a and model_b")
+    return prompt, response_a, response_b
