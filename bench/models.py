@@ -88,7 +88,8 @@ def build_reward_model(
     score = build_score(head, size.hidden, seed)
     with torch.no_grad():
         # The two rows of a fresh span head are equal, which would hide an exchange of them.
-        score.weight.normal_(0.0, size.hidden**-0.5, generator=torch.Generator().manual_seed(seed + 1))
+        if isinstance(score, nn.Linear):
+            score.weight.normal_(0.0, size.hidden**-0.5, generator=torch.Generator().manual_seed(seed + 1))
     model = RewardModel(backbone, score, head).to(device=device, dtype=dtype)
     if not prunes:
         model.prunes = False

@@ -23,7 +23,7 @@ from bench.ours import MODES, Mode, batch_of, mixed
 from bench.pairs import arena_pairs
 from bench.parity_cases import cases
 from crm.model.encoding import EncodedComparison, token_ids
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.model.reward_model import RewardModel
 
 LOGITS = 1e-4
@@ -62,14 +62,14 @@ def main(words: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     print(check_parity(quick=given.quick))
     if not given.quick:
-        print(f"{check_bf16():.1%} of {len(HEADS) * COMPARISONS} decisions in bfloat16 are those of float32")
+        print(f"{check_bf16():.1%} of {len(LINEAR_HEADS) * COMPARISONS} decisions in bfloat16 are those of float32")
     return 0
 
 
 def check_parity(*, quick: bool = False, backbones: Sequence[str] = BACKBONES) -> Worst:
     """Compare every combination in float32. Raises ``ValueError`` at the first difference above what is allowed."""
     worst = Worst()
-    for head, backbone in itertools.product(HEADS, backbones[:1] if quick else backbones):
+    for head, backbone in itertools.product(LINEAR_HEADS, backbones[:1] if quick else backbones):
         model = build_reward_model(SMALL, head, seed=3, architecture=backbone, prunes=False, pad_id=FILLER_ID)
         reference = stock_twin(model).eval()  # token classification has dropout
         ours = {"full": model, "pruned": twin_of_ours(model, prunes=True)}
@@ -142,7 +142,7 @@ def check_bf16(mode: Mode = "tree", comparisons: int = COMPARISONS) -> float:
     too small to decide anything.
     """
     exact, rounded = [], []
-    for head in HEADS:
+    for head in LINEAR_HEADS:
         model = build_reward_model(replace(TOY, layers=2), head, seed=3, pad_id=FILLER_ID).eval()
         reference = stock_twin(model).eval()
         pairs = arena_pairs(head, comparisons, seed=5)

@@ -33,7 +33,7 @@ from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.scoring import bank_comparisons, score_bank
 from crm.model.batching.packs import Packing
 from crm.model.encoding import Encoder
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.schema import Match
 from crm.votes.simulation.axes import AXES
 from crm.votes.simulation.taste import wordings
@@ -83,7 +83,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.users", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--users", type=int, nargs="+", default=(1, 10, 100))
     parser.add_argument("--queries", type=int, default=20, help="of each of the bank's twelve topics")
-    parser.add_argument("--head", choices=HEADS, default="scalar")
+    parser.add_argument("--head", choices=LINEAR_HEADS, default="scalar")
     parser.add_argument("--checkpoint", type=Path, help="trained with prompt=criteria_last; default: random weights")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)

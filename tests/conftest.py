@@ -141,7 +141,11 @@ def make_model(tokenizer: Any) -> Callable[..., Any]:
             )
             torch.manual_seed(seed)
             backbone = LlamaModel(config)
-        return RewardModel(backbone, build_score(head, 16, seed), head).eval()  # type: ignore[arg-type]
+        score = build_score(head, 16, seed)
+        if head == "late":  # a new one says nothing about any criterion
+            torch.manual_seed(seed)
+            torch.nn.init.normal_(score.criterion.outer.weight, std=0.5)
+        return RewardModel(backbone, score, head).eval()
 
     return make
 

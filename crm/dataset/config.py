@@ -13,7 +13,7 @@ from crm.io.installed import check_known
 from crm.schema import MAX_CRITERIA, SIDES
 from crm.votes.catalogue import OWN, SOURCES
 
-DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", *SOURCES)
+DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", "tastes", *SOURCES)
 MIXED = tuple(name for name in DATA_SOURCES if name not in ("simulation", "dataset", "mixture", *OWN))
 
 

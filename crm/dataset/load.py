@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crm.criteria.profiles import teller
+from crm.dataset import tastes
 from crm.dataset.comparisons import with_generic_criterion
 from crm.io.intake import Intake
 from crm.model.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
@@ -21,7 +22,7 @@ from crm.votes.sampling import balanced
 from crm.votes.simulation.arena import lexicon_texts, simulate
 from crm.votes.splits import Splits, by_suite, sizes, split_records
 
-OWN_SPLIT = ("simulation", "summeval", "summeval_aspects", "dsp", "concise_verbose", "dataset")
+OWN_SPLIT = ("simulation", "summeval", "summeval_aspects", "dsp", "concise_verbose", "dataset", "tastes")
 
 
 def load_data(*, name: str, sources: Sequence[str], held_out_topics: Sequence[str], **settings: Any) -> Splits:
@@ -83,6 +84,8 @@ def load_splits(
         splits = dsp.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
     elif name == "concise_verbose":
         splits = concise_verbose.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
+    elif name == "tastes":
+        splits = tastes.load(root, seed=seed, train=train, validation=validation, suite=suite, max_words=max_words)
     elif name == "dataset":
         splits = _smaller(_comparable(dataset.load(Path(str(path))), criteria), train, suite, seed)
     else:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from crm.model.heads import head_named
 from crm.schema import GENERIC_CRITERION, Comparison, Message
@@ -42,6 +42,11 @@ def chat_template(head: str, order: PromptOrder = "criteria_first") -> str:
     instruction = PAIRWISE_INSTRUCTION if head_named(head).joint else POINTWISE_INSTRUCTION
     generic = f"{instruction}\\n- {GENERIC_CRITERION}"
     turn = f"'{TURN_START}' + message.role + '\\n' + message.content + '{TURN_END}'"
+    if head_named(head).apart:  # criteria are rendered alone, conversations without them
+        return (
+            f"{{%- for message in messages -%}}{{{{- {turn} -}}}}"
+            "{%- if not loop.last -%}{{- '\\n' -}}{%- endif -%}{%- endfor -%}"
+        )
     if order == "criteria_last":
         marks = "".join(f"\\n{TURN_START}{role}\\n{TURN_END}" for role in MARKS if head_named(head).spans)
         return (
@@ -78,13 +83,21 @@ def token_ids(segments: Iterable[Segment]) -> tuple[int, ...]:
     return tuple(chain.from_iterable(segment.ids for segment in segments))
 
 
+class Span(NamedTuple):
+    """Tokens ``start`` to ``end`` (exclusive) of a sequence."""
+
+    sequence: int
+    start: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class EncodedComparison:
     """One comparison in one order, ready to be batched.
 
-    ``sequences`` holds two sequences for the scalar head (one a response), one for the joint heads; their segments are
-    in the order of the text. ``reads`` are two (sequence, position) pairs: where the head reads for the response shown
-    first and for the one shown second.
+    ``sequences`` holds two sequences for the scalar head (one a response), one for the joint heads, and for a head that
+    reads apart one a response and one a criterion; their segments are in the order of the text. ``reads`` are two
+    (sequence, position) pairs: where the head reads for the response shown first and for the one shown second.
     ``target`` is the probability, 0, 1/2 or 1, that the response **shown first** is preferred.
     """
 
@@ -93,6 +106,8 @@ class EncodedComparison:
     sequences: tuple[tuple[Segment, ...], ...]
     reads: tuple[tuple[int, int], tuple[int, int]]
     target: float
+    spans: tuple[Span, ...] = ()
+    """Of a head that reads apart: the tokens of the response shown first, of the second, and of each criterion."""
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -158,6 +173,8 @@ class Encoder:
         self._known: Mapping[str, Sequence[int]] = {}
         # One object a token id: texts kept for a run take 14 bytes a token instead of 46.
         self._ids: dict[int, int] = {}
+        # Tokens of a criterion's turn before its own words.
+        self.instruction = 1 + len(self._tokenize(_body("system", f"{POINTWISE_INSTRUCTION}\n-")))
 
     def use(self, known: Mapping[str, Sequence[int]]) -> None:
         """Take the ids of texts in ``known`` (as `response_texts` gives them) from there instead of tokenising them."""
@@ -175,14 +192,16 @@ class Encoder:
             first, second = second, first
         target = {"a": 1.0, "b": 0.0, "tie": 0.5}[comparison.label]
         sequences, reads = self._sequences(comparison, first, second)
-        encoded = EncodedComparison(comparison, order, sequences, reads, target if order == "ab" else 1.0 - target)
+        target = target if order == "ab" else 1.0 - target
+        encoded = EncodedComparison(comparison, order, sequences, reads, target, self._spans(sequences))
         return encoded if max(encoded.lengths) <= self.max_length else None
 
     def criteria_segments(self, criteria: Sequence[str]) -> tuple[Segment, ...]:
         """What depends on the user: the criteria and, where the span head reads after them, its two marks."""
         last = self.prompt_order == "criteria_last"
         instruction = PAIRWISE_INSTRUCTION if self.kind.joint else POINTWISE_INSTRUCTION
-        segments = [Segment("criteria", self._ids_of([_criteria_turn(criteria, instruction)], follows=last))]
+        follows = last and not self.kind.apart
+        segments = [Segment("criteria", self._ids_of([_criteria_turn(criteria, instruction)], follows=follows))]
         if last and self.kind.spans:
             empty = [{"role": role, "content": ""} for role in MARKS]
             segments.append(Segment("mark_a", self._ids_of(empty[:1], follows=True)))
@@ -199,7 +218,8 @@ class Encoder:
         joint = self.kind.joint
         if joint != bool(second):
             raise ValueError(f"head={self.head}: reads {'two responses' if joint else 'one response'} in a prompt")
-        query = Segment("query", self._ids_of(_spoken(prompt), follows=self.prompt_order == "criteria_first"))
+        follows = self.prompt_order == "criteria_first" and not self.kind.apart
+        query = Segment("query", self._ids_of(_spoken(prompt), follows=follows))
         segments = [query, Segment("response_a", self._ids_of(_spoken(first, "response_a" if joint else None)))]
         if joint:
             segments.append(Segment("response_b", self._ids_of(_spoken(second, "response_b"))))
@@ -209,6 +229,11 @@ class Encoder:
         self, comparison: Comparison, first: Sequence[Message], second: Sequence[Message]
     ) -> tuple[tuple[tuple[Segment, ...], ...], tuple[tuple[int, int], tuple[int, int]]]:
         criteria, prompt = self.criteria_segments(comparison.criteria), comparison.prompt
+        if self.kind.apart:
+            pair = tuple(self.conversation_segments(prompt, side) for side in (first, second))
+            ends = [sum(len(segment.ids) for segment in sequence) - 1 for sequence in pair]
+            alone = tuple(self.criteria_segments((text,)) for text in comparison.criteria or (GENERIC_CRITERION,))
+            return (*pair, *alone), ((0, ends[0]), (1, ends[1]))
         if not self.kind.joint:
             pair = tuple(self._ordered(criteria, self.conversation_segments(prompt, side)) for side in (first, second))
             ends = [sum(len(segment.ids) for segment in sequence) - 1 for sequence in pair]
@@ -218,6 +243,18 @@ class Encoder:
         # The second read is the last token; the first of the span head ends what precedes the last response or mark.
         end_of_first = last - len(joint[-1].ids) if self.kind.spans else last
         return (joint,), ((0, end_of_first), (0, last))
+
+    def _spans(self, sequences: Sequence[tuple[Segment, ...]]) -> tuple[Span, ...]:
+        """The response of a conversation, and of a criterion its own words."""
+        if not self.kind.apart:
+            return ()
+        ends = [sum(len(segment.ids) for segment in sequence) for sequence in sequences]
+        starts = [end - len(sequence[-1].ids) for sequence, end in zip(sequences, ends, strict=True)]
+        instruction = [0 if place < 2 else self.instruction for place in range(len(ends))]
+        return tuple(
+            Span(place, start + skip, end)
+            for place, (start, skip, end) in enumerate(zip(starts, instruction, ends, strict=True))
+        )
 
     def _ordered(self, criteria: tuple[Segment, ...], conversation: tuple[Segment, ...]) -> tuple[Segment, ...]:
         return criteria + conversation if self.prompt_order == "criteria_first" else conversation + criteria

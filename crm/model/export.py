@@ -1,7 +1,8 @@
 """Checkpoints to keep. In: a trained reward model. Out: a Hugging Face folder with digests, and back again.
 
 ``scalar`` and ``pairwise`` become sequence classification with 1 and 2 labels, ``pairwise_span`` token classification
-with 2 labels read at the end of each response. Stock transformers loads all three and gets the same numbers.
+with 2 labels read at the end of each response. Stock transformers loads all three and gets the same numbers. ``late``
+becomes a backbone that `AutoModel` loads, and the head's weights beside it in ``late_head.safetensors``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.distributed.tensor import DTensor
 from transformers import (
+    AutoModel,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
@@ -26,11 +30,13 @@ from transformers import (
 from crm.model.backbone import FILES, ask_hub
 from crm.model.encoding import TURN_END, PromptOrder, chat_template
 from crm.model.heads import head_named
+from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST, check_files, read_manifest, write_manifest
 from crm.model.model_card import write_card
 from crm.model.older_readers import make_readable
 from crm.model.reward_model import RewardModel
 
+LATE_HEAD = "late_head.safetensors"
 LABELS = {1: {0: "reward"}, 2: {0: "model_a", 1: "model_b"}}
 """Names of the outputs of a head, by their number."""
 ALLOWED = tuple(form.removeprefix("*") for form in FILES)
@@ -50,7 +56,12 @@ def export_model(
     prompt order that the model was trained in and the sha256 of every file. Raises ``ValueError``, and writes nothing,
     for weights that are not finite.
     """
-    return _write(to_hugging_face(model), tokenizer, model.head, folder, facts, prompt_order)
+    return _write(to_hugging_face(model), tokenizer, model.head, folder, facts, prompt_order, _beside(model))
+
+
+def _beside(model: RewardModel) -> nn.Module | None:
+    """The head, where no stock class has a place for it."""
+    return model.score if isinstance(model.score, LateHead) else None
 
 
 def _write(
@@ -60,10 +71,14 @@ def _write(
     folder: Path,
     facts: dict[str, Any],
     prompt_order: PromptOrder,
+    beside: nn.Module | None = None,
 ) -> str:
-    _refuse_not_finite(exported)
+    for part in filter(None, (exported, beside)):
+        _refuse_not_finite(part)
     folder.mkdir(parents=True, exist_ok=True)
     exported.save_pretrained(folder)
+    if beside is not None:
+        save_file({name: weight.detach().cpu() for name, weight in beside.state_dict().items()}, folder / LATE_HEAD)
     for weights in folder.glob("*.safetensors"):
         weights.chmod((folder / "config.json").stat().st_mode)  # transformers leaves them to their owner alone
     tokenizer = deepcopy(tokenizer)  # whoever trains goes on with theirs
@@ -88,7 +103,7 @@ def _refuse_not_finite(model: nn.Module) -> None:
 
 
 def to_hugging_face(model: RewardModel) -> PreTrainedModel:
-    """The stock classification model with this model's weights (shared, not copied).
+    """The stock classification model, or backbone, with this model's weights (shared, not copied).
 
     Raises ``ValueError`` for weights spread over processes: a file would hold one process's part of them.
     """
@@ -96,6 +111,11 @@ def to_hugging_face(model: RewardModel) -> PreTrainedModel:
         raise ValueError(
             "export: the weights are spread over processes; gather them first (crm.training.sharding.gather)"
         )
+    if _beside(model) is not None:
+        assert isinstance(model.backbone, PreTrainedModel)
+        model.backbone.train(False)
+        return model.backbone
+    assert isinstance(model.score, nn.Linear)
     config = model.backbone.config.__class__.from_dict(model.backbone.config.to_dict())
     labels = LABELS[head_named(model.head).outputs]
     config.id2label, config.label2id = labels, {label: index for index, label in labels.items()}
@@ -113,7 +133,9 @@ def to_hugging_face(model: RewardModel) -> PreTrainedModel:
 
 
 def _class_of(head: str) -> Any:
-    """The stock class that applies the ``score`` layer where the head reads."""
+    """The stock class that applies the ``score`` layer where the head reads, or the backbone's alone."""
+    if head_named(head).apart:
+        return AutoModel
     return AutoModelForTokenClassification if head_named(head).spans else AutoModelForSequenceClassification
 
 
@@ -139,6 +161,7 @@ def export_as_single_label(
     """
     if model.head != "pairwise":
         raise ValueError(f"head={model.head}: only the pairwise head has two logits to subtract")
+    assert isinstance(model.score, nn.Linear)
     difference = nn.Linear(model.score.in_features, 1, bias=False, device=model.device)
     with torch.no_grad():
         difference.weight.copy_((model.score.weight[0] - model.score.weight[1]).unsqueeze(0))
@@ -191,7 +214,18 @@ def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
     unfit = {key: names for key, names in info.items() if names and key in ("missing_keys", "mismatched_keys")}
     if unfit:
         raise ValueError(f"checkpoint={folder}: weights do not fit the architecture: {unfit}")
-    score = nn.Linear(loaded.score.in_features, loaded.score.out_features, bias=False)
-    score.weight = loaded.score.weight
+    score: nn.Module
+    if head_named(head).apart:
+        score = _read_late_head(folder)
+    else:
+        score = nn.Linear(loaded.score.in_features, loaded.score.out_features, bias=False)
+        score.weight = loaded.score.weight
     model = RewardModel(loaded.base_model, score, head).eval()
     return model, AutoTokenizer.from_pretrained(folder), manifest
+
+
+def _read_late_head(folder: Path) -> LateHead:
+    try:
+        return LateHead.of_weights(load_file(folder / LATE_HEAD))
+    except (OSError, SafetensorError, ValueError) as error:
+        raise ValueError(f"checkpoint={folder}: {LATE_HEAD}: {error}") from None

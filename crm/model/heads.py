@@ -1,8 +1,9 @@
 """Heads. In: hidden states at the two read positions of a comparison. Out: `preference_logit` and, maybe, scores.
 
-A head is a `Head`: which sequences it wants, where in them it reads, and what it makes of the numbers there. All have
-one bias-free linear layer named ``score``, so that every one of them exports to a stock Hugging Face class. Another
-package adds a head by an entry point of the group ``crm.heads`` that names a `Head` (docs/extending.md).
+A head is a `Head`: which sequences it wants, where in them it reads, and what it makes of the numbers there. All but
+``late`` have one bias-free linear layer named ``score``, so that they export to a stock Hugging Face class; ``late``
+pools over tokens (`crm.model.late_head`) and makes two scores of them, which it combines as the scalar head does.
+Another package adds a head by an entry point of the group ``crm.heads`` that names a `Head` (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Head:
     """Of a joint head: whether it reads at the end of each response; else at the last token, twice."""
     has_scores: bool = True
     """Whether a response has a score of its own."""
+    apart: bool = False
+    """Whether query and response are read without the criteria, each criterion by itself, and all their tokens."""
 
 
 def difference(scores: Tensor) -> HeadOutput:
@@ -66,12 +69,15 @@ _OWN = {
     head.name: head
     for head in (
         Head("scalar", joint=False, outputs=1, combine=_scalar),
+        Head("late", joint=False, outputs=1, combine=_scalar, apart=True),
         Head("pairwise", joint=True, outputs=2, combine=_pairwise, has_scores=False),
         Head("pairwise_span", joint=True, outputs=2, combine=_pairwise_span, spans=True),
     )
 }
 HEADS = tuple(_OWN)
 """Names of the heads that are always there."""
+LINEAR_HEADS = tuple(name for name, head in _OWN.items() if not head.apart)
+"""Those that are one linear layer, read at two tokens after the criteria."""
 
 
 @cache

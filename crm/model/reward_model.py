@@ -14,17 +14,20 @@ from crm.model.attention.frozen_layers import FrozenLayers
 from crm.model.batching.batches import PaddedBatch
 from crm.model.batching.packs import ForestBatch
 from crm.model.batching.padding_batches import Batch
-from crm.model.heads import HeadOutput, head_named
+from crm.model.heads import HeadOutput, difference, head_named
+from crm.model.late_head import LateHead
 
 
-def build_score(head: str, hidden_size: int, seed: int, start: nn.Linear | None = None) -> nn.Linear:
-    """The linear layer of a head, initialised from ``seed`` alone.
+def build_score(head: str, hidden_size: int, seed: int, start: nn.Module | None = None) -> nn.Module:
+    """The layer of a head, initialised from ``seed`` alone: linear, or a `LateHead`, which goes on from another one.
 
     A head of two spans starts with two equal rows, so that at first it reads both spans with one yardstick, as the
     scalar head does; training then lets them part. ``start`` is the layer of a trained head to go on from: its one row
     serves both spans, an equal shape is taken over; a joint head without spans, which reads another state, starts anew.
     """
     kind = head_named(head)
+    if kind.apart:
+        return start if isinstance(start, LateHead) else LateHead.seeded(hidden_size, seed)
     score = nn.Linear(hidden_size, kind.outputs, bias=False)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -32,18 +35,18 @@ def build_score(head: str, hidden_size: int, seed: int, start: nn.Linear | None 
         if kind.spans:
             score.weight[:] = score.weight[:1].clone()
         reads_last_of_both = kind.joint and not kind.spans
-        if start is not None and start.out_features in (1, score.out_features) and not reads_last_of_both:
+        if isinstance(start, nn.Linear) and start.out_features in (1, score.out_features) and not reads_last_of_both:
             score.weight.copy_(start.weight.expand_as(score.weight))
     return score
 
 
-def read_head(head: str, score: nn.Linear, states: Tensor) -> HeadOutput:
+def read_head(head: str, score: nn.Module, states: Tensor) -> HeadOutput:
     """Apply a head to ``states`` (B, 2, H), in float32 whatever the precision around it.
 
     Two logits rounded to bfloat16 are equal far more often than two responses are.
     """
     with torch.autocast(states.device.type, enabled=False):
-        outputs = linear(states.float(), score.weight.float())
+        outputs = linear(states.float(), score.weight.float())  # type: ignore[arg-type]
     return head_named(head).combine(outputs)
 
 
@@ -53,7 +56,7 @@ class RewardModel(nn.Module):
     The backbone is any causal decoder of transformers without its language-model head; H is its hidden size.
     """
 
-    def __init__(self, backbone: PreTrainedModel, score: nn.Linear, head: str) -> None:
+    def __init__(self, backbone: PreTrainedModel, score: nn.Module, head: str) -> None:
         super().__init__()
         self.backbone = backbone
         self.score = score
@@ -62,12 +65,15 @@ class RewardModel(nn.Module):
         """Whether `ForestBatch` can be read; of other architectures only padded batches are."""
         if self.reads_forests:
             use_tree_attention(backbone)
-        self.prunes = prune_last_layer(backbone)
+        self.prunes = not head_named(head).apart and prune_last_layer(backbone)
         self.frozen: FrozenLayers | None = None
         """Where set, what the lowest layers give is kept and only those above are run anew."""
 
     def forward(self, batch: Batch) -> HeadOutput:
         """Logits (B,) for the response **shown first**; multiply by ``batch.sign`` for the record's response A."""
+        if isinstance(self.score, LateHead):
+            assert batch.texts is not None, "encoded for another head"
+            return difference(self.score(self._token_states(batch), batch.texts))
         states = self._read_forest(batch) if isinstance(batch, ForestBatch) else self._read_padded(batch)
         return read_head(self.head, self.score, states)
 
@@ -83,13 +89,24 @@ class RewardModel(nn.Module):
 
     def _read_forest(self, batch: ForestBatch) -> torch.Tensor:
         """(B, 2, H): states at the read tokens."""
-        if not self.reads_forests:
-            raise ValueError(f"batching: {type(self.backbone).__name__} is not known to pack; use batching=padded")
+        self._check_packs()
         inputs = forest_inputs(batch.input_ids, batch.position_ids, batch.tree_mask)
         if not self.prunes:
             return self._states(batch, **inputs)[0, batch.read_tokens][batch.reads]
         reads = {"read_positions": batch.read_tokens[None], "read_mask": batch.read_mask}
         return self._states(batch, **inputs, **reads)[0, batch.reads]
+
+    def _token_states(self, batch: Batch) -> torch.Tensor:
+        """(M, H): the states of all tokens of the batch, one row after the other."""
+        if isinstance(batch, ForestBatch):
+            self._check_packs()
+            return self._states(batch, **forest_inputs(batch.input_ids, batch.position_ids, batch.tree_mask))[0]
+        inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "use_cache": False}
+        return self._states(batch, **inputs).flatten(0, 1)
+
+    def _check_packs(self) -> None:
+        if not self.reads_forests:
+            raise ValueError(f"batching: {type(self.backbone).__name__} is not known to pack; use batching=padded")
 
     def _states(self, batch: Batch, **inputs: Any) -> torch.Tensor:
         """(S, T, H), or (S, R, H) where only some positions are read."""
@@ -104,4 +121,4 @@ class RewardModel(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.score.weight.device
+        return next(self.score.parameters()).device

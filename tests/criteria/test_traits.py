@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crm.criteria.counting import FIRST_TRAITS
 from crm.criteria.schemas import CriteriaReply, key
-from crm.criteria.trait_wordings import WORDINGS
-from crm.criteria.traits import MAX_TRAITS, TRAITS, describe, differences
+from crm.criteria.trait_wordings import OF_ANNOTATOR, wording
+from crm.criteria.traits import MAX_TRAITS, describe, differences
 from crm.schema import Message, Preference
 
+WORDINGS = {
+    trait.name: tuple(wording(trait.name, sign).unseen[:OF_ANNOTATOR] for sign in (1, -1)) for trait in FIRST_TRAITS
+}
 PLAIN = "The cat sat on the mat and looked at the dog. The dog lay on the rug and did not care at all."
 
 MORE = {
@@ -58,7 +62,7 @@ def swapped(row: Preference) -> Preference:
 
 
 def test_every_trait_is_tried_by_hand() -> None:
-    assert set(MORE) == {trait.name for trait in TRAITS} == set(WORDINGS)
+    assert set(MORE) == {trait.name for trait in FIRST_TRAITS}
 
 
 @pytest.mark.parametrize("name", MORE)

@@ -19,7 +19,7 @@ from crm.evaluation.results import summarise
 from crm.judges.crm_judge import CrmJudge
 from crm.model.batching.batches import collate
 from crm.model.batching.packs import Packing
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.schema import Message, Prediction
 from tests.conftest import rounding
 
@@ -44,7 +44,7 @@ def by_key(predictions: list[Prediction]) -> dict[tuple[str, str], Prediction]:
 
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("packing", [None, Packing("tree", 900), Packing("packed", 900)])
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_logits_are_about_the_records_response_a(
     make_judge, make_model, make_encoder, many, tmp_path, head, packing
 ) -> None:

@@ -19,7 +19,7 @@ from crm.leaderboard.conversations import Conversations, KeepingError
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank
 from crm.model.attention.prefill import prefill
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 from tests.conftest import rounding
 
@@ -83,7 +83,7 @@ def assert_same(found: list[Reading], expected: dict[tuple[str, str], torch.Tens
 
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("architecture", ["qwen3", "llama"])
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_every_user_gets_the_numbers_of_a_whole_reading(head, architecture, keep, rows) -> None:
     kept, judge = keep(head, architecture)
     assert len(kept.states.places) > 3 and set(kept.states.places) == {"memory"}
@@ -142,7 +142,7 @@ def test_a_criterion_that_begins_unlike_all_others_sees_less_of_the_lead(make_en
 
 
 @pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_a_lead_that_a_user_does_not_share_is_out_of_sight(head, keep, rows, monkeypatch) -> None:
     """As if the instruction of all probes went on with the words of one criterion."""
     monkeypatch.setattr(conversations, "_PROBES", ("Likes verbose answers",))
@@ -152,7 +152,7 @@ def test_a_lead_that_a_user_does_not_share_is_out_of_sight(head, keep, rows, mon
 
 
 @pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_what_is_too_long_is_so_either_way(head, keep, rows) -> None:
     _, judge = keep(head)
     criteria = ("Likes it short",)
@@ -221,7 +221,7 @@ def test_the_criteria_first_cannot_be_kept(make_model, make_encoder, many) -> No
 
 
 @pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_predictions_of_a_bank_are_the_same_file(head, make_model, make_encoder, bank_of_words, tmp_path) -> None:
     model, encoder = make_model(head), make_encoder(head, order="criteria_last")
     rows = bank_comparisons(bank_of_words, ("x",), "base")

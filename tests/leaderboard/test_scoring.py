@@ -13,7 +13,7 @@ from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank, to_matches
 from crm.model.batching.batches import collate
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.schema import Comparison, Match, Message, Prediction
 from tests.conftest import rounding
 
@@ -73,7 +73,7 @@ def test_matches_are_differences_of_scores_by_hand(score, make_model, make_encod
             assert match.length_baseline == 5
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_exchanging_baseline_and_candidate_negates_the_logit(score, head) -> None:
     """Averaged over both orders this holds for every head."""
     ours = {m.query_id: m for m in score(head)[0] if m.candidate == "z"}

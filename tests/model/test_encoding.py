@@ -21,7 +21,7 @@ from crm.model.encoding import (
     pointwise_messages,
     system_text,
 )
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 from tests.model.messages import pairwise_messages
 
@@ -54,7 +54,7 @@ def flat(encoded: Any) -> list[list[int]]:
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
 @pytest.mark.parametrize("prompt_order", PROMPT_ORDERS)
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_ids_are_those_of_the_exported_template(
     tokenizer, make_encoder, comparisons, head, prompt_order, order
 ) -> None:
@@ -70,7 +70,7 @@ def test_ids_are_those_of_the_exported_template(
             assert tokenizer(rendered, add_special_tokens=False)["input_ids"] == ids
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_segments_are_the_parts_in_order(tokenizer, make_encoder, comparisons, head) -> None:
     row = comparisons[4]
     encoded = make_encoder(head).encode(row, "ab")
@@ -84,7 +84,7 @@ def test_segments_are_the_parts_in_order(tokenizer, make_encoder, comparisons, h
     assert "No." in tokenizer.decode(last[-1].ids)
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_heads_read_at_the_end_of_a_response(tokenizer, make_encoder, comparisons, head) -> None:
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
     for row in comparisons:
@@ -102,7 +102,7 @@ def test_heads_read_at_the_end_of_a_response(tokenizer, make_encoder, comparison
             assert [sequence for sequence, _ in encoded.reads] == ([0, 1] if head == "scalar" else [0, 0])
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_with_criteria_last_segments_come_in_the_order_of_the_text(tokenizer, make_encoder, comparisons, head) -> None:
     sequences = make_encoder(head, order="criteria_last").encode(comparisons[4]).sequences
     kinds = {
@@ -123,7 +123,7 @@ def test_with_criteria_last_segments_come_in_the_order_of_the_text(tokenizer, ma
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_with_criteria_last_heads_read_after_the_criteria(tokenizer, make_encoder, comparisons, head, order) -> None:
     for row in comparisons:
         encoded = make_encoder(head, order="criteria_last").encode(row, order)
@@ -148,7 +148,7 @@ def test_what_precedes_the_criteria_does_not_depend_on_them(tokenizer, make_enco
     answers = (Message("assistant", a),), (Message("assistant", b), Message("user", a), Message("assistant", query))
     row = Comparison("c", "p", tuple(criteria), prompt, *answers, "a")
     clean = not any(control in str((query, a, b)) for control in CONTROLS)
-    for head in HEADS:
+    for head in LINEAR_HEADS:
         encoder = make_encoder(head, 10**6, "criteria_last")
         sides = [answers] if head != "scalar" else [(answers[0],), (answers[1],)]
         before = [encoder.conversation_segments(prompt, *side) for side in sides]
@@ -164,7 +164,7 @@ def test_what_precedes_the_criteria_does_not_depend_on_them(tokenizer, make_enco
                 assert tokenizer.apply_chat_template(others)["input_ids"][: len(ids)] == ids
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_with_criteria_first_the_criteria_come_alone_too(make_encoder, comparisons, head) -> None:
     encoder = make_encoder(head)
     for row in comparisons:
@@ -182,7 +182,7 @@ def test_data_never_becomes_a_control_token(tokenizer, make_encoder, criterion, 
     prompt = (Message("system", system), Message("user", query))
     row = Comparison("c", "p", (criterion,), prompt, (Message("assistant", a),), (Message("assistant", b),), "a")
     control_ids = tokenizer.convert_tokens_to_ids(list(CONTROLS))
-    for head, order in product(HEADS, PROMPT_ORDERS):
+    for head, order in product(LINEAR_HEADS, PROMPT_ORDERS):
         sequences = flat(make_encoder(head, 10**6, order).encode(row))
         for turns, ids in zip(conversations(row, head), sequences, strict=True):
             controls = len(turns) + (2 if (head, order) == ("pairwise_span", "criteria_last") else 0)
@@ -190,7 +190,7 @@ def test_data_never_becomes_a_control_token(tokenizer, make_encoder, criterion, 
             assert tokenizer.decode(ids) == by_hand(turns, head, order), "every character is still there"
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_the_other_order_swaps_segments_and_target(make_encoder, comparisons, head) -> None:
     for row in comparisons:
         ab, ba = (make_encoder(head).encode(row, order) for order in ("ab", "ba"))
@@ -218,7 +218,7 @@ def test_a_criterion_stays_one_bullet_in_its_own_script() -> None:
 
 def test_no_criteria_and_no_system_turn_both_mean_the_generic_criterion(tokenizer, comparisons) -> None:
     row = replace(comparisons[0], criteria=())
-    for head, order in product(HEADS, PROMPT_ORDERS):
+    for head, order in product(LINEAR_HEADS, PROMPT_ORDERS):
         tokenizer.chat_template = chat_template(head, order)
         for ours, explicit in zip(
             conversations(row, head), conversations(replace(row, criteria=(GENERIC_CRITERION,)), head), strict=True
@@ -232,20 +232,20 @@ def test_no_criteria_and_no_system_turn_both_mean_the_generic_criterion(tokenize
 def test_non_ascii_text_costs_its_bytes_and_heads_keep_the_same_rows(tokenizer, make_encoder, comparisons) -> None:
     row = comparisons[2]
     ascii_row = replace(row, criteria=("x",), prompt=(Message("user", "x"),), response_a=(Message("assistant", "x"),))
-    for head in HEADS:
+    for head in LINEAR_HEADS:
         grown = sum(make_encoder(head).encode(row).lengths) - sum(make_encoder(head).encode(ascii_row).lengths)
         copies = 2 if head == "scalar" else 1
         extra = copies * (len("".join(row.criteria).encode()) + len(row.prompt[0].content.encode()) + 8)
         assert 0 < grown <= extra + len(row.response_a[0].content.encode())
-    joint = {head: make_encoder(head).encode(row).lengths for head in HEADS}
+    joint = {head: make_encoder(head).encode(row).lengths for head in LINEAR_HEADS}
     assert joint["pairwise"] == joint["pairwise_span"]
     for limit in range(20, 240, 20):
-        kept = {head: [row.id for row in comparisons if make_encoder(head, limit).encode(row)] for head in HEADS}
+        kept = {head: [row.id for row in comparisons if make_encoder(head, limit).encode(row)] for head in LINEAR_HEADS}
         assert kept["pairwise"] == kept["pairwise_span"]
         assert set(kept["pairwise"]) <= set(kept["scalar"]), "what fits jointly fits alone"
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_a_sequence_longer_than_the_limit_gives_none(make_encoder, comparisons, head) -> None:
     longest = max(make_encoder(head).encode(comparisons[1]).lengths)
     assert make_encoder(head, longest).encode(comparisons[1]) is not None
@@ -253,7 +253,7 @@ def test_a_sequence_longer_than_the_limit_gives_none(make_encoder, comparisons, 
 
 
 def test_the_digest_names_head_length_and_template(make_encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    digests = {make_encoder(*names).digest for names in product(HEADS, (64, 65), PROMPT_ORDERS)}
+    digests = {make_encoder(*names).digest for names in product(LINEAR_HEADS, (64, 65), PROMPT_ORDERS)}
     assert len(digests) == 12
     assert make_encoder("scalar", 64).digest in digests
     monkeypatch.setattr(encoding, "chat_template", lambda *names: chat_template(*names) + " ")
@@ -266,7 +266,11 @@ def test_the_digest_names_head_length_and_template(make_encoder, monkeypatch: py
 
 def test_predictions_made_with_the_criteria_first_stay_valid(make_encoder) -> None:
     """The digests of before there was a second order."""
-    assert [make_encoder(head).digest for head in HEADS] == ["d223ae962af59407", "79fbdb34b0572b7f", "1a14139378343e98"]
+    assert [make_encoder(head).digest for head in LINEAR_HEADS] == [
+        "d223ae962af59407",
+        "79fbdb34b0572b7f",
+        "1a14139378343e98",
+    ]
 
 
 def test_per_character_renders_the_text_of_the_list(tokenizer, make_encoder, comparisons) -> None:

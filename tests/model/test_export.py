@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoMod
 from crm.model.batching.batches import collate
 from crm.model.encoding import PROMPT_ORDERS, PromptOrder, pointwise_messages
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.model.manifest import MANIFEST, read_manifest, seal, sha256
 from crm.model.manifest import _digest as digest_of
 from crm.model.reward_model import RewardModel
@@ -38,7 +38,7 @@ def clean(comparisons):
     return [row for row in comparisons if "<|im_end|>" not in str(row)]
 
 
-@pytest.fixture(scope="module", params=list(product(HEADS, ("qwen3", "llama"), PROMPT_ORDERS)), ids="-".join)
+@pytest.fixture(scope="module", params=list(product(LINEAR_HEADS, ("qwen3", "llama"), PROMPT_ORDERS)), ids="-".join)
 def exported(request, make_model, tokenizer, tmp_path_factory) -> tuple[RewardModel, Path, PromptOrder]:
     head, architecture, prompt_order = request.param
     model = make_model(head, architecture, seed=4)
@@ -312,7 +312,7 @@ def test_whoever_appends_the_end_of_text_reads_the_same_tokens(exported, clean) 
 def test_an_older_transformers_gets_equal_logits(make_model, tokenizer, clean, tmp_path) -> None:
     """Every head; rotary positions of another base, and scaled ones, which 4.x would forget in silence."""
     folders = []
-    for head, rope in [*((head, {}) for head in HEADS), ("scalar", {"rope_theta": 5e5}), ("scalar", YARN)]:
+    for head, rope in [*((head, {}) for head in LINEAR_HEADS), ("scalar", {"rope_theta": 5e5}), ("scalar", YARN)]:
         folder, model = tmp_path / f"{len(folders)}", make_model(head)
         model.backbone.config.rope_parameters = model.backbone.config.rope_parameters | rope
         export_model(model, tokenizer, folder, FACTS)

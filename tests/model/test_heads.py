@@ -9,7 +9,7 @@ import torch
 
 from crm.model.batching.batches import collate
 from crm.model.encoding import PROMPT_ORDERS
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.model.reward_model import build_score, read_head
 from crm.schema import Message
 
@@ -23,7 +23,7 @@ def test_each_head_by_hand() -> None:
     states = torch.tensor([[[1.0, 2.0], [3.0, 5.0]]])
     weights = torch.tensor([[1.0, 10.0], [2.0, 30.0]])
     expected = {"scalar": (21 - 53, [21, 53]), "pairwise": (53 - 156, None), "pairwise_span": (21 - 156, [21, 156])}
-    for head in HEADS:
+    for head in LINEAR_HEADS:
         score = build_score(head, 2, seed=0)
         with torch.no_grad():
             score.weight.copy_(weights[: score.out_features])
@@ -32,7 +32,7 @@ def test_each_head_by_hand() -> None:
         assert (None if scores is None else scores[0].tolist()) == expected[head][1]
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_initial_weights_depend_on_the_seed_alone(head) -> None:
     torch.manual_seed(1)
     first = build_score(head, 64, seed=5).weight.detach()
@@ -46,7 +46,7 @@ def test_initial_weights_depend_on_the_seed_alone(head) -> None:
 
 
 def test_an_unknown_head_is_named() -> None:
-    with pytest.raises(ValueError, match=r"head.name='triple': expected one of scalar, pairwise, pairwise_span"):
+    with pytest.raises(ValueError, match=r"head.name='triple': expected one of scalar, late, pairwise, pairwise_span"):
         build_score("triple", 4, seed=0)  # type: ignore[arg-type]
 
 
@@ -60,7 +60,7 @@ def test_scalar_orders_negate_exactly(make_model, make_encoder, comparisons) -> 
 
 def test_the_bias_of_a_joint_head_is_what_two_orders_do_not_cancel(make_model, make_encoder, comparisons) -> None:
     """With l1, l2 the logits of the first shown in both orders: bias (l1 + l2) / 2, preference (l1 - l2) / 2."""
-    for head in HEADS:
+    for head in LINEAR_HEADS:
         model, encoder = make_model(head), make_encoder(head)
         for row in comparisons:
             l1, l2 = (read(model, encoder, row, order).preference_logit.item() for order in ("ab", "ba"))
@@ -98,7 +98,7 @@ def test_span_reads_the_first_response_before_the_second(make_model, make_encode
         assert abs(moved.item()) > 1e-3
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_close_responses_do_not_tie_under_bfloat16(head) -> None:
     """In bfloat16 a logit near 16 moves in steps of 1/8: the difference below would be lost."""
     score = build_score(head, 4, seed=0)
@@ -113,7 +113,7 @@ def test_close_responses_do_not_tie_under_bfloat16(head) -> None:
     assert read_head(head, score.bfloat16(), states.bfloat16()).preference_logit.dtype == torch.float32
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_every_weight_is_reached_by_the_gradient(make_model, make_encoder, comparisons, head) -> None:
     model = make_model(head)
     batch = collate([make_encoder(head).encode(row) for row in comparisons], pad_id=0)
@@ -133,7 +133,7 @@ def test_a_head_goes_on_from_a_trained_one_where_it_reads_the_same() -> None:
 
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("order", PROMPT_ORDERS)
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_keys_and_values_of_the_first_part_may_be_kept(make_model, make_encoder, comparisons, head, order) -> None:
     """The first part read once, then the second after its keys and values: the numbers of the whole prompt."""
     model, encoder = make_model(head, seed=2), make_encoder(head, order=order)

@@ -16,7 +16,7 @@ from huggingface_hub import ModelCard
 from crm.judges import open_checkpoint
 from crm.model.encoding import PROMPT_ORDERS
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.model.manifest import read_manifest
 from crm.schema import Comparison, Message
 
@@ -52,7 +52,7 @@ def run_snippet(folder: Path, script: Path) -> dict[str, Any]:
     return runpy.run_path(str(script))
 
 
-@pytest.fixture(scope="module", params=list(product(HEADS, PROMPT_ORDERS)), ids="-".join)
+@pytest.fixture(scope="module", params=list(product(LINEAR_HEADS, PROMPT_ORDERS)), ids="-".join)
 def exported(request, make_model, tokenizer, tmp_path_factory) -> tuple[Any, Path]:
     head, order = request.param
     model = make_model(head, seed=4)

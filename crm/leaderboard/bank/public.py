@@ -1,64 +1,30 @@
-"""Published responses of many LLMs. In: folders as their authors publish them. Out: a `Bank`; smaller ones.
-
-``alpacaeval``: a file an LLM (``instruction``, ``output``); the queries that all of them answered. ``justeval``: the
-queries of ``tags_list.json.gz``, with topics; 442 of them are AlpacaEval's, which have their topics from there.
-"""
+"""Banks of published responses (`crm.votes.public.banks`). In: a bank's name. Out: a `Bank`; smaller ones."""
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
-from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.schema import RecordError, prompt_key
-from crm.votes.fields import text
+from crm.schema import prompt_key
+from crm.votes.public.banks import FOLDERS, UNTAGGED, read_published
 from crm.votes.sampling import first_words, fraction, turn
 
-log = logging.getLogger(__name__)
-FOLDERS = {"alpacaeval": "bank_alpacaeval", "justeval": "bank_justeval"}
+__all__ = ["BASELINES", "FOLDERS", "UNTAGGED", "in_turns", "read_public_bank", "smaller_bank"]
 BASELINES = {"alpacaeval": "gpt4_1106_preview", "justeval": "gpt-3.5-turbo-0301"}
 """Those of the sets' own leaderboards."""
-UNTAGGED = "untagged"
-"""Topic of a query that nobody gave one."""
-Answers = dict[str, dict[str, str]]
-"""Responses by author, then by query."""
 
 
 def read_public_bank(name: str, root: str) -> Bank:
-    """A bank of `FOLDERS` under ``root``; how many distinct queries are left out of it is logged.
-
-    Ids are ``<name>-<prompt_key>``, so that equal queries are one, with the answers to the first of them. A query's
-    topic is the first of its tags. Raises ``ValueError`` where the folder is missing or a file is malformed.
-    """
-    folder = Path(root) / FOLDERS[name]
-    if not folder.is_dir():
-        raise ValueError(
-            f"bank.root={root!r}: has no folder {FOLDERS[name]!r}, which bank={name} is read from; see "
-            "docs/data_formats.md for its files, or set CRM_DATA_ROOT to a folder that has them"
-        )
-    topics = _topics(Path(root) / FOLDERS["justeval"] / "tags_list.json.gz")
-    if name == "justeval":
-        answers = {path.name.partition(".to_eval.")[0]: _outputs(path) for path in _files(folder / "outputs")}
-        wanted = set(topics)
-    else:
-        answers = {path.name.partition(".json")[0]: _outputs(path) for path in _files(folder)}
-        wanted = set().union(*answers.values())
-    shared = wanted.intersection(*answers.values())
-    queries: dict[str, str] = {}
-    for query in sorted(shared):
-        queries.setdefault(f"{name}-{prompt_key(turn('user', query))}", query)
-    left_out = {"not_answered_by_all": len(wanted) - len(shared), "equal_queries": len(shared) - len(queries)}
-    log.info("bank %s: %d queries, left out: %s", name, len(queries), left_out)
+    """The `Bank` of published responses under ``root``. Raises ``ValueError`` as `read_published` does."""
+    published = read_published(name, root)
+    queries, topics = published.queries, published.topics
     return Bank(
         name,
         BASELINES[name],
         tuple(BankQuery(key, turn("user", query), topics.get(query, UNTAGGED)) for key, query in queries.items()),
-        {author: {key: texts[query] for key, query in queries.items()} for author, texts in answers.items()},
+        {author: {key: texts[query] for key, query in queries.items()} for author, texts in published.answers.items()},
     )
 
 
@@ -90,41 +56,3 @@ def in_turns(queries: Sequence[BankQuery], seed: int, name: str) -> list[BankQue
         places.append((by_topic[query.topic], len(places), query))
         by_topic[query.topic] += 1
     return [query for _, _, query in sorted(places, key=lambda place: place[:2])]
-
-
-def _files(folder: Path) -> list[Path]:
-    files = sorted(path for path in folder.glob("*.json*") if path.suffix in (".json", ".gz"))
-    if not files:
-        raise ValueError(f"{folder}: no file *.json or *.json.gz, one an LLM")
-    return files
-
-
-def _outputs(path: Path) -> dict[str, str]:
-    """Response by query; of a query that is asked twice, the first."""
-    answers: dict[str, str] = {}
-    for query, response in Intake(strict=True).array(path, _answer):
-        answers.setdefault(query, response)
-    return answers
-
-
-def _answer(row: dict[str, Any], _line: int) -> tuple[str, str]:
-    if not isinstance(row.get("output"), str):
-        raise RecordError("output", "missing or not a string")
-    return text(row, "instruction"), row["output"]
-
-
-def _topics(path: Path) -> Mapping[str, str]:
-    """Topic by query, of one that is there twice the first; nothing where the file is missing."""
-    if not path.is_file():
-        return {}
-    topics: dict[str, str] = {}
-    for query, topic in Intake(strict=True).array(path, _tag):
-        topics.setdefault(query, topic)
-    return topics
-
-
-def _tag(row: dict[str, Any], _line: int) -> tuple[str, str]:
-    tags = row.get("topics")
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise RecordError("topics", "expected a list of texts")
-    return text(row, "instruction"), next(iter(tags), UNTAGGED)

@@ -5,17 +5,61 @@ Letters: B comparisons, S sequences (at most 2B), T tokens of the longest sequen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from crm.model.encoding import EncodedComparison, token_ids
+from crm.model.encoding import EncodedComparison, Span, token_ids
 
+Locate = Callable[[int, Span], Sequence[int]]
+"""Where the tokens of a span of the i-th comparison of a batch lie in its flattened tokens."""
 WIDTH_STEP = 16
 """Rows are padded to a multiple of this: few distinct shapes, so that kernels prepared for one serve again."""
+
+
+@dataclass
+class TextTokens:
+    """Texts that a head pools over, each distinct one once: U responses, V criteria, at most K criteria a comparison.
+
+    Tokens are places in the batch's flattened tokens; -1 fills up.
+    """
+
+    responses: Tensor
+    """(U, longest) int64"""
+    criteria: Tensor
+    """(V, longest) int64"""
+    shown: Tensor
+    """(B, 2) int64 in [0, U): the response shown first and the one shown second"""
+    asked: Tensor
+    """(B, K) int64 in [0, V), or -1: the criteria of each comparison"""
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> TextTokens:
+        """The same on another device."""
+        return TextTokens(**{name: value.to(device, non_blocking=non_blocking) for name, value in vars(self).items()})
+
+
+def text_tokens(encoded: Sequence[EncodedComparison], locate: Locate) -> TextTokens | None:
+    """The texts of a batch; None for a head that reads at single tokens."""
+    if not encoded[0].spans:
+        return None
+    responses: dict[tuple[int, ...], int] = {}
+    criteria: dict[tuple[int, ...], int] = {}
+
+    def number(known: dict[tuple[int, ...], int], row: int, span: Span) -> int:
+        return known.setdefault(tuple(locate(row, span)), len(known))
+
+    shown = [[number(responses, row, span) for span in item.spans[:2]] for row, item in enumerate(encoded)]
+    asked = [[number(criteria, row, span) for span in item.spans[2:]] for row, item in enumerate(encoded)]
+    return TextTokens(_filled(responses), _filled(criteria), torch.tensor(shown), _filled(asked))
+
+
+def _filled(rows: Iterable[Sequence[int]]) -> Tensor:
+    """(rows, longest) int64, filled up with -1."""
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=-1)
 
 
 @dataclass
@@ -36,13 +80,16 @@ class PaddedBatch:
     """(B,) float32: +1 where response A of the record stands first, -1 where B does"""
     reverse: Tensor
     """(B,) bool: whether the criteria are those of the side that lost the vote"""
+    texts: TextTokens | None = None
+    """For a head that pools over tokens"""
 
     weight: ClassVar[float] = 1.0
     """Factor of the batch's mean loss: all padded batches count alike"""
 
     def to(self, device: torch.device | str) -> PaddedBatch:
         """The same batch on another device."""
-        return PaddedBatch(**{name: value.to(device, non_blocking=True) for name, value in vars(self).items()})
+        parts = {name: value for name, value in vars(self).items() if value is not None}
+        return PaddedBatch(**{name: value.to(device, non_blocking=True) for name, value in parts.items()})
 
     @property
     def tokens(self) -> int:
@@ -66,10 +113,10 @@ def collate(encoded: Sequence[EncodedComparison], pad_id: int) -> PaddedBatch:
     [5, 6, 7, ...]], filled with the pad id to a multiple of `WIDTH_STEP`.
     """
     row_of: dict[tuple[int, ...], int] = {}
-    rows, positions = [], []
+    own_rows, rows, positions = [], [], []
     for item in encoded:
-        own_rows = [row_of.setdefault(token_ids(sequence), len(row_of)) for sequence in item.sequences]
-        rows.append([own_rows[sequence] for sequence, _ in item.reads])
+        own_rows.append([row_of.setdefault(token_ids(sequence), len(row_of)) for sequence in item.sequences])
+        rows.append([own_rows[-1][sequence] for sequence, _ in item.reads])
         positions.append([position for _, position in item.reads])
     width = -(-max(map(len, row_of)) // WIDTH_STEP) * WIDTH_STEP
     input_ids = torch.full((len(row_of), width), pad_id, dtype=torch.int64)
@@ -77,6 +124,11 @@ def collate(encoded: Sequence[EncodedComparison], pad_id: int) -> PaddedBatch:
     for ids, row in row_of.items():
         input_ids[row, : len(ids)] = torch.tensor(ids)
         attention_mask[row, : len(ids)] = 1
+
+    def locate(index: int, span: Span) -> Sequence[int]:
+        start = own_rows[index][span.sequence] * width
+        return range(start + span.start, start + span.end)
+
     return PaddedBatch(
         input_ids,
         attention_mask,
@@ -85,4 +137,5 @@ def collate(encoded: Sequence[EncodedComparison], pad_id: int) -> PaddedBatch:
         torch.tensor([item.target for item in encoded], dtype=torch.float32),
         torch.tensor([1.0 if item.order == "ab" else -1.0 for item in encoded]),
         torch.tensor([item.comparison.direction == "reverse" for item in encoded]),
+        text_tokens(encoded, locate),
     )

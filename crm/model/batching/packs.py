@@ -14,6 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from crm.model.batching.batches import TextTokens, text_tokens
 from crm.model.batching.forest import BatchingKind, Node, fill_up, grow_forest, unique_tokens
 from crm.model.batching.tree_mask import TreeMask, full_mask, read_mask
 from crm.model.encoding import EncodedComparison, token_ids
@@ -41,6 +42,8 @@ class ForestBatch:
     """(B,) float32: +1 where response A of the record stands first, -1 where B does"""
     reverse: Tensor
     """(B,) bool: whether the criteria are those of the side that lost the vote"""
+    texts: TextTokens | None
+    """For a head that pools over tokens"""
     nodes: list[Node]
     """Of the forest, in the order of the row"""
     tree_mask: TreeMask
@@ -92,6 +95,7 @@ def collate_forest(
         torch.tensor([item.target for item in encoded], dtype=torch.float32),
         torch.tensor([1.0 if item.order == "ab" else -1.0 for item in encoded]),
         torch.tensor([item.comparison.direction == "reverse" for item in encoded]),
+        text_tokens(encoded, lambda row, span: forest.places(first[row] + span.sequence, span.start, span.end)),
         forest.nodes,
         full_mask(forest),
         read_mask(forest, read_tokens),

@@ -15,7 +15,7 @@ from crm.model.backbone import build_tiny_backbone
 from crm.model.batching.batches import collate
 from crm.model.batching.packs import collate_forest
 from crm.model.encoding import Encoder
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.model.reward_model import RewardModel, build_score
 from crm.schema import Comparison
 from tests.conftest import rounding
@@ -37,7 +37,7 @@ def encoded(make_encoder, comparisons):
 @pytest.mark.parametrize("share", [True, False])
 @pytest.mark.parametrize("prunes", [True, False])
 @pytest.mark.parametrize("architecture", ["qwen3", "llama"])
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_logits_and_gradients_are_those_of_padded_batches(
     head, architecture, prunes, share, make_model, encoded
 ) -> None:
@@ -71,7 +71,7 @@ def pruned_and_full(model: RewardModel, encoder: Encoder, rows: list[Comparison]
 
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("architecture", ["qwen3", "llama"])
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_logits_and_gradients_are_those_of_the_full_layer(
     head, architecture, make_model, make_encoder, comparisons
 ) -> None:

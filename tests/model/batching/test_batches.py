@@ -7,7 +7,7 @@ import torch
 
 from crm.model.batching.batches import collate
 from crm.model.encoding import EncodedComparison, Segment
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.schema import Comparison, Message
 
 ROW = Comparison("c", "p", ("x",), *[(Message("user", "x"),)] * 3, "a")
@@ -43,7 +43,7 @@ def test_both_orders_of_a_scalar_comparison_are_read_once(make_encoder, comparis
 
 
 @pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_scores_do_not_depend_on_padding_or_batch_mates(make_encoder, make_model, comparisons, head) -> None:
     model = make_model(head)
     if head == "pairwise":

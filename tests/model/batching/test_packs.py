@@ -18,7 +18,7 @@ from crm.model.batching.packs import ForestBatch, Packing, collate_forest, fill,
 from crm.model.batching.plans import deal, draw_steps, passes_needed, plan_packed_epoch
 from crm.model.batching.tree_mask import TreeMask
 from crm.model.encoding import EncodedComparison, Segment
-from crm.model.heads import HEADS
+from crm.model.heads import LINEAR_HEADS
 from crm.schema import Comparison, Message
 
 fast = settings(derandomize=True, deadline=None, max_examples=30)
@@ -223,7 +223,7 @@ def test_a_batch_by_hand() -> None:
 
 
 @pytest.mark.parametrize("share", [True, False])
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, comparisons, head, share) -> None:
     rows = [*comparisons, *(replace(row, criteria=(*row.criteria, "And rhymes")) for row in comparisons)]
     encoded = [make_encoder(head).encode(row, order) for row in rows for order in ("ab", "ba")]

@@ -1,0 +1,113 @@
+"""A late head on texts instead of batches. In: conversations or criteria. Out: vectors whose products are scores.
+
+What a response leaves does not depend on who asks, nor a criterion's vector on what is ranked: each is made once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from crm.model.attention.decoder import forest_inputs
+from crm.model.batching.forest import fill_up, grow_forest, unique_tokens
+from crm.model.batching.packs import ROW_STEP
+from crm.model.batching.tree_mask import full_mask
+from crm.model.encoding import Encoder, token_ids
+from crm.model.late_head import LateHead, TextPooling
+from crm.model.reward_model import RewardModel
+from crm.schema import GENERIC_CRITERION, Message
+
+Conversation = tuple[tuple[Message, ...], tuple[Message, ...]]
+"""A prompt and the response to it."""
+Text = tuple[tuple[int, ...], int]
+"""Token ids, and the first of them that is pooled."""
+
+
+class LateReader:
+    """A model with a late head, placed and out of training mode, and its encoder.
+
+    Texts go through the backbone in forests of at most ``tokens`` tokens, in the order given, so that the same list has
+    the same vectors to the bit. Raises ``ValueError`` for another head.
+    """
+
+    def __init__(
+        self, model: RewardModel, encoder: Encoder, *, autocast: torch.autocast, precision: str, tokens: int = 4096
+    ) -> None:
+        if not isinstance(model.score, LateHead):
+            raise ValueError(f"head={model.head}: keeps no vectors of responses; use a checkpoint with head=late")
+        self.model, self.encoder, self.head, self.tokens = model, encoder, model.score, tokens
+        if not model.reads_forests:
+            raise ValueError(f"model: {type(model.backbone).__name__} is not known to pack, as Qwen3 and Llama are")
+        self.precision, self._autocast = precision, autocast
+
+    @property
+    def size(self) -> int:
+        """D, the numbers of a vector."""
+        return self.head.kept * self.head.width
+
+    def responses(self, conversations: Sequence[Conversation]) -> Tensor:
+        """(N, D) float32 on the CPU; NaN where a conversation is longer than the model reads."""
+        texts: list[Text | None] = []
+        for prompt, response in conversations:
+            query, answer = self.encoder.conversation_segments(prompt, response)
+            fits = len(query.ids) + len(answer.ids) <= self.encoder.max_length
+            texts.append((query.ids + answer.ids, len(query.ids)) if fits else None)
+        return self._vectors(texts, self.head.response)
+
+    def criteria(self, criteria: Sequence[str]) -> Tensor:
+        """(N, D) float32 on the CPU, a vector a criterion; NaN where one is longer than the model reads."""
+        texts: list[Text | None] = []
+        for text in criteria:
+            ids = token_ids(self.encoder.criteria_segments((text,)))
+            texts.append((ids, self.encoder.instruction) if len(ids) <= self.encoder.max_length else None)
+        return self._vectors(texts, self.head.criterion)
+
+    def wish(self, criteria: Sequence[str], weights: Sequence[float] | None = None) -> Tensor:
+        """(D,) float32: what is asked for by criteria together, each counted ``weights`` times (below 0: disliked).
+
+        Divided so that its product with a response's vector is the score. No criteria are the generic one.
+        """
+        asked = list(criteria) or [GENERIC_CRITERION]
+        shares = torch.ones(len(asked)) if weights is None else torch.tensor(list(weights), dtype=torch.float32)
+        if len(shares) != len(asked):
+            raise ValueError(f"weights: {len(shares)} for {len(asked)} criteria, expected one each")
+        return (shares[:, None] * self.criteria(asked)).sum(dim=0) / math.sqrt(self.size)
+
+    @torch.inference_mode()
+    def _vectors(self, texts: Sequence[Text | None], pooling: TextPooling) -> Tensor:
+        vectors = torch.full((len(texts), self.size), float("nan"))
+        for portion in self._portions(texts):
+            states, mask = self._states([text for place in portion if (text := texts[place]) is not None])
+            with torch.autocast(states.device.type, enabled=False):
+                vectors[portion] = pooling(states, mask).cpu()
+        return vectors
+
+    def _portions(self, texts: Sequence[Text | None]) -> list[list[int]]:
+        """Places of the texts that are read, in portions of at most `tokens` tokens, what they share counted once."""
+        portions: list[list[int]] = []
+        filled: list[tuple[int, ...]] = []
+        for place, text in enumerate(texts):
+            if text is None:
+                continue
+            if not portions or unique_tokens([*filled, text[0]]) > self.tokens:
+                portions.append([])
+                filled = []
+            portions[-1].append(place)
+            filled.append(text[0])
+        return portions
+
+    def _states(self, texts: Sequence[Text]) -> tuple[Tensor, Tensor]:
+        """(N, L, H) float32 states of the pooled tokens, and where there is one."""
+        device = self.model.device
+        forest = grow_forest([ids for ids, _ in texts])
+        fill_up(forest, ROW_STEP)
+        ids, positions = torch.tensor([forest.ids]), torch.tensor([forest.positions])
+        with self._autocast:
+            inputs = forest_inputs(ids.to(device), positions.to(device), full_mask(forest).to(device))
+            states = self.model.backbone(**inputs).last_hidden_state[0].float()
+        rows = [torch.tensor(forest.places(row, start, len(own))) for row, (own, start) in enumerate(texts)]
+        places = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1).to(device)
+        return states[places.clamp(min=0)], places >= 0

@@ -1,0 +1,66 @@
+"""The late head: its vectors by hand, the same scores from every kind of batch and from the index's way of reading."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from crm.model.late_head import LateHead, TextPooling
+from tests.conftest import rounding
+
+
+@pytest.fixture()
+def pooling() -> TextPooling:
+    torch.manual_seed(3)
+    return TextPooling(hidden_size=6, queries=2, width=3, size=4, inner=5)
+
+
+def test_text_pooling_is_the_formula_written_out(pooling: TextPooling) -> None:
+    states = torch.randn(5, 6)
+    normed = states / states.square().mean(dim=1, keepdim=True).add(torch.finfo(torch.float32).eps).sqrt()
+    pooled = []
+    for query in range(2):
+        logits = normed @ pooling.attention.weight[query] + pooling.attention.bias[query]
+        weights = logits.exp() / logits.exp().sum()
+        pooled.append(
+            sum(weight * (state @ pooling.values[query]) for weight, state in zip(weights, normed, strict=True))
+        )
+    counts = sum(torch.sigmoid(pooling.detectors(state)) for state in normed)
+    seen = torch.cat([*pooled, (1 + counts).log() / 2, 4 * counts / 5, torch.tensor([5.0]).log() / 4])
+    expected = pooling.outer(torch.nn.functional.gelu(pooling.inner(seen)))
+    got = pooling(states[None], torch.ones(1, 5, dtype=torch.bool))[0]
+    torch.testing.assert_close(got, expected, atol=rounding(expected, 10_000), rtol=0)
+
+
+def test_padding_changes_nothing(pooling: TextPooling) -> None:
+    states = torch.randn(2, 7, 6)
+    mask = torch.arange(7) < torch.tensor([[4], [7]])
+    together = pooling(states, mask)
+    alone = pooling(states[:1, :4], mask[:1, :4])
+    torch.testing.assert_close(together[:1], alone, atol=rounding(alone, 10_000), rtol=0)
+
+
+def test_counts_tell_a_text_from_itself_twice(pooling: TextPooling) -> None:
+    """A mean over tokens could not."""
+    states = torch.randn(1, 4, 6)
+    once = pooling(states, torch.ones(1, 4, dtype=torch.bool))
+    twice = pooling(states.repeat(1, 2, 1), torch.ones(1, 8, dtype=torch.bool))
+    assert (once - twice).abs().max() > 0.01
+
+
+def test_a_new_head_prefers_nothing_and_depends_on_its_seed_alone() -> None:
+    torch.manual_seed(0)
+    one = LateHead.seeded(8, seed=5)
+    torch.manual_seed(1)
+    same, other = LateHead.seeded(8, seed=5), LateHead.seeded(8, seed=6)
+    assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), same.state_dict().values(), strict=True))
+    assert not torch.equal(one.response.attention.weight, other.response.attention.weight)
+    assert not one.criterion(torch.randn(2, 3, 8), torch.ones(2, 3, dtype=torch.bool)).any()
+
+
+def test_sizes_are_read_off_the_weights() -> None:
+    head = LateHead.seeded(8, seed=1, kept=3, width=5)
+    again = LateHead.of_weights(head.state_dict())
+    assert (again.kept, again.width) == (3, 5)
+    with pytest.raises(ValueError, match=r"weights of the head do not fit it"):
+        LateHead.of_weights({name: value for name, value in head.state_dict().items() if "inner" not in name})

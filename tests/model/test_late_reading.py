@@ -1,0 +1,132 @@
+"""A whole model with a late head: one score from every kind of batch, and from vectors made apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from crm.model.batching.batches import collate
+from crm.model.batching.packs import collate_forest
+from crm.model.late_reading import LateReader
+from crm.schema import GENERIC_CRITERION, Message
+from tests.conftest import rounding
+
+ARCHITECTURES = ("qwen3", "llama")
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def model(request, make_model):
+    return make_model("late", request.param)
+
+
+@pytest.fixture()
+def encoder(make_encoder):
+    return make_encoder("late")
+
+
+@pytest.fixture()
+def make_reader(make_encoder):
+    off = torch.autocast("cpu", enabled=False)
+
+    def make(model, max_length: int = 2048, tokens: int = 4096) -> LateReader:
+        encoder = make_encoder("late", max_length=max_length)
+        return LateReader(model, encoder, autocast=off, precision="32-true", tokens=tokens)
+
+    return make
+
+
+def test_every_batch_gives_the_same_scores_and_gradients(model, encoder, comparisons) -> None:
+    rows = [encoder.encode(row, order) for row in comparisons for order in ("ab", "ba")]
+    found = []
+    for batch in (
+        collate(rows, pad_id=0),
+        collate_forest(rows, share=True, multiple=64),
+        collate_forest(rows, share=False),
+    ):
+        model.zero_grad()
+        scores = model(batch).scores
+        scores.square().sum().backward()
+        gradients = {name: weight.grad.clone() for name, weight in model.named_parameters()}
+        found.append((scores.detach(), gradients))
+    for scores, gradients in found[1:]:
+        torch.testing.assert_close(scores, found[0][0], rtol=0, atol=rounding(found[0][0]))
+        allowed = max(rounding(gradient) for gradient in found[0][1].values())
+        for name, gradient in gradients.items():
+            torch.testing.assert_close(gradient, found[0][1][name], rtol=0, atol=allowed, msg=name)
+            assert gradient.any(), f"{name} is not reached"
+
+
+def test_scores_are_products_of_vectors_made_apart(model, encoder, make_reader, comparisons) -> None:
+    reader = make_reader(model)
+    with torch.no_grad():
+        expected = model(collate([encoder.encode(row) for row in comparisons], pad_id=0))
+    for row, scores, logit in zip(comparisons, expected.scores, expected.preference_logit, strict=True):
+        vectors = reader.responses([(row.prompt, row.response_a), (row.prompt, row.response_b)])
+        found = vectors @ reader.wish(row.criteria)
+        torch.testing.assert_close(found, scores, rtol=0, atol=rounding(scores))
+        torch.testing.assert_close(found[0] - found[1], logit, rtol=0, atol=rounding(scores))
+
+
+def test_orders_negate(model, encoder, comparisons) -> None:
+    for row in comparisons:
+        with torch.no_grad():
+            ab, ba = (model(collate([encoder.encode(row, order)], 0)) for order in ("ab", "ba"))
+        assert ab.preference_logit.item() == pytest.approx(-ba.preference_logit.item(), abs=rounding(ab.scores))
+        assert ab.preference_logit.item() != 0.0
+
+
+def test_criteria_add_up_with_their_weights(make_model, make_reader, comparisons) -> None:
+    model = make_model("late")
+    reader, row = make_reader(model), comparisons[0]
+    one, other = reader.wish(["Short"]), reader.wish(["Friendly"])
+    both, against = reader.wish(["Short", "Friendly"]), reader.wish(["Short", "Friendly"], [2.0, -1.0])
+    vector = reader.responses([(row.prompt, row.response_a)])[0]
+    for wish, expected in ((both, one + other), (against, 2 * one - other)):
+        torch.testing.assert_close(vector @ wish, vector @ expected, rtol=0, atol=rounding(vector * wish))
+    assert torch.equal(reader.wish([]), reader.wish([GENERIC_CRITERION]))
+    with pytest.raises(ValueError, match="weights: 1 for 2 criteria"):
+        reader.wish(["Short", "Friendly"], [1.0])
+
+
+def test_a_vector_depends_on_its_conversation_alone(make_model, make_reader, comparisons) -> None:
+    reader = make_reader(make_model("late"))
+    talks = [(row.prompt, response) for row in comparisons for response in (row.response_a, row.response_b)]
+    together = reader.responses(talks)
+    for index, talk in enumerate(talks):
+        alone = reader.responses([talk])[0]
+        torch.testing.assert_close(together[index], alone, rtol=0, atol=rounding(alone))
+    assert torch.equal(reader.responses(talks), together), "to the bit, when asked again"
+    _, response = talks[0]
+    other = reader.responses([((Message("user", "Something else?"),), response)])
+    assert (other[0] - together[0]).abs().max() > 1e-3, "the query has a say"
+
+
+def test_what_is_too_long_has_no_vector(make_model, make_reader, comparisons) -> None:
+    row = comparisons[0]
+    reader = make_reader(make_model("late"), max_length=40)
+    long = (Message("assistant", "moo " * 100),)
+    vectors = reader.responses([(row.prompt, long), (row.prompt, (Message("assistant", "No."),))])
+    assert vectors[0].isnan().all() and not vectors[1].isnan().any()
+
+
+def test_portions_do_not_matter(make_model, make_reader, comparisons) -> None:
+    model = make_model("late")
+    talks = [(row.prompt, row.response_a) for row in comparisons]
+    whole, small = (make_reader(model, tokens=tokens).responses(talks) for tokens in (4096, 30))
+    torch.testing.assert_close(small, whole, rtol=0, atol=rounding(whole))
+
+
+def test_another_head_keeps_no_vectors(make_model, make_reader) -> None:
+    with pytest.raises(ValueError, match="head=scalar: keeps no vectors"):
+        make_reader(make_model("scalar"))
+
+
+def test_the_criteria_of_a_side_do_not_depend_on_what_else_is_asked(encoder, comparisons) -> None:
+    row = comparisons[0]
+    two = encoder.encode(replace(row, criteria=("Short", "Friendly")))
+    one = encoder.encode(replace(row, criteria=("Friendly",)))
+    assert two.sequences[:2] == one.sequences[:2] and two.sequences[3] == one.sequences[2]
+    spoken = [encoder.tokenizer.decode(list(two.sequences[s][-1].ids[start:end])) for s, start, end in two.spans[2:]]
+    assert spoken == [" Short<|im_end|>", " Friendly<|im_end|>"]
