@@ -39,6 +39,8 @@ FEWEST_QUERIES = 40
 WISHES, WISH_WEIGHTS = (1, 2, 3), (0.7, 0.2, 0.1)
 SMALLEST, CLEAR = 0.5, 1.0
 """Threshold units by which the sides of a pair differ at least, in training and in suites."""
+SENTENCES = 3
+"""For one side of a trait, on one query."""
 SPOILED = 0.08
 """Share of training pairs in which one response is empty, cut or stuffed."""
 
@@ -127,12 +129,13 @@ def _training(
     for query in queries[: -(-wanted // PER_QUERY) if wanted else None]:
         rng = generator(seed, 0, query.id, "tastes train")
         find = _Finder(query, _drawn(query, rng, unseen, "seen"), traits, rng, SMALLEST)
+        say = _Speaker(rng, "training")
         for number in range(PER_QUERY):
             names = rng.sample([trait.name for trait in traits], rng.choices(WISHES, WISH_WEIGHTS)[0])
             found = find.pair(names)
             if found is not None:
                 row = _spoil if rng.random() < SPOILED else _record
-                made.append(row(f"train-{query.id}-{number}", query, *found, _sayer(rng, "training"), rng))
+                made.append(row(f"train-{query.id}-{number}", query, *found, say, rng))
     return made[: wanted or None]
 
 
@@ -155,6 +158,7 @@ def _suite(
     for query in queries[: max(FEWEST_QUERIES, wanted // 8) if wanted else None]:
         rng = generator(seed, 0, query.id, f"tastes {part}")
         find = _Finder(query, _drawn(query, rng, unseen, llms), traits, rng, CLEAR)
+        say = _Speaker(rng, words)
         for trait in traits:
             if wanted and asked[trait.name] >= -(-wanted // len(traits)):
                 continue
@@ -163,7 +167,7 @@ def _suite(
             if found is not None:
                 asked[trait.name] += 1
                 name = f"{part}-{query.id}-{len(made)}"
-                made.append((row or _record)(name, query, *found, _sayer(rng, words), rng))
+                made.append((row or _record)(name, query, *found, say, rng))
     return made
 
 
@@ -172,8 +176,21 @@ def _drawn(query: _Query, rng: random.Random, unseen: set[str], llms: str) -> li
     return rng.sample(able, min(LLMS, len(able)))
 
 
-def _sayer(rng: random.Random, words: str) -> Callable[[Wishes], tuple[str, ...]]:
-    return lambda wishes: tuple(wording(trait, sign).draw(rng, unseen=words == "unseen") for trait, sign in wishes)
+class _Speaker:
+    """Says wishes in a few drawn sentences, the same all through a query: each sentence is read once for many pairs."""
+
+    def __init__(self, rng: random.Random, words: str) -> None:
+        self._rng, self._unseen = rng, words == "unseen"
+        self._drawn: dict[tuple[str, int], list[str]] = {}
+
+    def __call__(self, wishes: Wishes) -> tuple[str, ...]:
+        return tuple(self._rng.choice(self._sentences(wish)) for wish in wishes)
+
+    def _sentences(self, wish: tuple[str, int]) -> list[str]:
+        if wish not in self._drawn:
+            found = wording(*wish)
+            self._drawn[wish] = [found.draw(self._rng, unseen=self._unseen) for _ in range(SENTENCES)]
+        return self._drawn[wish]
 
 
 class _Finder:
@@ -217,7 +234,7 @@ def _record(
     better: str,
     worse: str,
     wishes: Wishes,
-    say: Callable[..., tuple[str, ...]],
+    say: _Speaker,
     rng: random.Random,
 ) -> Preference:
     """The pair in a drawn order; the winner is a coin, since either side has a user who prefers it."""
@@ -249,7 +266,7 @@ def _spoil(
     better: str,
     worse: str,
     wishes: Wishes,
-    say: Callable[..., tuple[str, ...]],
+    say: _Speaker,
     rng: random.Random,
 ) -> Preference:
     """A whole response beside a spoiled one, which no user prefers: only the winner's side has criteria."""

@@ -147,14 +147,18 @@ def _settle_padding(model: PreTrainedModel, tokenizer: Any, path: str) -> None:
 
 
 def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
-    """Stop training the embedding and the lowest ``layers`` transformer layers. 0 changes nothing."""
+    """Stop training the embedding and the lowest ``layers`` transformer layers, of all of them the norm too.
+
+    0 changes nothing.
+    """
     if layers == 0:
         return
     blocks = model.layers
     assert isinstance(blocks, nn.ModuleList)
     if layers > len(blocks):
         raise ValueError(f"model.freeze_layers={layers}: the backbone has {len(blocks)} layers")
-    for module in (model.get_input_embeddings(), *blocks[:layers]):
+    frozen = [model] if layers == len(blocks) else [model.get_input_embeddings(), *blocks[:layers]]
+    for module in frozen:
         module.requires_grad_(False)
 
 

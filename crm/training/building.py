@@ -16,7 +16,7 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping
 from lightning.pytorch.utilities import rank_zero_only
 
 from crm.dataset.load import tokenizer_texts
-from crm.model.attention.frozen_layers import FrozenLayers
+from crm.model.attention.frozen_layers import FrozenLayers, most_frozen
 from crm.model.attention.frozen_states import FrozenStates
 from crm.model.backbone import (
     add_lora,
@@ -110,7 +110,8 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run
     Room is half of the memory that is left of a step on ``tokens``, or half of the disk's, unless a number is given.
     """
     settings, backbone = config.model, without_lora_wrapper(model.backbone)
-    layers = min(settings.freeze_layers, len(backbone.layers) - 1)
+    whole = not model.prunes  # such a head reads every token
+    layers = most_frozen(backbone, settings.freeze_layers, whole=whole)
     if settings.kept_states == "off" or layers < 1:
         return
     if not model.reads_forests:
@@ -129,7 +130,7 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run
         dtype=getattr(torch, settings.kept_states_dtype),
         folder=run_dir if on_disk else None,
     )
-    model.frozen = FrozenLayers(backbone, layers, kept)
+    model.frozen = FrozenLayers(backbone, layers, kept, whole=whole)
     rank_zero_only(log.info)(
         "frozen layers: the states that %d layers give are kept (%s) in %s: room for %.1f GB, %d tokens a process; "
         "model.kept_states=off computes them anew",

@@ -42,12 +42,12 @@ class FrozenLayers:
     """The lowest ``layers`` of a backbone of a known architecture (`decoder.is_known`), and the rest.
 
     They are run in eval mode, without dropout, in training too: what is kept is not drawn. One layer at least is left
-    above, where the heads read. ``kept`` is filled as batches come. Raises ``ValueError`` where a weight below is
-    trained, or nothing is left to keep.
+    above, where a head reads at single tokens, unless the ``whole`` backbone may be kept. ``kept`` is filled as batches
+    come. Raises ``ValueError`` where a weight below is trained, or nothing is left to keep.
     """
 
-    def __init__(self, backbone: Any, layers: int, kept: FrozenStates) -> None:
-        layers = min(layers, len(backbone.layers) - 1)
+    def __init__(self, backbone: Any, layers: int, kept: FrozenStates, *, whole: bool = False) -> None:
+        layers = most_frozen(backbone, layers, whole=whole)
         if layers < 1:
             raise ValueError(f"model.freeze_layers={layers}: no layer below the last one; use model.kept_states=off")
         self.lower = _part(backbone, backbone.layers[:layers], nn.Identity())
@@ -107,6 +107,11 @@ class FrozenLayers:
             )
         self.counts.computed += len(ids)
         self.counts.without_room += without_room
+
+
+def most_frozen(backbone: Any, layers: int, *, whole: bool) -> int:
+    """How many of the lowest ``layers`` can be kept."""
+    return min(layers, len(backbone.layers) - (not whole))
 
 
 def _part(backbone: Any, layers: Any, norm: nn.Module) -> Any:

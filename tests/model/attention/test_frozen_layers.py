@@ -216,3 +216,18 @@ def test_what_is_trained_is_not_kept(make_deep) -> None:
         FrozenLayers(model.backbone, 3, FrozenStates(16, budget=MUCH))
     freeze_lower_layers(model.backbone, 4)
     assert len(FrozenLayers(model.backbone, 4, FrozenStates(16, budget=MUCH)).upper.layers) == 1
+
+
+def test_a_head_that_reads_every_token_may_keep_the_whole_backbone(make_model, make_encoder, comparisons) -> None:
+    model, encoder = make_model("late"), make_encoder("late")
+    freeze_lower_layers(model.backbone, 2)
+    assert not any(weight.requires_grad for weight in model.backbone.parameters())
+    batch = collate_forest([encoder.encode(row) for row in comparisons], share=True)
+    expected = model(batch).scores
+    model.frozen = FrozenLayers(model.backbone, 2, FrozenStates(16, budget=MUCH), whole=True)
+    assert len(model.frozen.upper.layers) == 0
+    for _ in range(2):
+        scores = model(batch).scores
+        torch.testing.assert_close(scores, expected, rtol=0, atol=rounding(expected))
+    scores.sum().backward()
+    assert model.frozen.counts.computed == batch.tokens, "read once"
