@@ -1,0 +1,166 @@
+"""Two responses and wishes that tell them apart. In: a query's answers, a trait. Out: a `Preference`, true by count."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import permutations
+
+from crm.criteria.counting import TRAITS, Trait
+from crm.criteria.trait_wordings import wording
+from crm.schema import Preference
+from crm.votes.sampling import turn
+
+SENTENCES = 3
+"""For one side of a trait, on one query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query and its answers by LLM."""
+
+    id: str
+    text: str
+    answers: Mapping[str, str]
+
+
+Wishes = tuple[tuple[str, int], ...]
+"""Traits, and whether more (1) or less (-1) of each is wished for."""
+
+
+class Speaker:
+    """Says wishes in a few drawn sentences, the same all through a query: each sentence is read once for many pairs."""
+
+    def __init__(self, rng: random.Random, words: str) -> None:
+        self._rng, self._unseen = rng, words == "unseen"
+        self._drawn: dict[tuple[str, int], list[str]] = {}
+
+    def __call__(self, wishes: Wishes) -> tuple[str, ...]:
+        """A sentence a wish."""
+        return tuple(self._rng.choice(self._sentences(wish)) for wish in wishes)
+
+    def _sentences(self, wish: tuple[str, int]) -> list[str]:
+        if wish not in self._drawn:
+            found = wording(*wish)
+            self._drawn[wish] = [found.draw(self._rng, unseen=self._unseen) for _ in range(SENTENCES)]
+        return self._drawn[wish]
+
+
+class PairFinder:
+    """Draws a taste first and then two responses that it tells apart, so that rare traits are asked as often."""
+
+    def __init__(
+        self, query: Query, llms: Sequence[str], traits: Sequence[Trait], rng: random.Random, smallest: float
+    ) -> None:
+        self._traits, self._rng, self._smallest = traits, rng, smallest
+        self._pairs = list(permutations(llms, 2))
+        measures = {llm: measured(query.answers[llm]) for llm in llms}
+        self._gaps = {
+            trait.name: {
+                (one, other): (measures[one][trait.name] - measures[other][trait.name]) / trait.threshold
+                for one, other in self._pairs
+            }
+            for trait in traits
+        }
+
+    def pair(self, names: Sequence[str]) -> tuple[str, str, Wishes] | None:
+        """Two LLMs, and wishes about these traits that speak for the first; None where no pair is told apart."""
+        wishes = tuple((name, self._rng.choice((1, -1))) for name in names)
+        able = [pair for pair in self._pairs if self._balance(pair, wishes) >= self._smallest - 1e-9]
+        return (*self._rng.choice(able), wishes) if able else None
+
+    def _balance(self, pair: tuple[str, str], wishes: Wishes) -> float:
+        """Threshold units by which the wishes speak for the first; not a number counts as no difference."""
+        gaps = [sign * self._gaps[name][pair] for name, sign in wishes]
+        return sum(gap for gap in gaps if gap == gap)
+
+
+@cache
+def measured(text: str) -> dict[str, float]:
+    """What is counted in a text, by trait."""
+    return {trait.name: trait.measure(text) for trait in TRAITS}
+
+
+def whole_pair(
+    identifier: str,
+    query: Query,
+    better: str,
+    worse: str,
+    wishes: Wishes,
+    say: Speaker,
+    rng: random.Random,
+) -> Preference:
+    """The pair in a drawn order; the winner is a coin, since either side has a user who prefers it."""
+    opposite = tuple((trait, -sign) for trait, sign in wishes)
+    sides = [(better, say(wishes)), (worse, say(opposite))]
+    rng.shuffle(sides)
+    (llm_a, criteria_a), (llm_b, criteria_b) = sides
+    topics = tuple(trait for trait, _ in wishes)
+    return Preference(
+        id=identifier,
+        prompt=turn("user", query.text),
+        response_a=turn("assistant", query.answers[llm_a]),
+        response_b=turn("assistant", query.answers[llm_b]),
+        winner=rng.choice("ab"),
+        criteria_a=criteria_a,
+        criteria_b=criteria_b,
+        criteria_topics_a=topics,
+        criteria_topics_b=topics,
+        topic=topics[0],
+        author_a=llm_a,
+        author_b=llm_b,
+        source="tastes/construction",
+    )
+
+
+def spoiled_pair(
+    identifier: str,
+    query: Query,
+    better: str,
+    worse: str,
+    wishes: Wishes,
+    say: Speaker,
+    rng: random.Random,
+) -> Preference:
+    """A whole response beside a spoiled one, which no user prefers: only the winner's side has criteria."""
+    whole, criteria = query.answers[better], say(wishes)
+    loser = rng.choice((_empty, _cut, _stuffed))
+    if loser is _cut and ("Length", -1) in wishes:
+        loser = _stuffed
+    spoiled = loser(rng, whole, query.answers[worse], criteria)
+    first = rng.random() < 0.5
+    texts, llms = (whole, spoiled), (better, better if loser is _cut else worse)
+    a, b = (0, 1) if first else (1, 0)
+    topics = tuple(trait for trait, _ in wishes)
+    return Preference(
+        id=f"{identifier}-{loser.__name__.strip('_')}",
+        prompt=turn("user", query.text),
+        response_a=turn("assistant", texts[a]),
+        response_b=turn("assistant", texts[b]),
+        winner="a" if first else "b",
+        criteria_a=criteria if first else (),
+        criteria_b=() if first else criteria,
+        criteria_topics_a=topics if first else (),
+        criteria_topics_b=() if first else topics,
+        topic=topics[0],
+        author_a=llms[a],
+        author_b=llms[b],
+        source="tastes/construction",
+    )
+
+
+def _empty(rng: random.Random, whole: str, worse: str, criteria: Sequence[str]) -> str:
+    return rng.choice(("", " ", ".", "...", "\n", "-"))
+
+
+def _cut(rng: random.Random, whole: str, worse: str, criteria: Sequence[str]) -> str:
+    """The first tenth to half of the whole, ended anywhere."""
+    return whole[: max(1, round(len(whole) * rng.uniform(0.1, 0.5)))]
+
+
+def _stuffed(rng: random.Random, whole: str, worse: str, criteria: Sequence[str]) -> str:
+    """The other response, and the wish said again and again before or after it."""
+    words = " ".join([". ".join(criteria)] * rng.randint(2, 8))
+    return f"{words}\n\n{worse}" if rng.random() < 0.5 else f"{worse}\n\n{words}"
