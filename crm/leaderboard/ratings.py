@@ -1,42 +1,43 @@
-"""Matches in; two fitted views of the same leaderboard out: Bradley-Terry strengths and length-controlled win rates."""
+"""Outcomes in; two fitted views of the same leaderboard out: Bradley-Terry strengths and length-controlled win rates.
+
+Letters: Q queries, M models with the baseline among them, C = M - 1 candidates.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 from scipy import optimize, special
 
-from crm.report.statistics import Floats, Indices
+from crm.leaderboard.outcomes import Flags, Outcomes, of_matches
+from crm.report.statistics import Floats
 from crm.schema import Match
 
 LIMIT = 20.0
 """Largest strength in nats that a fit may reach; a model that always wins would otherwise run to infinity."""
+STEPS = 50
+"""Of Newton's method; ten are many."""
 
 
-def bradley_terry(matches: Sequence[Match]) -> tuple[dict[str, float], str]:
+def bradley_terry(matches: Sequence[Match] | Outcomes) -> tuple[dict[str, float], str]:
     """Strengths in nats, baseline 0, from pair probabilities; and which pairs were used, ``all`` or ``baseline``.
 
     Where every match that was read carries both scores, all pairs of models are read on each query (sigmoid of the
     score difference); otherwise each candidate meets the baseline only, and its strength is the logit of its win rate.
     A model that could not be read on a query has lost there to everybody who could.
     """
-    baseline = matches[0].baseline
-    names = [baseline, *sorted({match.candidate for match in matches})]
-    number = {name: index for index, name in enumerate(names)}
-    read = [match for match in matches if match.preference_logit is not None]
-    scored = all(match.score_candidate is not None and match.score_baseline is not None for match in read)
-    if scored:
-        won, met = _all_pairs(matches, number)
+    outcomes = matches if isinstance(matches, Outcomes) else of_matches(matches)
+    names = [outcomes.baseline, *outcomes.models[:-1]]
+    if outcomes.scores is not None:
+        won, met = _all_pairs(np.roll(outcomes.scores, 1, axis=1))
     else:
         won, met = np.zeros((len(names), len(names))), np.zeros((len(names), len(names)))
-        for match in matches:
-            row = number[match.candidate]
-            won[row, 0] += match.win
-            met[row, 0] += 1
+        asked = outcomes.asked[:, :-1]
+        won[1:, 0] = np.where(asked, outcomes.wins[:, :-1], 0.0).sum(axis=0)
+        met[1:, 0] = asked.sum(axis=0)
     strengths = _fit_pairs(won, met)
-    return dict(zip(names, strengths.tolist(), strict=True)), "all" if scored else "baseline"
+    return dict(zip(names, strengths.tolist(), strict=True)), "all" if outcomes.scores is not None else "baseline"
 
 
 def elo(strength: float) -> float:
@@ -44,29 +45,17 @@ def elo(strength: float) -> float:
     return 1000 + 400 / float(np.log(10)) * strength
 
 
-def _all_pairs(matches: Sequence[Match], number: dict[str, int]) -> tuple[Floats, Floats]:
+def _all_pairs(scores: Floats) -> tuple[Floats, Floats]:
     """Expected wins and meetings (M, M), filled for row > column, over the queries that both models answered.
 
-    A query's baseline score is averaged over its matches: batching may move it in the last digits.
+    ``scores`` (Q, M): minus infinity, where the judge could not read, is below every score; two of them do not meet.
     """
-    queries = {query: index for index, query in enumerate(dict.fromkeys(match.query_id for match in matches))}
-    total, seen = (np.zeros((len(queries), len(number))) for _ in range(2))
-    for match in matches:
-        row = queries[match.query_id]
-        if match.preference_logit is None:
-            total[row, number[match.candidate]] = -np.inf  # below every score; two of them do not meet
-            seen[row, number[match.candidate]] = 1
-            continue
-        for name, score in ((match.candidate, match.score_candidate), (match.baseline, match.score_baseline)):
-            total[row, number[name]] += score or 0.0
-            seen[row, number[name]] += 1
-    scores = np.where(seen > 0, total / np.maximum(seen, 1), np.nan)
-    won, met = (np.zeros((len(number), len(number))) for _ in range(2))
-    for row in range(len(number)):
-        for column in range(row):
-            with np.errstate(invalid="ignore"):  # infinity minus infinity is the NaN that is meant
-                chance = special.expit(scores[:, row] - scores[:, column])
-            won[row, column], met[row, column] = np.nansum(chance), np.count_nonzero(~np.isnan(chance))
+    by_model = np.ascontiguousarray(scores.T)
+    won, met = (np.zeros((len(by_model), len(by_model))) for _ in range(2))
+    for row in range(1, len(by_model)):
+        with np.errstate(invalid="ignore"):  # infinity minus infinity is the NaN that is meant
+            chance = special.expit(by_model[row] - by_model[:row])
+        won[row, :row], met[row, :row] = np.nansum(chance, axis=1), np.count_nonzero(~np.isnan(chance), axis=1)
     return won, met
 
 
@@ -87,7 +76,7 @@ def _fit_pairs(won: Floats, met: Floats) -> Floats:
     return np.concatenate([[0.0], _minimise(loss, len(won) - 1)])
 
 
-def length_controlled(matches: Sequence[Match]) -> tuple[dict[str, float], float]:
+def length_controlled(matches: Sequence[Match] | Outcomes) -> tuple[dict[str, float], float]:
     """Win rate, in [0, 1], that each candidate would have at the baseline's length; and the length coefficient.
 
     Fractional logistic regression P = sigmoid(theta_m + beta tanh(d / std(d))), d the difference in words, one beta
@@ -96,30 +85,57 @@ def length_controlled(matches: Sequence[Match]) -> tuple[dict[str, float], float
     was read; queries on which a model could not be read are lost whatever their length, and its rate falls by their
     share. Raises ``ValueError`` where nothing was read.
     """
-    asked = Counter(match.candidate for match in matches)
-    matches = [match for match in matches if match.preference_logit is not None]
-    if not matches:
+    outcomes = matches if isinstance(matches, Outcomes) else of_matches(matches)
+    read = ~np.isnan(outcomes.logits[:, :-1])
+    if not read.any():
         raise ValueError("matches: the judge read none of them, so that there is nothing to fit")
-    known = Counter(match.candidate for match in matches)
-    names = sorted(known)
-    number = {name: index for index, name in enumerate(names)}
-    model: Indices = np.array([number[match.candidate] for match in matches], dtype=np.int64)
-    target = np.array([match.win for match in matches], dtype=np.float64)
-    words = np.array([match.length_candidate - match.length_baseline for match in matches], dtype=np.float64)
-    spread = words.std()
-    length = np.tanh(words / spread) if spread > 0 else np.zeros_like(words)
+    words = outcomes.words[:, :-1] - outcomes.words[:, -1:]
+    spread = words[read].std()
+    length = np.where(read, np.tanh(words / spread), 0.0) if spread > 0 else np.zeros_like(words)
+    theta, beta = _fit_lengths(np.where(read, outcomes.wins[:, :-1], 0.0), length, read)
+    share = read.sum(axis=0) / outcomes.asked[:, :-1].sum(axis=0)
+    return dict(zip(outcomes.models[:-1], (special.expit(theta) * share).tolist(), strict=True)), beta
+
+
+def _fit_lengths(target: Floats, length: Floats, read: Flags) -> tuple[Floats, float]:
+    """The likeliest strengths (C,) and length coefficient of ``target`` at ``length``, where ``read``, each (Q, C).
+
+    Newton's method: strengths touch each other through the coefficient alone, so that a step is a few sums. Where it
+    does not settle inside the limits (a model that always wins), `_minimise` finds the edge.
+    """
+    count, faint = read.sum(), 1e-7  # the faint penalty decides beta only where lengths do not vary within any model
+    theta, beta = np.zeros(target.shape[1]), 0.0
+    for _ in range(STEPS):
+        chance = np.where(read, special.expit(theta + beta * length), 0.0)
+        slope, weight = chance - target, chance * (1 - chance)
+        own, across = weight.sum(axis=0), (weight * length).sum(axis=0)
+        own_slope = slope.sum(axis=0)
+        # The Hessian is diagonal but for one row; that row is solved first.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = across / own
+            left = (weight * length**2).sum() + 2 * faint * count - ratio @ across
+            by = -((slope * length).sum() + 2 * faint * count * beta - ratio @ own_slope) / left
+            move = -own_slope / own - ratio * by
+        theta, beta = theta + move, float(beta + by)
+        if not np.isfinite(theta).all() or max(np.abs(theta).max(), abs(beta)) > LIMIT:
+            break
+        if max(np.abs(move).max(), abs(by)) < 1e-10:
+            return theta, beta
+    return _fit_lengths_in_limits(target, length, read, faint)
+
+
+def _fit_lengths_in_limits(target: Floats, length: Floats, read: Flags, faint: float) -> tuple[Floats, float]:
+    """As `_fit_lengths`, slower, within [-LIMIT, LIMIT]."""
+    count = read.sum()
 
     def loss(free: Floats) -> tuple[float, Floats]:
-        logit = free[model] + free[-1] * length
-        # The faint penalty decides beta only where lengths do not vary within any model.
-        value = (np.logaddexp(0, logit) - target * logit).mean() + 1e-7 * free[-1] ** 2
-        slope = (special.expit(logit) - target) / len(logit)
-        gradient = np.append(np.bincount(model, slope, len(names)), slope @ length + 2e-7 * free[-1])
-        return float(value), gradient
+        logit = free[:-1] + free[-1] * length
+        value = np.where(read, np.logaddexp(0, logit) - target * logit, 0.0).sum() / count + faint * free[-1] ** 2
+        slope = np.where(read, special.expit(logit) - target, 0.0) / count
+        return float(value), np.append(slope.sum(axis=0), (slope * length).sum() + 2 * faint * free[-1])
 
-    fitted = _minimise(loss, len(names) + 1)
-    rates = dict(zip(names, special.expit(fitted[:-1]).tolist(), strict=True))
-    return {name: rates.get(name, 0.0) * known[name] / asked[name] for name in sorted(asked)}, float(fitted[-1])
+    fitted = _minimise(loss, target.shape[1] + 1)
+    return fitted[:-1], float(fitted[-1])
 
 
 def _minimise(loss: object, size: int) -> Floats:

@@ -64,13 +64,13 @@ def _topics(board: Leaderboard) -> pd.DataFrame:
 
 
 def _bradley_terry(board: Leaderboard) -> pd.DataFrame:
-    strengths, pairs = bradley_terry(board.matches)
+    strengths, pairs = bradley_terry(board.outcomes)
     columns = {"elo": {name: elo(value) for name, value in strengths.items()}}
     return _fitted(board, columns).assign(pairs=pairs)
 
 
 def _length_controlled(board: Leaderboard) -> pd.DataFrame:
-    rates, beta = length_controlled(board.matches)
+    rates, beta = length_controlled(board.outcomes)
     columns = {"length_controlled": {**rates, board.baseline: 0.5}}
     return _fitted(board, columns).assign(length_coefficient=beta)
 

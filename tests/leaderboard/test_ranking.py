@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from crm.leaderboard import ranking, views
+from crm.leaderboard import views
 from crm.leaderboard.agreement import compare, compare_with_truth
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.win_statistics import paired_p
 from crm.schema import Match
 
 
@@ -76,7 +77,7 @@ def test_paired_p_values_of_all_columns_are_scipys() -> None:
     table = generator.normal(0.1, 1.0, (40, 12))
     table[generator.random(table.shape) < 0.2] = np.nan
     table[:, 0], table[:, 1], table[1:, 2], table[:, 3] = 0.0, 0.25, np.nan, np.nan
-    found = ranking._paired_p(table)
+    found = paired_p(table)
     expected = [float(stats.ttest_1samp(column[~np.isnan(column)], 0.0).pvalue) for column in table[:, 4:].T]
     assert found[4:] == pytest.approx(expected, rel=1e-9)
     assert found[:4] == pytest.approx([1.0, 2.0**-39, 1.0, 1.0])
