@@ -28,8 +28,7 @@ from crm.io.draws import generator
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.model.encoding import EncodedComparison, Segment
-from crm.model.losses import preference_loss
-from crm.model.reward_model import RewardModel
+from crm.model.reward_model import RewardModel, preference_loss
 from crm.schema import Comparison, Message
 
 RESPONSES, CRITERIA = 16, 4

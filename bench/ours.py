@@ -20,8 +20,7 @@ from bench.rounds import Answer, Contestant, Stopwatch
 from crm.model.batching.batches import collate
 from crm.model.batching.packs import Packing, fill
 from crm.model.encoding import EncodedComparison
-from crm.model.losses import preference_loss
-from crm.model.reward_model import RewardModel
+from crm.model.reward_model import RewardModel, preference_loss
 from crm.training import LitRewardModel
 
 Mode = Literal["padded", "packed", "tree"]

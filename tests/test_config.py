@@ -43,7 +43,7 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
     extra = ["data.path=somewhere"] if group == "data" and (option in OWN or option == "dataset") else []
     extra += [f"{group}.base_url=http://x/v1", f"{group}.model=y"] if option in ("openai", "llm") else []
     extra += ["judge.path=somewhere"] if option in ("reward_model", "pair_ranker") else []
-    if entry == "prepare" and option in ("dataset", "mixture"):
+    if entry == "prepare" and option in ("dataset", "mixture", "tastes"):
         extra += ["data.sources=[dsp]"] if option == "mixture" else []
         with pytest.raises(ValueError, match=rf"data\.name='{option}'"):
             settings(entry, f"data={option}", *extra)
@@ -114,6 +114,16 @@ REFUSED = [
     ("train", ["trainer=fsdp", "model.freeze_layers=1"], "model.kept_states='memory'"),
     ("train", ["trainer=deepspeed", "model.freeze_layers=1"], "model.kept_states='memory'"),
     ("train", ["loss.centre_scores=0.1"], "head=pairwise"),
+    (
+        "train",
+        ["head=late", "prompt=criteria_last"],
+        "prompt.order='criteria_last': expected criteria_first",
+    ),
+    ("train", ["head=late", "head.kept=0"], "head.kept=0: expected 1 or more"),
+    ("train", ["head=late", "head.width=-4"], "head.width=-4: expected 1 or more"),
+    ("train", ["head=scalar", "head.kept=4"], "head.kept=4: expected null with head=scalar"),
+    ("train", ["head.width=4"], "head.width=4: expected null with head=auto"),
+    ("train", ["model.use_layers=0"], "model.use_layers=0: expected 1 or more, or null"),
     ("train", ["criteria=none", "noise=replace"], "noise.kind='replace'"),
     ("train", ["trainer.strategy=horovod"], "trainer.strategy='horovod'"),
     ("train", ["trainer.zero_stage=1"], "trainer.zero_stage=1: expected one of 2, 3"),
@@ -140,6 +150,14 @@ def test_impossible_settings_are_refused_by_name(entry: str, overrides: list[str
     with pytest.raises(ValueError, match=r"expected|no such setting|with head=") as refused:
         settings(entry, *overrides)
     assert said in str(refused.value)
+
+
+def test_a_late_head_has_its_sizes_however_it_is_chosen() -> None:
+    for chosen in ("head=late", "head.name=late"):
+        head = settings("train", chosen, "loss=ranking").head
+        assert (head.kept, head.width) == (16, 64)
+    head = settings("train", "head=late", "head.kept=4", "head.width=8").head
+    assert (head.kept, head.width) == (4, 8)
 
 
 def test_centred_scores_are_fine_where_there_are_scores() -> None:

@@ -7,9 +7,9 @@
 - `encoding`: comparisons to token ids
 - `export`: a folder that transformers and this project load
 - `heads`: states to scores
-- `losses`: logits to a loss
+- `late_reading`: vectors of texts under a late head, whose products are scores
 - `manifest`: digests of an exported folder
-- `reward_model`: backbone and head
+- `reward_model`: backbone and head, logits to a loss
 """
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "encoding",
     "export",
     "heads",
-    "losses",
+    "late_reading",
     "manifest",
     "reward_model",
 ]

@@ -146,20 +146,21 @@ def _settle_padding(model: PreTrainedModel, tokenizer: Any, path: str) -> None:
     model.config.use_cache = False
 
 
-def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
-    """Stop training the embedding and the lowest ``layers`` transformer layers, of all of them the norm too.
+def keep_lowest_layers(model: PreTrainedModel, layers: int | None) -> None:
+    """Drop all but the lowest ``layers`` transformer layers; the final norm stays. None keeps all.
 
-    0 changes nothing.
+    Raises ``ValueError`` where there are not so many.
     """
-    if layers == 0:
-        return
-    blocks = model.layers
+    blocks, config = model.layers, model.config
     assert isinstance(blocks, nn.ModuleList)
-    if layers > len(blocks):
-        raise ValueError(f"model.freeze_layers={layers}: the backbone has {len(blocks)} layers")
-    frozen = [model] if layers == len(blocks) else [model.get_input_embeddings(), *blocks[:layers]]
-    for module in frozen:
-        module.requires_grad_(False)
+    if layers is None:
+        return
+    if not 1 <= layers <= len(blocks):
+        raise ValueError(f"model.use_layers={layers}: the backbone has {len(blocks)} layers; use 1 to {len(blocks)}")
+    model.layers = blocks[:layers]
+    config.num_hidden_layers = layers
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:layers]
 
 
 def add_lora(model: PreTrainedModel, rank: int, alpha: int, dropout: float, above: int = 0) -> Any:

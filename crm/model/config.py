@@ -11,7 +11,7 @@ from crm.config import Settings, setting
 from crm.io.installed import check_known
 from crm.model.batching.forest import BATCHINGS
 from crm.model.encoding import PROMPT_ORDERS
-from crm.model.heads import HEADS
+from crm.model.heads import HEADS, KEPT, WIDTH, head_named
 
 
 @dataclass
@@ -29,6 +29,8 @@ class ModelConfig(Settings, group="model"):
     hidden_size: int = 128
     layers: int = setting(3, at_least=1)
     heads: int = setting(4, at_least=1)
+    use_layers: int | None = None
+    """How many of the lowest transformer layers are kept; the rest is dropped when the model is loaded. null: all."""
     freeze_layers: int = setting(0, at_least=0)
     """Lowest transformer layers (and the embedding) that are not trained."""
     kept_states: str = setting("memory", one_of=("off", "memory", "disk"))
@@ -47,6 +49,8 @@ class ModelConfig(Settings, group="model"):
         super().__post_init__()
         multiple = self.hidden_size % self.heads == 0 < self.hidden_size
         self.require(multiple, "hidden_size", "a multiple of model.heads")
+        some = self.use_layers is None or self.use_layers >= 1
+        self.require(some, "use_layers", "1 or more, or null for all layers of the backbone")
         known = self.gradient_checkpointing == "auto" or isinstance(self.gradient_checkpointing, bool)
         self.require(known, "gradient_checkpointing", "auto, true or false")
         self.require(
@@ -61,9 +65,22 @@ class HeadConfig(Settings, group="head"):
     """``auto`` takes the head of the loss: pairwise for cls, scalar for ranking."""
 
     name: str = "auto"
+    kept: int | None = None
+    """Of the late head: states that it keeps of a response."""
+    width: int | None = None
+    """Of the late head: numbers of each; a score is the product of two vectors of ``kept`` x ``width``."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_known("head.name", self.name, ("auto", *HEADS), "heads")
+        if self.name == "auto" or not head_named(self.name).apart:
+            for name in ("kept", "width"):
+                unset = getattr(self, name) is None
+                self.require(unset, name, f"null with head={self.name}, which keeps no states; use head=late")
+            return
+        self.kept, self.width = KEPT if self.kept is None else self.kept, WIDTH if self.width is None else self.width
+        for name in ("kept", "width"):
+            self.require(getattr(self, name) >= 1, name, "1 or more")
 
 
 @dataclass

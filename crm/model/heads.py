@@ -19,6 +19,10 @@ if TYPE_CHECKING:  # settings name heads, and are read without torch
     from torch import Tensor
 
 
+KEPT, WIDTH = 16, 64
+"""States that a late head keeps of a response, and numbers of each."""
+
+
 class HeadOutput(NamedTuple):
     """What a head says of B comparisons, first shown against second shown."""
 

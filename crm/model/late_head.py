@@ -20,11 +20,13 @@ import torch
 from torch import Tensor, nn
 
 from crm.model.batching.batches import TextTokens
+from crm.model.heads import KEPT, WIDTH
 
-KEPT, WIDTH, INNER = 16, 64, 512
+INNER = 512
 DETECTORS = 128
 """Kinds of token whose occurrences in a text are counted."""
 CRITERION_QUERIES = 4
+FIRST_STD = 0.05
 
 
 class TextPooling(nn.Module):
@@ -62,8 +64,10 @@ class LateHead(nn.Module):
         self.kept, self.width = kept, width
         self.response = TextPooling(hidden_size, kept, width, kept * width, inner)
         self.criterion = TextPooling(hidden_size, CRITERION_QUERIES, width, kept * width, inner)
-        nn.init.zeros_(self.criterion.outer.weight)
-        nn.init.zeros_(self.criterion.outer.bias)
+        # Small, so that a new head prefers next to nothing, but not zero: two factors that both have to grow grow late.
+        for pooling in (self.response, self.criterion):
+            nn.init.normal_(pooling.outer.weight, std=FIRST_STD)
+            nn.init.zeros_(pooling.outer.bias)
 
     @classmethod
     def seeded(cls, hidden_size: int, seed: int, kept: int = KEPT, width: int = WIDTH) -> LateHead:

@@ -1,4 +1,4 @@
-"""The customizable reward model. In: a padded or packed batch. Out: preference logits and scores, one forward pass."""
+"""The customizable reward model and its loss. In: a padded or packed batch. Out: preference logits and scores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import binary_cross_entropy_with_logits, linear
 from transformers import PreTrainedModel
 
 from crm.model.attention.decoder import forest_inputs, is_known, prune_last_layer, use_tree_attention
@@ -14,20 +14,29 @@ from crm.model.attention.frozen_layers import FrozenLayers
 from crm.model.batching.batches import PaddedBatch
 from crm.model.batching.packs import ForestBatch
 from crm.model.batching.padding_batches import Batch
-from crm.model.heads import HeadOutput, difference, head_named
+from crm.model.heads import KEPT, WIDTH, HeadOutput, difference, head_named
 from crm.model.late_head import LateHead
 
 
-def build_score(head: str, hidden_size: int, seed: int, start: nn.Module | None = None) -> nn.Module:
-    """The layer of a head, initialised from ``seed`` alone: linear, or a `LateHead`, which goes on from another one.
+def build_score(
+    head: str,
+    hidden_size: int,
+    seed: int,
+    start: nn.Module | None = None,
+    *,
+    kept: int | None = None,
+    width: int | None = None,
+) -> nn.Module:
+    """The layer of a head, initialised from ``seed`` alone: linear, or a `LateHead` of ``kept`` states and ``width``.
 
     A head of two spans starts with two equal rows, so that at first it reads both spans with one yardstick, as the
     scalar head does; training then lets them part. ``start`` is the layer of a trained head to go on from: its one row
     serves both spans, an equal shape is taken over; a joint head without spans, which reads another state, starts anew.
+    A late head goes on as it is. Raises ``ValueError`` where it has other sizes.
     """
     kind = head_named(head)
     if kind.apart:
-        return start if isinstance(start, LateHead) else LateHead.seeded(hidden_size, seed)
+        return _build_late(hidden_size, seed, start, kept, width)
     score = nn.Linear(hidden_size, kind.outputs, bias=False)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -38,6 +47,17 @@ def build_score(head: str, hidden_size: int, seed: int, start: nn.Module | None 
         if isinstance(start, nn.Linear) and start.out_features in (1, score.out_features) and not reads_last_of_both:
             score.weight.copy_(start.weight.expand_as(score.weight))
     return score
+
+
+def _build_late(hidden_size: int, seed: int, start: nn.Module | None, kept: int | None, width: int | None) -> LateHead:
+    if not isinstance(start, LateHead):
+        return LateHead.seeded(hidden_size, seed, kept or KEPT, width or WIDTH)
+    if (kept or start.kept, width or start.width) != (start.kept, start.width):
+        raise ValueError(
+            f"head.kept={kept} and head.width={width}: the head to go on from has {start.kept} and {start.width}; set "
+            "these, or start from a backbone without a late head"
+        )
+    return start
 
 
 def read_head(head: str, score: nn.Module, states: Tensor) -> HeadOutput:
@@ -122,3 +142,22 @@ class RewardModel(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.score.parameters()).device
+
+
+def preference_loss(preference_logit: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
+    """Cross-entropy of P(first preferred) = sigmoid(logit) against a soft target, shape (B,).
+
+    For a scalar head this is the ranking loss, -log sigmoid(score difference); for a two-logit head it is the
+    classification loss, since softmax over two logits is a sigmoid of their difference (arXiv 2508.09463, section 3).
+    A tie is ``target`` 1/2. ``label_smoothing`` in [0, 1) moves targets towards 1/2.
+    """
+    smoothed = target * (1.0 - label_smoothing) + 0.5 * label_smoothing
+    return binary_cross_entropy_with_logits(preference_logit, smoothed, reduction="none")
+
+
+def centring_penalty(scores: Tensor) -> Tensor:
+    """(score_a + score_b)^2 per comparison, shape (B,): keeps scores near zero, where only differences are trained.
+
+    Eisenstein et al., arXiv 2312.09244, section 2.
+    """
+    return torch.square(scores.sum(dim=-1))

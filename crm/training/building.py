@@ -16,12 +16,12 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping
 from lightning.pytorch.utilities import rank_zero_only
 
 from crm.dataset.load import tokenizer_texts
-from crm.model.attention.frozen_layers import FrozenLayers, most_frozen
+from crm.model.attention.frozen_layers import FrozenLayers, freeze_lower_layers, most_frozen
 from crm.model.attention.frozen_states import FrozenStates
 from crm.model.backbone import (
     add_lora,
     build_tiny_backbone,
-    freeze_lower_layers,
+    keep_lowest_layers,
     load_backbone,
     train_tokenizer,
     without_lora_wrapper,
@@ -53,7 +53,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, where it fits, head.
     Under another prompt order than that run's a head reads another state, so only the backbone is taken over.
     """
-    settings, head = config.model, config.head.name
+    settings, head, late = config.model, config.head.name, {"kept": config.head.kept, "width": config.head.width}
     score = None
     if settings.path is None:
         tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
@@ -73,13 +73,14 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
         # Sharding deals out the weights of the first process: the others need none, and memory of a machine is finite.
         weights = config.trainer.strategy != "fsdp" or getattr(rank_zero_only, "rank", 0) == 0
         backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length, weights)
+    keep_lowest_layers(backbone, settings.use_layers)
     freeze_lower_layers(backbone, settings.freeze_layers)
     hidden_size = backbone.config.hidden_size
     if settings.lora_rank:
         backbone = add_lora(
             backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout, settings.freeze_layers
         )
-    model = RewardModel(backbone, build_score(head, hidden_size, config.seed, score), head)
+    model = RewardModel(backbone, build_score(head, hidden_size, config.seed, score, **late), head)
     if not model.reads_forests and config.batching.name != "padded":
         raise ValueError(
             f"batching={config.batching.name}: layers of {type(backbone).__name__} are not known to pack (those of "

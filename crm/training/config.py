@@ -156,6 +156,11 @@ class TrainConfig(Settings):
             "model.kept_states",
             "off with trainer.strategy=fsdp or deepspeed: sharded weights cannot run the frozen layers alone",
         )
+        self.require(
+            self.prompt.order == "criteria_first" or not head_named(self.head.name).apart,
+            "prompt.order",
+            f"criteria_first with head={self.head.name}: it reads responses and criteria apart, in no order",
+        )
         if self.loss.centre_scores and not head_named(self.head.name).has_scores:
             raise ValueError(
                 f"loss.centre_scores={self.loss.centre_scores} with head={self.head.name}: that head has no scores to "

@@ -16,8 +16,7 @@ from torch.optim import Optimizer
 
 from crm.model.batching.padding_batches import Batch, PaddingBatch
 from crm.model.heads import HeadOutput
-from crm.model.losses import centring_penalty, preference_loss
-from crm.model.reward_model import RewardModel
+from crm.model.reward_model import RewardModel, centring_penalty, preference_loss
 from crm.training.metrics import MARGIN_EDGES, PreferenceAccuracy, ValidationMetrics
 from crm.training.optimizers import build_optimizer
 from crm.training.rank_state import gather_states, restore_state

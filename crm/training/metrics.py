@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import MeanMetric, Metric
 
-from crm.model.losses import preference_loss
+from crm.model.reward_model import preference_loss
 
 MARGIN_EDGES = tuple(step / 2 for step in range(-40, 41))
 """Of the bins of `MarginHistogram`; what lies beyond is counted in the first and the last."""

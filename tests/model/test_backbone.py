@@ -11,18 +11,21 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 import torch
+from transformers import AutoModel
 
+from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.backbone import (
     add_lora,
     build_tiny_backbone,
     check_reachable,
-    freeze_lower_layers,
+    keep_lowest_layers,
     load_backbone,
     merge_lora,
     train_tokenizer,
 )
 from crm.model.batching.batches import collate
 from crm.model.export import export_model, load_checkpoint
+from crm.model.heads import HEADS
 from crm.model.reward_model import RewardModel
 from tests.conftest import rounding
 
@@ -147,12 +150,44 @@ def test_freezing_stops_exactly_the_lowest_layers(tokenizer, layers: int) -> Non
     expected = {
         name for name, _ in model.named_parameters() if name.startswith(lowest) or name == "embed_tokens.weight"
     }
-    assert frozen == (expected if layers else set())
+    assert frozen == {0: set(), 1: expected, 2: expected | {"norm.weight"}}[layers]
 
 
 def test_more_frozen_layers_than_there_are_is_refused(tokenizer) -> None:
     with pytest.raises(ValueError, match=r"model.freeze_layers=3: the backbone has 2 layers"):
         freeze_lower_layers(build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=0), 3)
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "llama"])
+@pytest.mark.parametrize("head", HEADS)
+def test_the_lowest_layers_alone_are_a_model_that_transformers_loads(
+    make_model, make_encoder, comparisons, tokenizer, tmp_path, head: str, architecture: str
+) -> None:
+    """Second route: the states below the second layer of the whole model, and its norm."""
+    whole, cut = make_model(head, architecture), make_model(head, architecture)
+    keep_lowest_layers(cut.backbone, 1)
+    model = RewardModel(cut.backbone, cut.score, head).eval()
+    batch = collate([make_encoder(head).encode(row) for row in comparisons], pad_id=0)
+    inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+    whole.backbone.layers[1].forward = lambda states, **_: states
+    with torch.no_grad():
+        expected, got = whole.backbone(**inputs).last_hidden_state, model.backbone(**inputs).last_hidden_state
+        assert torch.equal(got, expected)
+        logits = model(batch).preference_logit
+        export_model(model, tokenizer, tmp_path, {})
+        again = load_checkpoint(tmp_path)[0](batch).preference_logit
+    torch.testing.assert_close(again, logits, rtol=0, atol=rounding(logits))
+    stock = AutoModel.from_pretrained(tmp_path)
+    assert stock.config.num_hidden_layers == len(stock.layers) == 1
+
+
+@pytest.mark.parametrize("layers", [0, 3])
+def test_layers_that_are_not_there_are_not_kept(tokenizer, layers: int) -> None:
+    model = build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=0)
+    with pytest.raises(ValueError, match=rf"model.use_layers={layers}: the backbone has 2 layers; use 1 to 2"):
+        keep_lowest_layers(model, layers)
+    keep_lowest_layers(model, None)
+    assert len(model.layers) == 2
 
 
 def test_lora_starts_as_identity_trains_little_and_merges_whole(

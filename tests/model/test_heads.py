@@ -9,7 +9,7 @@ import torch
 
 from crm.model.batching.batches import collate
 from crm.model.encoding import PROMPT_ORDERS
-from crm.model.heads import LINEAR_HEADS
+from crm.model.heads import KEPT, LINEAR_HEADS, WIDTH
 from crm.model.reward_model import build_score, read_head
 from crm.schema import Message
 
@@ -129,6 +129,16 @@ def test_a_head_goes_on_from_a_trained_one_where_it_reads_the_same() -> None:
     assert torch.equal(build_score("scalar", 8, seed=4, start=scalar).weight, scalar.weight)
     assert torch.equal(build_score("pairwise", 8, 4, start=scalar).weight, build_score("pairwise", 8, 4).weight)
     assert torch.equal(build_score("scalar", 8, 4, start=span).weight, build_score("scalar", 8, 4).weight)
+
+
+def test_a_late_head_goes_on_as_it_is_and_not_in_other_sizes() -> None:
+    trained = build_score("late", 8, seed=3, kept=2, width=5)
+    assert build_score("late", 8, seed=4, start=trained) is trained
+    assert build_score("late", 8, seed=4, start=trained, kept=2, width=5) is trained
+    with pytest.raises(ValueError, match=r"head.kept=4 and head.width=None: the head to go on from has 2 and 5"):
+        build_score("late", 8, seed=4, start=trained, kept=4)
+    anew = build_score("late", 8, seed=4, start=build_score("scalar", 8, seed=3))
+    assert (anew.kept, anew.width) == (KEPT, WIDTH)
 
 
 @pytest.mark.usefixtures("in_float64")

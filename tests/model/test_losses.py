@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy, logsigmoid
 
-from crm.model.losses import centring_penalty, preference_loss
+from crm.model.reward_model import centring_penalty, preference_loss
 
 LOGITS = torch.tensor([-30.0, -2.0, -0.1, 0.0, 0.4, 3.0, 30.0], dtype=torch.float64)
 

@@ -9,7 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import Qwen3Config, Qwen3Model
 
-from crm.model.backbone import freeze_lower_layers
+from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.reward_model import RewardModel, build_score
 from crm.training.flops import step_flops
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from transformers.models.qwen3 import modeling_qwen3
 
-from crm.model.backbone import freeze_lower_layers
+from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.batching.batches import collate
 from crm.model.batching.packs import Packing
 from crm.training.kernels import compiled_layers, enable_checkpointing, liger_kernels

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import Qwen3Config, Qwen3Model
 
-from crm.model.backbone import freeze_lower_layers
+from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.training.memory import (
     GIB,
     MemoryNeed,

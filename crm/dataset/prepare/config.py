@@ -99,7 +99,7 @@ class PrepareConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        votes = [name for name in DATA_SOURCES if name not in ("dataset", "mixture")]
+        votes = [name for name in DATA_SOURCES if name not in ("dataset", "mixture", "tastes")]
         self.require(self.data.name in votes, "data.name", f"one of {', '.join(votes)}")
         for name in ("data.train", "data.validation", "data.suite"):
             self.require(

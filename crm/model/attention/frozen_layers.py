@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from crm.model.attention.decoder import forest_inputs
 from crm.model.attention.frozen_states import UNKNOWN, FrozenStates
@@ -107,6 +108,22 @@ class FrozenLayers:
             )
         self.counts.computed += len(ids)
         self.counts.without_room += without_room
+
+
+def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
+    """Stop training the embedding and the lowest ``layers`` transformer layers, of all of them the norm too.
+
+    0 changes nothing.
+    """
+    if layers == 0:
+        return
+    blocks = model.layers
+    assert isinstance(blocks, nn.ModuleList)
+    if layers > len(blocks):
+        raise ValueError(f"model.freeze_layers={layers}: the backbone has {len(blocks)} layers")
+    frozen = [model] if layers == len(blocks) else [model.get_input_embeddings(), *blocks[:layers]]
+    for module in frozen:
+        module.requires_grad_(False)
 
 
 def most_frozen(backbone: Any, layers: int, *, whole: bool) -> int:
