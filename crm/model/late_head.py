@@ -14,7 +14,7 @@ Letters: N texts, L tokens of the longest, H the backbone's hidden size, D = kep
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +55,10 @@ class TextPooling(nn.Module):
         found: Tensor = self.outer(nn.functional.gelu(self.inner(seen)))
         return found
 
+    def of_groups(self, states: Tensor, groups: Sequence[Tensor]) -> Tensor:
+        """(N, size) of texts whose tokens are at places (texts, L) of ``states`` (M, H); -1 is none."""
+        return torch.cat([self(states[places.clamp(min=0)], places >= 0) for places in groups])
+
 
 class LateHead(nn.Module):
     """``kept`` states a response, and as many a criterion, each of ``width`` numbers."""
@@ -90,17 +94,13 @@ class LateHead(nn.Module):
     def forward(self, states: Tensor, texts: TextTokens) -> Tensor:
         """(B, 2) float32 scores, from ``states`` (M, H) of a batch's tokens; in float32 whatever is around it."""
         with torch.autocast(states.device.type, enabled=False):
-            responses = self.response(*_gathered(states.float(), texts.responses))[texts.shown]  # (B, 2, D)
+            states = states.float()
+            responses = self.response.of_groups(states, texts.responses)[texts.shown]  # (B, 2, D)
             asked = texts.asked >= 0
-            criteria = self.criterion(*_gathered(states.float(), texts.criteria))[texts.asked]  # (B, K, D)
+            criteria = self.criterion.of_groups(states, texts.criteria)[texts.asked]  # (B, K, D)
             wish = (criteria * asked[..., None]).sum(dim=1)
             return self.scores(responses, wish[:, None])
 
     def scores(self, responses: Tensor, wish: Tensor) -> Tensor:
         """(...,) scores of ``responses`` (..., D) for a ``wish`` (..., D): a criterion, or a weighted sum of some."""
         return (responses * wish).sum(dim=-1) / math.sqrt(self.kept * self.width)
-
-
-def _gathered(states: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """The states (N, L, H) at ``places`` (N, L) and where there is one."""
-    return states[places.clamp(min=0)], places >= 0

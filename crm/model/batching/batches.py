@@ -25,13 +25,14 @@ WIDTH_STEP = 16
 class TextTokens:
     """Texts that a head pools over, each distinct one once: U responses, V criteria, at most K criteria a comparison.
 
-    Tokens are places in the batch's flattened tokens; -1 fills up.
+    Tokens are places in the batch's flattened tokens; -1 fills up. Texts are numbered through from the shortest to the
+    longest, in groups of near-equal length, since one long text would pad all others.
     """
 
-    responses: Tensor
-    """(U, longest) int64"""
-    criteria: Tensor
-    """(V, longest) int64"""
+    responses: list[Tensor]
+    """(texts, longest) int64 each, U texts together"""
+    criteria: list[Tensor]
+    """(texts, longest) int64 each, V texts together"""
     shown: Tensor
     """(B, 2) int64 in [0, U): the response shown first and the one shown second"""
     asked: Tensor
@@ -39,22 +40,39 @@ class TextTokens:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> TextTokens:
         """The same on another device."""
-        return TextTokens(**{name: value.to(device, non_blocking=non_blocking) for name, value in vars(self).items()})
+        groups = [
+            [group.to(device, non_blocking=non_blocking) for group in groups]
+            for groups in (self.responses, self.criteria)
+        ]
+        return TextTokens(*groups, *(part.to(device, non_blocking=non_blocking) for part in (self.shown, self.asked)))
 
 
 def text_tokens(encoded: Sequence[EncodedComparison], locate: Locate) -> TextTokens | None:
     """The texts of a batch; None for a head that reads at single tokens."""
     if not encoded[0].spans:
         return None
-    responses: dict[tuple[int, ...], int] = {}
-    criteria: dict[tuple[int, ...], int] = {}
+    places = [[tuple(locate(row, span)) for span in item.spans] for row, item in enumerate(encoded)]
+    responses = _by_length(text for texts in places for text in texts[:2])
+    criteria = _by_length(text for texts in places for text in texts[2:])
+    shown = [[responses[text] for text in texts[:2]] for texts in places]
+    asked = [[criteria[text] for text in texts[2:]] for texts in places]
+    return TextTokens(_groups(list(responses)), _groups(list(criteria)), torch.tensor(shown), _filled(asked))
 
-    def number(known: dict[tuple[int, ...], int], row: int, span: Span) -> int:
-        return known.setdefault(tuple(locate(row, span)), len(known))
 
-    shown = [[number(responses, row, span) for span in item.spans[:2]] for row, item in enumerate(encoded)]
-    asked = [[number(criteria, row, span) for span in item.spans[2:]] for row, item in enumerate(encoded)]
-    return TextTokens(_filled(responses), _filled(criteria), torch.tensor(shown), _filled(asked))
+def _by_length(texts: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
+    """A number for each distinct text, the shortest first."""
+    ordered = sorted(dict.fromkeys(texts), key=len)
+    return {text: number for number, text in enumerate(ordered)}
+
+
+def _groups(ordered: Sequence[tuple[int, ...]]) -> list[Tensor]:
+    """Texts one after the other, (texts, longest) in a group: a new one where a text would pad the first by a third."""
+    groups: list[list[tuple[int, ...]]] = []
+    for text in ordered:
+        if not groups or 3 * len(text) > 4 * len(groups[-1][0]) + 12:
+            groups.append([])
+        groups[-1].append(text)
+    return [_filled(group) for group in groups]
 
 
 def _filled(rows: Iterable[Sequence[int]]) -> Tensor:
