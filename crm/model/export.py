@@ -216,7 +216,7 @@ def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
         raise ValueError(f"checkpoint={folder}: weights do not fit the architecture: {unfit}")
     score: nn.Module
     if head_named(head).apart:
-        score = _read_late_head(folder)
+        score = _read_late_head(folder, loaded.config.hidden_size)
     else:
         score = nn.Linear(loaded.score.in_features, loaded.score.out_features, bias=False)
         score.weight = loaded.score.weight
@@ -224,8 +224,13 @@ def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
     return model, AutoTokenizer.from_pretrained(folder), manifest
 
 
-def _read_late_head(folder: Path) -> LateHead:
+def _read_late_head(folder: Path, hidden_size: int) -> LateHead:
     try:
-        return LateHead.of_weights(load_file(folder / LATE_HEAD))
-    except (OSError, SafetensorError, ValueError) as error:
-        raise ValueError(f"checkpoint={folder}: {LATE_HEAD}: {error}") from None
+        weights = load_file(folder / LATE_HEAD)
+        found = len(weights.get("response.norm.weight", ()))
+        if found != hidden_size:
+            raise ValueError(f"it reads states of {found} numbers, the backbone beside it has {hidden_size}")
+        return LateHead.of_weights(weights)
+    except (OSError, SafetensorError, TypeError, ValueError) as error:
+        reason = f"{LATE_HEAD} is no head of this backbone ({str(error).splitlines()[0]})"
+        raise ValueError(f"checkpoint={folder}: {reason}; copy the folder again, or export the model anew") from None

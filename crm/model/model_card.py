@@ -12,7 +12,7 @@ from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
 
-from crm.model.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION, TURN_END, PromptOrder
+from crm.model.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION, TURN_END, TURN_START, PromptOrder
 from crm.model.heads import head_named
 from crm.model.manifest import CARD
 
@@ -49,30 +49,94 @@ def preference_logit(criteria, query, first, second):
     with torch.inference_mode():
         logits = model(**inputs).logits[0]
 """
+LATE = f"""\
+import torch
+from safetensors.torch import load_file
+from torch.nn.functional import gelu, linear, rms_norm
+from transformers import AutoModel, AutoTokenizer
+from transformers.utils import cached_file
+
+folder = "."  # this folder, or its name on a hub
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModel.from_pretrained(folder).eval()
+head = load_file(cached_file(folder, "late_head.safetensors"))
+
+
+@torch.inference_mode()
+def vector(side, turns, start):
+    inputs = tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=True)
+    states = model(**inputs).last_hidden_state[0, start:]
+    part = {{name.removeprefix(f"{{side}}."): weight for name, weight in head.items() if name.startswith(side)}}
+
+    def layer(name, values):
+        return linear(values, part[f"{{name}}.weight"], part[f"{{name}}.bias"])
+
+    states = rms_norm(states, states.shape[-1:], part["norm.weight"])
+    counts, tokens = layer("detectors", states).sigmoid().sum(dim=0), torch.tensor([float(len(states))])
+    pooled = torch.einsum("lq,lh,qhw->qw", layer("attention", states).softmax(dim=0), states, part["values"])
+    seen = torch.cat([pooled.flatten(), counts.log1p() / 2, 4 * counts / tokens, tokens.log() / 4])
+    return layer("outer", gelu(layer("inner", seen)))
+
+
+def response_vector(query, response):
+    turns = [{{"role": "user", "content": query}}, {{"role": "assistant", "content": response}}]
+    start = len(tokenizer.apply_chat_template(turns[:1], return_dict=True)["input_ids"])
+    return vector("response", turns, start)
+
+
+def wish(weights):
+    instruction, found = "{POINTWISE_INSTRUCTION}\\n-", 0.0
+    start = len(tokenizer(f"{TURN_START}system\\n{{instruction}}", add_special_tokens=False)["input_ids"])
+    for criterion, weight in weights.items():
+        turn = {{"role": "system", "content": f"{{instruction}} {{criterion}}"}}
+        found = found + weight * vector("criterion", [turn], start)
+    return found / len(found) ** 0.5
+
+
+def score(criteria, query, response):
+    return (response_vector(query, response) @ wish(dict.fromkeys(criteria, 1.0))).item()"""
 TWO_LABELS = "    return (logits[0] - logits[1]).item()"
 ONE_LABEL = "    return logits[0].item()"
 TWO_ENDS = f"""\
     ends = (inputs["input_ids"][0] == tokenizer.convert_tokens_to_ids("{TURN_END}")).nonzero().flatten()
     return (logits[ends[-2], 0] - logits[ends[-1], 1]).item()"""
 SEQUENCE, TOKENS = "AutoModelForSequenceClassification", "AutoModelForTokenClassification"
+PIPELINES = {TOKENS: "token-classification", "AutoModel": "feature-extraction"}
+"""What hubs call a class of transformers; of the others text classification."""
+
+
+def _load(auto: str) -> str:
+    return LOAD.format(auto=auto)
+
 
 READS: dict[str, tuple[str, str, str, str]] = {
     "scalar": (
         SEQUENCE,
-        SCORE,
+        _load(SEQUENCE) + SCORE,
         "A difference of two scores is the log-odds that the first response is preferred.",
         "A server must return the logit itself: vLLM's `/classify` takes `use_activation=false`.",
     ),
+    "late": (
+        "AutoModel",
+        LATE,
+        "A criterion becomes a vector, and so does a response; a score is their product, and a difference of scores is "
+        "the log-odds that the first response is preferred. Criteria add up: `wish({'Short': 2, 'Formal': -1})` asks "
+        "twice as much for the first and dislikes the second. The vector of a response depends on nobody's criteria: "
+        "keep it, and a further user costs one short text a criterion and a product "
+        "(`response_vector(query, response) @ wish(weights)`).",
+        "A server of classification models cannot serve it; one that returns the states of all tokens can, and what "
+        "follows `states` above is left to whoever asks.",
+    ),
     "pairwise": (
         SEQUENCE,
-        ASK + TWO_LABELS,
+        _load(SEQUENCE) + ASK + TWO_LABELS,
         "The answer is the log-odds that the response shown first is preferred; read both orders and halve the "
         "difference, because a joint reading may favour a place.",
         "A server must return the logits themselves: vLLM's `/classify` takes `use_activation=false`.",
     ),
     "pairwise_span": (
         TOKENS,
-        ASK + TWO_ENDS,
+        _load(TOKENS) + ASK + TWO_ENDS,
         "The answer is the log-odds that the response shown first is preferred; read both orders and halve the "
         "difference, because a joint reading may favour a place.",
         "It is a token classifier of which two positions count: label 0 at the `<|im_end|>` that ends {first}, label 1 "
@@ -81,23 +145,23 @@ READS: dict[str, tuple[str, str, str, str]] = {
     ),
     "single_label": (
         SEQUENCE,
-        ASK + ONE_LABEL,
+        _load(SEQUENCE) + ASK + ONE_LABEL,
         "The answer is the log-odds that the response shown first is preferred; its sigmoid is the probability.",
         "A server that applies a sigmoid to the one logit returns that probability.",
     ),
 }
-"""Class of transformers, how to ask, what the answer is, how to serve: by head. Heads of other packages have none."""
+"""Class of transformers, lines that load and ask, what they answer, how to serve: by head. Others' heads have none."""
 
 
 def write_card(folder: Path, head: str, prompt_order: PromptOrder, facts: Mapping[str, Any], digest: str = "") -> None:
     """Write ``README.md``. ``facts`` are those of the manifest; what they do not tell is left out."""
     kind = "single_label" if facts.get("single_label") else str(head)
-    auto, ask, reads, serving = READS.get(kind, ("", "", "The package of this head says how it is read.", ""))
+    auto, snippet, reads, serving = READS.get(kind, ("", "", "The package of this head says how it is read.", ""))
     first = "the first response" if prompt_order == "criteria_first" else "the turn before the last"
     data = ModelCardData(
         base_model=_hub_id(_setting(facts, "model", "path")),
         library_name="transformers",
-        pipeline_tag="token-classification" if auto == TOKENS else "text-classification",
+        pipeline_tag=PIPELINES.get(auto, "text-classification"),
         tags=["reward-model", "preference", "criteria"],
     )
     template = files("crm.model").joinpath("model_card.md.j2").read_text(encoding="utf-8")
@@ -109,7 +173,7 @@ def write_card(folder: Path, head: str, prompt_order: PromptOrder, facts: Mappin
         rows=list(_rows(head, prompt_order, facts, digest)),
         max_length=facts.get("max_length"),
         reads=reads,
-        snippet=LOAD.format(auto=auto) + ask if ask else "",
+        snippet=snippet,
         serving=serving.format(first=first),
     )
     (folder / CARD).write_text(str(card), encoding="utf-8")

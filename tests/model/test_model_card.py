@@ -14,11 +14,14 @@ import torch
 from huggingface_hub import ModelCard
 
 from crm.judges import open_checkpoint
-from crm.model.encoding import PROMPT_ORDERS
+from crm.model.encoding import PROMPT_ORDERS, Encoder
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
 from crm.model.heads import LINEAR_HEADS
+from crm.model.late_reading import LateReader
 from crm.model.manifest import read_manifest
+from crm.model.model_card import READS
 from crm.schema import Comparison, Message
+from tests.conftest import rounding
 
 FACTS = {
     "max_length": 2048,
@@ -52,11 +55,14 @@ def run_snippet(folder: Path, script: Path) -> dict[str, Any]:
     return runpy.run_path(str(script))
 
 
-@pytest.fixture(scope="module", params=list(product(LINEAR_HEADS, PROMPT_ORDERS)), ids="-".join)
+@pytest.fixture(
+    scope="module", params=[*product(LINEAR_HEADS, PROMPT_ORDERS), ("late", PROMPT_ORDERS[0])], ids="-".join
+)
 def exported(request, make_model, tokenizer, tmp_path_factory) -> tuple[Any, Path]:
     head, order = request.param
     model = make_model(head, seed=4)
-    torch.nn.init.normal_(model.score.weight, generator=torch.Generator().manual_seed(1))
+    if head != "late":
+        torch.nn.init.normal_(model.score.weight, generator=torch.Generator().manual_seed(1))
     folder = tmp_path_factory.mktemp("model")
     export_model(model, tokenizer, folder, FACTS, order)
     return model, folder
@@ -67,12 +73,35 @@ def test_its_lines_give_our_numbers(exported, tmp_path) -> None:
     names = run_snippet(folder, tmp_path / "snippet.py")
     judge, _ = open_checkpoint(folder, batch_size=2, precision="32-true")
     (reading,) = [one for portion in judge.read([(ROW, "ab")]) for one in portion]
-    if model.head == "scalar":
+    if model.head in ("scalar", "late"):
         scores = [names["score"](CRITERIA, QUERY, text) for text in (FIRST, SECOND)]
         assert scores == pytest.approx([reading.score_a, reading.score_b], abs=1e-4)
     else:
         logit = names["preference_logit"](CRITERIA, QUERY, FIRST, SECOND)
         assert logit == pytest.approx(reading.preference_logit, abs=1e-4) and abs(logit) > 1e-3
+
+
+def test_weighted_criteria_and_kept_vectors_of_the_card_are_ours(make_model, tokenizer, tmp_path) -> None:
+    folder = tmp_path / "model"
+    export_model(make_model("late", "llama", seed=4), tokenizer, folder, FACTS)
+    names = run_snippet(folder, tmp_path / "snippet.py")
+    model, loaded, _ = load_checkpoint(folder)
+    encoder = Encoder(loaded, "late", 2048)
+    reader = LateReader(model, encoder, autocast=torch.autocast("cpu", enabled=False), precision="32-true")
+    (ours,) = reader.responses([(ROW.prompt, ROW.response_a)])
+    theirs = names["response_vector"](QUERY, FIRST)
+    torch.testing.assert_close(theirs, ours, rtol=0, atol=rounding(ours))
+    wished = reader.wish(CRITERIA, [2.0, -0.5])
+    torch.testing.assert_close(
+        names["wish"](dict(zip(CRITERIA, [2.0, -0.5], strict=True))), wished, rtol=0, atol=rounding(wished)
+    )
+    assert theirs @ wished == pytest.approx(float(ours @ wished), abs=1e-4)
+
+
+def test_the_lines_of_a_late_head_need_little() -> None:
+    code = READS["late"][1]
+    assert set(re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE)) == {"torch", "safetensors", "transformers"}
+    assert len(code.splitlines()) <= 50
 
 
 def test_it_says_what_the_model_is(exported) -> None:
@@ -84,8 +113,9 @@ def test_it_says_what_the_model_is(exported) -> None:
     data = ModelCard.load(folder / "README.md").data
     assert data.base_model == "someone/base" and data.library_name == "transformers" and data.license is None
     spans = model.head == "pairwise_span"
-    assert data.pipeline_tag == ("token-classification" if spans else "text-classification")
-    assert "use_activation=false" in text and "license: <identifier>" in text
+    pipelines = {"pairwise_span": "token-classification", "late": "feature-extraction"}
+    assert data.pipeline_tag == pipelines.get(model.head, "text-classification")
+    assert ("use_activation=false" in text) == (model.head != "late") and "license: <identifier>" in text
     assert ("ends the first response" in text, "ends the turn before the last" in text) == (
         spans and order == "criteria_first",
         spans and order == "criteria_last",
@@ -116,7 +146,8 @@ def test_it_decides_nothing_and_may_be_edited_removed_or_missing(exported, token
     order = read_manifest(folder)["prompt_order"]
     (copy / "README.md").write_text("---\nlicense: mit\n---\nMine.")
     loaded = load_checkpoint(copy)[0]
-    assert torch.equal(loaded.score.weight, model.score.weight)
+    for name, weight in model.score.state_dict().items():
+        assert (name.endswith("bias") and model.head != "late") or torch.equal(loaded.score.state_dict()[name], weight)
     assert export_model(model, tokenizer, copy, FACTS | {"seed": 9}, order) == read_manifest(folder)["digest"]
     (copy / "README.md").unlink()
     load_checkpoint(copy)
