@@ -21,6 +21,7 @@ from crm.model.batching.padding_batches import Batch
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.export import load_checkpoint
 from crm.model.heads import HeadOutput
+from crm.model.late_reading import LateReader
 from crm.model.reward_model import RewardModel
 
 WINDOW = 16
@@ -78,6 +79,14 @@ class CrmJudge:
     def together(self) -> int:
         """A portion: what is packed with what decides the order of sums."""
         return self.batch_size * WINDOW
+
+    @cached_property
+    def late_reader(self) -> LateReader | None:
+        """What makes vectors of texts, where the model has a late head and its architecture is known to pack."""
+        if not (self.model.reads_forests and self.encoder.kind.apart):
+            return None
+        tokens = {"tokens": self.packing.tokens} if self.packing else {}
+        return LateReader(self.model, self.encoder, autocast=self._autocast, precision=self.precision, **tokens)
 
     def fits(self, asked: Asked) -> bool:
         """Whether it is short enough for the model."""

@@ -3,10 +3,10 @@
 - `CachedJudge`: reads a bank once and any user's criteria after it
 - `Leaderboard`: matches to win rates, ranks and intervals
 - `bank`: queries and the responses of LLMs
+- `bank_judge`: a judge made ready for a bank, whose texts are read once
 - `compare`: two rankings: Kendall's tau
 - `compare_with_truth`: a ranking and the true win rates
 - `config`: settings of ``leaderboard.py``
-- `judge_of_bank`: the judge, with what can be cached of the bank
 - `open_bank`: a bank from its settings
 - `run_leaderboard`: rank as configured
 - `scoring`: a bank's comparisons and matches

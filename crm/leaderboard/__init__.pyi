@@ -1,9 +1,9 @@
 from . import bank as bank
+from . import bank_judge as bank_judge
 from . import config as config
 from . import scoring as scoring
 from .agreement import compare as compare
 from .agreement import compare_with_truth as compare_with_truth
-from .bank_judge import judge_of_bank as judge_of_bank
 from .cached_judge import CachedJudge as CachedJudge
 from .ranking import Leaderboard as Leaderboard
 from .run import open_bank as open_bank

@@ -1,8 +1,9 @@
-"""A checkpoint made ready for one bank. In: judge and bank. Out: the same judge, reading the bank's texts once.
+"""A checkpoint made ready for one bank. In: judge and bank. Out: the same judge, or the bank, its texts read once.
 
-What is kept: on request what a criteria-last model makes of the conversations, and always the token ids of all
-responses, in an Arrow file. It is memory-mapped: 24,000 responses of 240 words are 35 MB that processes on one machine
-share, and no later process makes them again.
+Of a late head, what every response leaves is kept, and nothing is read again. Of others: on request what a
+criteria-last model makes of the conversations, and always the token ids of all responses, in an Arrow file. It is
+memory-mapped: 24,000 responses of 240 words are 35 MB that processes on one machine share, and no later process makes
+them again.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import pyarrow as pa
 
 from crm.io.files import drafted
 from crm.io.processes import ALONE, Processes
-from crm.judges import CrmJudge
+from crm.judges import CrmJudge, Judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.cached_judge import CachedJudge
 from crm.leaderboard.conversations import KeepingError
+from crm.leaderboard.indexed_bank import IndexedBank as IndexedBank
 from crm.leaderboard.scoring import bank_comparisons
 
 log = logging.getLogger(__name__)
@@ -72,6 +74,17 @@ def judge_of_bank(
     except KeepingError as error:
         log.warning("bank_states_gb=%g: no states are kept: %s", states_gb, error)
         return judge
+
+
+def index_bank(
+    judge: Judge, bank: Bank, folder: Path, *, progress: bool, processes: Processes = ALONE
+) -> IndexedBank | None:
+    """The bank under ``folder``, read by ``judge`` where that was not done yet; ``None`` for one without vectors."""
+    if not isinstance(judge, CrmJudge) or judge.late_reader is None:
+        return None
+    return IndexedBank(
+        judge.late_reader, bank, folder, model_digest=judge.model_digest, progress=progress, processes=processes
+    )
 
 
 class StoredIds(Mapping[str, Sequence[int]]):

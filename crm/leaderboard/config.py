@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 
 from crm.config import setting
 from crm.judges import AnyJudgeConfig
@@ -21,6 +22,8 @@ class LeaderboardConfig(AnyJudgeConfig):
     """Topics to rank on; empty means all."""
     criteria: list[str] = field(default_factory=list)
     """What the user cares about; empty means what most people would like."""
+    weights: list[float] = field(default_factory=list)
+    """How much each criterion counts, below 0 where it is disliked; empty means all alike. ``head=late`` only."""
     sort: str = "win_rate"
     settle_top: int = setting(0, at_least=0, zero="score everything")
     """Score only until it is known which models are the first so many, the baseline among them."""
@@ -37,3 +40,7 @@ class LeaderboardConfig(AnyJudgeConfig):
             "0 with several devices: a race goes on from what it has just read; use devices=1",
         )
         self.require(all(map(str.strip, self.criteria)), "criteria", "no blank ones")
+        count = len(self.criteria)
+        self.require(len(self.weights) in (0, count), "weights", f"as many numbers as criteria ({count}), or none")
+        self.require(all(map(isfinite, self.weights)), "weights", "finite numbers")
+        self.require(not self.weights or any(self.weights), "weights", "one at least that is not 0")

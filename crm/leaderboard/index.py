@@ -3,7 +3,7 @@
 Vectors lie in shards, float16 and memory-mapped, each with a marker that is written last: it says whose they are (by
 digests of the texts) and what the bytes were. A build that was killed goes on with the shards that are missing and
 comes to the same files, to the bit. A new LLM adds shards of its own responses. A shard whose bytes differ from its
-marker is made again; several processes may build at once, since each writes whole files that are alike.
+marker is made again; several processes may build at once: each writes whole files, and none is made where it is there.
 """
 
 from __future__ import annotations
@@ -21,25 +21,29 @@ import torch
 from rich.progress import track
 
 from crm.io.files import drafted, replace_file
+from crm.io.processes import ALONE, Processes
 from crm.leaderboard.bank.bank import Bank
 from crm.model.late_reading import Conversation, LateReader
-from crm.model.manifest import sha256
 from crm.schema import Message
 
 log = logging.getLogger(__name__)
 FORMAT = 1
 SHARD_QUERIES = 8
 """Queries of a shard: a minute of work at most on a slow machine, so that little is lost by a kill."""
+ROWS_AT_ONCE = 256
+"""Vectors in float32 at a time: a megabyte, which stays in the caches."""
 Halves = npt.NDArray[np.float16]
 Scores = npt.NDArray[np.float32]
+Work = tuple[tuple[str, ...], list[Conversation]]
+"""Keys and conversations of a shard to be made."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Shard:
-    """A file of vectors, and the digests of their texts in its order."""
+    """Vectors (rows, D), memory-mapped, and the digests of their texts in their order."""
 
-    path: Path
     keys: tuple[str, ...]
+    vectors: Halves
 
 
 class BankIndex:
@@ -50,8 +54,8 @@ class BankIndex:
         keys = list(_keys_of(bank))
         place = {key: (number, row) for number, shard in enumerate(shards) for row, key in enumerate(shard.keys)}
         used = sorted({place[key][0] for key in keys})
-        self._shards = [np.load(shards[number].path, mmap_mode="r") for number in used]
-        starts = dict(zip(used, np.cumsum([0, *(len(shard) for shard in self._shards)]), strict=False))
+        self._shards = [shards[number].vectors for number in used]
+        starts = dict(zip(used, np.cumsum([0, *(len(shard) for shard in self._shards)]).tolist(), strict=False))
         order = [starts[number] + row for number, row in (place[key] for key in keys)]
         self._order = np.array(order).reshape(len(bank.queries), len(bank.authors))
 
@@ -61,12 +65,15 @@ class BankIndex:
         Of one query they say which response this user prefers; a difference of two is the log-odds.
         """
         wanted = wishes.reshape(-1, self.size).float().T.contiguous()
-        found = [torch.from_numpy(shard[:]).float() @ wanted for shard in self._shards]
-        return np.ascontiguousarray(torch.cat(found).numpy()[self._order].transpose(2, 0, 1))
-
-    def vectors(self) -> Iterator[Halves]:
-        """The shards one after the other, (rows, D)."""
-        yield from self._shards
+        found = torch.empty(sum(len(shard) for shard in self._shards), wanted.shape[1])
+        room = torch.empty(ROWS_AT_ONCE, self.size)
+        row = 0
+        for shard in self._shards:
+            for start in range(0, len(shard), ROWS_AT_ONCE):
+                part = torch.from_numpy(shard[start : start + ROWS_AT_ONCE])
+                torch.mm(room[: len(part)].copy_(part), wanted, out=found[row : row + len(part)])
+                row += len(part)
+        return np.ascontiguousarray(found.numpy()[self._order].transpose(2, 0, 1))
 
     @property
     def bytes(self) -> int:
@@ -74,27 +81,30 @@ class BankIndex:
         return sum(shard.nbytes for shard in self._shards)
 
 
-def open_index(reader: LateReader, bank: Bank, folder: Path, *, model_digest: str, progress: bool) -> BankIndex:
-    """The index of ``bank`` under ``folder``, made where it is missing; what is there serves other banks too."""
+def open_index(
+    reader: LateReader, bank: Bank, folder: Path, *, model_digest: str, progress: bool, processes: Processes = ALONE
+) -> BankIndex:
+    """The index of ``bank`` under ``folder``, made where it is missing; what is there serves other banks too.
+
+    Every byte that is there is compared with its marker. Of several ``processes`` each begins elsewhere, and all come
+    to the whole.
+    """
     home = folder / f"index-{index_digest(reader, model_digest)}"
     shards = {key: shard for shard in _read_shards(home, reader.size) for key in shard.keys}
     missing = _missing(bank, shards)
-    for keys, conversations in track(missing, "index, in shards", disable=not (progress and missing)):
-        shard = _write_shard(home, keys, reader.responses(conversations).half().numpy())
+    log.info("index %s: %d vectors are there, %d shards are made now", home, len(shards), len(missing))
+    first = processes.rank * len(missing) // processes.size
+    turns = track(missing[first:] + missing[:first], "index, in shards", disable=not (progress and missing))
+    for keys, conversations in turns:
+        shard = _made_meanwhile(home, keys, reader.size) or _make_shard(home, keys, conversations, reader)
         shards.update(dict.fromkeys(keys, shard))
-    return BankIndex(bank, list(dict.fromkeys(shards.values())), reader.size)
+    return BankIndex(bank, list({id(shard): shard for shard in shards.values()}.values()), reader.size)
 
 
 def index_digest(reader: LateReader, model_digest: str) -> str:
-    """Of weights, template and precision: vectors of two models never mix."""
-    facts = [FORMAT, model_digest, reader.encoder.digest, reader.precision, reader.size]
+    """Of weights, template, limit and precision: vectors of two models never mix."""
+    facts = [FORMAT, model_digest, reader.encoder.digest, reader.encoder.max_length, reader.precision, reader.size]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-
-
-def _keys_of(bank: Bank) -> Iterator[str]:
-    """Of every response, query by query, in the order of the bank's LLMs."""
-    for query in bank.queries:
-        yield from (text_key(query.prompt, bank.responses[author][query.id]) for author in bank.authors)
 
 
 def text_key(prompt: Sequence[Message], response: str) -> str:
@@ -103,50 +113,96 @@ def text_key(prompt: Sequence[Message], response: str) -> str:
     return hashlib.sha256(json.dumps([turns, response]).encode()).hexdigest()[:32]
 
 
-def _missing(bank: Bank, known: Collection[str]) -> list[tuple[tuple[str, ...], list[Conversation]]]:
-    """Shards to be made: keys and conversations of what is not there, some queries each."""
-    shards: list[tuple[tuple[str, ...], list[Conversation]]] = []
+def _keys_of(bank: Bank) -> Iterator[str]:
+    """Of every response, query by query, in the order of the bank's LLMs."""
+    for query in bank.queries:
+        yield from (text_key(query.prompt, bank.responses[author][query.id]) for author in bank.authors)
+
+
+def _missing(bank: Bank, known: Collection[str]) -> list[Work]:
+    """Shards to be made, some queries each.
+
+    A text that occurs twice belongs to the first shard, so that it does not matter which of them are there already.
+    """
+    shards: list[Work] = []
+    seen: set[str] = set()
     for start in range(0, len(bank.queries), SHARD_QUERIES):
         fresh: dict[str, Conversation] = {}
         for query in bank.queries[start : start + SHARD_QUERIES]:
             for author in bank.authors:
                 response = bank.responses[author][query.id]
                 key = text_key(query.prompt, response)
-                if key not in known:
+                if key not in seen and key not in known:
                     fresh[key] = (query.prompt, (Message("assistant", response),))
+                seen.add(key)
         if fresh:
             shards.append((tuple(fresh), list(fresh.values())))
     return shards
 
 
-def _write_shard(home: Path, keys: tuple[str, ...], vectors: Halves) -> _Shard:
+def _make_shard(home: Path, keys: tuple[str, ...], conversations: list[Conversation], reader: LateReader) -> _Shard:
     """The file first, then its marker."""
-    name = hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:24]
-    path = home / f"{name}.npy"
+    vectors = reader.responses(conversations).half().numpy()
+    if np.isinf(vectors).any():
+        raise ValueError("checkpoint: its vectors are beyond float16's 65,504; it has diverged, take another one")
+    path = home / f"{_name(keys)}.npy"
     with drafted(path) as draft, draft.open("wb") as file:
         np.save(file, vectors, allow_pickle=False)
-    marker = {"format": FORMAT, "sha256": sha256(path), "keys": keys}
-    replace_file(path.with_suffix(".json"), json.dumps(marker))
-    return _Shard(path, keys)
+    replace_file(path.with_suffix(".json"), _marker(keys, _digest(path)))
+    return _Shard(keys, _mapped(path))
+
+
+def _made_meanwhile(home: Path, keys: tuple[str, ...], size: int) -> _Shard | None:
+    """The shard, where another process has made it since this one looked."""
+    marker = home / f"{_name(keys)}.json"
+    return _read_shard(marker, size) if marker.exists() else None
 
 
 def _read_shards(home: Path, size: int) -> Iterator[_Shard]:
     """The shards that are whole; a line in the log names those that are not, which are made again."""
     for marker in sorted(home.glob("*.json")):
-        try:
-            yield _checked(marker, size)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            log.warning("index: %s is damaged and is made again (%s)", marker.with_suffix(".npy"), error)
+        shard = _read_shard(marker, size)
+        if shard is not None:
+            yield shard
+
+
+def _read_shard(marker: Path, size: int) -> _Shard | None:
+    try:
+        return _checked(marker, size)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        log.warning("index: %s is damaged and is made again (%s)", marker.with_suffix(".npy"), error)
+        marker.unlink(missing_ok=True)  # what is made again may be a part of another shard
+        return None
 
 
 def _checked(marker: Path, size: int) -> _Shard:
-    told = json.loads(marker.read_text(encoding="utf-8"))
+    text = marker.read_text(encoding="utf-8")
+    told = json.loads(text)
     keys, path = tuple(told["keys"]), marker.with_suffix(".npy")
-    if told["format"] != FORMAT or marker.stem != hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:24]:
+    if marker.stem != _name(keys) or text != _marker(keys, told["sha256"]):
         raise ValueError("its marker was changed")
-    if sha256(path) != told["sha256"]:
+    if _digest(path) != told["sha256"]:
         raise ValueError("its bytes were changed")
-    shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
-    if shape != (len(keys), size):
-        raise ValueError(f"it has the shape {shape}, expected {(len(keys), size)}")
-    return _Shard(path, keys)
+    vectors = _mapped(path)
+    if vectors.shape != (len(keys), size) or vectors.dtype != np.float16:
+        raise ValueError(f"it has {vectors.dtype} numbers of shape {vectors.shape}, expected {(len(keys), size)}")
+    return _Shard(keys, vectors)
+
+
+def _name(keys: tuple[str, ...]) -> str:
+    return hashlib.sha256(json.dumps(keys).encode()).hexdigest()[:24]
+
+
+def _marker(keys: tuple[str, ...], digest: str) -> str:
+    return json.dumps({"format": FORMAT, "sha256": digest, "keys": keys})
+
+
+def _digest(path: Path) -> str:
+    """Of a file's bytes, through the pages that its vectors are read from later."""
+    return hashlib.sha256(np.memmap(path, dtype=np.uint8, mode="r").data).hexdigest()
+
+
+def _mapped(path: Path) -> Halves:
+    """Of the file, without a copy. Nothing writes to it; torch takes no memory that must not be written to."""
+    vectors: Halves = np.load(path, mmap_mode="c", allow_pickle=False)
+    return vectors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,13 +13,13 @@ from rich.console import Console
 
 from crm.io.installed import commit, plugin
 from crm.io.processes import Processes, start
-from crm.judges import CrmJudge, Judge, check_judge, open_judge
+from crm.judges import CrmJudge, Judge, OpenedJudge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank, check_baseline, load_bank
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.public import FOLDERS as PUBLIC_BANKS
 from crm.leaderboard.bank.public import read_public_bank, smaller_bank
 from crm.leaderboard.bank.simulated import simulate_bank
-from crm.leaderboard.bank_judge import judge_of_bank
+from crm.leaderboard.bank_judge import index_bank, judge_of_bank
 from crm.leaderboard.config import LeaderboardConfig
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import Leaderboard
@@ -54,22 +55,14 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
         )
     processes = start(config.devices, config.nodes)
     opened = open_judge(config)
-    judge, kept = opened.judge, opened.predictions
-    if isinstance(judge, CrmJudge):
-        judge = judge_of_bank(judge, bank, kept, states_gb=config.bank_states_gb, processes=processes)
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
-    matches, counts, standing = _score(config, judge, bank, criteria, kept, processes)
-    log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
-    if all(match.preference_logit is None for match in matches):
-        raise ValueError(
-            f"bank={bank.name}: {opened.name} gave no verdict on any comparison ({counts[judge.left_out]} readings "
-            f"{judge.left_out}); shorten the responses with bank.max_words, or take another judge"
-        )
-    board = Leaderboard(matches, standing=standing)
+    board = _by_index(config, opened, bank, criteria, processes)
+    if board is None:
+        board = _by_matches(config, opened, bank, criteria, processes)
     # Rates on different queries do not order models; after a race the default is what the verdicts say.
-    sort = "rank" if standing and config.sort == "win_rate" else config.sort
+    sort = "rank" if board.standing and config.sort == "win_rate" else config.sort
     if processes.first:
-        write_leaderboard(Path(config.run_dir), board, criteria, sort, show)
+        write_leaderboard(Path(config.run_dir), board, criteria, sort, show, config.weights)
         track(
             config.logger,
             Path(config.run_dir),
@@ -80,6 +73,49 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             tables={"leaderboard": board.frame("win_rate", sort=sort)},
         )
     return board
+
+
+def _by_index(
+    config: LeaderboardConfig, opened: OpenedJudge, bank: Bank, criteria: tuple[str, ...], processes: Processes
+) -> Leaderboard | None:
+    """By vectors of the bank's responses, where the judge makes such; a race asks it for single readings all the same.
+
+    Raises ``ValueError`` for weights of criteria, where there are no vectors that could be weighted.
+    """
+    found = None
+    if not config.settle_top:
+        found = index_bank(opened.judge, bank, opened.predictions, progress=config.progress, processes=processes)
+    if found is not None:
+        outcomes = found.outcomes(criteria, config.weights)
+        if not outcomes.readable.any():
+            raise ValueError(_nothing_read(bank, opened.name, "too long"))
+        return Leaderboard(outcomes)
+    if config.weights:
+        raise ValueError(
+            f"weights={config.weights}: {opened.name} reads all criteria together and cannot weigh them; leave weights "
+            "out, or take a checkpoint with head=late, without settle_top"
+        )
+    return None
+
+
+def _by_matches(
+    config: LeaderboardConfig, opened: OpenedJudge, bank: Bank, criteria: tuple[str, ...], processes: Processes
+) -> Leaderboard:
+    judge, kept = opened.judge, opened.predictions
+    if isinstance(judge, CrmJudge):
+        judge = judge_of_bank(judge, bank, kept, states_gb=config.bank_states_gb, processes=processes)
+    matches, counts, standing = _score(config, judge, bank, criteria, kept, processes)
+    log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
+    if all(match.preference_logit is None for match in matches):
+        raise ValueError(_nothing_read(bank, opened.name, f"{counts[judge.left_out]} readings {judge.left_out}"))
+    return Leaderboard(matches, standing=standing)
+
+
+def _nothing_read(bank: Bank, judge: str, why: str) -> str:
+    return (
+        f"bank={bank.name}: {judge} gave no verdict on any comparison ({why}); shorten the responses with "
+        "bank.max_words, or take another judge"
+    )
 
 
 def _score(
@@ -142,23 +178,27 @@ def open_bank(config: BankConfig) -> Bank:
     return smaller_bank(bank, without=without, queries=config.queries, max_words=config.max_words, seed=config.seed)
 
 
-def write_leaderboard(run_dir: Path, board: Leaderboard, criteria: tuple[str, ...], sort: str, show: bool) -> None:
+def write_leaderboard(
+    run_dir: Path, board: Leaderboard, criteria: tuple[str, ...], sort: str, show: bool, weights: Sequence[float] = ()
+) -> None:
     """``leaderboard.md/.csv``, a table a further view, ``leaderboard.png``, ``criteria.json``; prints the ranking.
 
     After a race the further views are of the queries on which every model was read, and their ``n`` says how many.
     """
-    queries = len(board.wins)
-    line = caption(queries, (), " | ".join(criteria), commit())
+    queries = len(board.outcomes.queries)
+    asked = _weighted(criteria, weights)
+    line = caption(queries, (), " | ".join(asked), commit())
     frame = board.frame("win_rate", sort=sort)
     outcome = explain(board.standing) if board.standing else ""
     unread = board.explain_unread()
     write_table(run_dir, "leaderboard", frame, "; ".join(part for part in (line, outcome, unread) if part))
     whole = board.shared() if board.standing else board
-    below = "; ".join(filter(None, (caption(len(whole.wins), (), " | ".join(criteria), commit()), unread)))
+    below = "; ".join(filter(None, (caption(len(whole.outcomes.queries), (), " | ".join(asked), commit()), unread)))
     for view in VIEWS[1:]:  # the first is the leaderboard itself
         write_table(run_dir, view, whole.frame(view), below)
-    one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(criteria), board.baseline)
+    one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(asked), board.baseline)
     facts = {"criteria": criteria, "queries": queries, "topics": board.topics, "baseline": board.baseline}
+    facts |= {"weights": list(weights)} if weights else {}
     facts |= {"unread": dict(board.unread), "queries_left_out": board.left_out}
     if board.standing:
         facts["race"] = asdict(board.standing)
@@ -166,10 +206,15 @@ def write_leaderboard(run_dir: Path, board: Leaderboard, criteria: tuple[str, ..
     if show:
         print_table(
             frame.drop(columns=["tied_with", *([] if board.unread else ["unread"])], errors="ignore"),
-            f"{' · '.join(criteria)} — win rate against {board.baseline}, {queries} queries ({run_dir})",
+            f"{' · '.join(asked)} — win rate against {board.baseline}, {queries} queries ({run_dir})",
         )
         for sentence in filter(None, (outcome, unread)):
             Console().print(sentence)
+
+
+def _weighted(criteria: Sequence[str], weights: Sequence[float]) -> tuple[str, ...]:
+    """Criteria with what each counts, where that is not the same."""
+    return tuple(f"{by:g} x {text}" for text, by in zip(criteria, weights, strict=True)) if weights else tuple(criteria)
 
 
 def explain(standing: Standing) -> str:

@@ -22,7 +22,8 @@ from crm import __version__
 from crm.io.chat.config import make_endpoint
 from crm.io.installed import commit
 from crm.judges import CrmJudge, check_judge, open_judge
-from crm.leaderboard import judge_of_bank, open_bank
+from crm.leaderboard import open_bank
+from crm.leaderboard.bank_judge import judge_of_bank
 from crm.model.backbone import show_loading
 from crm.page import server
 from crm.page.additions import Additions

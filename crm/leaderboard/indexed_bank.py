@@ -1,0 +1,93 @@
+"""A bank that was read once, ready for everybody. In: criteria with weights. Out: `Outcomes`, without another reading.
+
+What a user costs is a short text a criterion and one pass over the vectors. Another baseline, other topics and fewer
+models cost arithmetic on scores that are there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from crm.io.processes import ALONE, Processes
+from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.index import Scores, open_index
+from crm.leaderboard.outcomes import BankNumbers, Outcomes
+from crm.model.late_reading import LateReader
+from crm.schema import short
+
+KEPT_SCORES = 64
+"""Users whose scores are held: 100 KB each of 30 models on 804 queries."""
+
+
+class IndexedBank:
+    """Scores and outcomes of one bank for any wish, for any number of threads.
+
+    ``folder`` holds indexes; what is missing there is made at once, with a progress bar where ``progress`` is on.
+    """
+
+    def __init__(
+        self,
+        reader: LateReader,
+        bank: Bank,
+        folder: Path,
+        *,
+        model_digest: str,
+        progress: bool,
+        processes: Processes = ALONE,
+    ) -> None:
+        self.reader, self.folder, self.model_digest = reader, folder, model_digest
+        self._lock = threading.Lock()
+        self._take(bank, progress, processes)
+
+    @property
+    def bank(self) -> Bank:
+        """The bank as it is now."""
+        return self.numbers.bank
+
+    def use(self, bank: Bank) -> None:
+        """Take another bank from now on: only what no bank before had is read."""
+        with self._lock:
+            self._take(bank, progress=False, processes=ALONE)
+
+    def _take(self, bank: Bank, progress: bool, processes: Processes) -> None:
+        self.index = open_index(
+            self.reader, bank, self.folder, model_digest=self.model_digest, progress=progress, processes=processes
+        )
+        self.numbers = BankNumbers(bank)
+        self._scores: OrderedDict[tuple[object, ...], Scores] = OrderedDict()
+
+    def outcomes(
+        self, criteria: Sequence[str], weights: Sequence[float] | None = None, part: Bank | None = None
+    ) -> Outcomes:
+        """What the judge says of ``part`` of the bank, or of all of it, to a user with these criteria.
+
+        Each counts ``weights`` times, below 0 where it is disliked. Raises ``ValueError`` for a criterion that is
+        longer than the model reads, and for another number of weights.
+        """
+        with self._lock:
+            scores, numbers = self._of_wish(tuple(criteria), tuple(weights or ())), self.numbers
+        return numbers.outcomes(scores, numbers.bank if part is None else part)
+
+    def _of_wish(self, criteria: tuple[str, ...], weights: tuple[float, ...]) -> Scores:
+        """(Q, M); the latest are held."""
+        key = (criteria, weights)
+        if key not in self._scores:
+            self._scores[key] = self.index.scores(self._wish(criteria, weights)[None])[0]
+            while len(self._scores) > KEPT_SCORES:
+                self._scores.popitem(last=False)
+        self._scores.move_to_end(key)
+        return self._scores[key]
+
+    def _wish(self, criteria: tuple[str, ...], weights: tuple[float, ...]) -> torch.Tensor:
+        wish = self.reader.wish(criteria, weights or None)
+        if not torch.isfinite(wish).all():
+            read = self.reader.criteria(criteria)
+            long = [text for text, vector in zip(criteria, read, strict=True) if vector.isnan().any()]
+            most = self.reader.encoder.max_length
+            raise ValueError(f"criteria: {short((long or criteria)[0])} is longer than the {most} tokens that are read")
+        return wish
