@@ -92,7 +92,7 @@ def _parts(queries: Sequence[Query], seed: int) -> dict[str, list[Query]]:
     return {name: [once[key] for key in shuffled(keys, seed, "queries")] for name, keys in named.items()}
 
 
-def test_queries(root: str, seed: int, sources: Sequence[str] = tuple(FOLDERS)) -> dict[str, str]:
+def unseen_queries(root: str, seed: int, sources: Sequence[str] = tuple(FOLDERS)) -> dict[str, str]:
     """The queries (id to text) that are in suites alone: what a leaderboard of a judge so trained may rest on."""
     queries = [query for name in sources for query in _queries(name, root, 0)]
     return {query.id: query.text for query in _parts(queries, seed)["test"]}
