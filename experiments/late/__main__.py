@@ -81,8 +81,8 @@ def report(results: Mapping[str, Sequence[Result]], given: argparse.Namespace) -
         found[name] |= {row.suite: round(row.value, 4) for row in rows if row.metric == "accuracy"}
     found |= {"steps": given.steps, "seeds": [given.seed]}
     replace_file(path, json.dumps(found, indent=1) + "\n")
-    rows = [{"row": name, **row} for name, row in found.items() if isinstance(row, dict)]
-    write_table(given.report, "heads", pd.DataFrame(rows), f"{given.steps} steps of 32, seed {given.seed}")
+    table = [{"row": name, **row} for name, row in found.items() if isinstance(row, dict)]
+    write_table(given.report, "heads", pd.DataFrame(table), f"{given.steps} steps of 32, seed {given.seed}")
 
 
 def accuracy(rows: Sequence[Result], base: str) -> float:

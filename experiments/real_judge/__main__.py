@@ -125,7 +125,7 @@ def by_trait(out: Path, names: Sequence[str]) -> dict[str, dict[str, float]]:
     table = table[~table["topic"].str.startswith("(")]
     summed = table.groupby(["base", "topic"])["accuracy"].sum() / len(frames)
     found: dict[str, dict[str, float]] = {}
-    for (base, topic), value in summed.items():  # type: ignore[misc]
+    for (base, topic), value in summed.items():
         found.setdefault(str(topic), {})[str(base)] = round(float(value), 3)
     return found
 

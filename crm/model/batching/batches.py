@@ -40,11 +40,10 @@ class TextTokens:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> TextTokens:
         """The same on another device."""
-        groups = [
-            [group.to(device, non_blocking=non_blocking) for group in groups]
-            for groups in (self.responses, self.criteria)
-        ]
-        return TextTokens(*groups, *(part.to(device, non_blocking=non_blocking) for part in (self.shown, self.asked)))
+        def moved(groups: Iterable[Tensor]) -> list[Tensor]:
+            return [group.to(device, non_blocking=non_blocking) for group in groups]
+
+        return TextTokens(moved(self.responses), moved(self.criteria), *moved((self.shown, self.asked)))
 
 
 def text_tokens(encoded: Sequence[EncodedComparison], locate: Locate) -> TextTokens | None:
