@@ -66,18 +66,6 @@ def test_alpacaeval_has_what_all_models_answered(root: Path, caplog: pytest.LogC
     assert "2 queries, left out: {'not_answered_by_all': 2, 'equal_queries': 0}" in caplog.text
 
 
-def test_what_is_missing_or_malformed_is_named(root: Path) -> None:
-    with pytest.raises(ValueError, match=r"bank.root='nowhere': has no folder 'bank_justeval'"):
-        read_public_bank("justeval", "nowhere")
-    write(root / "bank_alpacaeval" / "third.json", [{"instruction": "Why?", "output": None}])
-    with pytest.raises(ValueError, match=r"third.json:1: output: missing or not a string"):
-        read_public_bank("alpacaeval", str(root))
-    for path in (root / "bank_alpacaeval").iterdir():
-        path.unlink()
-    with pytest.raises(ValueError, match=r"no file \*.json or \*.json.gz"):
-        read_public_bank("alpacaeval", str(root))
-
-
 def bank_of(topics: str) -> Bank:
     queries = tuple(
         BankQuery(f"q{n:02d}", (Message("user", f"question {n}"),), topic) for n, topic in enumerate(topics)
