@@ -71,6 +71,7 @@ bench-growth: install ## What longer responses, more models and more comparisons
 
 bench-users: install ## What one more user's leaderboard costs, with a bank's responses read once; the table lands in bench/results
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.users
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.index
 
 bench-app: results/demo/scalar/model/crm.json ## How long people wait for the page's rankings, alone and 40 at once
 	$(BIN)/python -m bench.app checkpoint=results/demo/scalar/model

@@ -69,3 +69,14 @@ def _finish(axes: Axes, places: Sequence[int]) -> None:
     top = axes.get_ylim()[1]
     axes.set_ylim(0, top * 1.25)
     tidy_axes(axes)
+
+
+def draw_lines(path: Path, found: dict[str, Sequence[tuple[float, float]]]) -> Path:
+    """Seconds against what grows, a cell each: ``found`` names them, as pairs of how many and seconds."""
+    figure = Figure(figsize=(3.2 * len(found), 3.3), layout="constrained")
+    for axes, (label, points) in zip(figure.subplots(1, len(found), squeeze=False)[0], found.items(), strict=True):
+        places, seconds = zip(*points, strict=True)
+        axes.plot(places, seconds, marker=MARKERS[0], color=COLOURS[0], markersize=5)
+        axes.set(xlabel=label, ylabel="seconds", ylim=(0, 1.15 * max(seconds)), xlim=(0, 1.05 * max(places)))
+        tidy_axes(axes)
+    return save_figure(figure, path)

@@ -1,0 +1,221 @@
+"""``python -m bench.index``: what a user of an indexed bank costs. Out: ``results/index.json``, ``index.md``, a plot.
+
+A real tiny model with a late head reads the simulated bank once and then serves users, each with words of their own.
+Banks of other sizes have simulated vectors of the right shape (1,024 numbers in float16) in files as the index keeps
+them; their users cost all but the reading of the words. A leaderboard is complete with scores, win rates, intervals,
+ties and topics. One thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bench.growth_plots import draw_lines
+from bench.machine import versions
+from bench.models import build_reward_model
+from bench.pairs import LONGEST, bench_tokenizer
+from bench.run import RESULTS, quieten
+from bench.users import DEMO, PACKING, clock, tastes
+from crm.io.files import replace_file
+from crm.io.installed import commit
+from crm.judges import CrmJudge
+from crm.leaderboard import Leaderboard
+from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank.bank import BankQuery
+from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.bank_judge import IndexedBank, index_bank
+from crm.model.encoding import Encoder
+from crm.schema import Message
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+SIZE = 1024
+"""Numbers of a vector: 16 kept states of 64."""
+TOPICS = 12
+NAMED = {"13x240": (13, 240), "30x804": (30, 804), "100x2000": (100, 2000)}
+GROWTH = {"models": (10, 25, 50, 100), "queries": (250, 500, 1000, 2000)}
+FIXED = {"models": 500, "queries": 30}
+"""Queries in the sweep over models, and models in that over queries."""
+CRITERIA = (1, 2, 5, 10, 20)
+
+
+class StandIn:
+    """What an index needs of a reader, with random vectors: the same for the same seed."""
+
+    size, precision = SIZE, "32-true"
+    encoder = SimpleNamespace(digest="simulated", max_length=0)
+
+    def __init__(self, seed: int) -> None:
+        self._draws = torch.Generator().manual_seed(seed)
+
+    def responses(self, conversations: Sequence[Any]) -> Tensor:
+        """(N, D) float32; models differ by a little more than chance does."""
+        return torch.randn(len(conversations), SIZE, generator=self._draws)
+
+    def wish(self, _criteria: Sequence[str], _weights: Sequence[float] | None = None) -> Tensor:
+        """(D,) float32, for products that differ by some units."""
+        return torch.randn(SIZE, generator=self._draws) * SIZE**-0.5
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Take the times, write the two files and the picture."""
+    parser = argparse.ArgumentParser(prog="python -m bench.index", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--users", type=int, default=1000, help="in a row, on the simulated bank")
+    parser.add_argument("--queries", type=int, default=20, help="of each of the simulated bank's twelve topics")
+    parser.add_argument("--shrink", type=int, default=1, help="divide all other numbers of queries, for a quick look")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--images", type=Path, default=IMAGES)
+    given = parser.parse_args(words)
+    quieten()
+    torch.set_num_threads(1)
+    found = real_model(given)
+    sweeps = {"users in a row (13 models, 240 queries)": found.pop("by_users")}
+    sweeps["criteria of a user"] = found.pop("by_criteria")
+    found |= simulated(given)
+    found["growth"] |= sweeps
+    found |= {"n": {"users": given.users, "rounds": given.rounds}, "seeds": [given.seed]}
+    found |= {"versions": versions(), "commit": commit()}
+    replace_file(given.out / "index.json", json.dumps(found, indent=1) + "\n")
+    table = to_markdown(found)
+    replace_file(given.out / "index.md", table)
+    draw_lines(given.images / "growth_users.png", found["growth"])
+    print(table)
+    return 0
+
+
+def real_model(given: argparse.Namespace) -> dict[str, Any]:
+    """The simulated bank read once by a tiny model, then users in a row: seconds, memory, and growth with criteria."""
+    bank = simulate_bank(seed=given.seed, queries_per_topic=given.queries).bank
+    users = tastes(given.users + given.rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        built: list[IndexedBank] = []
+        whole = clock(lambda: built.append(open_bank(bank, given.seed, Path(folder))))
+        indexed = built[0]
+        each = [clock(leaderboard, indexed, user)["wall"] for user in users[: given.rounds]]
+        memory, spent, by_users = [resident()], 0.0, []
+        for start in range(0, given.users, max(1, given.users // 10)):
+            part = users[given.rounds + start : given.rounds + start + max(1, given.users // 10)]
+            spent += clock(lambda part=part: [leaderboard(indexed, user) for user in part])["wall"]
+            memory.append(resident())
+            by_users.append((start + len(part), spent))
+        words = [text for user in tastes(max(CRITERIA)) for text in user]
+        by_criteria = [(count, further(indexed, given.rounds, words[:count])) for count in CRITERIA]
+    return {
+        "further_share": statistics.median(each) / whole["wall"],
+        "further_s_real_model": statistics.median(each),
+        "index_s": whole["wall"],
+        "index_shape": [len(bank.authors), len(bank.queries)],
+        "users_per_s": given.users / spent,
+        "resident_mb": memory,
+        "by_criteria": by_criteria,
+        "by_users": by_users,
+    }
+
+
+def simulated(given: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of a further user on banks of other sizes, and how they grow."""
+    found: dict[str, Any] = {}
+    for name, (models, queries) in NAMED.items():
+        found[f"further_s_{name}"], size = of_shape(given, models, queries)
+        found[f"index_mb_{name}"] = size / 1e6
+    shapes: dict[str, Any] = {"models": [(count, FIXED["models"]) for count in GROWTH["models"]]}
+    shapes["queries"] = [(FIXED["queries"], count) for count in GROWTH["queries"]]
+    found["growth"] = {
+        f"{name} ({FIXED[name]} {'queries' if name == 'models' else 'models'})": [
+            (count, of_shape(given, *shape)[0]) for count, shape in zip(GROWTH[name], rows, strict=True)
+        ]
+        for name, rows in shapes.items()
+    }
+    return found
+
+
+def of_shape(given: argparse.Namespace, models: int, queries: int) -> tuple[float, int]:
+    """Median seconds of a further user, and bytes of the vectors, of a bank with simulated ones."""
+    rows = tuple(
+        BankQuery(f"q{place}", (Message("user", f"query {place}"),), f"topic {place % TOPICS}")
+        for place in range(max(TOPICS * 2, queries // given.shrink))
+    )
+    texts = {f"m{place}": {row.id: f"response {place} {row.id}" for row in rows} for place in range(models)}
+    bank = Bank("shape", "m0", rows, texts)
+    with tempfile.TemporaryDirectory() as folder:
+        reader: Any = StandIn(given.seed)
+        indexed = IndexedBank(reader, bank, Path(folder), model_digest="simulated", progress=False)
+        return further(indexed, given.rounds), indexed.index.bytes
+
+
+def further(indexed: IndexedBank, rounds: int, words: Sequence[str] = ("words",)) -> float:
+    """Median seconds of users whose scores nobody has asked for before; one more goes first and is not counted."""
+    users = [[f"{text} {turn}" for text in words] for turn in range(rounds + 1)]
+    return statistics.median([clock(leaderboard, indexed, user)["wall"] for user in users][1:])
+
+
+def leaderboard(indexed: IndexedBank, criteria: Sequence[str]) -> Leaderboard:
+    """A complete one: its two tables are made too."""
+    board = Leaderboard(indexed.outcomes(criteria))
+    board.frame()
+    board.frame("topics")
+    return board
+
+
+def open_bank(bank: Bank, seed: int, folder: Path) -> IndexedBank:
+    """A tiny model with random weights and its index of ``bank``."""
+    model = build_reward_model(DEMO, "late", seed)
+    nn.init.normal_(model.score.criterion.outer.weight, std=0.5)  # type: ignore[union-attr, arg-type]
+    encoder = Encoder(bench_tokenizer(seed), "late", LONGEST)
+    judge = CrmJudge(model, encoder, batch_size=64, packing=PACKING, model_digest="bench")
+    indexed = index_bank(judge, bank, folder, progress=False)
+    assert indexed is not None
+    return indexed
+
+
+def resident() -> float:
+    """10^6 bytes of this process that are in memory, shared pages of files left out."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) / 1e3
+    return float("nan")
+
+
+def to_markdown(found: dict[str, Any]) -> str:
+    """What was measured, as tables."""
+    models, queries = found["index_shape"]
+    memory = found["resident_mb"]
+    lines = [
+        "# Users of an index",
+        "",
+        "A user's complete leaderboard: scores, win rates, intervals, ties, topics. One CPU thread, medians of "
+        f"{found['n']['rounds']} users.",
+        "",
+        "| models x queries | a further user, ms | vectors, MB |",
+        "|:--|--:|--:|",
+    ]
+    lines += [
+        f"| {name.replace('x', ' x ')} | {1000 * found[f'further_s_{name}']:.0f} | {found[f'index_mb_{name}']:.0f} |"
+        for name in NAMED
+    ]
+    lines += [
+        "",
+        f"A tiny model on the simulated bank ({models} x {queries}): index {found['index_s']:.1f} s, a further user "
+        f"{1000 * found['further_s_real_model']:.0f} ms, words included: {found['further_share']:.4f} of it. "
+        f"{found['n']['users']} users in a row: {found['users_per_s']:.0f} a second, memory {memory[0]:.0f} MB before, "
+        f"{memory[1]:.0f} MB after a tenth, {memory[-1]:.0f} MB after all.",
+        "",
+    ]
+    about = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return "\n".join([*lines, f"{about}; commit {found['commit']}.", ""])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
