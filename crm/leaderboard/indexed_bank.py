@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,11 +18,29 @@ from crm.io.processes import ALONE, Processes
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.index import Scores, open_index
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
-from crm.model.late_reading import LateReader
+from crm.model.late_reading import Conversation, LateReader
 from crm.schema import short
 
 KEPT_SCORES = 64
 """Users whose scores are held: 100 KB each of 30 models on 804 queries."""
+
+
+class _InTurns:
+    """A reader for several threads, of which one reads at a time: a wish, or a shard."""
+
+    def __init__(self, reader: LateReader) -> None:
+        self.encoder, self.precision, self.size = reader.encoder, reader.precision, reader.size
+        self._reader, self._lock = reader, threading.Lock()
+
+    def responses(self, conversations: Sequence[Conversation]) -> torch.Tensor:
+        """As `LateReader.responses`."""
+        with self._lock:
+            return self._reader.responses(conversations)
+
+    def wish(self, criteria: Sequence[str], weights: Sequence[float] | None) -> torch.Tensor:
+        """As `LateReader.wish`."""
+        with self._lock:
+            return self._reader.wish(criteria, weights)
 
 
 class IndexedBank:
@@ -40,7 +59,7 @@ class IndexedBank:
         progress: bool,
         processes: Processes = ALONE,
     ) -> None:
-        self.reader, self.folder, self.model_digest = reader, folder, model_digest
+        self.reader, self.folder, self.model_digest = _InTurns(reader), folder, model_digest
         self._lock = threading.Lock()
         self._take(bank, progress, processes)
 
@@ -50,16 +69,18 @@ class IndexedBank:
         return self.numbers.bank
 
     def use(self, bank: Bank) -> None:
-        """Take another bank from now on: only what no bank before had is read."""
-        with self._lock:
-            self._take(bank, progress=False, processes=ALONE)
+        """Take another bank as soon as it is indexed: only what no bank before had is read."""
+        self._take(bank, progress=False, processes=ALONE)
 
     def _take(self, bank: Bank, progress: bool, processes: Processes) -> None:
-        self.index = open_index(
-            self.reader, bank, self.folder, model_digest=self.model_digest, progress=progress, processes=processes
+        reader: Any = self.reader
+        index = open_index(
+            reader, bank, self.folder, model_digest=self.model_digest, progress=progress, processes=processes
         )
-        self.numbers = BankNumbers(bank)
-        self._scores: OrderedDict[tuple[object, ...], Scores] = OrderedDict()
+        numbers = BankNumbers(bank)
+        with self._lock:
+            self.index, self.numbers = index, numbers
+            self._scores: OrderedDict[tuple[object, ...], Scores] = OrderedDict()
 
     def outcomes(
         self, criteria: Sequence[str], weights: Sequence[float] | None = None, part: Bank | None = None
@@ -86,8 +107,7 @@ class IndexedBank:
     def _wish(self, criteria: tuple[str, ...], weights: tuple[float, ...]) -> torch.Tensor:
         wish = self.reader.wish(criteria, weights or None)
         if not torch.isfinite(wish).all():
-            read = self.reader.criteria(criteria)
-            long = [text for text, vector in zip(criteria, read, strict=True) if vector.isnan().any()]
+            long = [text for text in criteria if not torch.isfinite(self.reader.wish((text,), None)).all()]
             most = self.reader.encoder.max_length
             raise ValueError(f"criteria: {short((long or criteria)[0])} is longer than the {most} tokens that are read")
         return wish

@@ -17,7 +17,7 @@ from crm.io.untrusted import Limits
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.collecting import Collector
 from crm.leaderboard.bank.responses import check_complete, read_responses, with_author
-from crm.page.ranker import Ranker
+from crm.page.index_ranker import AnyRanker
 
 MAX_MODELS = 100
 """Of a bank; more are not compared in a table that people can read."""
@@ -34,7 +34,7 @@ class Additions:
     ``endpoint`` may be asked for responses; it is named by whoever runs the server, never by a visitor.
     """
 
-    def __init__(self, ranker: Ranker, folder: Path, endpoint: Endpoint | None = None) -> None:
+    def __init__(self, ranker: AnyRanker, folder: Path, endpoint: Endpoint | None = None) -> None:
         self.ranker, self.folder, self.endpoint = ranker, folder, endpoint
         self._lock = threading.Lock()
 

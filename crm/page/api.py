@@ -15,8 +15,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from crm.page.export import FORMATS, facts, table_of
+from crm.page.index_ranker import AnyRanker
 from crm.page.profile import Profile, ProfileError, from_mapping, from_query
-from crm.page.ranker import PartialRanking, Ranker
+from crm.page.ranker import PartialRanking
 from crm.page.reasons import change, duels
 from crm.page.scoring_queue import QueueFullError, ScoringError
 from crm.schema import query_of
@@ -24,7 +25,7 @@ from crm.schema import query_of
 MAX_DUELS = 1000
 
 
-def make_api(ranker: Ranker, *, judge: str, version: str) -> FastAPI:
+def make_api(ranker: AnyRanker, *, judge: str, version: str) -> FastAPI:
     """The routes below ``/api``; ``judge`` and ``version`` are told with every ranking."""
     api = FastAPI(title="User-centric subjective leaderboard", docs_url=None, redoc_url=None, version=version)
 
@@ -39,7 +40,7 @@ def make_api(ranker: Ranker, *, judge: str, version: str) -> FastAPI:
     @api.get("/api/health")
     def health() -> dict[str, Any]:
         """Whether the server is up, and how many people are being served."""
-        return {"status": "ok", "in_line": len(ranker.queue)}
+        return {"status": "ok", "in_line": ranker.in_line}
 
     @api.get("/api/bank")
     def bank() -> dict[str, Any]:

@@ -18,8 +18,8 @@ from crm.leaderboard import Leaderboard
 from crm.page import page_tables
 from crm.page.additions import Additions
 from crm.page.export import FORMATS
+from crm.page.index_ranker import AnyRanker
 from crm.page.profile import Profile, ProfileError, from_query, lines_of
-from crm.page.ranker import PartialRanking, Ranker
 from crm.page.reasons import change, duels, effect, without_each
 from crm.page.scoring_queue import QueueFullError, ScoringError
 from crm.report.plots import two_leaderboards
@@ -32,7 +32,7 @@ RANK_FIRST = "Make a ranking under My leaderboard first."
 class Actions:
     """The handlers of the page's events; no method keeps anything of a person."""
 
-    def __init__(self, ranker: Ranker) -> None:
+    def __init__(self, ranker: AnyRanker) -> None:
         self.ranker = ranker
         counts = ranker.selector.topic_counts()
         self.topic_choices = [(f"{topic} ({count})", topic) for topic, count in counts.items()]
@@ -92,7 +92,7 @@ class Actions:
         try:
             last = None
             for progress in self.ranker.rank(profile):
-                status = page_tables.status(progress, len(self.ranker.queue))
+                status = page_tables.status(progress, self.ranker.in_line)
                 if progress is last:
                     yield query, status, *[gr.skip()] * 4
                     continue
@@ -174,7 +174,7 @@ class Actions:
             boards = []
             for profile in (mine, theirs):
                 for progress in self.ranker.rank(profile):
-                    yield page_tables.status(progress, len(self.ranker.queue)), gr.skip(), gr.skip()
+                    yield page_tables.status(progress, self.ranker.in_line), gr.skip(), gr.skip()
                 boards.append((progress.board, " · ".join(profile.told)))
         except MISTAKES as error:
             yield str(error), gr.skip(), gr.skip()
@@ -206,8 +206,7 @@ class Actions:
         yield f"Done. Points: what the criterion adds to the win rate of my first {TOP} models.", pd.DataFrame(rows)
 
     def _last(self, profile: Profile) -> Leaderboard:
-        for progress in self.ranker.rank(profile):
-            last: PartialRanking = progress
+        *_, last = self.ranker.rank(profile)
         if last.board is None:
             raise ScoringError("no comparison could be read")
         return last.board

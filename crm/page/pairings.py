@@ -55,13 +55,11 @@ class JudgedPair:
 
 def make_pairings(bank: Bank, baseline: str, query: BankQuery) -> tuple[Pairing, ...]:
     """Every candidate beside ``baseline`` on one query, in the order of `Bank.authors`."""
-    theirs = bank.responses[baseline][query.id]
-    baseline_length = len(theirs.split())
-    made = []
-    for author in bank.authors:
-        if author == baseline:
-            continue
-        text = bank.responses[author][query.id]
-        key = comparison_key(bank_comparison(query, author, text, theirs, ()))
-        made.append(Pairing(query, author, baseline, text, theirs, key, len(text.split()), baseline_length))
-    return tuple(made)
+    return tuple(make_pairing(bank, baseline, query, author) for author in bank.authors if author != baseline)
+
+
+def make_pairing(bank: Bank, baseline: str, query: BankQuery, author: str) -> Pairing:
+    """One candidate beside ``baseline`` on one query."""
+    ours, theirs = bank.responses[author][query.id], bank.responses[baseline][query.id]
+    key = comparison_key(bank_comparison(query, author, ours, theirs, ()))
+    return Pairing(query, author, baseline, ours, theirs, key, len(ours.split()), len(theirs.split()))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from crm.leaderboard import Leaderboard
 from crm.leaderboard.bank import Bank
@@ -35,8 +36,8 @@ class PartialRanking:
     total: int
     failed: int
     seconds: float
-    judged: tuple[JudgedPair, ...] = ()
-    """What the board rests on."""
+    verdicts: Callable[[str], Sequence[JudgedPair]] = lambda _: ()
+    """Of a model: what its place rests on."""
 
     @property
     def complete(self) -> bool:
@@ -55,6 +56,16 @@ class Ranker:
     def bank(self) -> Bank:
         """The bank as it is now."""
         return self.selector.bank
+
+    @property
+    def in_line(self) -> int:
+        """People whose rankings are being made."""
+        return len(self.queue)
+
+    @property
+    def folder(self) -> Path:
+        """Where its scores are kept."""
+        return self.queue.store.path.parent
 
     def use(self, bank: Bank) -> None:
         """Take another bank from now on; rankings under way stay with theirs."""
@@ -131,4 +142,9 @@ class _Work:
         board = Leaderboard(self._matches) if self._judged else None
         seconds = time.perf_counter() - self._started
         read = tuple(self._judged)
-        return PartialRanking(self.profile, self.part, board, self.done, len(self.blocks), self._failed, seconds, read)
+
+        def verdicts(model: str) -> Sequence[JudgedPair]:
+            return [verdict for verdict in read if verdict.pairing.candidate == model]
+
+        counts = (self.done, len(self.blocks), self._failed)
+        return PartialRanking(self.profile, self.part, board, *counts, seconds, verdicts)

@@ -44,17 +44,16 @@ def duels(progress: PartialRanking, model: str) -> list[Duel]:
         )
     found = [
         Duel(
-            pairing.query.id,
-            pairing.query.topic,
-            "\n\n".join(turn.content for turn in pairing.query.prompt),
-            pairing.response,
-            pairing.baseline_response,
+            verdict.pairing.query.id,
+            verdict.pairing.query.topic,
+            "\n\n".join(turn.content for turn in verdict.pairing.query.prompt),
+            verdict.pairing.response,
+            verdict.pairing.baseline_response,
             float(expit(verdict.logit)),
             float(expit(verdict.shown_first)),
             float(expit(verdict.shown_second)),
         )
-        for verdict in progress.judged
-        if (pairing := verdict.pairing).candidate == model
+        for verdict in progress.verdicts(model)
     ]
     return sorted(found, key=lambda duel: (-duel.probability, duel.query_id))
 

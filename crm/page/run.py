@@ -23,7 +23,7 @@ from crm.io.chat.config import make_endpoint
 from crm.io.installed import commit
 from crm.judges import CrmJudge, check_judge, open_judge
 from crm.leaderboard import open_bank
-from crm.leaderboard.bank_judge import judge_of_bank
+from crm.leaderboard.bank_judge import index_bank, judge_of_bank
 from crm.model.backbone import show_loading
 from crm.page import server
 from crm.page.additions import Additions
@@ -31,6 +31,7 @@ from crm.page.api import make_api
 from crm.page.config import AppConfig
 from crm.page.gate import Gate
 from crm.page.guard import Guard
+from crm.page.index_ranker import AnyRanker, IndexRanker
 from crm.page.page import make_page
 from crm.page.page_actions import Actions
 from crm.page.ranker import Ranker
@@ -49,8 +50,11 @@ EXAMPLES = (
 SCORES = "scores.sqlite"
 
 
-def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
-    """The bank, the judge behind its queue, and the judge's name. Raises ``ValueError`` as their makers do."""
+def make_ranker(config: AppConfig) -> tuple[AnyRanker, str]:
+    """The bank with its index, or with the judge behind a queue; and the judge's name.
+
+    Raises ``ValueError`` as their makers do.
+    """
     if config.threads:
         torch.set_num_threads(config.threads)
     show_loading(config.progress)
@@ -58,6 +62,9 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     bank = open_bank(config.bank)
     opened = open_judge(config)
     folder = Path(config.predictions or opened.predictions)
+    indexed = index_bank(opened.judge, bank, folder, progress=config.progress)
+    if indexed is not None:
+        return IndexRanker(indexed), opened.name
     store = ScoreStore(folder / SCORES)
     log.info("%s: %d scores of earlier are there", store.path, len(store))
     judge = opened.judge
@@ -66,19 +73,19 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     return Ranker(bank, ScoringQueue(judge, store, places=config.places)), opened.name
 
 
-def make_additions(ranker: Ranker, config: AppConfig) -> Additions | None:
+def make_additions(ranker: AnyRanker, config: AppConfig) -> Additions | None:
     """What people may add to, with what was added before; ``None`` where they may not."""
     if not config.additions:
         return None
     endpoint = make_endpoint(config.endpoint, "endpoint") if config.endpoint.base_url else None
     queries = hashlib.sha256(json.dumps([query.id for query in ranker.bank.queries]).encode()).hexdigest()[:16]
-    additions = Additions(ranker, ranker.queue.store.path.parent / f"added-{queries}", endpoint)
+    additions = Additions(ranker, ranker.folder / f"added-{queries}", endpoint)
     if names := additions.restore():
         log.info("added before: %s", ", ".join(names))
     return additions
 
 
-def make_app(ranker: Ranker, judge: str, config: AppConfig, additions: Additions | None = None) -> Any:
+def make_app(ranker: AnyRanker, judge: str, config: AppConfig, additions: Additions | None = None) -> Any:
     """The whole application: API, page, and the guard before both; without ``additions`` nobody can add a model."""
     version = f"{__version__} {commit()}"
     api = make_api(ranker, judge=judge, version=version)

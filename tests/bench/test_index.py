@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import index
-from tests.bench.test_users import SMALL
+from bench.models import SMALL
 
 
 def test_the_files_have_what_they_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
