@@ -108,6 +108,7 @@ class LateReader:
         with self._autocast:
             inputs = forest_inputs(ids.to(device), positions.to(device), full_mask(forest).to(device))
             states = self.model.backbone(**inputs).last_hidden_state[0].float()
-        rows = [torch.tensor(forest.places(row, start, len(own))) for row, (own, start) in enumerate(texts)]
+        ends = zip(forest.leaf_of, texts, strict=True)
+        rows = [torch.tensor(forest.places(leaf, start, len(own))) for leaf, (own, start) in ends]
         places = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1).to(device)
         return states[places.clamp(min=0)], places >= 0

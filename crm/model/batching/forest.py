@@ -52,13 +52,13 @@ class Forest:
                 return node.start + position - node.depth
         raise AssertionError(f"sequence {sequence} has no position {position}")
 
-    def places(self, sequence: int, start: int, end: int) -> list[int]:
-        """Where in the row the tokens at the positions ``start`` to ``end`` (exclusive) of a sequence lie."""
+    def places(self, leaf: int, start: int, end: int) -> tuple[int, ...]:
+        """Where in the row the tokens at the positions ``start`` to ``end`` (exclusive) of a leaf's sequence lie."""
         found: list[int] = []
-        for node in (self.nodes[index] for index in self.nodes[self.leaf_of[sequence]].path):
+        for node in (self.nodes[index] for index in self.nodes[leaf].path):
             low, high = max(start, node.depth), min(end, node.depth + node.length)
             found.extend(range(node.start + low - node.depth, node.start + high - node.depth))
-        return found
+        return tuple(found)
 
 
 def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
 import torch
@@ -85,6 +86,7 @@ def collate_forest(
         [forest.locate(start + sequence, position) for sequence, position in item.reads]
         for item, start in zip(encoded, first, strict=False)
     ]
+    places_of = cache(forest.places)  # one text stands in many comparisons
     read_tokens = sorted({place for pair in places for place in pair})
     rank = {place: index for index, place in enumerate(read_tokens)}
     return ForestBatch(
@@ -95,7 +97,7 @@ def collate_forest(
         torch.tensor([item.target for item in encoded], dtype=torch.float32),
         torch.tensor([1.0 if item.order == "ab" else -1.0 for item in encoded]),
         torch.tensor([item.comparison.direction == "reverse" for item in encoded]),
-        text_tokens(encoded, lambda row, span: forest.places(first[row] + span.sequence, span.start, span.end)),
+        text_tokens(encoded, lambda row, span: places_of(forest.leaf_of[first[row] + span.sequence], *span[1:])),
         forest.nodes,
         full_mask(forest),
         read_mask(forest, read_tokens),
