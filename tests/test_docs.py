@@ -24,8 +24,8 @@ from crm.leaderboard.bank.bank import Bank, load_bank
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
-from crm.model.encoding import PROMPT_ORDERS, PromptOrder
 from crm.model.export import export_model
+from crm.model.heads import PROMPT_ORDERS, PromptOrder
 from crm.schema import Comparison, Message, Preference, to_json
 from crm.training.run import run_training
 from crm.votes.own.records import parse_row

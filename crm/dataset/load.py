@@ -11,7 +11,7 @@ from crm.criteria.profiles import teller
 from crm.dataset import tastes
 from crm.dataset.comparisons import with_generic_criterion
 from crm.io.intake import Intake
-from crm.model.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
+from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Preference
 from crm.votes.catalogue import location, source_named
 from crm.votes.mixture import HELD_OUT, hold_out, mix, shorten

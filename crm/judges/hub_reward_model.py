@@ -23,7 +23,8 @@ from crm.judges.hub_files import load_weights, model_digest, model_folder, read_
 from crm.judges.judge import Asked, Reading
 from crm.judges.placing import placed
 from crm.judges.unpadded import Ids, read_unpadded
-from crm.model.encoding import POINTWISE_INSTRUCTION, Order, pointwise_messages, system_text
+from crm.model.encoding import Order, pointwise_messages, system_text
+from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.schema import Comparison, Message
 
 log = logging.getLogger(__name__)

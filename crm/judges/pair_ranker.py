@@ -21,7 +21,8 @@ from crm.judges.hub_files import load_weights, model_digest, model_folder, read_
 from crm.judges.judge import Asked, Reading
 from crm.judges.placing import placed
 from crm.judges.unpadded import Ids, read_unpadded
-from crm.model.encoding import PAIRWISE_INSTRUCTION, system_text
+from crm.model.encoding import system_text
+from crm.model.heads import PAIRWISE_INSTRUCTION
 from crm.schema import Comparison, Message
 
 WINDOW = 16

@@ -24,7 +24,7 @@ from transformers import (
 )
 from transformers.utils import logging as bars
 
-from crm.model.encoding import TURN_END, TURN_START
+from crm.model.template import TURN_END, TURN_START
 
 OFFLINE_HINT = "model=tiny needs no download, and model.path=<folder> takes a local Hugging Face folder"
 FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]

@@ -10,8 +10,7 @@ from omegaconf import MISSING
 from crm.config import Settings, setting
 from crm.io.installed import check_known
 from crm.model.batching.forest import BATCHINGS
-from crm.model.encoding import PROMPT_ORDERS
-from crm.model.heads import HEADS, KEPT, WIDTH, head_named
+from crm.model.heads import HEADS, KEPT, PROMPT_ORDERS, WIDTH, head_named
 
 
 @dataclass

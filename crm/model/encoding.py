@@ -1,7 +1,7 @@
 """Rendering and tokenisation. In: a `Comparison` and an order. Out: token segments that end in a read position.
 
-There is one template, ChatML, stored with every exported checkpoint; training, evaluation, the leaderboard and any
-server render through it. Text from data is never tokenised as a control token: controls are inserted by id.
+Training, evaluation, the leaderboard and any server render through one template (`crm.model.template`). Text from data
+is never tokenised as a control token: controls are inserted by id.
 
 A message list is the same in both prompt orders, criteria first; the order says where the text has the criteria:
 before the conversation (query and responses), or after it, so that all that precedes them is the same for every user.
@@ -16,55 +16,11 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from crm.model.heads import head_named
+from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION, PromptOrder, head_named
+from crm.model.template import MARKS, TURN_END, TURN_START, chat_template
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 
 Order = Literal["ab", "ba"]
-PromptOrder = Literal["criteria_first", "criteria_last"]
-PROMPT_ORDERS: tuple[PromptOrder, ...] = ("criteria_first", "criteria_last")
-TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
-
-POINTWISE_INSTRUCTION = "This user cares about:"
-PAIRWISE_INSTRUCTION = "Two responses, in no particular order. This user cares about:"
-
-
-MARKS = ("response_a", "response_b")
-"""Roles of the two empty turns that end a `pairwise_span` prompt with the criteria last: the head reads at their ends.
-They repeat the roles of the responses, so that each says which response it is about, and need no token of their own."""
-
-
-def chat_template(head: str, order: PromptOrder = "criteria_first") -> str:
-    """Jinja source of the template stored with a checkpoint; without a system turn it inserts `GENERIC_CRITERION`.
-
-    Roles beyond the usual three: ``response_a`` and ``response_b`` of the joint heads. With ``criteria_last`` the
-    leading system turn is moved behind the conversation: callers pass the same messages in both orders.
-    """
-    instruction = PAIRWISE_INSTRUCTION if head_named(head).joint else POINTWISE_INSTRUCTION
-    generic = f"{instruction}\\n- {GENERIC_CRITERION}"
-    turn = f"'{TURN_START}' + message.role + '\\n' + message.content + '{TURN_END}'"
-    if head_named(head).apart:  # criteria are rendered alone, conversations without them
-        return (
-            f"{{%- for message in messages -%}}{{{{- {turn} -}}}}"
-            "{%- if not loop.last -%}{{- '\\n' -}}{%- endif -%}{%- endfor -%}"
-        )
-    if order == "criteria_last":
-        marks = "".join(f"\\n{TURN_START}{role}\\n{TURN_END}" for role in MARKS if head_named(head).spans)
-        return (
-            "{%- if messages[0].role == 'system' -%}"
-            "{%- set criteria, conversation = messages[0].content, messages[1:] -%}"
-            f"{{%- else -%}}{{%- set criteria, conversation = '{generic}', messages -%}}{{%- endif -%}}"
-            f"{{%- for message in conversation -%}}{{{{- {turn} + '\\n' -}}}}{{%- endfor -%}}"
-            f"{{{{- '{TURN_START}system\\n' + criteria + '{TURN_END}{marks}' -}}}}"
-        )
-    return (
-        "{%- if messages[0].role != 'system' -%}"
-        f"{{{{- '{TURN_START}system\\n{generic}{TURN_END}\\n' -}}}}"
-        "{%- endif -%}"
-        "{%- for message in messages -%}"
-        f"{{{{- {turn} -}}}}"
-        "{%- if not loop.last -%}{{- '\\n' -}}{%- endif -%}"
-        "{%- endfor -%}"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +130,7 @@ class Encoder:
         # One object a token id: texts kept for a run take 14 bytes a token instead of 46.
         self._ids: dict[int, int] = {}
         # Tokens of a criterion's turn before its own words.
-        self.instruction = 1 + len(self._tokenize(_body("system", f"{POINTWISE_INSTRUCTION}\n-")))
+        self.instruction = 1 + len(self._tokenize(_body("system", f"{self.kind.instruction}\n-")))
 
     def use(self, known: Mapping[str, Sequence[int]]) -> None:
         """Take the ids of texts in ``known`` (as `response_texts` gives them) from there instead of tokenising them."""
@@ -199,9 +155,9 @@ class Encoder:
     def criteria_segments(self, criteria: Sequence[str]) -> tuple[Segment, ...]:
         """What depends on the user: the criteria and, where the span head reads after them, its two marks."""
         last = self.prompt_order == "criteria_last"
-        instruction = PAIRWISE_INSTRUCTION if self.kind.joint else POINTWISE_INSTRUCTION
         follows = last and not self.kind.apart
-        segments = [Segment("criteria", self._ids_of([_criteria_turn(criteria, instruction)], follows=follows))]
+        turn = _criteria_turn(criteria, self.kind.instruction)
+        segments = [Segment("criteria", self._ids_of([turn], follows=follows))]
         if last and self.kind.spans:
             empty = [{"role": role, "content": ""} for role in MARKS]
             segments.append(Segment("mark_a", self._ids_of(empty[:1], follows=True)))
@@ -229,15 +185,13 @@ class Encoder:
         self, comparison: Comparison, first: Sequence[Message], second: Sequence[Message]
     ) -> tuple[tuple[tuple[Segment, ...], ...], tuple[tuple[int, int], tuple[int, int]]]:
         criteria, prompt = self.criteria_segments(comparison.criteria), comparison.prompt
-        if self.kind.apart:
-            pair = tuple(self.conversation_segments(prompt, side) for side in (first, second))
-            ends = [sum(len(segment.ids) for segment in sequence) - 1 for sequence in pair]
-            alone = tuple(self.criteria_segments((text,)) for text in comparison.criteria or (GENERIC_CRITERION,))
-            return (*pair, *alone), ((0, ends[0]), (1, ends[1]))
         if not self.kind.joint:
-            pair = tuple(self._ordered(criteria, self.conversation_segments(prompt, side)) for side in (first, second))
+            asked = () if self.kind.apart else criteria
+            pair = tuple(self._ordered(asked, self.conversation_segments(prompt, side)) for side in (first, second))
             ends = [sum(len(segment.ids) for segment in sequence) - 1 for sequence in pair]
-            return pair, ((0, ends[0]), (1, ends[1]))
+            texts = (comparison.criteria or (GENERIC_CRITERION,)) if self.kind.apart else ()
+            alone = (self.criteria_segments((text,)) for text in texts)
+            return (*pair, *alone), ((0, ends[0]), (1, ends[1]))
         joint = self._ordered(criteria, self.conversation_segments(prompt, first, second))
         last = sum(len(segment.ids) for segment in joint) - 1
         # The second read is the last token; the first of the span head ends what precedes the last response or mark.

@@ -28,13 +28,13 @@ from transformers import (
 )
 
 from crm.model.backbone import FILES, ask_hub
-from crm.model.encoding import TURN_END, PromptOrder, chat_template
-from crm.model.heads import head_named
+from crm.model.heads import PromptOrder, head_named
 from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST, check_files, read_manifest, write_manifest
 from crm.model.model_card import write_card
 from crm.model.older_readers import make_readable
 from crm.model.reward_model import RewardModel
+from crm.model.template import TURN_END, chat_template
 
 LATE_HEAD = "late_head.safetensors"
 LABELS = {1: {0: "reward"}, 2: {0: "model_a", 1: "model_b"}}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from crm.io.installed import check_known, plugin
 
@@ -19,6 +19,10 @@ if TYPE_CHECKING:  # settings name heads, and are read without torch
     from torch import Tensor
 
 
+PromptOrder = Literal["criteria_first", "criteria_last"]
+PROMPT_ORDERS: tuple[PromptOrder, ...] = ("criteria_first", "criteria_last")
+POINTWISE_INSTRUCTION = "This user cares about:"
+PAIRWISE_INSTRUCTION = "Two responses, in no particular order. This user cares about:"
 KEPT, WIDTH = 16, 64
 """States that a late head keeps of a response, and numbers of each."""
 
@@ -49,6 +53,11 @@ class Head:
     """Whether a response has a score of its own."""
     apart: bool = False
     """Whether query and response are read without the criteria, each criterion by itself, and all their tokens."""
+
+    @property
+    def instruction(self) -> str:
+        """What precedes the criteria."""
+        return PAIRWISE_INSTRUCTION if self.joint else POINTWISE_INSTRUCTION
 
 
 def difference(scores: Tensor) -> HeadOutput:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.files import replace_file
-from crm.model.encoding import PROMPT_ORDERS, PromptOrder
-from crm.model.heads import head_named
+from crm.model.heads import PROMPT_ORDERS, PromptOrder, head_named
 
 MANIFEST = "crm.json"
 CARD = "README.md"

@@ -12,9 +12,9 @@ from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
 
-from crm.model.encoding import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION, TURN_END, TURN_START, PromptOrder
-from crm.model.heads import head_named
+from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION, PromptOrder, head_named
 from crm.model.manifest import CARD
+from crm.model.template import TURN_END, TURN_START
 
 LOAD = """\
 import torch

@@ -20,7 +20,8 @@ from crm.dataset.load import load_data
 from crm.io.files import replace_file
 from crm.io.processes import check_launcher
 from crm.model.backbone import check_reachable, show_loading, without_lora_wrapper
-from crm.model.encoding import Encoder, PromptOrder
+from crm.model.encoding import Encoder
+from crm.model.heads import PromptOrder
 from crm.training.building import (
     LAST,
     build_data,

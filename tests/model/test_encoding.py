@@ -12,18 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crm.model import encoding
-from crm.model.encoding import (
-    MARKS,
-    PROMPT_ORDERS,
-    Encoder,
-    chat_template,
-    per_character,
-    pointwise_messages,
-    system_text,
-)
-from crm.model.heads import LINEAR_HEADS
-from crm.schema import GENERIC_CRITERION, Comparison, Message
-from tests.model.messages import pairwise_messages
+from crm.model.encoding import Encoder, per_character, system_text
+from crm.model.heads import LINEAR_HEADS, PROMPT_ORDERS
+from crm.model.template import MARKS, chat_template
+from crm.schema import Comparison, Message
+from tests.model.messages import by_hand, conversations, pairwise_messages
 
 CONTROLS = ("<|im_start|>", "<|im_end|>", "<|pad|>", "<|endoftext|>")
 fast = settings(derandomize=True, deadline=None, max_examples=60)
@@ -33,41 +26,8 @@ pieces = st.lists(
 text = st.one_of(pieces.map("".join), st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 
 
-def conversations(row: Comparison, head: str, order: str = "ab") -> list[list[dict[str, str]]]:
-    first, second = (row.response_a, row.response_b) if order == "ab" else (row.response_b, row.response_a)
-    if head == "scalar":
-        return [pointwise_messages(row.criteria, row.prompt, response) for response in (first, second)]
-    return [pairwise_messages(row.criteria, row.prompt, first, second)]
-
-
-def by_hand(turns: list[dict[str, str]], head: str = "scalar", prompt_order: str = "criteria_first") -> str:
-    if prompt_order == "criteria_last":
-        turns = [*turns[1:], turns[0]]
-        if head == "pairwise_span":
-            turns += [{"role": "response_a", "content": ""}, {"role": "response_b", "content": ""}]
-    return "\n".join(f"<|im_start|>{turn['role']}\n{turn['content']}<|im_end|>" for turn in turns)
-
-
 def flat(encoded: Any) -> list[list[int]]:
     return [[token for segment in sequence for token in segment.ids] for sequence in encoded.sequences]
-
-
-@pytest.mark.parametrize("order", ["ab", "ba"])
-@pytest.mark.parametrize("prompt_order", PROMPT_ORDERS)
-@pytest.mark.parametrize("head", LINEAR_HEADS)
-def test_ids_are_those_of_the_exported_template(
-    tokenizer, make_encoder, comparisons, head, prompt_order, order
-) -> None:
-    tokenizer.chat_template = chat_template(head, prompt_order)
-    encoder = make_encoder(head, order=prompt_order)
-    clean = [row for row in comparisons if not any(control in str(row) for control in CONTROLS)]
-    assert len(clean) == 4
-    for row in clean:
-        for turns, ids in zip(conversations(row, head, order), flat(encoder.encode(row, order)), strict=True):
-            rendered = by_hand(turns, head, prompt_order)
-            assert tokenizer.apply_chat_template(turns, tokenize=False) == rendered
-            assert tokenizer.apply_chat_template(turns)["input_ids"] == ids
-            assert tokenizer(rendered, add_special_tokens=False)["input_ids"] == ids
 
 
 @pytest.mark.parametrize("head", LINEAR_HEADS)
@@ -214,19 +174,6 @@ def test_a_criterion_stays_one_bullet_in_its_own_script() -> None:
     assert system_text(["two\nlines\u2028and more", "東京 – é"], "Cares:") == "Cares:\n- two lines and more\n- 東京 – é"
     rendered = by_hand(pairwise_messages(["東京"], *[(Message("user", "é🙂"),)] * 3))
     assert "東京" in rendered and rendered.count("é🙂") == 3 and "\\u" not in rendered
-
-
-def test_no_criteria_and_no_system_turn_both_mean_the_generic_criterion(tokenizer, comparisons) -> None:
-    row = replace(comparisons[0], criteria=())
-    for head, order in product(LINEAR_HEADS, PROMPT_ORDERS):
-        tokenizer.chat_template = chat_template(head, order)
-        for ours, explicit in zip(
-            conversations(row, head), conversations(replace(row, criteria=(GENERIC_CRITERION,)), head), strict=True
-        ):
-            assert ours == explicit
-            without_system = tokenizer.apply_chat_template(ours[1:], tokenize=False)
-            assert without_system == by_hand(explicit, head, order), head
-            assert without_system.count(GENERIC_CRITERION) == 1
 
 
 def test_non_ascii_text_costs_its_bytes_and_heads_keep_the_same_rows(tokenizer, make_encoder, comparisons) -> None:

@@ -17,9 +17,9 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
 from crm.model.batching.batches import collate
-from crm.model.encoding import PROMPT_ORDERS, PromptOrder, pointwise_messages
+from crm.model.encoding import pointwise_messages
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
-from crm.model.heads import LINEAR_HEADS
+from crm.model.heads import LINEAR_HEADS, PROMPT_ORDERS, PromptOrder
 from crm.model.manifest import MANIFEST, read_manifest, seal, sha256
 from crm.model.manifest import _digest as digest_of
 from crm.model.reward_model import RewardModel

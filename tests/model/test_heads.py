@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from crm.model.batching.batches import collate
-from crm.model.encoding import PROMPT_ORDERS
-from crm.model.heads import KEPT, LINEAR_HEADS, WIDTH
+from crm.model.heads import KEPT, LINEAR_HEADS, PROMPT_ORDERS, WIDTH
 from crm.model.reward_model import build_score, read_head
 from crm.schema import Message
 

@@ -1,4 +1,4 @@
-"""A late head's folder: a backbone that stock transformers loads, and the head beside it; what is damaged is refused."""
+"""A late head's folder: stock transformers loads its backbone, the head lies beside it; what is damaged is refused."""
 
 from __future__ import annotations
 

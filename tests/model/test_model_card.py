@@ -14,9 +14,9 @@ import torch
 from huggingface_hub import ModelCard
 
 from crm.judges import open_checkpoint
-from crm.model.encoding import PROMPT_ORDERS, Encoder
+from crm.model.encoding import Encoder
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
-from crm.model.heads import LINEAR_HEADS
+from crm.model.heads import LINEAR_HEADS, PROMPT_ORDERS
 from crm.model.late_reading import LateReader
 from crm.model.manifest import read_manifest
 from crm.model.model_card import READS

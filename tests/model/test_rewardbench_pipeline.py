@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from crm.judges import open_checkpoint
-from crm.model.encoding import PROMPT_ORDERS
 from crm.model.export import export_model
+from crm.model.heads import PROMPT_ORDERS
 from crm.schema import Comparison, Message
 
 SCRIPT = Path(__file__).with_name("score_with_rewardbench.py")

@@ -17,8 +17,9 @@ from crm.config import compose
 from crm.dataset.comparisons import make_comparisons
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.model.batching.plans import draw_order
-from crm.model.encoding import PROMPT_ORDERS, Encoder
+from crm.model.encoding import Encoder
 from crm.model.export import load_checkpoint
+from crm.model.heads import PROMPT_ORDERS
 from crm.model.reward_model import RewardModel
 from crm.training.building import build_model
 from crm.training.checkpointing import digest_of, previous
