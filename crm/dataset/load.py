@@ -195,7 +195,7 @@ def _with_fewer_for_validation(splits: Splits, size: int, seed: int) -> Splits:
     if not size or size >= len(splits.validation):
         return splits
     kept = balanced(splits.validation, size, seed)
-    return Splits(splits.train, kept, splits.suites, {**splits.counts, "validation": size}, splits.rejected)
+    return replace(splits, validation=kept, counts={**splits.counts, "validation": size})
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:

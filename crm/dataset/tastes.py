@@ -61,7 +61,8 @@ def load(
     unseen = unseen_llms(queries, seed)
     known = [trait for trait in TRAITS if trait.name not in UNSEEN_TRAITS]
     new = [trait for trait in TRAITS if trait.name in UNSEEN_TRAITS]
-    made = _training(parts["train"], known, train, unseen=unseen, seed=seed)
+    draw = partial(_training, queries=parts["train"], traits=known, wanted=train, unseen=unseen, seed=seed)
+    made = draw(0)
     make = partial(_suite, queries=parts["test"], wanted=suite, unseen=unseen, seed=seed)
     validating = _suite("validation", parts["validation"], known, validation or 500, unseen=unseen, seed=seed)
     suites = {
@@ -78,7 +79,7 @@ def load(
         "llms_held_out": len(unseen),
         **sizes(made, validating, suites),
     }
-    return Splits(made, validating, suites, counts)
+    return Splits(made, validating, suites, counts, redraw=draw)
 
 
 def _parts(queries: Sequence[Query], seed: int) -> dict[str, list[Query]]:
@@ -114,14 +115,18 @@ def _queries(name: str, root: str, max_words: int) -> Iterator[Query]:
 
 
 def _training(
-    queries: Sequence[Query], traits: Sequence[Trait], wanted: int, *, unseen: set[str], seed: int
+    epoch: int, *, queries: Sequence[Query], traits: Sequence[Trait], wanted: int, unseen: set[str], seed: int
 ) -> list[Preference]:
-    """``wanted`` preferences at most (0: of all queries), `PER_QUERY` of each query."""
+    """``wanted`` preferences at most (0: of all queries), `PER_QUERY` of each query.
+
+    Wishes, sentences and pairs are drawn anew in every ``epoch``, always of the same responses: a fixed number of them
+    would be learned by heart.
+    """
     made: list[Preference] = []
     for query in queries[: -(-wanted // PER_QUERY) if wanted else None]:
-        rng = generator(seed, 0, query.id, "tastes train")
-        find = PairFinder(query, _drawn(query, rng, unseen, "seen"), traits, rng, SMALLEST)
-        say = Speaker(rng, "training")
+        able = _drawn(query, generator(seed, 0, query.id, "tastes llms"), unseen, "seen")
+        rng = generator(seed, epoch, query.id, "tastes train")
+        find, say = PairFinder(query, able, traits, rng, SMALLEST), Speaker(rng, "training")
         for number in range(PER_QUERY):
             names = rng.sample([trait.name for trait in traits], rng.choices(WISHES, WISH_WEIGHTS)[0])
             found = find.pair(names)

@@ -170,6 +170,7 @@ def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: in
         packing=packing_named(config.batching.name, config.batching.tokens),
         pad_id=pad_id,
         seed=config.seed,
+        redraw=splits.redraw,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import lightning as L
 
@@ -28,7 +28,7 @@ def padded_tokens(batch: Sequence[EncodedComparison]) -> int:
 class PreferenceDataModule(L.LightningDataModule):
     """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch with ``seed``.
 
-    Validation is drawn once, for all seeds alike.
+    Validation is drawn once, for all seeds alike. ``redraw`` is that of `crm.votes.splits.Splits`.
     """
 
     def __init__(
@@ -46,9 +46,10 @@ class PreferenceDataModule(L.LightningDataModule):
         seed: int,
         accumulate: int = 1,
         packing: Packing | None = None,
+        redraw: Callable[[int], Sequence[Preference]] | None = None,
     ) -> None:
         super().__init__()
-        self.train, self.validation = train, validation
+        self.train, self.validation, self.redraw = train, validation, redraw
         self.encoder = encoder
         self.direction, self.noise, self.ties, self.criteria_mode = direction, noise, ties, criteria_mode
         self.batch_size, self.pad_id, self.seed = batch_size, pad_id, seed
@@ -66,7 +67,8 @@ class PreferenceDataModule(L.LightningDataModule):
 
     def epoch_comparisons(self, epoch: int) -> list[Comparison]:
         """Training rows of an epoch, before encoding."""
-        return self._make(self.train, self.noise, epoch, self.seed)[0]
+        rows = self.redraw(epoch) if self.redraw and epoch else self.train
+        return self._make(rows, self.noise, epoch, self.seed)[0]
 
     def _make_validation(self) -> tuple[list[Comparison], dict[str, int]]:
         return self._make(self.validation, "none", VALIDATION_EPOCH, FIXED_SEED)

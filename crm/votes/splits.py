@@ -36,6 +36,9 @@ class Splits:
     suites: dict[str, list[Preference]]
     counts: dict[str, int]
     rejected: list[Rejection] = field(default_factory=list)
+    redraw: Callable[[int], list[Preference]] | None = None
+    """Of a source that makes its preferences: those to train on in a later epoch (1, 2, ...), of the same responses;
+    where None they are ``train`` in every epoch."""
 
     def __post_init__(self) -> None:
         check_disjoint(self.train, self.validation, self.suites)

@@ -40,6 +40,7 @@ class TextTokens:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> TextTokens:
         """The same on another device."""
+
         def moved(groups: Iterable[Tensor]) -> list[Tensor]:
             return [group.to(device, non_blocking=non_blocking) for group in groups]
 
