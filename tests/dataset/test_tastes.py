@@ -190,3 +190,16 @@ def test_the_real_banks_give_every_suite_and_every_trait() -> None:
     assert splits.counts["llms_held_out"] >= 6
     for name, expected in (("M", 27), ("A", 4)):
         assert len({row.topic for row in splits.suites[name]}) >= expected - 1
+
+
+def test_a_later_epoch_asks_other_wishes_of_the_same_responses(splits: Splits) -> None:
+    assert splits.redraw is not None
+    later = splits.redraw(1)
+    assert later == splits.redraw(1) != splits.redraw(2)
+    assert {row.id for row in later if not spoiled(row)} & {row.id for row in splits.train}, "the same places"
+    assert sentences(later) != sentences(splits.train) and authors(later) == authors(splits.train)
+    read = {
+        epoch: {(query_of(row.prompt), author) for row in rows for author in (row.author_a, row.author_b)}
+        for epoch, rows in enumerate((splits.train, later))
+    }
+    assert len(read[1] - read[0]) < len(read[0]) / 10, "of the LLMs that were drawn for a query"
