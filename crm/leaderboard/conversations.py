@@ -49,10 +49,15 @@ class Conversations:
     ``starts[p]`` to ``starts[p + 1]``. With ``by_query`` they are numbered query by query, and no pass holds two: more
     passes, but whoever asks for some queries only waits for theirs alone. Conversations too long for any criteria are
     left out.
-    Raises `KeepingError` for an encoder with the criteria first, whose conversations depend on the user.
+    Raises `KeepingError` for an encoder with the criteria first, whose conversations depend on the user, or a late head.
     """
 
     def __init__(self, encoder: Encoder, comparisons: Sequence[Comparison], *, by_query: bool = False) -> None:
+        if encoder.kind.apart:
+            raise KeepingError(
+                f"head={encoder.head}: reads responses apart from criteria, so there is nothing to go on from; its "
+                "responses are kept as vectors, in an index"
+            )
         if encoder.prompt_order != "criteria_last":
             raise KeepingError(
                 f"prompt_order={encoder.prompt_order}: what a model with the criteria first makes of a response is "

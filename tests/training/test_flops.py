@@ -48,6 +48,13 @@ def test_the_count_is_torchs(frozen: int) -> None:
     assert step_flops(model).of(2 * LENGTH, 2 * LENGTH**2) == expected
 
 
+def test_a_late_head_reads_every_token_of_the_last_layer(make_model: Any) -> None:
+    late, scalar = (make_model(head) for head in ("late", "scalar"))
+    assert scalar.prunes and not late.prunes
+    scalar.prunes = False
+    assert step_flops(late) == step_flops(scalar)
+
+
 def test_adapters_cost_no_gradient_of_frozen_weights() -> None:
     peft = pytest.importorskip("peft")
     model = reward_model(0)

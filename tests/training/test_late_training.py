@@ -1,0 +1,105 @@
+"""A late head under every way of training: batches, frozen layers, adapters, memory savers, processes, resuming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from crm.config import compose
+from crm.model.export import LATE_HEAD, load_checkpoint
+from crm.training.results import TrainingOutcome
+from crm.training.run import run_training
+from tests.conftest import TINY_MODEL, rounding
+
+pytestmark = pytest.mark.slow
+
+TINY = (
+    *(*TINY_MODEL, "head=late", "head.kept=3", "head.width=4", "loss=ranking", "direction=original"),
+    *("data.train=16", "data.validation=17", "data.suite=4", "trainer.epochs=2", "trainer.max_steps=3"),
+    *("trainer.batch_size=4", "trainer.accumulate=1", "trainer.validate_every=0", "trainer.precision=32-true"),
+    *("trainer.threads=1", "trainer.progress=false", "trainer.save_every=0"),
+    # Rates at which rounding stays small.
+    *("optimizer.name=adamw", "optimizer.lr=1e-3", "optimizer.warmup_fraction=0"),
+)
+
+
+def train(folder: Path, *overrides: str) -> TrainingOutcome:
+    return run_training(compose("train", [*TINY, *overrides], folder))
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model/model.safetensors") | load_file(folder / "model" / LATE_HEAD)
+
+
+def assert_alike(one: Path, other: Path) -> None:
+    ours, theirs = weights(one), weights(other)
+    assert ours.keys() == theirs.keys()
+    for name, expected in theirs.items():
+        if name == "response.outer.bias":  # adds as much to either score: its gradient is rounding alone
+            continue
+        torch.testing.assert_close(ours[name], expected, rtol=0, atol=2e-4, msg=name)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome]:
+    folder = tmp_path_factory.mktemp("plain")
+    return folder, train(folder, "batching=packed")
+
+
+def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, TrainingOutcome]) -> None:
+    model, _, manifest = load_checkpoint(plain[0] / "model")
+    assert (model.score.kept, model.score.width) == (3, 4)
+    assert manifest["config"]["head"] == {"name": "late", "kept": 3, "width": 4}
+    assert manifest["prompt_order"] == "criteria_first"
+
+
+@pytest.mark.parametrize("checkpointing", ["false", "true"])
+def test_shared_prefixes_and_saved_memory_change_nothing(
+    checkpointing: str, plain: tuple[Path, TrainingOutcome], tmp_path: Path
+) -> None:
+    outcome = train(tmp_path, "batching=tree", f"model.gradient_checkpointing={checkpointing}")
+    assert outcome.validation_loss == pytest.approx(plain[1].validation_loss, abs=1e-4)
+    assert_alike(tmp_path, plain[0])
+
+
+@pytest.mark.parametrize("batching", ["padded", "prompt_tree"])
+def test_batches_of_other_rows_teach_too(batching: str, tmp_path: Path) -> None:
+    outcome = train(tmp_path, f"batching={batching}")
+    assert outcome.steps == 3 and load_checkpoint(outcome.checkpoint)[2]["head"] == "late"
+
+
+@pytest.mark.parametrize("frozen", [1, 2])
+def test_frozen_layers_run_once_leave_what_they_leave_run_always(frozen: int, tmp_path: Path) -> None:
+    runs = {
+        kept: train(tmp_path / kept, f"model.freeze_layers={frozen}", f"model.kept_states={kept}")
+        for kept in ("off", "memory")
+    }
+    expected = runs["off"].validation_loss
+    assert runs["memory"].validation_loss == pytest.approx(expected, abs=rounding(expected))
+    assert_alike(tmp_path / "memory", tmp_path / "off")
+
+
+def test_it_goes_on_with_adapters_from_the_lowest_layer_of_an_earlier_run(
+    plain: tuple[Path, TrainingOutcome], tmp_path: Path
+) -> None:
+    pytest.importorskip("peft")
+    start = f"model.path={plain[0] / 'model'}"
+    outcome = train(tmp_path / "run", start, "model.lora_rank=2", "model.use_layers=1", "trainer.max_steps=1")
+    model, _, _ = load_checkpoint(outcome.checkpoint)
+    assert len(model.backbone.layers) == model.backbone.config.num_hidden_layers == 1
+    with pytest.raises(ValueError, match=r"head.kept=5 and head.width=4: the head to go on from has 3 and 4"):
+        train(tmp_path / "other", start, "head.kept=5")
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_two_processes_give_the_run_of_one(
+    strategy: str, plain: tuple[Path, TrainingOutcome], on_ranks: Callable[..., None], tmp_path: Path
+) -> None:
+    train(tmp_path / "one", "trainer.batch_size=8")
+    spread = ("trainer.devices=2", f"trainer.strategy={strategy}", "trainer.batch_size=4")
+    on_ranks(2, train, tmp_path / "two", *spread)
+    assert_alike(tmp_path / "two", tmp_path / "one")
