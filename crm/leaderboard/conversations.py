@@ -49,7 +49,7 @@ class Conversations:
     ``starts[p]`` to ``starts[p + 1]``. With ``by_query`` they are numbered query by query, and no pass holds two: more
     passes, but whoever asks for some queries only waits for theirs alone. Conversations too long for any criteria are
     left out.
-    Raises `KeepingError` for an encoder with the criteria first, whose conversations depend on the user, or a late head.
+    Raises `KeepingError` for an encoder with the criteria first, whose texts depend on the user, or a late head.
     """
 
     def __init__(self, encoder: Encoder, comparisons: Sequence[Comparison], *, by_query: bool = False) -> None:
