@@ -197,9 +197,8 @@ class Actions:
             for line, rest in without_each(profile):
                 yield f"Without: {line}", pd.DataFrame(rows)
                 without = self._last(rest)
-                tau = change(full, without).tau
                 moved = {f"{name}, points": round(100 * by, 1) for name, by in effect(full, without, TOP).items()}
-                rows.append({"Left out": line, "Kendall's tau": round(tau.mean, 2), **moved})
+                rows.append({"Left out": line, "Kendall's tau": round(change(full, without).tau.mean, 2), **moved})
         except MISTAKES as error:
             yield str(error), pd.DataFrame(rows)
             return

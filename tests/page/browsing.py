@@ -20,6 +20,7 @@ from crm.judges.judge import Asked, Reading
 from crm.judges.oracle import OracleJudge
 from crm.leaderboard.bank.bank import Bank
 from crm.page import server as serving
+from crm.page.index_ranker import AnyRanker
 from crm.page.profile import DISLIKE
 from crm.page.ranker import Ranker
 from crm.page.run import make_additions, make_app
@@ -47,7 +48,17 @@ class KnowingJudge(OracleJudge):
 def serve(bank: Bank, judge: Any, folder: Path, *words: str) -> Iterator[str]:
     """The whole application on a port of its own; ``words`` are overrides of ``app.py``."""
     queue = ScoringQueue(judge, ScoreStore(folder / "scores.sqlite"), places=20)
-    ranker, config = Ranker(bank, queue), compose("app", ["checkpoint=none", *words], folder)
+    try:
+        with serve_ranker(Ranker(bank, queue), folder, *words) as address:
+            yield address
+    finally:
+        queue.close()
+
+
+@contextmanager
+def serve_ranker(ranker: AnyRanker, folder: Path, *words: str) -> Iterator[str]:
+    """As `serve`, of a ranker that is there."""
+    config = compose("app", ["checkpoint=none", *words], folder)
     app = make_app(ranker, "oracle", config, make_additions(ranker, config))
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -62,7 +73,6 @@ def serve(bank: Bank, judge: Any, folder: Path, *words: str) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(20)
-        queue.close()
 
 
 def shown(page: Any, name: str) -> str:
