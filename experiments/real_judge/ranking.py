@@ -10,13 +10,11 @@ import torch
 
 from crm.criteria.counting import TRAITS, Trait
 from crm.criteria.trait_wordings import wording
-from crm.dataset.taste_pairs import measured
 from crm.dataset.tastes import unseen_queries
 from crm.judges import open_checkpoint
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.public import read_public_bank
-from crm.leaderboard.index import open_index
-from crm.model.late_reading import LateReader
+from crm.leaderboard.bank_judge import index_bank
 from experiments.real_judge.boards import Floats, TraitBoards, trait_boards
 
 
@@ -26,15 +24,15 @@ def rank(checkpoint: Path, root: str, *, data_seed: int, queries: int, folder: P
     unseen = unseen_queries(root, data_seed)
     own = [query for query in bank.queries if query.id in unseen]
     here, there = (replace(bank, queries=tuple(part)) for part in (own[:queries], own[queries : 2 * queries]))
-    judge, manifest = open_checkpoint(checkpoint, batch_size=64, precision="32-true")
-    off = torch.autocast("cpu", enabled=False)
-    reader = LateReader(judge.model, judge.encoder, autocast=off, precision=judge.precision)
-    index = open_index(reader, here, folder, model_digest=str(manifest["digest"]), progress=True)
+    judge = open_checkpoint(checkpoint, batch_size=64, precision="32-true")[0]
+    indexed = index_bank(judge, here, folder, progress=True)
+    if indexed is None:
+        raise ValueError(f"checkpoint={checkpoint}: its head reads criteria and response together; train head=late")
     baseline = here.authors.index(here.baseline)
 
     def scores(trait: Trait, sign: int) -> Floats:
-        wishes = torch.stack([reader.wish([text]) for text in wording(trait.name, sign).unseen])
-        return index.scores(wishes).astype(np.float64)
+        wishes = torch.stack([indexed.reader.wish([text], None) for text in wording(trait.name, sign).unseen])
+        return indexed.index.scores(wishes).astype(np.float64)
 
     return [
         trait_boards(trait, scores(trait, 1), scores(trait, -1), counts(here, trait), counts(there, trait), baseline)
@@ -45,5 +43,5 @@ def rank(checkpoint: Path, root: str, *, data_seed: int, queries: int, folder: P
 def counts(bank: Bank, trait: Trait) -> Floats:
     """(Q, M) measures of a trait."""
     return np.array(
-        [[measured(bank.responses[author][query.id])[trait.name] for author in bank.authors] for query in bank.queries]
+        [[trait.measure(bank.responses[author][query.id]) for author in bank.authors] for query in bank.queries]
     )
