@@ -8,7 +8,7 @@ be asked in the second. More to train on comes from noun phrases in frames: to l
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+FRAMES = 3
+"""Frames that a noun phrase is put into."""
 OF_ANNOTATOR = 4
 """The first of the unseen sentences are those of the offline annotator, in use before there were others."""
 
@@ -57,7 +59,13 @@ def _all() -> dict[str, tuple[Wording, Wording]]:
 def _side(
     own: dict[str, list[str]], other: dict[str, list[str]], read: dict[str, Any], kept_apart: Collection[str]
 ) -> Wording:
-    liked = [frame.format(noun) for frame in read["like"] for noun in own["nouns"]]
-    disliked = [frame.format(noun) for frame in read["dislike"] for noun in other["nouns"]]
+    liked = _framed(read["like"], own["nouns"])
+    disliked = _framed(read["dislike"], other["nouns"])
     framed = tuple(text for text in (*liked, *disliked) if text.casefold() not in kept_apart)
     return Wording(tuple(own["training"]), tuple(own["unseen"]), framed)
+
+
+def _framed(frames: Sequence[str], nouns: Sequence[str]) -> list[str]:
+    """Each noun phrase in a few frames, in turn: every sentence is read by a model once, so there are not too many."""
+    turns = [(place * FRAMES + number) % len(frames) for place in range(len(nouns)) for number in range(FRAMES)]
+    return [frames[turn].format(nouns[place // FRAMES]) for place, turn in enumerate(turns)]

@@ -9,7 +9,7 @@ import yaml
 
 from crm.config import config_dir
 from crm.criteria.counting import FIRST_TRAITS, TRAITS
-from crm.criteria.trait_wordings import OF_ANNOTATOR, wording
+from crm.criteria.trait_wordings import FRAMES, OF_ANNOTATOR, wording
 
 SIDES = [(trait.name, sign) for trait in TRAITS for sign in (1, -1)]
 FILE = yaml.safe_load((config_dir().parent / "crm/criteria/wordings.yaml").read_text(encoding="utf-8"))
@@ -57,7 +57,10 @@ def test_a_frame_likes_its_own_side_and_dislikes_the_other(name: str, sign: int)
     expected |= {frame.format(noun) for frame in FILE["dislike"] for noun in nouns[other]}
     framed = set(wording(name, sign).framed)
     kept_apart = {text.casefold() for trait, side in SIDES for text in wording(trait, side).unseen}
-    assert framed <= expected and {text.casefold() for text in expected - framed} <= kept_apart
+    assert framed <= expected and not {text.casefold() for text in framed} & kept_apart
+    for noun in (*nouns[own], *nouns[other]):
+        assert sum(noun in text for text in framed) >= FRAMES - 1, "in a few frames each, less what is kept apart"
+    assert len(framed) <= 2 * FRAMES * max(len(nouns[own]), len(nouns[other]))
 
 
 def test_what_is_drawn_is_of_the_kind_that_is_asked_for() -> None:
