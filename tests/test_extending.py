@@ -118,7 +118,11 @@ def test_a_row_that_the_source_refuses_is_named(diary: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("command", "word", "names"),
     [
-        ("train", "head.name=unheard", "scalar, pairwise, pairwise_span, bounded; .*crm.heads, see docs/extending.md"),
+        (
+            "train",
+            "head.name=unheard",
+            "scalar, late, pairwise, pairwise_span, bounded; .*crm.heads, see docs/extending.md",
+        ),
         ("evaluate", "judge.name=unheard", "few_commas"),
         ("evaluate", "data.name=unheard", "diary"),
         ("leaderboard", "bank.name=unheard", "two_poets"),

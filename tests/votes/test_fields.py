@@ -21,7 +21,7 @@ def test_values_come_back_as_they_stand() -> None:
     assert number(ROW, "half", 0, 0.5) == 0.5
     assert whole(ROW, "one") == 1
     assert choice({"side": 1.0}, "side", {1: "a", 2: "b"}) == "a"
-    assert inner(ROW, "object") == {"a": 1}
+    assert inner(ROW, "object") == {"object.a": 1}, "an error names the whole path"
     assert two(ROW, "list") == [1, 2]
 
 
