@@ -143,4 +143,4 @@ def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path:
     monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
     monkeypatch.setattr(demo, "run_jobs", here)
     assert demo.main(["--out", str(tmp_path), "data.train=-1"]) == 2
-    assert capsys.readouterr().err == "experiments.demo.__main__: data.train=-1: expected 0 or more\n"
+    assert capsys.readouterr().err == "experiments.demo.__main__: data.train=-1: expected 0 (all) or more\n"
