@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
+from typing import NamedTuple
 
 from crm.criteria.counting import TRAITS, Trait
 from crm.criteria.trait_wordings import wording
@@ -24,6 +25,14 @@ class Query:
     id: str
     text: str
     answers: Mapping[str, str]
+
+
+class Side(NamedTuple):
+    """A response, whose it is, and what a user cares about who prefers it."""
+
+    text: str
+    llm: str
+    criteria: tuple[str, ...]
 
 
 Wishes = tuple[tuple[str, int], ...]
@@ -96,23 +105,8 @@ def whole_pair(
     opposite = tuple((trait, -sign) for trait, sign in wishes)
     sides = [(better, say(wishes)), (worse, say(opposite))]
     rng.shuffle(sides)
-    (llm_a, criteria_a), (llm_b, criteria_b) = sides
-    topics = tuple(trait for trait, _ in wishes)
-    return Preference(
-        id=identifier,
-        prompt=turn("user", query.text),
-        response_a=turn("assistant", query.answers[llm_a]),
-        response_b=turn("assistant", query.answers[llm_b]),
-        winner=rng.choice("ab"),
-        criteria_a=criteria_a,
-        criteria_b=criteria_b,
-        criteria_topics_a=topics,
-        criteria_topics_b=topics,
-        topic=topics[0],
-        author_a=llm_a,
-        author_b=llm_b,
-        source="tastes/construction",
-    )
+    answered = [Side(query.answers[llm], llm, criteria) for llm, criteria in sides]
+    return _preference(identifier, query, answered, rng.choice("ab"), wishes)
 
 
 def spoiled_pair(
@@ -130,23 +124,30 @@ def spoiled_pair(
     if loser is _cut and ("Length", -1) in wishes:
         loser = _stuffed
     spoiled = loser(rng, whole, query.answers[worse], criteria)
-    first = rng.random() < 0.5
-    texts, llms = (whole, spoiled), (better, better if loser is _cut else worse)
-    a, b = (0, 1) if first else (1, 0)
+    sides = [Side(whole, better, criteria), Side(spoiled, better if loser is _cut else worse, ())]
+    name = f"{identifier}-{loser.__name__.strip('_')}"
+    if rng.random() < 0.5:
+        return _preference(name, query, sides, "a", wishes)
+    return _preference(name, query, sides[::-1], "b", wishes)
+
+
+def _preference(identifier: str, query: Query, sides: Sequence[Side], winner: str, wishes: Wishes) -> Preference:
+    """The record; a side without criteria has no topics either."""
+    a, b = sides
     topics = tuple(trait for trait, _ in wishes)
     return Preference(
-        id=f"{identifier}-{loser.__name__.strip('_')}",
+        id=identifier,
         prompt=turn("user", query.text),
-        response_a=turn("assistant", texts[a]),
-        response_b=turn("assistant", texts[b]),
-        winner="a" if first else "b",
-        criteria_a=criteria if first else (),
-        criteria_b=() if first else criteria,
-        criteria_topics_a=topics if first else (),
-        criteria_topics_b=() if first else topics,
+        response_a=turn("assistant", a.text),
+        response_b=turn("assistant", b.text),
+        winner=winner,
+        criteria_a=a.criteria,
+        criteria_b=b.criteria,
+        criteria_topics_a=topics if a.criteria else (),
+        criteria_topics_b=topics if b.criteria else (),
         topic=topics[0],
-        author_a=llms[a],
-        author_b=llms[b],
+        author_a=a.llm,
+        author_b=b.llm,
         source="tastes/construction",
     )
 
