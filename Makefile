@@ -1,10 +1,12 @@
 # Every target makes its own .venv first. Another interpreter: make PYTHON=python3.12 test
 PYTHON ?= python3
 SCALE ?= demo
+# Queries of the public bank that `make app-real` reads; 0 reads all 804.
+QUERIES ?= 100
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test quick lint format demo app reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install test quick lint format demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -53,6 +55,13 @@ app: results/demo/scalar/model/crm.json ## The leaderboard as a page, on the dem
 
 results/demo/scalar/model/crm.json: | .venv/.installed
 	$(MAKE) demo
+
+app-real: models/real_judge/model/crm.json ## The page on AlpacaEval's 30 LLMs with the judge that comes with the package: no training
+	$(BIN)/python app.py checkpoint=models/real_judge/model bank=alpacaeval bank.queries=$(QUERIES)
+
+models/real_judge/model/crm.json: crm/model/real_judge.safetensors | .venv/.installed
+	$(MAKE) smollm2
+	$(BIN)/python -m crm.model.shipped models/smollm2_135m --out $(@D)
 
 reproduce-tables: install ## The paper's six tables (SCALE=demo, real or paper), training what is missing
 	$(BIN)/python -m experiments.paper_tables scale=$(SCALE)

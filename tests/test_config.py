@@ -17,10 +17,12 @@ GROUPS = {
         *("optimizer", "trainer", "batching", "logger", "experiment", "debug"),
     ),
     "evaluate": ("judge", "suite", "data", "batching"),
-    "leaderboard": ("bank", "batching"),
+    "leaderboard": ("bank", "engine", "batching"),
+    "bank": ("fetch",),
     "prepare": ("data", "annotator", "topic_model"),
 }
-NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": [], "prepare": []}
+NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": []}
+NEEDED |= {"prepare": [], "bank": ["out=folder"]}
 OPTIONS = [
     (entry, group, file.stem)
     for entry, groups in GROUPS.items()
@@ -30,7 +32,7 @@ OPTIONS = [
 
 
 def settings(entry: str, *overrides: str) -> Any:
-    return compose(entry, [*NEEDED[entry], *overrides], None if entry == "prepare" else Path("run"))
+    return compose(entry, [*NEEDED[entry], *overrides], None if entry in ("prepare", "bank") else Path("run"))
 
 
 def test_every_group_is_tried() -> None:
@@ -114,6 +116,9 @@ REFUSED = [
     ("train", ["trainer=fsdp", "model.freeze_layers=1"], "model.kept_states='memory'"),
     ("train", ["trainer=deepspeed", "model.freeze_layers=1"], "model.kept_states='memory'"),
     ("train", ["loss.centre_scores=0.1"], "head=pairwise"),
+    ("train", ["loss.silence=0.1", "head=scalar", "loss=ranking"], "loss.silence=0.1: expected 0, but with head=late"),
+    ("train", ["loss.silence=0.1", "experiment=real_judge"], "loss.silence=0.1: expected 0"),
+    ("train", ["loss.silence=-1", "head=late", "loss=ranking"], "loss.silence=-1"),
     (
         "train",
         ["head=late", "prompt=criteria_last"],

@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
+PACKAGED = ("*.py", "*.pyi", "*.j2", "*.yaml", "*.safetensors", "py.typed")
 PYTHONS = ("3.11", "3.12", "3.13")
 
 
@@ -42,7 +43,7 @@ def test_the_wheel_holds_the_whole_package_its_configuration_and_nothing_else(wh
     def files(folder: Path, pattern: str) -> set[Path]:
         return {path.relative_to(ROOT) for path in folder.rglob(pattern)}
 
-    code = set().union(*(files(ROOT / "crm", pattern) for pattern in ("*.py", "*.pyi", "*.j2", "*.yaml", "py.typed")))
+    code = set().union(*(files(ROOT / "crm", pattern) for pattern in PACKAGED))
     configuration = files(ROOT / "conf", "*.yaml")
     assert configuration
     expected = {path.as_posix() for path in code} | {f"crm/{path.as_posix()}" for path in configuration}

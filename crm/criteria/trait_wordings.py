@@ -37,6 +37,11 @@ class Wording:
             return rng.choice(self.unseen)
         return rng.choice(self.training if rng.random() < 0.5 else self.framed)
 
+    def sample(self, rng: random.Random, count: int) -> list[str]:
+        """Distinct sentences for training, as many written ones as framed ones, and all where there are not so many."""
+        written = rng.sample(self.training, min(-(-count // 2), len(self.training)))
+        return written + rng.sample(self.framed, min(count - len(written), len(self.framed)))
+
 
 def wording(trait: str, sign: int) -> Wording:
     """How to wish for more (``sign`` 1) or less (-1) of a trait. Raises ``KeyError`` for a trait without wordings."""
@@ -50,22 +55,30 @@ def _all() -> dict[str, tuple[Wording, Wording]]:
         text.casefold() for entry in read["traits"].values() for side in entry.values() for text in side["unseen"]
     }
     sides: dict[str, tuple[Wording, Wording]] = {}
-    for trait, entry in read["traits"].items():
+    for place, (trait, entry) in enumerate(read["traits"].items()):
         more, less = entry["more"], entry["less"]
-        sides[trait] = (_side(more, less, read, kept_apart), _side(less, more, read, kept_apart))
+        rest = (read, kept_apart, place)
+        sides[trait] = (_side(more, less, *rest), _side(less, more, *rest))
     return sides
 
 
 def _side(
-    own: dict[str, list[str]], other: dict[str, list[str]], read: dict[str, Any], kept_apart: Collection[str]
+    own: dict[str, list[str]],
+    other: dict[str, list[str]],
+    read: dict[str, Any],
+    kept_apart: Collection[str],
+    place: int,
 ) -> Wording:
-    liked = _framed(read["like"], own["nouns"])
-    disliked = _framed(read["dislike"], other["nouns"])
+    liked = _framed(read["like"], own["nouns"], place)
+    disliked = _framed(read["dislike"], other["nouns"], place)
     framed = tuple(text for text in (*liked, *disliked) if text.casefold() not in kept_apart)
     return Wording(tuple(own["training"]), tuple(own["unseen"]), framed)
 
 
-def _framed(frames: Sequence[str], nouns: Sequence[str]) -> list[str]:
-    """Each noun phrase in a few frames, in turn: every sentence is read by a model once, so there are not too many."""
-    turns = [(place * FRAMES + number) % len(frames) for place in range(len(nouns)) for number in range(FRAMES)]
-    return [frames[turn].format(nouns[place // FRAMES]) for place, turn in enumerate(turns)]
+def _framed(frames: Sequence[str], nouns: Sequence[str], place: int) -> list[str]:
+    """Each noun phrase in a few frames, in turn, those of the next trait in the next frames: every sentence is read by
+    a model once, so there are not too many.
+    """
+    repeated = [noun for noun in nouns for _ in range(FRAMES)]
+    start = place * len(repeated)
+    return [frames[(start + turn) % len(frames)].format(noun) for turn, noun in enumerate(repeated)]

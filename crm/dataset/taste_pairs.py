@@ -120,12 +120,15 @@ def spoiled_pair(
 ) -> Preference:
     """A whole response beside a spoiled one, which no user prefers: only the winner's side has criteria."""
     whole, criteria = query.answers[better], say(wishes)
-    loser = rng.choice((_empty, _cut, _stuffed))
-    if loser is _cut and ("Length", -1) in wishes:
-        loser = _stuffed
-    spoiled = loser(rng, whole, query.answers[worse], criteria)
-    sides = [Side(whole, better, criteria), Side(spoiled, better if loser is _cut else worse, ())]
-    name = f"{identifier}-{loser.__name__.strip('_')}"
+    kind = rng.choice(("empty", "cut", "stuffed"))
+    if kind == "cut" and ("Length", -1) in wishes:
+        kind = "stuffed"
+    if kind == "stuffed":
+        spoiled = stuffed(rng, query.answers[worse], criteria)
+    else:
+        spoiled = (cut if kind == "cut" else emptied)(rng, whole)
+    sides = [Side(whole, better, criteria), Side(spoiled, better if kind == "cut" else worse, ())]
+    name = f"{identifier}-{kind}"
     if rng.random() < 0.5:
         return _preference(name, query, sides, "a", wishes)
     return _preference(name, query, sides[::-1], "b", wishes)
@@ -152,16 +155,17 @@ def _preference(identifier: str, query: Query, sides: Sequence[Side], winner: st
     )
 
 
-def _empty(rng: random.Random, whole: str, worse: str, criteria: Sequence[str]) -> str:
+def emptied(rng: random.Random, whole: str) -> str:
+    """Next to nothing."""
     return rng.choice(("", " ", ".", "...", "\n", "-"))
 
 
-def _cut(rng: random.Random, whole: str, worse: str, criteria: Sequence[str]) -> str:
+def cut(rng: random.Random, whole: str) -> str:
     """The first tenth to half of the whole, ended anywhere."""
     return whole[: max(1, round(len(whole) * rng.uniform(0.1, 0.5)))]
 
 
-def _stuffed(rng: random.Random, whole: str, worse: str, criteria: Sequence[str]) -> str:
-    """The other response, and the wish said again and again before or after it."""
+def stuffed(rng: random.Random, worse: str, criteria: Sequence[str]) -> str:
+    """A response, and the wish said again and again before or after it."""
     words = " ".join([". ".join(criteria)] * rng.randint(2, 8))
     return f"{words}\n\n{worse}" if rng.random() < 0.5 else f"{worse}\n\n{words}"

@@ -20,6 +20,7 @@ from functools import partial
 
 from crm.criteria.counting import TRAITS, Trait
 from crm.dataset.taste_pairs import PairFinder, Query, Speaker, spoiled_pair, whole_pair
+from crm.dataset.taste_tables import TasteTables
 from crm.io.draws import generator
 from crm.schema import Preference, prompt_key
 from crm.votes.public.banks import FOLDERS, read_published
@@ -61,8 +62,9 @@ def load(
     unseen = unseen_llms(queries, seed)
     known = [trait for trait in TRAITS if trait.name not in UNSEEN_TRAITS]
     new = [trait for trait in TRAITS if trait.name in UNSEEN_TRAITS]
-    draw = partial(_training, queries=parts["train"], traits=known, wanted=train, unseen=unseen, seed=seed)
-    made = draw(0)
+    asked = parts["train"][: -(-train // PER_QUERY) if train else None]
+    able = [_drawn(query, generator(seed, 0, query.id, "tastes llms"), unseen, "seen") for query in asked]
+    made = _training(asked, able, known, seed)[: train or None]
     make = partial(_suite, queries=parts["test"], wanted=suite, unseen=unseen, seed=seed)
     validating = _suite("validation", parts["validation"], known, validation or 500, unseen=unseen, seed=seed)
     suites = {
@@ -79,7 +81,7 @@ def load(
         "llms_held_out": len(unseen),
         **sizes(made, validating, suites),
     }
-    return Splits(made, validating, suites, counts, redraw=draw)
+    return Splits(made, validating, suites, counts, tables=TasteTables(asked, able, known, seed))
 
 
 def _parts(queries: Sequence[Query], seed: int) -> dict[str, list[Query]]:
@@ -115,17 +117,12 @@ def _queries(name: str, root: str, max_words: int) -> Iterator[Query]:
 
 
 def _training(
-    epoch: int, *, queries: Sequence[Query], traits: Sequence[Trait], wanted: int, unseen: set[str], seed: int
+    queries: Sequence[Query], llms: Sequence[Sequence[str]], traits: Sequence[Trait], seed: int
 ) -> list[Preference]:
-    """``wanted`` preferences at most (0: of all queries), `PER_QUERY` of each query.
-
-    Wishes, sentences and pairs are drawn anew in every ``epoch``, always of the same responses: a fixed number of them
-    would be learned by heart.
-    """
+    """At most `PER_QUERY` preferences of each query, between responses of its ``llms``."""
     made: list[Preference] = []
-    for query in queries[: -(-wanted // PER_QUERY) if wanted else None]:
-        able = _drawn(query, generator(seed, 0, query.id, "tastes llms"), unseen, "seen")
-        rng = generator(seed, epoch, query.id, "tastes train")
+    for query, able in zip(queries, llms, strict=True):
+        rng = generator(seed, 0, query.id, "tastes train")
         find, say = PairFinder(query, able, traits, rng, SMALLEST), Speaker(rng, "training")
         for number in range(PER_QUERY):
             names = rng.sample([trait.name for trait in traits], rng.choices(WISHES, WISH_WEIGHTS)[0])
@@ -133,7 +130,7 @@ def _training(
             if found is not None:
                 row = spoiled_pair if rng.random() < SPOILED else whole_pair
                 made.append(row(f"train-{query.id}-{number}", query, *found, say, rng))
-    return made[: wanted or None]
+    return made
 
 
 def _suite(

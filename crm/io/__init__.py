@@ -3,7 +3,7 @@
 - `chat`: ask a language model behind an endpoint
 - `draws`: a random generator for (seed, epoch, sample id, purpose)
 - `files`: files written whole; result records read back
-- `hub`: a dataset of a hub as a local folder
+- `hub`: a dataset of a hub as a local folder; published files by address and digest
 - `installed`: the commit of the code at work; what other packages add
 - `intake`: rows become records; bad ones are counted, with file, line and why
 - `parquet`: records in Parquet

@@ -1,26 +1,30 @@
-"""A dataset of a hub. In: its address, ``hf://owner/name[/config][:split][@revision]``. Out: a local folder or file.
+"""Data of elsewhere. In: ``hf://owner/name[/config][:split][@revision]``, or addresses and digests. Out: local files.
 
 Only data files and the card are fetched, never code. What is cached is not fetched again; a revision that is a commit
 never changes. Without configuration and split the data files are read as they are; with one of them the `datasets`
-library finds what the card says belongs to it.
+library finds what the card says belongs to it. A file with a digest is put in its place only when it has that digest.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
+from rich.progress import track
 
-from crm.io.files import drafted
+from crm.io.files import drafted, replace_file
 from crm.io.rows import SUFFIXES
 
 PREFIX = "hf://"
 FILES = ["README.md", *(f"*{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz"))]
 TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
+Pins = Mapping[str, tuple[str, str]]
+"""By the name of the file to be: its address and its SHA-256."""
 _ADDRESS = re.compile(r"hf://(?:datasets/)?([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?::([\w.-]+))?(?:@([\w./-]+))?")
 
 
@@ -71,4 +75,47 @@ def _ask_hub(address: str, name: str, revision: str | None) -> str | None:
     except Exception:  # which class it is depends on the HTTP library under this version of the hub's client
         raise ValueError(
             f"data.path={address}: not cached here, and the hub cannot be reached; give the folder of a copy"
+        ) from None
+
+
+def fetch_pinned(pins: Pins, out: Path, mirror: str | None = None, progress: bool = True) -> int:
+    """Have every file under ``out``; returns how many were not there yet, or held something else.
+
+    ``mirror`` is a folder or an address that has the same files under the names that they will have. Raises
+    ``ValueError`` for a file that cannot be had or is another one; those before it stay.
+    """
+    fetched = 0
+    for name, (address, digest) in track(pins.items(), "Fetching", total=len(pins), disable=not progress):
+        place = out / name
+        if place.is_file() and _sha256(place.read_bytes()) == digest:
+            continue
+        found = _fetched(f"{mirror.rstrip('/')}/{name}" if mirror else address)
+        content = found.read_bytes()
+        if (got := _sha256(content)) != digest:
+            if not mirror or "://" in mirror:
+                found.unlink()  # kept by the library, which would give it out again
+            raise ValueError(
+                f"fetch: {name}: has SHA-256 {got:.12}..., expected {digest:.12}...; it was changed or cut: run the "
+                "same command again, or name another fetch.mirror"
+            )
+        replace_file(place, content)
+        fetched += 1
+    return fetched
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _fetched(address: str) -> Path:
+    """Where the file lies now: its own path, or that of the library's copy."""
+    import datasets  # half a second, which nobody else should wait for
+
+    config = datasets.DownloadConfig(max_retries=3, disable_tqdm=True)
+    try:
+        return Path(str(datasets.DownloadManager(download_config=config).download(address)))
+    except Exception as error:  # which class it is depends on the library's HTTP client
+        raise ValueError(
+            f"fetch: {address}: cannot be had ({type(error).__name__}); run the same command again when it can be "
+            "reached, or name a folder or an address that has the files: fetch.mirror=<folder>"
         ) from None

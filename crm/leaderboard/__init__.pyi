@@ -4,7 +4,7 @@ from . import config as config
 from . import scoring as scoring
 from .agreement import compare as compare
 from .agreement import compare_with_truth as compare_with_truth
+from .bank.opening import open_bank as open_bank
 from .cached_judge import CachedJudge as CachedJudge
 from .ranking import Leaderboard as Leaderboard
-from .run import open_bank as open_bank
 from .run import run_leaderboard as run_leaderboard

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from crm.io.installed import commit, plugin
+from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.judges import CrmJudge, Judge, OpenedJudge, check_judge, open_judge
-from crm.leaderboard.bank.bank import Bank, check_baseline, load_bank
-from crm.leaderboard.bank.config import BankConfig
-from crm.leaderboard.bank.public import FOLDERS as PUBLIC_BANKS
-from crm.leaderboard.bank.public import read_public_bank, smaller_bank
-from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.bank_judge import index_bank, judge_of_bank
 from crm.leaderboard.config import LeaderboardConfig
+from crm.leaderboard.engines import build_elsewhere
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import race_bank, score_bank
@@ -30,7 +28,7 @@ from crm.report.plots import one_leaderboard
 from crm.report.tables import caption, write_table
 from crm.report.terminal import print_table
 from crm.report.trackers import check_tracker, track
-from crm.schema import GENERIC_CRITERION, Match, prompt_key
+from crm.schema import GENERIC_CRITERION, Match
 
 log = logging.getLogger(__name__)
 COLUMNS = ("rank", "rank_low", "model", "win_rate", "low", "high", "n", "unread", "mean_words", "tied_with")
@@ -83,6 +81,13 @@ def _by_index(
     Raises ``ValueError`` for weights of criteria, where there are no vectors that could be weighted.
     """
     found = None
+    if config.engine.workers:
+        if not (isinstance(opened.judge, CrmJudge) and opened.judge.late_reader):
+            raise ValueError(
+                f"engine={config.engine.name}: {opened.name} leaves no index that workers could build; take a "
+                "checkpoint with head=late, or devices= for its readings"
+            )
+        build_elsewhere(config)
     if not config.settle_top:
         found = index_bank(opened.judge, bank, opened.predictions, progress=config.progress, processes=processes)
     if found is not None:
@@ -148,34 +153,6 @@ def _score(
         confidence=config.settle_confidence,
         seed=config.seed,
     )
-
-
-def open_bank(config: BankConfig) -> Bank:
-    """The bank that the settings name, with their baseline, without the queries that they leave out.
-
-    Raises ``ValueError`` where there is nobody to rank, or not that baseline.
-    """
-    if config.name == "simulated":
-        bank = simulate_bank(seed=config.seed, queries_per_topic=config.queries_per_topic).bank
-    elif config.name == "folder":
-        bank = load_bank(Path(str(config.path)))
-    elif config.name in PUBLIC_BANKS:
-        bank = read_public_bank(config.name, config.root)
-    else:
-        bank = plugin("banks", config.name)(config.path)
-    if len(bank.responses) < 2:
-        raise ValueError(
-            f"bank {bank.name!r}: holds the responses of {bank.baseline!r} alone; add another model "
-            "(python bank.py out=<folder> author=<name> responses=<file>)"
-        )
-    baseline = config.baseline or bank.baseline
-    check_baseline(bank, baseline)
-    bank = replace(bank, baseline=baseline)
-    known = (read_public_bank(name, config.root) for name in config.without)
-    without = {prompt_key(query.prompt) for other in known for query in other.queries}
-    if not (without or config.queries or config.max_words):
-        return bank
-    return smaller_bank(bank, without=without, queries=config.queries, max_words=config.max_words, seed=config.seed)
 
 
 def write_leaderboard(

@@ -68,18 +68,21 @@ class HeadConfig(Settings, group="head"):
     """Of the late head: states that it keeps of a response."""
     width: int | None = None
     """Of the late head: numbers of each; a score is the product of two vectors of ``kept`` x ``width``."""
+    response_layers: int | None = None
+    """Of the late head: lowest layers of the backbone that read a response; criteria are read by all. null: all too."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_known("head.name", self.name, ("auto", *HEADS), "heads")
         if self.name == "auto" or not head_named(self.name).apart:
-            for name in ("kept", "width"):
+            for name in ("kept", "width", "response_layers"):
                 unset = getattr(self, name) is None
                 self.require(unset, name, f"null with head={self.name}, which keeps no states; use head=late")
             return
         self.kept, self.width = KEPT if self.kept is None else self.kept, WIDTH if self.width is None else self.width
         for name in ("kept", "width"):
             self.require(getattr(self, name) >= 1, name, "1 or more")
+        self.require(self.response_layers != 0, "response_layers", "1 or more, or null for all")
 
 
 @dataclass
@@ -93,9 +96,14 @@ class PromptConfig(Settings, group="prompt"):
 class BatchingConfig(Settings, group="batching"):
     """How comparisons become forward passes; the numbers that come out are the same."""
 
-    name: str = setting("tree", one_of=BATCHINGS)
+    name: str = setting("tree", one_of=(*BATCHINGS, "table"))
     """``padded``; ``packed``: no padding; ``tree``: and common beginnings once; ``prompt_tree``: and a step has all
-    comparisons of a prompt."""
+    comparisons of a prompt; ``table``: a step has thousands of comparisons of a few texts, each read once, of a source
+    that makes them (``data=tastes``) and for a head that reads responses apart (``head=late``)."""
     tokens: int = setting(4096, at_least=1)
     """Most tokens of a forward pass on one device; an optimizer step takes as many passes as the first epoch needs, and
     draws of later epochs may exceed it a little. Not of padded batches, which have ``trainer.batch_size`` rows."""
+    without_words: float = setting(0.5, at_least=0, below=1)
+    """Of ``table``: share of the steps, the first, in which a wish is a vector to be learned and not a text. They teach
+    what responses leave, fast; the steps after them teach the words for it, and that alone. Both have a schedule of the
+    learning rate of their own. 0 learns both together."""

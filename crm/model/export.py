@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 from huggingface_hub import snapshot_download
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import nn
 from torch.distributed.tensor import DTensor
 from transformers import (
@@ -59,7 +59,7 @@ def export_model(
     return _write(to_hugging_face(model), tokenizer, model.head, folder, facts, prompt_order, _beside(model))
 
 
-def _beside(model: RewardModel) -> nn.Module | None:
+def _beside(model: RewardModel) -> LateHead | None:
     """The head, where no stock class has a place for it."""
     return model.score if isinstance(model.score, LateHead) else None
 
@@ -71,14 +71,17 @@ def _write(
     folder: Path,
     facts: dict[str, Any],
     prompt_order: PromptOrder,
-    beside: nn.Module | None = None,
+    beside: LateHead | None = None,
 ) -> str:
     for part in filter(None, (exported, beside)):
         _refuse_not_finite(part)
     folder.mkdir(parents=True, exist_ok=True)
     exported.save_pretrained(folder)
     if beside is not None:
-        save_file({name: weight.detach().cpu() for name, weight in beside.state_dict().items()}, folder / LATE_HEAD)
+        told = {"response_layers": str(beside.response_layers)}  # several entries would be written in any order
+        weights_of_head = {name: weight.detach().cpu() for name, weight in beside.state_dict().items()}
+        weights_of_head.pop("wishes", None)
+        save_file(weights_of_head, folder / LATE_HEAD, metadata=told)
     for weights in folder.glob("*.safetensors"):
         weights.chmod((folder / "config.json").stat().st_mode)  # transformers leaves them to their owner alone
     tokenizer = deepcopy(tokenizer)  # whoever trains goes on with theirs
@@ -226,11 +229,13 @@ def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
 
 def _read_late_head(folder: Path, hidden_size: int) -> LateHead:
     try:
-        weights = load_file(folder / LATE_HEAD)
+        with safe_open(folder / LATE_HEAD, "pt") as file:
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            layers = int((file.metadata() or {}).get("response_layers", 0))
         found = len(weights.get("response.norm.weight", ()))
         if found != hidden_size:
             raise ValueError(f"it reads states of {found} numbers, the backbone beside it has {hidden_size}")
-        return LateHead.of_weights(weights)
+        return LateHead.of_weights(weights, layers)
     except (OSError, SafetensorError, TypeError, ValueError) as error:
         reason = f"{LATE_HEAD} is no head of this backbone ({str(error).splitlines()[0]})"
         raise ValueError(f"checkpoint={folder}: {reason}; copy the folder again, or export the model anew") from None

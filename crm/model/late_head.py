@@ -8,6 +8,9 @@ counted, which a mean over tokens cannot do.
 
 Nothing in a score stands for the response alone: where a criterion says nothing to the model, all responses are equal.
 
+What a response shows on its surface is found in the lowest layers, whether a wish is for or against it in the middle
+ones: responses may be read by fewer layers than criteria, which are short.
+
 Letters: N texts, L tokens of the longest, H the backbone's hidden size, D = kept * width, M tokens of a batch.
 """
 
@@ -20,13 +23,13 @@ import torch
 from torch import Tensor, nn
 
 from crm.model.batching.batches import TextTokens
-from crm.model.heads import KEPT, WIDTH
+from crm.model.heads import KEPT, WIDTH, HeadOutput, difference
 
-INNER = 512
+INNER = 384
 DETECTORS = 128
 """Kinds of token whose occurrences in a text are counted."""
 CRITERION_QUERIES = 4
-FIRST_STD = 0.05
+FIRST_STD, WISH_STD = 0.05, 0.75
 
 
 class TextPooling(nn.Module):
@@ -61,46 +64,82 @@ class TextPooling(nn.Module):
 
 
 class LateHead(nn.Module):
-    """``kept`` states a response, and as many a criterion, each of ``width`` numbers."""
+    """``kept`` states a response, and as many a criterion, each of ``width`` numbers.
 
-    def __init__(self, hidden_size: int, kept: int = KEPT, width: int = WIDTH, inner: int = INNER) -> None:
+    ``response_layers`` are the lowest layers of the backbone that read a response; 0 means all, as for criteria.
+    """
+
+    def __init__(
+        self, hidden_size: int, kept: int = KEPT, width: int = WIDTH, inner: int = INNER, response_layers: int = 0
+    ) -> None:
         super().__init__()
-        self.kept, self.width = kept, width
+        self.kept, self.width, self.response_layers = kept, width, response_layers
         self.response = TextPooling(hidden_size, kept, width, kept * width, inner)
         self.criterion = TextPooling(hidden_size, CRITERION_QUERIES, width, kept * width, inner)
         # Small, so that a new head prefers next to nothing, but not zero: two factors that both have to grow grow late.
         for pooling in (self.response, self.criterion):
             nn.init.normal_(pooling.outer.weight, std=FIRST_STD)
             nn.init.zeros_(pooling.outer.bias)
+        self.asks_others = False
+        """Whether `forward` tells what responses differ by under criteria of other comparisons of the batch."""
+        self.wishes: nn.Parameter | None = None
+        """While it is trained, (W, D): a vector for each wish that the data know, learned without any words."""
+
+    def learn_wishes(self, count: int, seed: int) -> None:
+        """Have so many vectors learned too, by batches without criteria. They are not exported.
+
+        What responses leave is learned from these in a few minutes; of such batches with criteria, which come after,
+        it is learned no more, and words have something fixed to be words for.
+        """
+        drawn = torch.randn(count, self.kept * self.width, generator=torch.Generator().manual_seed(seed))
+        self.wishes = nn.Parameter(WISH_STD * drawn)
 
     @classmethod
-    def seeded(cls, hidden_size: int, seed: int, kept: int = KEPT, width: int = WIDTH) -> LateHead:
+    def seeded(
+        cls, hidden_size: int, seed: int, kept: int = KEPT, width: int = WIDTH, response_layers: int = 0
+    ) -> LateHead:
         """A new one, initialised from ``seed`` alone."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return cls(hidden_size, kept, width)
+            return cls(hidden_size, kept, width, response_layers=response_layers)
 
     @classmethod
-    def of_weights(cls, weights: Mapping[str, Tensor]) -> LateHead:
+    def of_weights(cls, weights: Mapping[str, Tensor], response_layers: int = 0) -> LateHead:
         """The head that has these weights; its sizes are theirs. Raises ``ValueError`` where they do not fit."""
         try:
             kept, hidden_size, width = weights["response.values"].shape
-            head = cls(hidden_size, kept, width, len(weights["response.inner.weight"]))
+            head = cls(hidden_size, kept, width, len(weights["response.inner.weight"]), response_layers)
             head.load_state_dict(dict(weights))
         except (KeyError, RuntimeError, ValueError) as error:
             raise ValueError(f"weights of the head do not fit it: {str(error).splitlines()[0]}") from None
         return head
 
-    def forward(self, states: Tensor, texts: TextTokens) -> Tensor:
-        """(B, 2) float32 scores, from ``states`` (M, H) of a batch's tokens; in float32 whatever is around it."""
-        with torch.autocast(states.device.type, enabled=False):
-            states = states.float()
-            responses = self.response.of_groups(states, texts.responses)[texts.shown]  # (B, 2, D)
-            asked = texts.asked >= 0
-            criteria = self.criterion.of_groups(states, texts.criteria)[texts.asked]  # (B, K, D)
-            wish = (criteria * asked[..., None]).sum(dim=1)
-            return self.scores(responses, wish[:, None])
+    def forward(self, of_responses: Tensor, of_criteria: Tensor, texts: TextTokens) -> HeadOutput:
+        """Scores (B, 2) float32, from states (M, H) of a batch's tokens; in float32 whatever is around it.
 
-    def scores(self, responses: Tensor, wish: Tensor) -> Tensor:
-        """(...,) scores of ``responses`` (..., D) for a ``wish`` (..., D): a criterion, or a weighted sum of some."""
-        return (responses * wish).sum(dim=-1) / math.sqrt(self.kept * self.width)
+        ``of_responses`` are those of the layer that reads responses, ``of_criteria`` those of the last one. Each text
+        is scored by each criterion once, however many comparisons there are of the two.
+        """
+        with torch.autocast(of_responses.device.type, enabled=False):
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not (texts.criteria and self.wishes is not None)):
+                responses = self.response.of_groups(of_responses.float(), texts.responses)  # (U, D)
+            criteria: Tensor | None = self.wishes  # (W, D)
+            if texts.criteria:
+                criteria = self.criterion.of_groups(of_criteria.float(), texts.criteria)  # (V, D)
+            assert criteria is not None, "a batch without criteria"
+            scores = responses @ criteria.T / math.sqrt(self.kept * self.width)
+            asked = (texts.asked >= 0)[:, None]
+            of_pairs = scores[texts.shown[:, :, None], texts.asked.clamp(min=0)[:, None]]  # (B, 2, K)
+            found = difference((of_pairs * asked).sum(dim=-1))
+            return found._replace(unasked=_unasked(scores, texts)) if self.asks_others else found
+
+
+def _unasked(scores: Tensor, texts: TextTokens) -> Tensor:
+    """(B,): over the criteria of scores (U, V) that a comparison is not asked by, the mean square of what its responses
+    differ by; 0 where all are asked.
+    """
+    gaps = scores[texts.shown[:, 0]] - scores[texts.shown[:, 1]]
+    count = gaps.shape[1]
+    own = texts.asked.where(texts.asked >= 0, count)  # what fills up falls into a column of its own
+    others = gaps.new_ones(len(gaps), count + 1).scatter(1, own, 0.0)[:, :count]
+    return (gaps.square() * others).sum(dim=1) / others.sum(dim=1).clamp(min=1)

@@ -6,13 +6,15 @@ What a response leaves does not depend on who asks, nor a criterion's vector on 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from crm.model.attention.decoder import forest_inputs
-from crm.model.batching.forest import fill_up, grow_forest, unique_tokens
+from crm.model.batching.batches import by_length, length_groups
+from crm.model.batching.forest import common_prefix, fill_up, grow_forest
 from crm.model.batching.packs import ROW_STEP
 from crm.model.batching.tree_mask import full_mask
 from crm.model.encoding import Encoder, token_ids
@@ -55,7 +57,8 @@ class LateReader:
             query, answer = self.encoder.conversation_segments(prompt, response)
             fits = len(query.ids) + len(answer.ids) <= self.encoder.max_length
             texts.append((query.ids + answer.ids, len(query.ids)) if fits else None)
-        return self._vectors(texts, self.head.response)
+        lowest = self.model.depths.lower if self.model.depths else self.model.backbone
+        return self._vectors(texts, self.head.response, lowest)
 
     def criteria(self, criteria: Sequence[str]) -> Tensor:
         """(N, D) float32 on the CPU, a vector a criterion; NaN where one is longer than the model reads."""
@@ -63,7 +66,11 @@ class LateReader:
         for text in criteria:
             ids = token_ids(self.encoder.criteria_segments((text,)))
             texts.append((ids, self.encoder.instruction) if len(ids) <= self.encoder.max_length else None)
-        return self._vectors(texts, self.head.criterion)
+        return self._vectors(texts, self.head.criterion, self.model.backbone)
+
+    def wishes(self, criteria: Sequence[str]) -> Tensor:
+        """(N, D) float32: each criterion as a `wish` of its own, all read together."""
+        return self.criteria(criteria) / math.sqrt(self.size)
 
     def wish(self, criteria: Sequence[str], weights: Sequence[float] | None = None) -> Tensor:
         """(D,) float32: what is asked for by criteria together, each counted ``weights`` times (below 0: disliked).
@@ -77,38 +84,42 @@ class LateReader:
         return (shares[:, None] * self.criteria(asked)).sum(dim=0) / math.sqrt(self.size)
 
     @torch.inference_mode()
-    def _vectors(self, texts: Sequence[Text | None], pooling: TextPooling) -> Tensor:
+    def _vectors(self, texts: Sequence[Text | None], pooling: TextPooling, backbone: Any) -> Tensor:
         vectors = torch.full((len(texts), self.size), float("nan"))
         for portion in self._portions(texts):
-            states, mask = self._states([text for place in portion if (text := texts[place]) is not None])
+            rows, states = self._states([text for place in portion if (text := texts[place])], backbone)
+            number = by_length(rows)
             with torch.autocast(states.device.type, enabled=False):
-                vectors[portion] = pooling(states, mask).cpu()
+                groups = [group.to(states.device) for group in length_groups(number)]
+                vectors[portion] = pooling.of_groups(states, groups)[[number[row] for row in rows]].cpu()
         return vectors
 
-    def _portions(self, texts: Sequence[Text | None]) -> list[list[int]]:
-        """Places of the texts that are read, in portions of at most `tokens` tokens, what they share counted once."""
-        portions: list[list[int]] = []
-        filled: list[tuple[int, ...]] = []
+    def _portions(self, texts: Sequence[Text | None]) -> Iterator[list[int]]:
+        """Places of the texts that are read, in portions of at most `tokens` tokens; a beginning that a text shares
+        with the one before it is counted once.
+        """
+        portion: list[int] = []
+        filled, before = 0, tuple[int, ...]()
         for place, text in enumerate(texts):
             if text is None:
                 continue
-            if not portions or unique_tokens([*filled, text[0]]) > self.tokens:
-                portions.append([])
-                filled = []
-            portions[-1].append(place)
-            filled.append(text[0])
-        return portions
+            more = len(text[0]) - common_prefix(before, text[0])
+            if portion and filled + more > self.tokens:
+                yield portion
+                portion, filled, more = [], 0, len(text[0])
+            portion.append(place)
+            filled, before = filled + more, text[0]
+        if portion:
+            yield portion
 
-    def _states(self, texts: Sequence[Text]) -> tuple[Tensor, Tensor]:
-        """(N, L, H) float32 states of the pooled tokens, and where there is one."""
+    def _states(self, texts: Sequence[Text], backbone: Any) -> tuple[list[tuple[int, ...]], Tensor]:
+        """Where the pooled tokens of each text lie in the states (M, H) float32, and these."""
         device = self.model.device
         forest = grow_forest([ids for ids, _ in texts])
         fill_up(forest, ROW_STEP)
         ids, positions = torch.tensor([forest.ids]), torch.tensor([forest.positions])
         with self._autocast:
             inputs = forest_inputs(ids.to(device), positions.to(device), full_mask(forest).to(device))
-            states = self.model.backbone(**inputs).last_hidden_state[0].float()
+            states = backbone(**inputs).last_hidden_state[0].float()
         ends = zip(forest.leaf_of, texts, strict=True)
-        rows = [torch.tensor(forest.places(leaf, start, len(own))) for leaf, (own, start) in ends]
-        places = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1).to(device)
-        return states[places.clamp(min=0)], places >= 0
+        return [forest.places(leaf, start, len(own)) for leaf, (own, start) in ends], states

@@ -51,7 +51,7 @@ def preference_logit(criteria, query, first, second):
 """
 LATE = f"""\
 import torch
-from safetensors.torch import load_file
+from safetensors import safe_open
 from torch.nn.functional import gelu, linear, rms_norm
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import cached_file
@@ -59,13 +59,15 @@ from transformers.utils import cached_file
 folder = "."  # this folder, or its name on a hub
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModel.from_pretrained(folder).eval()
-head = load_file(cached_file(folder, "late_head.safetensors"))
+with safe_open(cached_file(folder, "late_head.safetensors"), "pt") as file:
+    head = {{name: file.get_tensor(name) for name in file.keys()}}
+    layers = {{"response": int(file.metadata()["response_layers"]) or -1, "criterion": -1}}
 
 
 @torch.inference_mode()
 def vector(side, turns, start):
     inputs = tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=True)
-    states = model(**inputs).last_hidden_state[0, start:]
+    states = model(**inputs, output_hidden_states=True).hidden_states[layers[side]][0, start:]
     part = {{name.removeprefix(f"{{side}}."): weight for name, weight in head.items() if name.startswith(side)}}
 
     def layer(name, values):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,11 +11,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits, linear
 from transformers import PreTrainedModel
 
 from crm.model.attention.decoder import forest_inputs, is_known, prune_last_layer, use_tree_attention
+from crm.model.attention.depths import TwoDepths
 from crm.model.attention.frozen_layers import FrozenLayers
+from crm.model.backbone import without_lora_wrapper
 from crm.model.batching.batches import PaddedBatch
 from crm.model.batching.packs import ForestBatch
 from crm.model.batching.padding_batches import Batch
-from crm.model.heads import KEPT, WIDTH, HeadOutput, difference, head_named
+from crm.model.heads import HeadOutput, head_named
 from crm.model.late_head import LateHead
 
 
@@ -23,11 +26,9 @@ def build_score(
     hidden_size: int,
     seed: int,
     start: nn.Module | None = None,
-    *,
-    kept: int | None = None,
-    width: int | None = None,
+    **sizes: int | None,
 ) -> nn.Module:
-    """The layer of a head, initialised from ``seed`` alone: linear, or a `LateHead` of ``kept`` states and ``width``.
+    """The layer of a head, initialised from ``seed`` alone: linear, or a `LateHead` of these ``sizes``.
 
     A head of two spans starts with two equal rows, so that at first it reads both spans with one yardstick, as the
     scalar head does; training then lets them part. ``start`` is the layer of a trained head to go on from: its one row
@@ -36,7 +37,7 @@ def build_score(
     """
     kind = head_named(head)
     if kind.apart:
-        return _build_late(hidden_size, seed, start, kept, width)
+        return _build_late(hidden_size, seed, start, sizes)
     score = nn.Linear(hidden_size, kind.outputs, bias=False)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -49,14 +50,16 @@ def build_score(
     return score
 
 
-def _build_late(hidden_size: int, seed: int, start: nn.Module | None, kept: int | None, width: int | None) -> LateHead:
+def _build_late(hidden_size: int, seed: int, start: nn.Module | None, sizes: Mapping[str, int | None]) -> LateHead:
+    asked = {name: size for name, size in sizes.items() if size is not None}
     if not isinstance(start, LateHead):
-        return LateHead.seeded(hidden_size, seed, kept or KEPT, width or WIDTH)
-    if (kept or start.kept, width or start.width) != (start.kept, start.width):
-        raise ValueError(
-            f"head.kept={kept} and head.width={width}: the head to go on from has {start.kept} and {start.width}; set "
-            "these, or start from a backbone without a late head"
-        )
+        return LateHead.seeded(hidden_size, seed, **asked)
+    for name, size in asked.items():
+        if size != getattr(start, name):
+            raise ValueError(
+                f"head.{name}={size}: the head to go on from has {getattr(start, name)}; set that, or start from a "
+                "backbone without a late head"
+            )
     return start
 
 
@@ -88,12 +91,17 @@ class RewardModel(nn.Module):
         self.prunes = not head_named(head).apart and prune_last_layer(backbone)
         self.frozen: FrozenLayers | None = None
         """Where set, what the lowest layers give is kept and only those above are run anew."""
+        self.depths: TwoDepths | None = None
+        """Where responses are read by fewer layers than criteria."""
+        if isinstance(score, LateHead) and score.response_layers:
+            self.depths = TwoDepths(without_lora_wrapper(backbone), score.response_layers)
 
     def forward(self, batch: Batch) -> HeadOutput:
         """Logits (B,) for the response **shown first**; multiply by ``batch.sign`` for the record's response A."""
         if isinstance(self.score, LateHead):
             assert batch.texts is not None, "encoded for another head"
-            return difference(self.score(self._token_states(batch), batch.texts))
+            output: HeadOutput = self.score(*self._token_states(batch), batch.texts)
+            return output
         states = self._read_forest(batch) if isinstance(batch, ForestBatch) else self._read_padded(batch)
         return read_head(self.head, self.score, states)
 
@@ -116,13 +124,18 @@ class RewardModel(nn.Module):
         reads = {"read_positions": batch.read_tokens[None], "read_mask": batch.read_mask}
         return self._states(batch, **inputs, **reads)[0, batch.reads]
 
-    def _token_states(self, batch: Batch) -> torch.Tensor:
-        """(M, H): the states of all tokens of the batch, one row after the other."""
+    def _token_states(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """(M, H) each, of all tokens of the batch, one row after the other: as responses are read, and as criteria."""
         if isinstance(batch, ForestBatch):
             self._check_packs()
-            return self._states(batch, **forest_inputs(batch.input_ids, batch.position_ids, batch.tree_mask))[0]
-        inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "use_cache": False}
-        return self._states(batch, **inputs).flatten(0, 1)
+        if self.depths is not None:
+            return self.depths.kept_states(batch) if self.depths.kept else self.depths.run(batch)
+        if isinstance(batch, ForestBatch):
+            inputs = forest_inputs(batch.input_ids, batch.position_ids, batch.tree_mask)
+        else:
+            inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "use_cache": False}
+        states = self._states(batch, **inputs).flatten(0, 1)
+        return states, states
 
     def _check_packs(self) -> None:
         if not self.reads_forests:
@@ -137,6 +150,24 @@ class RewardModel(nn.Module):
         states = backbone(**inputs).last_hidden_state
         assert isinstance(states, torch.Tensor)
         return states
+
+    def learn_wishes(self, count: int, seed: int) -> None:
+        """`LateHead.learn_wishes`."""
+        assert isinstance(self.score, LateHead)
+        self.score.learn_wishes(count, seed)
+
+    @property
+    def keeping(self) -> tuple[FrozenLayers, ...]:
+        """Frozen layers whose states are kept: one part, or one each for responses and criteria."""
+        if self.frozen is not None:
+            return (self.frozen,)
+        return (self.depths and self.depths.kept) or ()
+
+    def keep_nothing(self) -> None:
+        """Let go of all that is kept; from then on frozen layers are run at every pass."""
+        self.frozen = None
+        if self.depths is not None:
+            self.depths.kept = None
 
     @property
     def device(self) -> torch.device:

@@ -29,6 +29,7 @@ from crm.model.backbone import (
 from crm.model.batching.packs import packing_named
 from crm.model.encoding import Encoder
 from crm.model.export import load_checkpoint
+from crm.model.heads import head_named
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
 from crm.training.checkpointing import BestCheckpoint, LastCheckpoint, SafeCheckpointIO
@@ -45,6 +46,8 @@ from crm.votes.splits import Splits
 
 log = logging.getLogger(__name__)
 BEST, LAST = "best.ckpt", "last.ckpt"
+OF_CRITERIA = 0.25
+"""Share of the room for kept states that criteria have where responses are read by fewer layers."""
 
 
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
@@ -53,7 +56,8 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, where it fits, head.
     Under another prompt order than that run's a head reads another state, so only the backbone is taken over.
     """
-    settings, head, late = config.model, config.head.name, {"kept": config.head.kept, "width": config.head.width}
+    settings, head = config.model, config.head.name
+    late = {name: getattr(config.head, name) for name in ("kept", "width", "response_layers")}
     score = None
     if settings.path is None:
         tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
@@ -113,34 +117,47 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run
     settings, backbone = config.model, without_lora_wrapper(model.backbone)
     whole = not model.prunes  # such a head reads every token
     layers = most_frozen(backbone, settings.freeze_layers, whole=whole)
-    if settings.kept_states == "off" or layers < 1:
+    partly = model.depths is not None and layers < len(backbone.layers)  # a layer that is trained may read responses
+    if settings.kept_states == "off" or layers < 1 or partly:
         return
     if not model.reads_forests:
         rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)
         return
-    on_disk = settings.kept_states == "disk"
-    room = settings.kept_states_gb * 1e9
-    if not room and on_disk:
-        room = shutil.disk_usage(run_dir).free / 2
-    elif not room:
-        need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
-        room = max(0, memory_at_hand(torch.device("cpu")) - need) / 2
-    kept = FrozenStates(
-        backbone.config.hidden_size,
-        budget=int(room) // config.trainer.devices,
-        dtype=getattr(torch, settings.kept_states_dtype),
-        folder=run_dir if on_disk else None,
-    )
-    model.frozen = FrozenLayers(backbone, layers, kept, whole=whole)
+    room = _room_for_states(config, backbone, tokens, run_dir) / config.trainer.devices
+
+    def keeping(layers: int, share: float) -> FrozenLayers:
+        kept = FrozenStates(
+            backbone.config.hidden_size,
+            budget=int(room * share),
+            dtype=getattr(torch, settings.kept_states_dtype),
+            folder=run_dir if settings.kept_states == "disk" else None,
+        )
+        return FrozenLayers(backbone, layers, kept, whole=whole)
+
+    if model.depths is None:
+        model.frozen = keeping(layers, 1.0)
+    else:
+        of_responses = len(model.depths.lower.layers)
+        model.depths.kept = keeping(of_responses, 1 - OF_CRITERIA), keeping(layers, OF_CRITERIA)
     rank_zero_only(log.info)(
         "frozen layers: the states that %d layers give are kept (%s) in %s: room for %.1f GB, %d tokens a process; "
         "model.kept_states=off computes them anew",
         layers,
         settings.kept_states_dtype,
         settings.kept_states,
-        room / config.trainer.devices / 1e9,
-        kept.room,
+        room / 1e9,
+        sum(part.kept.room for part in model.keeping),
     )
+
+
+def _room_for_states(config: TrainConfig, backbone: Any, tokens: int, run_dir: Path) -> float:
+    """Bytes on this machine."""
+    if config.model.kept_states_gb:
+        return config.model.kept_states_gb * 1e9
+    if config.model.kept_states == "disk":
+        return shutil.disk_usage(run_dir).free / 2
+    need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
+    return max(0, memory_at_hand(torch.device("cpu")) - need) / 2
 
 
 @contextmanager
@@ -157,6 +174,9 @@ def faster_layers(config: TrainConfig, model: RewardModel) -> Iterator[None]:
 
 def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: int) -> PreferenceDataModule:
     """Train and validation rows behind loaders."""
+    table = config.batching.name == "table"
+    if table:
+        _refuse_tables(config, splits)
     return PreferenceDataModule(
         splits.train,
         splits.validation,
@@ -170,14 +190,29 @@ def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: in
         packing=packing_named(config.batching.name, config.batching.tokens),
         pad_id=pad_id,
         seed=config.seed,
-        redraw=splits.redraw,
+        tables=splits.tables if table else None,
+        steps=config.trainer.max_steps,
+        without_words=words_from(config),
     )
 
 
-def comparisons_a_step(config: TrainConfig) -> int:
-    """Comparisons of an optimizer step, on all devices together."""
-    settings = config.trainer
-    return settings.batch_size * settings.accumulate * settings.devices * settings.nodes
+def words_from(config: TrainConfig) -> int:
+    """The first optimizer step at which ``batching=table`` asks in words; 0 for other ways of making batches."""
+    return round(config.batching.without_words * config.trainer.max_steps) if config.batching.name == "table" else 0
+
+
+def _refuse_tables(config: TrainConfig, splits: Splits) -> None:
+    if splits.tables is None or not head_named(config.head.name).apart:
+        raise ValueError(
+            f"batching=table with data={config.data.name} head={config.head.name}: it is for a source that makes its "
+            "comparisons and a head that reads responses apart, as data=tastes head=late; use batching=tree"
+        )
+    if config.trainer.devices * config.trainer.nodes > 1 or not config.trainer.max_steps:
+        raise ValueError(
+            f"batching=table with trainer.devices={config.trainer.devices} trainer.nodes={config.trainer.nodes} "
+            f"trainer.max_steps={config.trainer.max_steps}: it is for one device and a number of steps; set "
+            "trainer.devices=1 and trainer.max_steps, or use batching=tree"
+        )
 
 
 def total_steps(config: TrainConfig, batches: int, passes: int) -> int:
@@ -195,9 +230,11 @@ def build_lit_module(config: TrainConfig, model: RewardModel, steps: int) -> Lit
         betas=(config.optimizer.beta1, config.optimizer.beta2),
         warmup_fraction=config.optimizer.warmup_fraction,
         total_steps=steps,
+        restart=words_from(config),
         matrix_lr=config.optimizer.matrix_lr if config.optimizer.name == "muon" else None,
         label_smoothing=config.loss.label_smoothing,
         centre_scores=config.loss.centre_scores,
+        silence=config.loss.silence,
     )
 
 

@@ -28,6 +28,8 @@ class LossConfig(Settings, group="loss"):
     """``drop`` leaves ties out and counts them; ``soft`` trains on them with target 1/2."""
     centre_scores: float = setting(0.0, at_least=0)
     """Weight of (score_a + score_b)^2; needs a head with scores."""
+    silence: float = setting(0.0, at_least=0)
+    """Weight of the squared score difference under criteria of other comparisons of a batch; needs head=late."""
 
 
 @dataclass
@@ -160,6 +162,11 @@ class TrainConfig(Settings):
             self.prompt.order == "criteria_first" or not head_named(self.head.name).apart,
             "prompt.order",
             f"criteria_first with head={self.head.name}: it reads responses and criteria apart, in no order",
+        )
+        self.require(
+            not self.loss.silence or (head_named(self.head.name).apart and self.batching.name != "table"),
+            "loss.silence",
+            "0, but with head=late, which scores responses by every criterion of a batch, and batching=tree or padded",
         )
         if self.loss.centre_scores and not head_named(self.head.name).has_scores:
             raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import lightning as L
 
@@ -15,6 +15,8 @@ from crm.model.batching.padding_batches import Batch, WithPaddingBatches
 from crm.model.batching.plans import EpochPlan, PackedPlan, deal, draw_order, draw_steps, passes_needed, plan_epoch
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.schema import Comparison, Preference
+from crm.training.table_loader import TableLoader
+from crm.votes.tables import TableSource
 
 VALIDATION_EPOCH = 0
 """Validation is drawn once, with `FIXED_SEED`, and clean: the same for every seed and noise of training."""
@@ -28,7 +30,8 @@ def padded_tokens(batch: Sequence[EncodedComparison]) -> int:
 class PreferenceDataModule(L.LightningDataModule):
     """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch with ``seed``.
 
-    Validation is drawn once, for all seeds alike. ``redraw`` is that of `crm.votes.splits.Splits`.
+    Validation is drawn once, for all seeds alike. With ``tables`` (of `crm.votes.splits.Splits`) these are trained on,
+    ``steps`` of them, the first ``without_words``, whatever ``batch_size``, ``direction`` and ``noise``.
     """
 
     def __init__(
@@ -46,10 +49,13 @@ class PreferenceDataModule(L.LightningDataModule):
         seed: int,
         accumulate: int = 1,
         packing: Packing | None = None,
-        redraw: Callable[[int], Sequence[Preference]] | None = None,
+        tables: TableSource | None = None,
+        steps: int = 0,
+        without_words: int = 0,
     ) -> None:
         super().__init__()
-        self.train, self.validation, self.redraw = train, validation, redraw
+        self.train, self.validation, self.tables = train, validation, tables
+        self.steps, self.without_words = steps, without_words
         self.encoder = encoder
         self.direction, self.noise, self.ties, self.criteria_mode = direction, noise, ties, criteria_mode
         self.batch_size, self.pad_id, self.seed = batch_size, pad_id, seed
@@ -58,6 +64,8 @@ class PreferenceDataModule(L.LightningDataModule):
         """Forward passes a rank and optimizer step; with a packing as many as `survey` finds necessary."""
         self._first: tuple[int, EpochPlan | PackedPlan] | None = None
         """Ranks and plan of the first epoch, as surveyed; given to the loader, which lets go of it after that epoch."""
+        self.comparisons_a_step = 0
+        """Of an optimizer step, on all devices together; settled by `survey`."""
         self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
         self.pool = None if noise == "none" else CriteriaPool.from_preferences(train)
         self.validation_rows: list[EncodedComparison] = []
@@ -67,8 +75,7 @@ class PreferenceDataModule(L.LightningDataModule):
 
     def epoch_comparisons(self, epoch: int) -> list[Comparison]:
         """Training rows of an epoch, before encoding."""
-        rows = self.redraw(epoch) if self.redraw and epoch else self.train
-        return self._make(rows, self.noise, epoch, self.seed)[0]
+        return self._make(self.train, self.noise, epoch, self.seed)[0]
 
     def _make_validation(self) -> tuple[list[Comparison], dict[str, int]]:
         return self._make(self.validation, "none", VALIDATION_EPOCH, FIXED_SEED)
@@ -87,9 +94,11 @@ class PreferenceDataModule(L.LightningDataModule):
             criteria_mode=self.criteria_mode,
         )
 
-    def train_dataloader(self) -> TrainLoader:
+    def train_dataloader(self) -> TrainLoader | TableLoader:
         """The stateful loader of this rank; Lightning asks for it once a run."""
         rank, world_size = self._ranks()
+        if self.tables is not None:
+            return self._table_loader(self.tables)
         (surveyed, first), self._first = self._first or (0, None), None
         return TrainLoader(
             self.epoch_comparisons,
@@ -142,10 +151,12 @@ class PreferenceDataModule(L.LightningDataModule):
 
         With a packing it also settles ``passes``. The plan that it draws is the one that the loader begins with.
         """
+        if self.tables is not None:
+            return self._survey_tables(self.tables)
+        self.comparisons_a_step = self.batch_size * self.accumulate * world_size
         rows, made = self._make(self.train, self.noise, 0, self.seed)
         plan, most = self._survey_packs(rows, world_size) if self.packing else self._survey_padded(rows, world_size)
         self._first = (world_size, plan)
-        rows, validation = self._make_validation()
         counts = {
             "read": len(self.train),
             **made,
@@ -153,11 +164,29 @@ class PreferenceDataModule(L.LightningDataModule):
             "left_over": plan.left_over(world_size),
             "largest_batch_tokens": most,
             "trained_on": plan.comparisons - plan.left_over(world_size),
+        }
+        return len(plan), counts | self._survey_validation()
+
+    def _survey_tables(self, tables: TableSource) -> tuple[int, dict[str, int]]:
+        """As `survey`, of all steps; the last table stands for all."""
+        last = self.steps - 1
+        batch = self._table_loader(tables).batch(last)
+        made, fit = len(tables(last, in_words=True).target), len(batch)
+        self.passes, self.comparisons_a_step = 1, fit
+        counts = {"read": len(self.train), "made": made * self.steps, "left_over": 0}
+        counts |= {"overlong": (made - fit) * self.steps, "trained_on": fit * self.steps}
+        return self.steps, counts | {"largest_batch_tokens": batch.tokens} | self._survey_validation()
+
+    def _table_loader(self, tables: TableSource) -> TableLoader:
+        return TableLoader(tables, self.encoder, steps=self.steps, without_words=self.without_words)
+
+    def _survey_validation(self) -> dict[str, int]:
+        rows, made = self._make_validation()
+        return {
             "validation_read": len(self.validation),
-            "validation_made": validation["made"],
+            "validation_made": made["made"],
             "validation_overlong": len(rows) - len(self._encoded(rows)),
         }
-        return len(plan), counts
 
     def _survey_padded(self, rows: Sequence[Comparison], world_size: int) -> tuple[EpochPlan, int]:
         plan = plan_epoch(rows, self.encoder, self.batch_size * world_size, seed=self.seed, epoch=0)

@@ -10,6 +10,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 
 from crm.training.config import TrainerConfig
+from crm.training.number_formats import computes_bfloat16
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +38,6 @@ def settle_precision(config: HasTrainer) -> None:
         fast = computes_bfloat16(training_device(config.trainer.accelerator))
         config.trainer.precision = "bf16-mixed" if fast else "32-true"
         rank_zero_only(log.info)("trainer.precision: %s on this device", config.trainer.precision)
-
-
-def computes_bfloat16(device: torch.device) -> bool:
-    """Whether there are instructions for it; on a CPU without them oneDNN, torch's library of kernels, has none."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return device.type == "cpu" and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def check_accelerator(accelerator: str, devices: int) -> None:

@@ -34,7 +34,8 @@ class LitRewardModel(L.LightningModule):
     """A reward model in training.
 
     ``total_steps`` counts optimizer steps of the whole run and is computed by the data module, never by the trainer:
-    asking Lightning for it makes a resumed run forget its position in the epoch.
+    asking Lightning for it makes a resumed run forget its position in the epoch. At step ``restart`` the schedule of
+    the learning rate begins anew: what is trained from then on has not been trained before.
     """
 
     def __init__(
@@ -47,15 +48,19 @@ class LitRewardModel(L.LightningModule):
         warmup_fraction: float,
         total_steps: int,
         matrix_lr: float | None = None,
+        restart: int = 0,
         label_smoothing: float = 0.0,
         centre_scores: float = 0.0,
+        silence: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
         self.lr, self.weight_decay, self.betas, self.matrix_lr = lr, weight_decay, betas, matrix_lr
-        self.warmup_steps = math.ceil(warmup_fraction * total_steps)
-        self.total_steps = total_steps
-        self.label_smoothing, self.centre_scores = label_smoothing, centre_scores
+        self.warmup_fraction = warmup_fraction
+        self.total_steps, self.restart = total_steps, restart
+        self.label_smoothing, self.centre_scores, self.silence = label_smoothing, centre_scores, silence
+        if silence:  # settings allow it for a late head alone
+            model.score.asks_others = True  # type: ignore[assignment]
         self.validation = ValidationMetrics()
         self.train_accuracy = PreferenceAccuracy()
         self._of_step: list[Tensor] = []
@@ -74,6 +79,8 @@ class LitRewardModel(L.LightningModule):
         objective = loss
         if self.centre_scores and output.scores is not None:
             objective = loss + self.centre_scores * centring_penalty(output.scores).mean()
+        if output.unasked is not None:
+            objective = objective + self.silence * output.unasked.mean()
         if not torch.isfinite(objective):
             raise NonFiniteError(
                 f"loss is {objective.item()} at optimizer step {self.global_step}, batch {batch_idx}: {WAY_OUT}"
@@ -153,7 +160,11 @@ class LitRewardModel(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _lr_factor(self, step: int) -> float:
-        return lr_factor(step, self.warmup_steps, self.total_steps)
+        if step >= self.restart:
+            step, total = step - self.restart, self.total_steps - self.restart
+        else:
+            total = self.restart
+        return lr_factor(step, math.ceil(self.warmup_fraction * total), total)
 
     def configure_model(self) -> None:
         """Shard the weights where the strategy has a mesh of devices (FSDP2), the first time that it asks."""

@@ -102,9 +102,10 @@ def _refuse_not_finite(loss: float, steps: int) -> None:
 
 def _write_summary(run_dir: Path, outcome: TrainingOutcome, lit: LitRewardModel, facts: dict[str, Any]) -> None:
     summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), **facts, "commit": commit()}
-    if lit.model.frozen is not None:
-        summary["frozen_layers"] = asdict(lit.model.frozen.counts)
-        lit.model.frozen = None  # the memory is free for what follows
+    if lit.model.keeping:
+        counts = [asdict(part.counts) for part in lit.model.keeping]
+        summary["frozen_layers"] = {name: sum(count[name] for count in counts) for name in counts[0]}
+        lit.model.keep_nothing()  # the memory is free for what follows
     replace_file(run_dir / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False))
 
 

@@ -28,7 +28,6 @@ from crm.training.building import (
     build_lit_module,
     build_model,
     build_trainer,
-    comparisons_a_step,
     faster_layers,
     keep_frozen_states,
     settle_checkpointing,
@@ -54,7 +53,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     check_launcher("trainer.devices", config.trainer.devices, config.trainer.nodes)
     check_accelerator(config.trainer.accelerator, config.trainer.devices)
     settle_precision(config)
-    _refuse_sharded_muon(config)
+    _refuse_where_sharded(config)
     if config.model.path is not None:
         check_reachable(config.model.path, config.model.revision)
     with alone_in(Path(config.run_dir)):
@@ -76,12 +75,14 @@ def _run(config: TrainConfig, callbacks: Sequence[Callback], started: float) -> 
     _prepare_folder(run_dir, plain, resume is not None)
     encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
     data = build_data(config, splits, encoder, tokenizer.pad_token_id)
+    if data.tables is not None and data.without_words:
+        model.learn_wishes(data.tables.wishes, config.seed)
     batches, counts = data.survey(config.trainer.devices * config.trainer.nodes)
     _refuse_nothing_to_do(config, batches, counts)
     settle_checkpointing(config, model, counts["largest_batch_tokens"])
     keep_frozen_states(config, model, counts["largest_batch_tokens"], run_dir)
     lit = build_lit_module(config, model, total_steps(config, batches, data.passes))
-    rank_zero_only(show_counts)(splits.counts, counts, batches, lit.total_steps, comparisons_a_step(config))
+    rank_zero_only(show_counts)(splits.counts, counts, batches, lit.total_steps, data.comparisons_a_step)
     group = config.logger.group or f"{config.model.name} {config.head.name} {config.loss.name}"
     loggers = build_loggers(
         config.logger.kind,
@@ -119,11 +120,19 @@ def _prepare_folder(run_dir: Path, plain: dict[str, Any], resumed: bool) -> None
     replace_file(run_dir / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)))
 
 
-def _refuse_sharded_muon(config: TrainConfig) -> None:
-    if config.optimizer.name == "muon" and config.trainer.strategy in ("fsdp", "deepspeed"):
+def _refuse_where_sharded(config: TrainConfig) -> None:
+    strategy = config.trainer.strategy
+    if strategy not in ("fsdp", "deepspeed"):
+        return
+    if config.optimizer.name == "muon":
         raise ValueError(
-            f"optimizer.name='muon' with trainer.strategy={config.trainer.strategy}: Muon works on whole matrices, and "
-            "these are sharded; use optimizer=paper (AdamW)"
+            f"optimizer.name='muon' with trainer.strategy={strategy}: Muon works on whole matrices, and these are "
+            "sharded; use optimizer=paper (AdamW)"
+        )
+    if config.head.response_layers is not None:
+        raise ValueError(
+            f"head.response_layers={config.head.response_layers} with trainer.strategy={strategy}: the backbone is run "
+            "in two parts, which shards do not know; use trainer=ddp, or head.response_layers=null"
         )
 
 

@@ -9,6 +9,7 @@
 - `sampling`: shares and orders that depend on seed and id alone
 - `simulation`: an arena of simulated users and authors
 - `splits`: `Splits`, by prompt: train, validation, suites
+- `tables`: many comparisons of few texts, as numbers
 """
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "sampling",
     "simulation",
     "splits",
+    "tables",
 ]

@@ -18,6 +18,7 @@ from crm.io.intake import Intake, Rejection
 from crm.schema import Message, Preference, prompt_key
 from crm.votes.near_duplicates import NearDuplicates, plain_text
 from crm.votes.sampling import balanced
+from crm.votes.tables import TableSource
 
 PARTS = ("train", "validation", "test", "unseen_topics", "left_out")
 
@@ -36,9 +37,8 @@ class Splits:
     suites: dict[str, list[Preference]]
     counts: dict[str, int]
     rejected: list[Rejection] = field(default_factory=list)
-    redraw: Callable[[int], list[Preference]] | None = None
-    """Of a source that makes its preferences: those to train on in a later epoch (1, 2, ...), of the same responses;
-    where None they are ``train`` in every epoch."""
+    tables: TableSource | None = None
+    """Of a source that makes its preferences: as many as are wanted, for ``batching=table``."""
 
     def __post_init__(self) -> None:
         check_disjoint(self.train, self.validation, self.suites)

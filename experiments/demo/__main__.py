@@ -1,7 +1,8 @@
-"""The main job in one call. In: nothing but a seed. Out: two trained heads, all suites, leaderboards and a report.
+"""The main job in one call. In: nothing but a seed. Out: three trained heads, all suites, leaderboards and a report.
 
-``python -m experiments.demo`` (`make demo`) trains a scalar and a pairwise_span head from scratch on the simulated
-arena, evaluates every suite and ranks the simulated LLMs for two users who disagree and for one who says nothing.
+``python -m experiments.demo`` (`make demo`) trains a scalar, a pairwise_span and a late head from scratch on the
+simulated arena, evaluates every suite and ranks the simulated LLMs for two users who disagree and for one who says
+nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rich.console import Console
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.leaderboard import Leaderboard, compare, compare_with_truth
-from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
+from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
 from crm.report.plots import learning_curves, one_leaderboard, suite_accuracy, two_leaderboards
 from crm.report.report import Section, render_report
 from crm.report.tables import caption, suite_table, write_table
@@ -29,18 +30,18 @@ from crm.report.terminal import print_table
 from crm.schema import Result
 from experiments.jobs import SCALAR_WARM_UP, Job, JobResult, run_jobs
 
-HEADS = ("scalar", "pairwise_span")
+HEADS = ("scalar", "pairwise_span", "late")
 USERS = {"detailed": ("Prefers detailed answers",), "concise": ("Prefers concise answers",), "general": ()}
 """Criteria of the three leaderboards; the general user names none."""
 BANK_SEED = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Command line: ``--out`` (default results/demo), ``--seed`` and overrides of ``train.py`` for both heads."""
+    """Command line: ``--out`` (default results/demo), ``--seed`` and overrides of ``train.py`` for all heads."""
     parser = argparse.ArgumentParser(prog="python -m experiments.demo", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("results/demo"))
     parser.add_argument("--seed", type=int, default=42)
-    parser.add_argument("overrides", nargs="*", help="overrides of train.py for both heads, such as data.train=2000")
+    parser.add_argument("overrides", nargs="*", help="overrides of train.py for all heads, such as data.train=2000")
     options = parser.parse_args(arguments)
     try:
         run_demo(options.out, options.seed, options.overrides)
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_demo(out: Path, seed: int, overrides: Sequence[str], queries_per_topic: int = 20) -> dict[str, Any]:
-    """Run both heads side by side, then write tables, plots, ``report.html`` and ``summary.json``; returns the last.
+    """Run all heads side by side, then write tables, plots, ``report.html`` and ``summary.json``; returns the last.
 
     ``overrides`` are of ``train.py``; those of ``data`` hold for the suites too.
     """
@@ -96,12 +97,8 @@ def summarise_demo(
 ) -> dict[str, Any]:
     """The numbers of the run, as ``summary.json`` holds them. Tau is Kendall's, against the simulation's truth."""
     simulated = simulate_bank(seed=BANK_SEED, queries_per_topic=queries_per_topic)
+    taus = {head: taus_of(finished[head].leaderboards, simulated) for head in HEADS}
     board = boards["detailed"]
-
-    def tau_truth(user: str) -> float:
-        truth = true_win_rates(simulated, USERS[user])
-        return compare_with_truth(boards[user], truth, BANK_SEED).mean
-
     return {
         "heads": {
             head: {
@@ -110,14 +107,12 @@ def summarise_demo(
                     for row in rows
                     if row.metric == "accuracy"
                 },
-                "leaderboard": _taus(finished[head].leaderboards),
+                "leaderboard": taus[head],
             }
             for head, rows in results.items()
         },
         "leaderboard": {
-            **_taus(boards),
-            "tau_truth_detailed": tau_truth("detailed"),
-            "tau_truth_concise": tau_truth("concise"),
+            **taus[HEADS[0]],
             "judge": HEADS[0],
             "models": len(board.win_rates()),
             "queries": len(board.wins),
@@ -128,9 +123,14 @@ def summarise_demo(
     }
 
 
-def _taus(boards: Mapping[str, Leaderboard]) -> dict[str, float]:
+def taus_of(boards: Mapping[str, Leaderboard], simulated: SimulatedBank) -> dict[str, float]:
+    """Kendall's tau of the two users' leaderboards with each other, with its interval, and with the truth."""
     tau = compare(boards["detailed"], boards["concise"], BANK_SEED)
-    return {"tau_contradictory": tau.mean, "tau_low": tau.low, "tau_high": tau.high}
+    truths = {
+        f"tau_truth_{user}": compare_with_truth(boards[user], true_win_rates(simulated, USERS[user]), BANK_SEED).mean
+        for user in ("detailed", "concise")
+    }
+    return {"tau_contradictory": tau.mean, "tau_low": tau.low, "tau_high": tau.high, **truths}
 
 
 def write_pictures(
@@ -177,7 +177,7 @@ def write_report(out: Path, table: pd.DataFrame, boards: Mapping[str, Leaderboar
     facts = {**summary["leaderboard"], "commit": summary["commit"], "seconds": summary["seconds"]}
     board = summary["leaderboard"]
     opening = (
-        "Two reward models were trained from scratch on simulated preferences. Asked for detailed and for concise "
+        "Three reward models were trained from scratch on simulated preferences. Asked for detailed and for concise "
         f"answers, they rank {board['models']} simulated LLMs with Kendall's tau {board['tau_contradictory']:.2f} "
         f"between the two; against the simulation's truth tau is {board['tau_truth_detailed']:.2f} and "
         f"{board['tau_truth_concise']:.2f}."

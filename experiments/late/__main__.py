@@ -1,7 +1,8 @@
 """``python -m experiments.late``: heads at equal compute on the simulated arena. Out: ``results.json`` and a table.
 
-A late head that keeps 1, 4, 16 or 64 states of a response, and the heads that read criteria and response together, each
-trained from scratch for the same number of comparisons on the same data, without a warm-up.
+A late head that keeps 1, 4, 16 or 64 states of a response, one that is trained on noised criteria, one that reads all
+criteria of a user as one text, and the heads that read criteria and response together: each trained from scratch for
+the same number of comparisons on the same data, without a warm-up.
 """
 
 from __future__ import annotations
@@ -11,20 +12,31 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import mean
 
 import pandas as pd
+from rich.progress import track
 
+from crm.config import compose
+from crm.dataset.load import load_data
 from crm.io.files import replace_file
 from crm.io.installed import commit
+from crm.io.parquet import write_parquet
+from crm.judges import open_checkpoint
 from crm.report.tables import write_table
-from crm.schema import Result
+from crm.schema import Preference, Result
 from experiments.jobs import Job, run_jobs
+from experiments.late.boards import boards
 
 KEPT = (1, 4, 16, 64)
 OTHERS = ("scalar", "pairwise", "pairwise_span")
+VARIANTS = {"noised": ("noise=random",), "together": (), "without_silence": ("loss.silence=0",)}
+"""Of the head that keeps 16 states."""
 LOSS = {"pairwise": "cls", "pairwise_span": "cls"}
+LATE = ("optimizer.lr=1e-3", "loss.silence=0.1")
+"""Of the late head alone: half the rate that the others learn best with, and the loss that only it can have."""
 BASES = ("D", "T", "C")
 """Unseen prompts, unseen topics, unseen criteria."""
 
@@ -34,7 +46,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.late", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("results/late"))
     parser.add_argument("--report", type=Path, default=Path("experiments/late"), help="where the tables go")
-    parser.add_argument("--rows", nargs="+", default=[*(f"kept_{kept}" for kept in KEPT), *OTHERS])
+    parser.add_argument("--rows", nargs="+", default=[*(f"kept_{kept}" for kept in KEPT), *VARIANTS, *OTHERS])
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("overrides", nargs="*")
@@ -45,19 +57,29 @@ def main(words: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"experiments.late: {error}", file=sys.stderr)
         return 2
-    report({name: made.results["suites"] for name, made in finished.items()}, given)
+    ranked = {
+        made.name: boards(open_checkpoint(made.folder / "model", batch_size=256, precision="32-true")[0])
+        for made in track(jobs, "leaderboards")
+    }
+    report({name: made.results["suites"] for name, made in finished.items()}, ranked, given)
     return 0
 
 
 def job(row: str, given: argparse.Namespace) -> Job:
-    """One row of the table. Raises ``ValueError`` for a row that is neither a head nor ``kept_<states>``."""
+    """One row of the table. Raises ``ValueError`` for a row that is no head, no variant and no ``kept_<states>``."""
     kept = row.removeprefix("kept_")
-    if row not in OTHERS and not (row.startswith("kept_") and kept.isdigit()):
-        raise ValueError(f"--rows: {row!r}: expected kept_<states> or one of {', '.join(OTHERS)}")
-    head = (f"head={row}",) if row in OTHERS else ("head=late", f"head.kept={kept}")
+    if row not in (*OTHERS, *VARIANTS) and not (row.startswith("kept_") and kept.isdigit()):
+        known = ", ".join((*VARIANTS, *OTHERS))
+        raise ValueError(f"--rows: {row!r}: expected kept_<states> or one of {known}")
+    head = (f"head={row}",) if row in OTHERS else ("head=late", f"head.kept={kept if kept.isdigit() else 16}")
+    data = tuple(word for word in given.overrides if word.startswith("data."))
+    if row == "together":
+        data = ("data=dataset", f"data.path='{joined(given.out / 'joined', data)}'")
     words = (
         *head,
         f"loss={LOSS.get(row, 'ranking')}",
+        *(() if row in OTHERS else LATE),
+        *VARIANTS.get(row, ()),
         "direction=both",
         "trainer.batch_size=32",
         f"trainer.max_steps={given.steps}",
@@ -65,12 +87,28 @@ def job(row: str, given: argparse.Namespace) -> Job:
         "trainer.validate_every=500",
         f"seed={given.seed}",
         *given.overrides,
+        *data,
     )
-    data = tuple(word for word in given.overrides if word.startswith("data."))
-    return Job(row, given.out / row, words, {"suites": data})
+    return Job(row, given.out / row, words, {"suites": (*data, "suite.noises=[none,add,remove,replace]")})
 
 
-def report(results: Mapping[str, Sequence[Result]], given: argparse.Namespace) -> None:
+def joined(folder: Path, data: Sequence[str]) -> Path:
+    """The simulated arena as a dataset in which all criteria of a side are one text, as a prompt lists them."""
+    config = compose("train", list(data), folder)
+    splits = load_data(**asdict(config.data), criteria=config.criteria)
+
+    def side(criteria: Sequence[str]) -> tuple[str, ...]:
+        return ("\n- ".join(criteria),) if criteria else ()
+
+    for name, rows in {"train": splits.train, "validation": splits.validation, **splits.suites}.items():
+        changed = [replace(row, criteria_a=side(row.criteria_a), criteria_b=side(row.criteria_b)) for row in rows]
+        write_parquet(folder / "splits" / f"{name}.parquet", Preference, changed)
+    return folder
+
+
+def report(
+    results: Mapping[str, Sequence[Result]], ranked: Mapping[str, pd.DataFrame], given: argparse.Namespace
+) -> None:
     """Rows that were run before stay in ``results.json``, as long as steps and seed are the same."""
     path = given.report / "results.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
@@ -78,6 +116,9 @@ def report(results: Mapping[str, Sequence[Result]], given: argparse.Namespace) -
     for name, rows in results.items():
         found[name] = {"commit": commit(), **{base: accuracy(rows, base) for base in BASES}}
         found[name]["n"] = next(row.n for row in rows if row.suite == "D+" and row.metric == "accuracy")
+        for column in ("truth", "opposite"):
+            found[name][f"boards_{column}"] = round(float(ranked[name][column].mean()), 4)
+        found[name]["boards_truth_least"] = round(float(ranked[name]["truth"].min()), 4)
         found[name] |= {row.suite: round(row.value, 4) for row in rows if row.metric == "accuracy"}
     found |= {"steps": given.steps, "seeds": [given.seed]}
     replace_file(path, json.dumps(found, indent=1) + "\n")

@@ -1,7 +1,7 @@
 """``python -m experiments.real_judge --root <public sets> --out <folder>``: trains, evaluates, ranks, writes it down.
 
-A seed is that of training; the data are split by ``data.seed``, the same for all. Beside the judge stand those that it
-has to beat: one that is blind to the criteria (trained without), length, and the sum of chance.
+A seed is that of training; the data are split by ``data.seed``, the same for all. Beside the judge stands the one that
+prefers more words; a sum of 1 is any judge that does not read the wish.
 """
 
 from __future__ import annotations
@@ -10,22 +10,27 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from statistics import mean, stdev
 
 import pandas as pd
 import torch
+from rich.progress import track
 
+from crm.config import compose
+from crm.dataset.load import load_data
 from crm.dataset.tastes import UNSEEN_TRAITS
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.report.statistics import mean_interval
+from crm.judges import open_checkpoint
 from crm.report.tables import write_table
-from crm.schema import Result
+from crm.votes.splits import Splits
 from experiments.jobs import Job, run_jobs
+from experiments.real_judge.leakage import leakage, training_sentences
 from experiments.real_judge.ranking import rank
+from experiments.real_judge.suites import by_trait, read_suites, sums
 
 EXPERIMENT = "experiment=real_judge"
 DATA_SEED = 1
@@ -52,25 +57,45 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(given: argparse.Namespace) -> None:
-    """Jobs one after the other or side by side, as cores allow; then tables and ``results.json`` in ``--report``."""
+    """Trainings, side by side as cores allow; then suites, leaderboards and what ``--report`` gets."""
     data = (f"data.root={given.root}", f"data.seed={DATA_SEED}")
     jobs = [job(seed, given.out, data, given.overrides) for seed in given.seeds]
-    finished = run_jobs([*jobs, length(given.out, data)], min(len(jobs), os.cpu_count() or 1))
+    run_jobs(jobs, min(len(jobs), os.cpu_count() or 1))
     torch.set_num_threads(os.cpu_count() or 1)
-    boards = {
-        seed: rank(made.folder / "model", given.root, data_seed=DATA_SEED, queries=given.queries, folder=given.out)
-        for seed, made in zip(given.seeds, jobs, strict=True)
-    }
-    suites = {made.name: finished[made.name].results["suites"] for made in jobs}
-    table = pd.DataFrame([{"seed": seed, **asdict(row)} for seed, rows in boards.items() for row in rows])
-    traits = table.drop(columns="seed").groupby("trait", sort=False).mean().reset_index()
+    splits = splits_of(jobs[0])
+    write_table(given.report, "leakage", leakage(splits, training_sentences()), "training beside each suite")
+    boards, frames = [], []
+    for seed, made in zip(given.seeds, jobs, strict=True):
+        judge = open_checkpoint(made.folder / "model", batch_size=64, precision="32-true")[0]
+        if judge.late_reader is None:
+            raise ValueError(f"head={judge.encoder.head}: reads criteria and response together; train head=late")
+        frames.append(read_suites(judge.late_reader, splits.suites, partial(track, description=f"suites, seed {seed}")))
+        found = rank(judge, given.root, data_seed=DATA_SEED, queries=given.queries, folder=given.out)
+        boards += [{"seed": seed, **asdict(row)} for row in found]
+    summaries = [json.loads((made.folder / "summary.json").read_text(encoding="utf-8")) for made in jobs]
+    write(given, frames, pd.DataFrame(boards), [round(summary["seconds"]) for summary in summaries])
+
+
+def splits_of(made: Job) -> Splits:
+    """What a job trains and is asked on."""
+    config = compose("train", list(made.overrides or ()), made.folder)
+    return load_data(**asdict(config.data), criteria=config.criteria)
+
+
+def write(
+    given: argparse.Namespace, frames: Sequence[pd.DataFrame], boards: pd.DataFrame, seconds: Sequence[int]
+) -> None:
+    """``results.json`` and the table of the leaderboards, a trait a row, means over seeds."""
+    traits = boards.drop(columns="seed").groupby("trait", sort=False).mean().reset_index()
+    trained = traits[~traits["trait"].isin(UNSEEN_TRAITS)].drop(columns="trait")
     found = {
-        "suites": sums(suites),
-        "length": sums({"length": finished["length"].results["suites"]}),
-        "traits": by_trait(given.out, [made.name for made in jobs]),
+        "suites": sums(frames),
+        "length": sums(frames[:1], "length"),
+        "traits": by_trait(frames),
         "boards": {row["trait"]: row for row in traits.round(4).to_dict("records")},
-        "boards_mean": traits[~traits["trait"].isin(UNSEEN_TRAITS)].drop(columns="trait").mean().round(4).to_dict(),
-        "seconds": {name: made.seconds for name, made in finished.items()},
+        "boards_mean": trained.mean().round(4).to_dict(),
+        "boards_opposite_below_-.7": int((trained["opposite"] <= -0.7).sum()),
+        "training_seconds": list(seconds),
         "seeds": given.seeds,
         "queries": given.queries,
         "commit": commit(),
@@ -80,54 +105,8 @@ def run(given: argparse.Namespace) -> None:
 
 
 def job(seed: int, out: Path, data: Sequence[str], overrides: Sequence[str]) -> Job:
-    """The training of one seed, and its suites."""
-    words = (EXPERIMENT, f"seed={seed}", *data, *overrides)
-    kept = [word for word in overrides if word.startswith("data.")]
-    return Job(f"seed {seed}", out / f"seed_{seed}", words, {"suites": ("data=tastes", *data, *kept)})
-
-
-def length(out: Path, data: Sequence[str]) -> Job:
-    """The judge that counts words, on the same suites."""
-    return Job("length", out / "length", None, {"suites": ("judge=length", "data=tastes", *data)})
-
-
-def sums(results: Mapping[str, Sequence[Result]]) -> dict[str, dict[str, float]]:
-    """Of each suite accuracy in the direction of the wish plus that in the opposite one: 1 ignores the criteria.
-
-    ``low`` and ``high`` are of the mean over seeds, where there are several; else of the comparisons.
-    """
-    found: dict[str, dict[str, float]] = {}
-    names = {row.suite.rstrip("+-") for rows in results.values() for row in rows}
-    for name in sorted(names):
-        sides = [
-            [row for row in rows if row.metric == "accuracy" and row.suite in (f"{name}+", f"{name}-")]
-            for rows in results.values()
-        ]
-        values = [sum(row.value for row in side) for side in sides]
-        half = sum(row.high - row.low for row in sides[0]) / 2
-        interval = mean_interval(values) if len(values) > 1 else None
-        found[name] = {
-            "sum": round(mean(values), 4),
-            "low": round(interval.low if interval else values[0] - half, 4),
-            "high": round(interval.high if interval else values[0] + half, 4),
-            "spread": round(stdev(values), 4) if len(values) > 1 else 0.0,
-            "n": sum(row.n for row in sides[0]),
-            "directions": len(sides[0]),
-        }
-    return found
-
-
-def by_trait(out: Path, names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Sum of accuracies of both directions by suite and trait, mean over seeds."""
-    frames = [pd.read_csv(out / name.replace(" ", "_") / "suites" / "topics.csv") for name in names]
-    table = pd.concat(frames)
-    table["base"] = table["suite"].str.rstrip("+-")
-    table = table[~table["topic"].str.startswith("(")]
-    summed = table.groupby(["base", "topic"])["accuracy"].sum() / len(frames)
-    found: dict[str, dict[str, float]] = {}
-    for (base, topic), value in summed.items():
-        found.setdefault(str(topic), {})[str(base)] = round(float(value), 3)
-    return found
+    """The training of one seed."""
+    return Job(f"seed {seed}", out / f"seed_{seed}", (EXPERIMENT, f"seed={seed}", *data, *overrides))
 
 
 if __name__ == "__main__":

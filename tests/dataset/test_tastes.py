@@ -9,13 +9,19 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from crm.criteria.counting import TRAITS
 from crm.criteria.trait_wordings import wording
-from crm.dataset.tastes import CLEAR, UNSEEN_TRAITS, load, unseen_queries
+from crm.dataset.taste_tables import QUERIES as QUERIES_A_TABLE
+from crm.dataset.taste_tables import RESPONSES, WHOLE_WINS
+from crm.dataset.taste_tables import SENTENCES as SENTENCES_A_SIDE
+from crm.dataset.taste_tables import SPOILED as SPOILED_A_KIND
+from crm.dataset.tastes import CLEAR, PER_QUERY, UNSEEN_TRAITS, load, unseen_queries
 from crm.schema import Preference, query_of
 from crm.votes.splits import Splits
+from crm.votes.tables import TableSource
 
 DATA = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 LLMS, QUERIES = 15, 150
@@ -192,14 +198,80 @@ def test_the_real_banks_give_every_suite_and_every_trait() -> None:
         assert len({row.topic for row in splits.suites[name]}) >= expected - 1
 
 
-def test_a_later_epoch_asks_other_wishes_of_the_same_responses(splits: Splits) -> None:
-    assert splits.redraw is not None
-    later = splits.redraw(1)
-    assert later == splits.redraw(1) != splits.redraw(2)
-    assert {row.id for row in later if not spoiled(row)} & {row.id for row in splits.train}, "the same places"
-    assert sentences(later) != sentences(splits.train) and authors(later) == authors(splits.train)
-    read = {
-        epoch: {(query_of(row.prompt), author) for row in rows for author in (row.author_a, row.author_b)}
-        for epoch, rows in enumerate((splits.train, later))
+def said_for(wish: tuple[str, int]) -> set[str]:
+    found = wording(*wish)
+    return {*found.training, *found.framed}
+
+
+@pytest.fixture(scope="module")
+def tables(root: Path) -> TableSource:
+    sizes = {"train": 15 * PER_QUERY, "validation": 60, "suite": 120, "max_words": 0}
+    tables = load(str(root), seed=1, sources=("alpacaeval",), **sizes).tables
+    assert tables is not None
+    return tables
+
+
+def test_a_table_asks_for_every_trained_trait_in_both_directions(tables: TableSource) -> None:
+    table = tables(3, in_words=True)
+    known = [trait.name for trait in TRAITS if trait.name not in UNSEEN_TRAITS]
+    for wish in ((name, sign) for name in known for sign in (1, -1)):
+        assert len(said_for(wish) & set(table.criteria)) >= SENTENCES_A_SIDE // 2
+    assert not set(table.criteria) & {
+        text for name in UNSEEN_TRAITS for sign in (1, -1) for text in said_for((name, sign))
     }
-    assert len(read[1] - read[0]) < len(read[0]) / 10, "of the LLMs that were drawn for a query"
+    assert not set(table.criteria) & {text for name in known for sign in (1, -1) for text in wording(name, sign).unseen}
+
+
+def test_targets_of_a_table_are_what_a_count_by_eye_says(tables: TableSource) -> None:
+    table = tables(0, in_words=True)
+    texts = [response[0].content for _, response in table.conversations]
+    checked = even = 0
+    for name, count in BY_EYE.items():
+        for sign in (1, -1):
+            rows = np.isin(
+                table.asked, [table.criteria.index(text) for text in said_for((name, sign)) & set(table.criteria)]
+            )
+            for (first, second), target in zip(table.shown[rows].tolist(), table.target[rows].tolist(), strict=True):
+                if abs(target - WHOLE_WINS) < 1e-6 or abs(target - 1 + WHOLE_WINS) < 1e-6:
+                    continue  # a whole response beside a spoiled one
+                gap = sign * (count(texts[first]) - count(texts[second]))
+                assert np.sign(gap) == np.sign(target - 0.5)
+                even += gap == 0
+                checked += 1
+    assert checked > 300 and 20 < even < checked / 2, "pairs that hardly differ are asked for too"
+
+
+def test_a_table_is_the_same_each_time_and_an_epoch_asks_each_query_once(tables: TableSource) -> None:
+    one, again, other = (tables(number, in_words=True) for number in (1, 1, 2))
+    assert one.criteria == again.criteria and (one.shown == again.shown).all() and (one.target == again.target).all()
+    assert one.criteria != other.criteria
+    made = [tables(step, in_words=False) for step in range(15 // QUERIES_A_TABLE[False])]
+    of_epoch = [{query_of(prompt) for prompt, _ in table.conversations} for table in made]
+    assert sum(map(len, of_epoch)) == len(set.union(*of_epoch)), "no query twice"
+    assert 0.4 < float((one.target[one.target != 0.5] > 0.5).mean()) < 0.6, "either side wins"
+
+
+def test_pairs_of_a_table_answer_one_query_and_spoiled_responses_lose(tables: TableSource) -> None:
+    table = tables(0, in_words=True)
+    queries = [query_of(prompt) for prompt, _ in table.conversations]
+    assert all(queries[first] == queries[second] for first, second in table.shown.tolist())
+    texts = [response[0].content for _, response in table.conversations]
+    whole = QUERIES_A_TABLE[True] * RESPONSES[True]
+    assert 3 * SPOILED_A_KIND - 2 <= len(texts) - whole <= 3 * SPOILED_A_KIND
+    empty = [index for index, text in enumerate(texts) if not text.strip(" .-\n")]
+    assert empty and min(empty) >= whole
+    for (first, second), target in zip(table.shown.tolist(), table.target.tolist(), strict=True):
+        if first >= whole or second >= whole:
+            assert target == pytest.approx(WHOLE_WINS if second >= whole else 1 - WHOLE_WINS)
+
+
+def test_without_words_a_table_asks_for_wishes_by_their_numbers(tables: TableSource) -> None:
+    bare, known = tables(0, in_words=False), [trait.name for trait in TRAITS if trait.name not in UNSEEN_TRAITS]
+    assert bare.criteria == [] and tables.wishes == 2 * len(known) > bare.asked.max()
+    texts = [response[0].content for _, response in bare.conversations]
+    more, less = (bare.asked == 2 * known.index("Questions to the reader") + side for side in (0, 1))
+    for rows, sign in ((more, 1), (less, -1)):
+        for (first, second), target in zip(bare.shown[rows].tolist(), bare.target[rows].tolist(), strict=True):
+            if min(abs(target - WHOLE_WINS), abs(1 - target - WHOLE_WINS)) > 1e-6:
+                assert np.sign(sign * (texts[first].count("?") - texts[second].count("?"))) == np.sign(target - 0.5)
+    assert more.any() and less.any()

@@ -51,11 +51,13 @@ def test_summary_has_the_promised_fields(run: tuple[Path, dict[str, Any]]) -> No
     out, summary = run
     assert json.loads((out / "summary.json").read_text(encoding="utf-8")) == summary
     assert set(summary) == {"heads", "leaderboard", "seconds", "commit", "config"}
-    assert set(summary["heads"]) == {"scalar", "pairwise_span"}
+    assert set(summary["heads"]) == {"scalar", "pairwise_span", "late"}
     board = summary["leaderboard"]
     assert {"tau_contradictory", "tau_truth_detailed", "tau_truth_concise", "models", "queries"} <= set(board)
     assert (board["models"], board["queries"]) == (13, 12 * QUERIES_PER_TOPIC)
+    assert all(summary["heads"]["scalar"]["leaderboard"][name] == board[name] for name in board if "tau" in name)
     for head in summary["heads"].values():
+        assert set(head["leaderboard"]) == {name for name in board if "tau" in name}
         suites = head["suites"]
         assert set(suites) == {
             f"{base}{sign}{noise}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from crm.model.batching.batches import TextTokens
 from crm.model.late_head import LateHead, TextPooling
 from tests.conftest import rounding
 
@@ -56,7 +57,8 @@ def test_a_new_head_prefers_next_to_nothing_and_depends_on_its_seed_alone() -> N
     assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), same.state_dict().values(), strict=True))
     assert not torch.equal(one.response.attention.weight, other.response.attention.weight)
     states, mask = torch.randn(2, 3, 8), torch.ones(2, 3, dtype=torch.bool)
-    assert 0 < one.scores(one.response(states, mask), one.criterion(states, mask)).abs().max() < 0.3
+    scores = one.response(states, mask) @ one.criterion(states, mask).T / (one.kept * one.width) ** 0.5
+    assert 0 < scores.abs().max() < 0.3
 
 
 def test_sizes_are_read_off_the_weights() -> None:
@@ -65,3 +67,29 @@ def test_sizes_are_read_off_the_weights() -> None:
     assert (again.kept, again.width) == (3, 5)
     with pytest.raises(ValueError, match=r"weights of the head do not fit it"):
         LateHead.of_weights({name: value for name, value in head.state_dict().items() if "inner" not in name})
+
+
+def test_what_nobody_asked_is_the_mean_square_of_all_other_differences() -> None:
+    """Five texts of one token: three responses, two criteria."""
+    head = LateHead.seeded(8, seed=2).eval()
+    states = torch.randn(5, 8, generator=torch.Generator().manual_seed(4))
+    texts = TextTokens(
+        [torch.tensor([[0], [1], [2]])],
+        [torch.tensor([[3], [4]])],
+        shown=torch.tensor([[0, 1], [2, 0], [1, 2]]),
+        asked=torch.tensor([[1, -1], [0, -1], [0, 1]]),
+    )
+    assert head(states, states, texts).unasked is None
+    head.asks_others = True
+    output = head(states, states, texts)
+    one = torch.ones(1, 1, dtype=torch.bool)
+    vectors = [head.response(state[None, None], one)[0] for state in states[:3]]
+    wishes = [head.criterion(state[None, None], one)[0] for state in states[3:]]
+
+    def gap(first: int, second: int, wish: int) -> float:
+        product = (vectors[first] - vectors[second]) @ wishes[wish]
+        return product.item() / (head.kept * head.width) ** 0.5
+
+    expected = torch.tensor([gap(0, 1, 0) ** 2, gap(2, 0, 1) ** 2, 0.0])
+    torch.testing.assert_close(output.unasked, expected, atol=1e-6, rtol=1e-4)
+    torch.testing.assert_close(output.preference_logit[2], torch.tensor(gap(1, 2, 0) + gap(1, 2, 1)), atol=1e-5, rtol=0)

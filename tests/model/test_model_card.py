@@ -81,9 +81,12 @@ def test_its_lines_give_our_numbers(exported, tmp_path) -> None:
         assert logit == pytest.approx(reading.preference_logit, abs=1e-4) and abs(logit) > 1e-3
 
 
-def test_weighted_criteria_and_kept_vectors_of_the_card_are_ours(make_model, tokenizer, tmp_path) -> None:
+@pytest.mark.parametrize("architecture", ["llama", "llama-1"])
+def test_weighted_criteria_and_kept_vectors_of_the_card_are_ours(
+    architecture: str, make_model, tokenizer, tmp_path
+) -> None:
     folder = tmp_path / "model"
-    export_model(make_model("late", "llama", seed=4), tokenizer, folder, FACTS)
+    export_model(make_model("late", architecture, seed=4), tokenizer, folder, FACTS)
     names = run_snippet(folder, tmp_path / "snippet.py")
     model, loaded, _ = load_checkpoint(folder)
     encoder = Encoder(loaded, "late", 2048)

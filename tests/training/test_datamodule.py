@@ -113,17 +113,3 @@ def test_no_pack_of_the_first_epoch_has_more_tokens_than_asked_for(make_data, to
     packs = [pack for packs in data.train_dataloader().plan(0).passes for pack in packs]
     assert all(packing.work(pack.rows) <= tokens for pack in packs if len(pack.rows) > 1)
     assert counts["largest_batch_tokens"] == max(packing.work(pack.rows) for pack in packs)
-
-
-def test_a_source_may_draw_its_preferences_anew_in_later_epochs(make_data, preferences) -> None:
-    asked: list[int] = []
-
-    def redraw(epoch: int) -> list[Any]:
-        asked.append(epoch)
-        return [replace(row, id=f"{row.id} in {epoch}") for row in preferences]
-
-    data = make_data(redraw=redraw)
-    first, second = (data.epoch_comparisons(epoch) for epoch in (0, 1))
-    assert asked == [1] and not any("in 0" in row.preference_id for row in first)
-    assert second and all(row.preference_id.endswith(" in 1") for row in second)
-    assert [row.preference_id for row in make_data().epoch_comparisons(1)] == [row.preference_id for row in first]

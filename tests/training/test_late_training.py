@@ -10,10 +10,13 @@ import torch
 from safetensors.torch import load_file
 
 from crm.config import compose
+from crm.judges import open_checkpoint
 from crm.model.export import LATE_HEAD, load_checkpoint
 from crm.training.results import TrainingOutcome
 from crm.training.run import run_training
+from crm.votes.sampling import turn
 from tests.conftest import TINY_MODEL, rounding
+from tests.training.made_bank import write_bank
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +56,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutco
 def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, TrainingOutcome]) -> None:
     model, _, manifest = load_checkpoint(plain[0] / "model")
     assert (model.score.kept, model.score.width) == (3, 4)
-    assert manifest["config"]["head"] == {"name": "late", "kept": 3, "width": 4}
+    assert manifest["config"]["head"] == {"name": "late", "kept": 3, "width": 4, "response_layers": None}
     assert manifest["prompt_order"] == "criteria_first"
 
 
@@ -70,6 +73,20 @@ def test_shared_prefixes_and_saved_memory_change_nothing(
 def test_batches_of_other_rows_teach_too(batching: str, tmp_path: Path) -> None:
     outcome = train(tmp_path, f"batching={batching}")
     assert outcome.steps == 3 and load_checkpoint(outcome.checkpoint)[2]["head"] == "late"
+
+
+def test_silence_makes_responses_differ_less_by_what_nobody_asked(tmp_path: Path) -> None:
+    apart = {}
+    for silence in (0.0, 10.0):
+        folder = tmp_path / str(silence)
+        train(folder, f"loss.silence={silence}", "trainer.max_steps=40", "trainer.epochs=20", "optimizer.lr=0.01")
+        reader = open_checkpoint(folder / "model", batch_size=8, precision="32-true")[0].late_reader
+        assert reader is not None
+        rain = turn("user", "Why does it rain?")
+        texts = [(rain, turn("assistant", text)) for text in ("Clouds.", "Since water rises, cools and falls.")]
+        first, second = reader.responses(texts)
+        apart[silence] = float(((first - second) @ reader.wish(["Prefers humorous answers"])).abs())
+    assert apart[10.0] < apart[0.0] / 3
 
 
 @pytest.mark.parametrize("frozen", [1, 2])
@@ -91,7 +108,7 @@ def test_it_goes_on_with_adapters_from_the_lowest_layer_of_an_earlier_run(
     outcome = train(tmp_path / "run", start, "model.lora_rank=2", "model.use_layers=1", "trainer.max_steps=1")
     model, _, _ = load_checkpoint(outcome.checkpoint)
     assert len(model.backbone.layers) == model.backbone.config.num_hidden_layers == 1
-    with pytest.raises(ValueError, match=r"head.kept=5 and head.width=4: the head to go on from has 3 and 4"):
+    with pytest.raises(ValueError, match=r"head.kept=5: the head to go on from has 3"):
         train(tmp_path / "other", start, "head.kept=5")
 
 
@@ -103,3 +120,47 @@ def test_two_processes_give_the_run_of_one(
     spread = ("trainer.devices=2", f"trainer.strategy={strategy}", "trainer.batch_size=4")
     on_ranks(2, train, tmp_path / "two", *spread)
     assert_alike(tmp_path / "two", tmp_path / "one")
+
+
+TABLES = (
+    *("data=tastes", "data.train=256", "data.validation=40", "data.suite=40", "batching=table", "trainer.max_steps=4"),
+    *("model.freeze_layers=2", "head.response_layers=1", "trainer.epochs=1"),
+)
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_bank(tmp_path_factory.mktemp("bank"))
+
+
+def test_tables_teach_responses_first_and_words_then(bank: str, tmp_path: Path) -> None:
+    """What is kept of frozen layers changes nothing; a run that goes on ends where the other did."""
+    after = {steps: tmp_path / str(steps) for steps in (0, 2, 4)}
+    for steps in (2, 4):
+        share = f"batching.without_words={2 / steps if steps > 2 else 0.99}"
+        train(after[steps], *TABLES, f"data.root={bank}", share, f"trainer.max_steps={steps}")
+    half, whole = weights(after[2]), weights(after[4])
+    assert "wishes" not in whole and half.keys() == whole.keys()
+    assert torch.equal(half["response.outer.weight"], whole["response.outer.weight"]), "learned in the first half"
+    assert not torch.equal(half["criterion.outer.weight"], whole["criterion.outer.weight"]), "learned in the second"
+    anew = train(tmp_path / "anew", *TABLES, f"data.root={bank}", "model.kept_states=off")
+    assert anew.steps == 4
+    assert_alike(tmp_path / "anew", after[4])
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("batching=table",), r"batching=table with data=simulation head=late: .*use batching=tree"),
+        ((*TABLES, "trainer.max_steps=0"), r"trainer.max_steps=0: it is for one device and a number of steps"),
+        (("head.response_layers=2",), r"head.response_layers=2: the backbone has 2 layers; use 1 to 1"),
+        (
+            ("head.response_layers=1", "trainer.strategy=fsdp"),
+            r"head.response_layers=1 with trainer.strategy=fsdp: .*use trainer=ddp",
+        ),
+    ],
+    ids=("source", "steps", "layers", "shards"),
+)
+def test_what_cannot_be_is_refused(words: tuple[str, ...], why: str, bank: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=why):
+        train(tmp_path, *words, f"data.root={bank}")

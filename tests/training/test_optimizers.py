@@ -9,7 +9,9 @@ import pytest
 import torch
 from lightning.pytorch.plugins import MixedPrecision
 
-from crm.training.optimizers import Together, all_on_cuda, build_optimizer
+from crm.training import optimizers
+from crm.training.optimizers import Float32Muon, Together, all_on_cuda, build_optimizer
+from tests.conftest import rounding
 
 RATES: dict[str, Any] = {"lr": 1e-2, "weight_decay": 0.1, "betas": (0.9, 0.98)}
 
@@ -133,3 +135,27 @@ def test_adamw_is_fused_where_everything_is_on_a_gpu(make_model, monkeypatch: py
     expected = dict(plain.named_parameters())
     for name, parameter in fused.named_parameters():
         torch.testing.assert_close(parameter, expected[name], rtol=0, atol=1e-12, msg=name)
+
+
+def test_muon_in_float32_steps_as_torchs_would_without_its_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(5)
+    shapes = [(6, 6), (4, 9), (9, 4)]
+    ours, theirs = ([torch.nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
+    kinds = ((Float32Muon, ours), (torch.optim.Muon, theirs))
+    steppers = [kind(group, lr=0.1, weight_decay=0.3) for kind, group in kinds]
+    monkeypatch.setattr(torch.Tensor, "bfloat16", lambda tensor: tensor.clone())
+    for _ in range(3):
+        for one, other in zip(ours, theirs, strict=True):
+            one.grad = torch.randn(one.shape, generator=generator)
+            other.grad = one.grad.clone()
+        for optimizer in steppers:
+            optimizer.step()
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=rounding(other.detach()))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_muon_takes_bfloat16_where_the_device_has_it(fast: bool, make_model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimizers, "computes_bfloat16", lambda device: fast)
+    together = build_optimizer(make_model("scalar"), **RATES, matrix_lr=1e-3)
+    assert type(together.parts[1]) is (torch.optim.Muon if fast else Float32Muon)

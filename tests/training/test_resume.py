@@ -29,6 +29,7 @@ from crm.training.run import TrainingOutcome, run_training
 from crm.training.run_folder import AnotherRunError, alone_in
 from crm.votes.simulation.arena import simulate
 from tests.conftest import TINY_MODEL
+from tests.training.made_bank import write_bank
 
 pytestmark = pytest.mark.slow
 
@@ -40,12 +41,22 @@ TINY = (
 )
 EVERY_STEP = ("trainer.accumulate=1", "trainer.validate_every=6", "trainer.patience=30")
 EVERY_SECOND = ("trainer.accumulate=2", "trainer.validate_every=0", "noise=random")
+LATE = (*EVERY_STEP, "head=late", "head.kept=2", "head.width=4")
+TABLE = (
+    *(*LATE, "data=tastes", "data.train=256", "batching=table", "head.response_layers=1", "model.freeze_layers=2"),
+    *("trainer.max_steps=14", "trainer.epochs=1", "batching.without_words=0.6", "optimizer=paper", "optimizer.lr=1e-3"),
+)
 FORK = multiprocessing.get_context("fork")
 """torch is imported already, so that a killed run costs its steps and not its imports."""
 
 
 def train(run_dir: Path, *overrides: str) -> TrainingOutcome:
     return run_training(compose("train", [*TINY, *overrides], run_dir))
+
+
+def train_on_tables(run_dir: Path, *overrides: str) -> TrainingOutcome:
+    """As `train`, on a bank of responses beside the run."""
+    return train(run_dir, f"data.root={write_bank(run_dir.parent / 'bank')}", *overrides)
 
 
 def train_with_dropout(run_dir: Path, *overrides: str) -> TrainingOutcome:
@@ -113,6 +124,8 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[P
         "every_step": (base / "a", train(base / "a", *EVERY_STEP)),
         "accumulated": (base / "b", train(base / "b", *EVERY_SECOND)),
         "dropout": (base / "c", train_with_dropout(base / "c", *EVERY_STEP)),
+        "late": (base / "d", train(base / "d", *LATE)),
+        "table": (base / "e", train_on_tables(base / "e", *TABLE)),
     }
 
 
@@ -123,6 +136,9 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[P
         ("every_step", train, EVERY_STEP, (7, 16)),
         ("accumulated", train, EVERY_SECOND, (8,)),
         ("dropout", train_with_dropout, EVERY_STEP, (10,)),
+        ("late", train, LATE, (7,)),
+        # Steps without words, and with them.
+        ("table", train_on_tables, TABLE, (5, 10)),
     ],
 )
 def test_a_killed_and_resumed_run_is_the_run_that_was_never_stopped(

@@ -84,9 +84,12 @@ class Bank:
         if topics is None:
             return self
         wanted = check_topics(topics, self.topics)
-        queries = tuple(query for query in self.queries if query.topic in wanted)
+        return self.of_queries([query for query in self.queries if query.topic in wanted])
+
+    def of_queries(self, queries: Sequence[BankQuery]) -> Bank:
+        """The bank with these of its queries only."""
         responses = {who: {query.id: texts[query.id] for query in queries} for who, texts in self.responses.items()}
-        return Bank(self.name, self.baseline, queries, responses)
+        return Bank(self.name, self.baseline, tuple(queries), responses)
 
     def save(self, folder: Path) -> None:
         """Write the three files into ``folder``, made if needed; existing ones are replaced, each in one step.

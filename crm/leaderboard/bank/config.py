@@ -45,12 +45,39 @@ class BankConfig(Settings, group="bank"):
 
 
 @dataclass
+class PinConfig:
+    """Where a published file is, and what it holds."""
+
+    url: str = MISSING
+    sha256: str = MISSING
+
+
+@dataclass
+class FetchConfig(Settings, group="fetch"):
+    """A public bank's files as their owners publish them: ``fetch=alpacaeval``."""
+
+    name: str | None = setting(None, one_of=(None, *PUBLIC_BANKS))
+    """Which bank they are of; null fetches nothing."""
+    licence: str = ""
+    """Shown before anything is fetched."""
+    source: str = ""
+    """What addresses begin with: a repository at one commit."""
+    topics_source: str = ""
+    """The same, for topics of the queries."""
+    mirror: str | None = None
+    """A folder or an address that has the files under their names below ``out``; null takes them from their owners."""
+    files: dict[str, PinConfig] = field(default_factory=dict)
+    """By the name below ``out``."""
+
+
+@dataclass
 class BankBuildConfig(Settings):
-    """``bank.py``: one more model for the bank in ``out``."""
+    """``bank.py``: one more model for the bank in ``out``, or a public bank's files under it."""
 
     out: str = MISSING
-    """Folder of the bank; made where it is missing."""
-    author: str = MISSING
+    """Folder of the bank, made where it is missing; of ``fetch`` the folder that ``bank.root`` then names."""
+    fetch: FetchConfig = field(default_factory=FetchConfig)
+    author: str = ""
     """Name of the model in the bank."""
     queries: str | None = None
     """For a new bank: a file of queries, with their topics where they are known."""
@@ -63,6 +90,10 @@ class BankBuildConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.fetch.name is not None:
+            self.require(not self.author, "author", "nothing beside fetch, which adds no model")
+            return
+        self.require(self.author, "author", "the model's name in the bank; or fetch=alpacaeval for a public bank")
         if self.responses is None:
             asked = bool(self.endpoint.base_url and self.endpoint.model)
             self.require(asked, "responses", "a file, or endpoint.base_url and endpoint.model of a server to ask")

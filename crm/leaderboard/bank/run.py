@@ -1,4 +1,4 @@
-"""Make a bank, a model at a time. In: a checked `BankBuildConfig`. Out: a saved bank with one more author."""
+"""`bank.py`: a bank made a model at a time, or a public one fetched. In: a checked `BankBuildConfig`. Out: the bank."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from rich.progress import Progress
 
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.config import make_endpoint
+from crm.io.hub import fetch_pinned
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.bank.collecting import Collector
-from crm.leaderboard.bank.config import BankBuildConfig
-from crm.leaderboard.bank.public import UNTAGGED
+from crm.leaderboard.bank.config import BankBuildConfig, FetchConfig
+from crm.leaderboard.bank.public import UNTAGGED, read_public_bank
 from crm.leaderboard.bank.responses import QUERY_FIELDS, check_complete, read_responses, with_author
 from crm.schema import RecordError, prompt_key
 from crm.votes.sampling import turn
@@ -26,9 +27,12 @@ REPLIES = "replies.sqlite"
 def run_bank(config: BankBuildConfig) -> Bank:
     """Add ``author`` to the bank in ``out``, which is made where it is missing; the author is then its baseline.
 
-    Raises ``ValueError`` where a query has no response; what was collected is kept, and the same command goes on.
+    With ``fetch`` the published files of a bank are put below ``out`` instead. Raises ``ValueError`` where a query has
+    no response, or a file cannot be had; what was collected is kept, and the same command goes on.
     """
     out = Path(config.out)
+    if config.fetch.name is not None:
+        return _published(config.fetch, out, config.progress)
     known = load_bank(out) if (out / "bank.json").is_file() else None
     if known is None and config.queries is None:
         raise ValueError(f"queries=null: {out} holds no bank yet; give a file of queries to make one")
@@ -44,6 +48,15 @@ def run_bank(config: BankBuildConfig) -> Bank:
         bank = Bank(config.name or out.name, config.author, queries, {config.author: answers})
     bank.save(out)
     log.info("bank %s: %d queries, %d models (%s)", bank.name, len(bank.queries), len(bank.authors), out)
+    return bank
+
+
+def _published(fetch: FetchConfig, out: Path, progress: bool) -> Bank:
+    log.info("bank %s: %d files, licence: %s", fetch.name, len(fetch.files), fetch.licence)
+    pins = {name: (pin.url, pin.sha256) for name, pin in fetch.files.items()}
+    fetched = fetch_pinned(pins, out, fetch.mirror, progress)
+    bank = read_public_bank(str(fetch.name), str(out))
+    log.info("%d files fetched, the others were there; use it as bank=%s bank.root=%s", fetched, fetch.name, out)
     return bank
 
 

@@ -51,20 +51,24 @@ class FrozenLayers:
         layers = most_frozen(backbone, layers, whole=whole)
         if layers < 1:
             raise ValueError(f"model.freeze_layers={layers}: no layer below the last one; use model.kept_states=off")
-        self.lower = _part(backbone, backbone.layers[:layers], nn.Identity())
-        self.upper = _part(backbone, backbone.layers[layers:], backbone.norm)
+        self.lower = part_of(backbone, backbone.layers[:layers], nn.Identity())
+        self.upper = part_of(backbone, backbone.layers[layers:], backbone.norm)
         trained = [name for name, weight in self.lower.named_parameters() if weight.requires_grad]
         if trained:
             raise ValueError(f"model.kept_states: {trained[0]} is trained, so its states change; use off")
         self.kept = kept
         self.counts = TokenCounts()
 
-    def states(self, batch: PaddedBatch | ForestBatch) -> Tensor:
-        """What the frozen layers give for ``input_ids`` (S, T): (S, T, H) without gradient, 0 on padding."""
+    def states(self, batch: PaddedBatch | ForestBatch, wanted: Sequence[Node] | None = None) -> Tensor:
+        """What the frozen layers give for ``input_ids`` (S, T): (S, T, H) without gradient, 0 on padding.
+
+        With ``wanted`` nodes only these and their ancestors are computed; others are 0, unless they are kept.
+        """
         ids: list[int] = batch.input_ids.flatten().tolist()
-        nodes = batch.nodes if isinstance(batch, ForestBatch) else rows_of(batch)
+        nodes = nodes_of(batch)
         slots = torch.tensor(self.kept.find(ids, nodes))
-        unfinished = [node for node in nodes if slots[node.start + node.length - 1] == UNKNOWN]
+        wanted = nodes if wanted is None else wanted
+        unfinished = [node for node in wanted if slots[node.start + node.length - 1] == UNKNOWN]
         needed = sorted({index for node in unfinished for index in node.path})
         device, known = batch.input_ids.device, (slots != UNKNOWN).nonzero().squeeze(1)
         states = torch.zeros(len(ids), self.kept.width, device=device)
@@ -131,15 +135,17 @@ def most_frozen(backbone: Any, layers: int, *, whole: bool) -> int:
     return min(layers, len(backbone.layers) - (not whole))
 
 
-def _part(backbone: Any, layers: Any, norm: nn.Module) -> Any:
+def part_of(backbone: Any, layers: Any, norm: nn.Module) -> Any:
     """The backbone with other layers and norm; all it has beside these is shared."""
     part = copy.copy(backbone)
     part._modules = {**backbone._modules, "layers": layers, "norm": norm}
     return part
 
 
-def rows_of(batch: PaddedBatch) -> list[Node]:
-    """A node for each row of a padded batch, padding left out; ``start`` counts in the flattened rows."""
+def nodes_of(batch: PaddedBatch | ForestBatch) -> list[Node]:
+    """Of a padded batch a node for each row, padding left out; ``start`` counts in the flattened rows."""
+    if isinstance(batch, ForestBatch):
+        return batch.nodes
     width = batch.input_ids.shape[1]
     lengths = batch.attention_mask.sum(dim=1).tolist()
     return [Node(row * width, length, 0, (row,)) for row, length in enumerate(lengths)]

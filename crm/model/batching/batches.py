@@ -36,7 +36,7 @@ class TextTokens:
     shown: Tensor
     """(B, 2) int64 in [0, U): the response shown first and the one shown second"""
     asked: Tensor
-    """(B, K) int64 in [0, V), or -1: the criteria of each comparison"""
+    """(B, K) int64 in [0, V), or -1: the criteria of each comparison. Without criteria one of `LateHead.wishes`."""
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> TextTokens:
         """The same on another device."""
@@ -52,20 +52,20 @@ def text_tokens(encoded: Sequence[EncodedComparison], locate: Locate) -> TextTok
     if not encoded[0].spans:
         return None
     places = [[tuple(locate(row, span)) for span in item.spans] for row, item in enumerate(encoded)]
-    responses = _by_length(text for texts in places for text in texts[:2])
-    criteria = _by_length(text for texts in places for text in texts[2:])
+    responses = by_length(text for texts in places for text in texts[:2])
+    criteria = by_length(text for texts in places for text in texts[2:])
     shown = [[responses[text] for text in texts[:2]] for texts in places]
     asked = [[criteria[text] for text in texts[2:]] for texts in places]
-    return TextTokens(_groups(list(responses)), _groups(list(criteria)), torch.tensor(shown), _filled(asked))
+    return TextTokens(length_groups(responses), length_groups(criteria), torch.tensor(shown), _filled(asked))
 
 
-def _by_length(texts: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
+def by_length(texts: Iterable[tuple[int, ...]]) -> dict[tuple[int, ...], int]:
     """A number for each distinct text, the shortest first."""
     ordered = sorted(dict.fromkeys(texts), key=len)
     return {text: number for number, text in enumerate(ordered)}
 
 
-def _groups(ordered: Sequence[tuple[int, ...]]) -> list[Tensor]:
+def length_groups(ordered: Iterable[tuple[int, ...]]) -> list[Tensor]:
     """Texts one after the other, (texts, longest) in a group: a new one where a text would pad the first by a third."""
     groups: list[list[tuple[int, ...]]] = []
     for text in ordered:

@@ -44,6 +44,11 @@ class Forest:
     """In the order of the row; a parent before its children."""
     leaf_of: list[int]
 
+    @property
+    def pairs(self) -> int:
+        """(query, key) pairs of its tokens that attention reads."""
+        return sum(node.length * node.depth + node.length * (node.length + 1) // 2 for node in self.nodes)
+
     def locate(self, sequence: int, position: int) -> int:
         """Where in the row the token at ``position`` of a sequence lies."""
         for index in self.nodes[self.leaf_of[sequence]].path:

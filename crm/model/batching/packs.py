@@ -79,8 +79,7 @@ def collate_forest(
     for sequences in flat:
         first.append(first[-1] + len(sequences))
     forest = grow_forest([sequence for sequences in flat for sequence in sequences], share=share)
-    tokens = len(forest.ids)
-    pairs = sum(node.length * node.depth + node.length * (node.length + 1) // 2 for node in forest.nodes)
+    tokens, pairs = len(forest.ids), forest.pairs
     fill_up(forest, multiple)
     places = [
         [forest.locate(start + sequence, position) for sequence, position in item.reads]
@@ -129,8 +128,11 @@ class Packing:
 
 
 def packing_named(name: str, tokens: int) -> Packing | None:
-    """The packing of that name, one of `BATCHINGS`; None for ``padded``."""
-    return None if name == "padded" else Packing(cast(BatchingKind, name), tokens)
+    """The packing of that name, one of `BATCHINGS`; None for ``padded``.
+
+    ``table`` is about what a step of training has; single comparisons are then read as in ``tree``.
+    """
+    return None if name == "padded" else Packing(cast(BatchingKind, "tree" if name == "table" else name), tokens)
 
 
 @dataclass(frozen=True, slots=True)

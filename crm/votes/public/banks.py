@@ -41,10 +41,11 @@ def read_published(name: str, root: str | Path) -> PublishedBank:
     folder = Path(root) / FOLDERS[name]
     if not folder.is_dir():
         raise ValueError(
-            f"bank.root={str(root)!r}: has no folder {FOLDERS[name]!r}, which bank={name} is read from; see "
-            "docs/data_formats.md for its files, or set CRM_DATA_ROOT to a folder that has them"
+            f"bank.root={str(root)!r}: has no folder {FOLDERS[name]!r}, which bank={name} is read from; "
+            f"`python bank.py fetch={name} out={root}` brings it, or set CRM_DATA_ROOT to a folder that has it"
         )
-    topics = _topics(Path(root) / FOLDERS["justeval"] / "tags_list.json.gz")
+    tags = Path(root) / FOLDERS["justeval"] / "tags_list.json"
+    topics = _topics(tags if tags.is_file() else tags.with_name("tags_list.json.gz"))
     if name == "justeval":
         answers = {path.name.partition(".to_eval.")[0]: _outputs(path) for path in _files(folder / "outputs")}
         wanted = set(topics)

@@ -60,7 +60,9 @@ def test_without_tags_nothing_has_a_topic(root: Path) -> None:
 
 
 def test_what_is_missing_or_malformed_is_named(root: Path) -> None:
-    with pytest.raises(ValueError, match=r"bank.root='nowhere': has no folder 'bank_justeval'.*data_formats.md"):
+    with pytest.raises(
+        ValueError, match=r"bank.root='nowhere': has no folder 'bank_justeval'.*fetch=justeval out=nowhere"
+    ):
         read_published("justeval", "nowhere")
     for row, reason in (
         ({"instruction": "Why?", "output": None}, "output: missing or not a string"),

@@ -1,0 +1,104 @@
+"""The judge of many tastes that comes with the package. In: the backbone that it was trained on. Out: a checkpoint.
+
+Its backbone was frozen, so that a head is all that training made: a few megabytes in float16.
+``python -m crm.model.shipped models/smollm2_135m --out models/real_judge/model`` puts the two together again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import nn
+
+from crm.io.files import replace_file
+from crm.model.backbone import keep_lowest_layers, load_backbone
+from crm.model.export import export_model, load_checkpoint
+from crm.model.late_head import LateHead
+from crm.model.manifest import MANIFEST
+from crm.model.reward_model import RewardModel
+
+SHIPPED = Path(__file__).with_name("real_judge.safetensors")
+_OF_FOLDER = ("format", "head", "prompt_order", "digest", "files", "seal")
+"""What a manifest says of its own folder; all else is of the training."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Command line: the folder of the backbone, and where the checkpoint goes."""
+    parser = argparse.ArgumentParser(prog="python -m crm.model.shipped", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("backbone", help="a Hugging Face folder, or a hub's owner/name")
+    parser.add_argument("--out", type=Path, default=Path("models/real_judge/model"))
+    given = parser.parse_args(words)
+    try:
+        digest = assemble(given.backbone, given.out)
+    except ValueError as error:
+        print(f"crm.model.shipped: {error}", file=sys.stderr)
+        return 2
+    print(f"{given.out}: checkpoint {digest}; use it as checkpoint={given.out}")
+    return 0
+
+
+def pack(checkpoint: Path, path: Path = SHIPPED) -> Path:
+    """Write the head of a late checkpoint in float16, and what is needed to find its backbone again.
+
+    Raises ``ValueError`` for another head. That the backbone was frozen shows when it is put together again.
+    """
+    model, _, manifest = load_checkpoint(checkpoint)
+    if not isinstance(model.score, LateHead):
+        raise ValueError(f"checkpoint={checkpoint}: its head is {manifest['head']}, expected late")
+    facts = {name: value for name, value in manifest.items() if name not in _OF_FOLDER}
+    facts["config"]["run_dir"] = facts["config"]["data"]["root"] = None  # folders of whoever trained it
+    told = {
+        "facts": facts,
+        "prompt_order": manifest["prompt_order"],
+        "layers": len(model.backbone.layers),  # type: ignore[arg-type]
+        "response_layers": model.score.response_layers,
+        "backbone": weights_digest(model.backbone),
+    }
+    weights = {name: weight.half() for name, weight in model.score.state_dict().items()}
+    return replace_file(path, save(weights, metadata={"judge": json.dumps(told)}))
+
+
+def assemble(backbone: str, out: Path, packed: Path = SHIPPED) -> str:
+    """Write the checkpoint and return its digest. Raises ``ValueError`` for another backbone than the head's."""
+    told, weights = _unpacked(packed)
+    loaded, tokenizer = load_backbone(backbone, None, told["facts"]["max_length"])
+    keep_lowest_layers(loaded, told["layers"])
+    if weights_digest(loaded) != told["backbone"]:
+        raise ValueError(
+            f"{backbone}: has other weights than {packed.stem} was trained on; `make smollm2` makes the right ones"
+        )
+    head = LateHead.of_weights(weights, told["response_layers"])
+    (out / MANIFEST).unlink(missing_ok=True)  # while other files are written there is no checkpoint
+    return export_model(RewardModel(loaded, head, "late"), tokenizer, out, told["facts"], told["prompt_order"])
+
+
+def weights_digest(model: nn.Module) -> str:
+    """16 hex digits of all weights, name by name."""
+    digest = hashlib.sha256()
+    for name, weight in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(weight.detach().float().contiguous().numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def _unpacked(packed: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """What the file tells, and the head's weights in float32."""
+    try:
+        with safe_open(packed, "pt") as file:
+            told: dict[str, Any] = json.loads((file.metadata() or {})["judge"])
+            return told, {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"{packed}: is no packed judge ({error}); install the package again") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""``python -m crm.picking --checkpoint <late judge> data=table data.path=votes.jsonl``: criteria of who voted so."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+from rich.progress import track
+
+from crm.config import compose
+from crm.dataset.load import load_data
+from crm.judges import open_checkpoint
+from crm.picking.from_votes import Proposal, propose
+from crm.picking.pool import read_pool
+from crm.report.terminal import print_table
+from crm.schema import Preference
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Command line; 2 for what cannot be done."""
+    parser = argparse.ArgumentParser(prog="python -m crm.picking", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--checkpoint", type=Path, required=True, help="a checkpoint with head=late")
+    parser.add_argument("--pool", type=Path, help="YAML file of criteria; by default the 12 that come along")
+    parser.add_argument("data", nargs="+", help="settings of the group data, such as data=table data.path=votes.jsonl")
+    given = parser.parse_args(words)
+    try:
+        judge = open_checkpoint(given.checkpoint, batch_size=64, precision="32-true")[0]
+        if judge.late_reader is None:
+            raise ValueError(f"--checkpoint: {given.checkpoint} has head={judge.encoder.head}; use one with head=late")
+        steps = partial(track, description="reading votes", transient=True)
+        show(propose(votes(given.data), judge.late_reader, read_pool(given.pool), steps))
+    except ValueError as error:
+        print(f"crm.picking: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def votes(words: Sequence[str]) -> list[Preference]:
+    """All votes that the settings of ``data`` name, each once."""
+    config = compose("train", list(words), Path())
+    splits = load_data(**asdict(config.data), criteria="own")
+    rows = [*splits.train, *splits.validation, *(row for suite in splits.suites.values() for row in suite)]
+    return list({row.id: row for row in rows}.values())
+
+
+def show(found: Proposal) -> None:
+    """A table of criteria, and how far they explain the votes."""
+    rows = [(wish.text, round(wish.weight, 2), round(wish.low, 2), round(wish.high, 2)) for wish in found.wishes]
+    if rows:
+        print_table(pd.DataFrame(rows, columns=["seems to like", "weight", "low", "high"]), f"{found.votes} votes")
+    else:
+        print(f"{found.votes} votes say nothing clear about any criterion of the pool.")
+    unread = f" {found.unread} votes were too long to be read." if found.unread else ""
+    print(f"Of {found.asked} picks between left and right these criteria foresee {found.agreed}.{unread}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

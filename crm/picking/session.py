@@ -1,0 +1,161 @@
+"""Somebody picks between answers until their ranking is known. In: what they picked. Out: what to ask, or the end.
+
+Nothing is kept between two calls: picks and a seed say everything, so that a page, a server or a file can hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from crm.picking.asking import most_telling, reasons_to_offer
+from crm.picking.choice_model import CHOICES, Evidence
+from crm.picking.contrasts import Contrasts
+from crm.picking.posterior import Posterior, fit
+from crm.picking.ranking import PersonalRanking, expected_tau, personal_ranking
+from crm.report.statistics import Floats
+
+CANDIDATES = 512
+"""Pairs that the next one is chosen from."""
+RANDOM_SHARE = 0.1
+"""Of pairs that are drawn at random, so that how often the judge agrees is measured without bias."""
+ENOUGH = 0.8
+"""Expected Kendall's tau between two rankings that the person may have, from which no more is asked."""
+MOST_PICKS = 25
+FOLDS = 10
+TYPED = 1.5
+"""Prior mean of the weight of a criterion that the person typed, in log-odds for one standard deviation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two responses of a bank to one query; places in its queries and models. ``random``: nobody chose it."""
+
+    query: int
+    left: int
+    right: int
+    random: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """What somebody answered: ``choice`` of `CHOICES`; ``offered`` are criteria shown as reasons, ``reason`` the one
+    that was taken, or None.
+    """
+
+    pair: Pair
+    choice: str
+    offered: tuple[int, ...] = ()
+    reason: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.choice not in CHOICES:
+            raise ValueError(f"choice: {self.choice!r} is not one of {', '.join(CHOICES)}")
+        if self.reason is not None and self.reason not in self.offered:
+            raise ValueError(f"reason: {self.reason} was not offered; there were {list(self.offered)}")
+
+
+@dataclass(frozen=True)
+class Session:
+    """A person, their picks, and a bank. ``typed`` flags (K,) the criteria that they said before they picked.
+
+    ``adaptive=False`` draws every pair at random; ``reasons_offered``: whether people are asked why.
+    """
+
+    contrasts: Contrasts
+    baseline: int
+    typed: Sequence[bool]
+    picks: tuple[Pick, ...] = ()
+    seed: int = 0
+    adaptive: bool = True
+    reasons_offered: bool = True
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The picks as arrays."""
+        size = len(self.typed)
+        gaps = [self.contrasts.difference(pick.pair.query, pick.pair.left, pick.pair.right) for pick in self.picks]
+        shown = np.zeros((len(self.picks), size))
+        for row, pick in enumerate(self.picks):
+            shown[row, list(pick.offered)] = 1.0
+        return Evidence(
+            np.array(gaps).reshape(len(self.picks), size),
+            np.array([CHOICES.index(pick.choice) for pick in self.picks], dtype=np.int64),
+            shown,
+            np.array([-1 if pick.reason is None else pick.reason for pick in self.picks], dtype=np.int64),
+        )
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """Of the weights (K,)."""
+        return fit(self.evidence, self._prior)
+
+    @property
+    def _prior(self) -> Floats:
+        return np.where(np.array(self.typed, dtype=np.bool_), TYPED, 0.0)
+
+    @cached_property
+    def ranking(self) -> PersonalRanking:
+        """Of all models, over what the weights may be."""
+        return personal_ranking(self.contrasts, self.posterior, self.baseline, self._random("ranking"))
+
+    @cached_property
+    def settled(self) -> float:
+        """Expected tau of two rankings that this person may have, in [-1, 1]."""
+        return expected_tau(self.ranking.by_weights)
+
+    @property
+    def decided(self) -> bool:
+        """Whether what was picked settles the ranking."""
+        return bool(self.picks) and self.settled >= ENOUGH
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more is asked: decided, or `MOST_PICKS` and undecided between `PersonalRanking.maybe_first`."""
+        return self.decided or len(self.picks) >= MOST_PICKS
+
+    def next_pair(self) -> Pair:
+        """What to show next; sides are random. Raises ``ValueError`` where no two responses differ."""
+        rng = self._random("pair")
+        shown = {(pick.pair.query, frozenset((pick.pair.left, pick.pair.right))) for pick in self.picks}
+        drawn = self.contrasts.pairs(CANDIDATES, rng)
+        fresh = np.array([(q, frozenset((a, b))) not in shown for q, a, b in drawn.tolist()], dtype=np.bool_)
+        pairs = drawn[fresh]
+        if not len(pairs):
+            raise ValueError("pool: no two responses of this bank differ in any of its criteria; name others")
+        at_random = not self.adaptive or bool(rng.random() < RANDOM_SHARE)
+        place = 0 if at_random else most_telling(pairs, self.contrasts, self.posterior, rng)
+        query, left, right = pairs[place].tolist()
+        return Pair(query, left, right, at_random)
+
+    def reasons(self, pair: Pair) -> tuple[int, ...]:
+        """Criteria to offer once a side of ``pair`` was picked; none where people are not asked why."""
+        if not self.reasons_offered:
+            return ()
+        gap = self.contrasts.difference(pair.query, pair.left, pair.right)
+        return tuple(reasons_to_offer(gap, self.posterior).tolist())
+
+    def agreement(self, *, random_only: bool = True) -> tuple[int, int]:
+        """Of how many picks between left and right the judge foresees the side, and their number.
+
+        Each is foreseen from the picks of `FOLDS` - 1 of as many parts, its own left out. Over pairs drawn at random it
+        is an unbiased estimate; the other pairs were chosen because they are hard.
+        """
+        agreed = asked = 0
+        for fold in range(min(FOLDS, len(self.picks))):
+            own = np.arange(fold, len(self.picks), FOLDS)
+            weights = fit(self.evidence.without(own), self._prior).mean
+            for place in own.tolist():
+                pick = self.picks[place]
+                if pick.choice == "same" or (random_only and not pick.pair.random):
+                    continue
+                asked += 1
+                agreed += int((self.evidence.differences[place] @ weights > 0) == (pick.choice == "left"))
+        return agreed, asked
+
+    def _random(self, what: str) -> np.random.Generator:
+        """Draws that depend on the seed, the number of picks and what they are for."""
+        return np.random.default_rng([self.seed, len(self.picks), sum(map(ord, what))])

@@ -1,0 +1,114 @@
+"""``python -m experiments.human_labels --root <public sets> --out <folder>``: trains, asks every set, writes it down.
+
+A row of the result is a training: on SummEval with half of its votes from pairs that flip, the same with votes as they
+come, on d2t, on both. Each is asked about all sets that people labelled; only its own are unseen documents of known
+aspects, the others are transfer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.progress import track
+
+from crm.config import compose
+from crm.dataset.load import load_data
+from crm.io.files import replace_file
+from crm.io.installed import commit
+from crm.judges import open_checkpoint
+from crm.report.tables import write_table
+from crm.schema import Preference
+from experiments.jobs import Job, run_jobs
+from experiments.real_judge.suites import read_suites, sums
+
+ROWS = {
+    "summeval": (),
+    "summeval, votes as they come": ("data.train=0",),
+    "d2t": ("data=d2t",),
+    "summeval and d2t": ("data=mixture", "data.sources=[summeval,d2t]"),
+}
+ASKED = ("summeval", "d2t", "topicalchat", "llmbar", "prometheus_hhh")
+DATA_SEED = 1
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Command line; 2 for what cannot be done."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.human_labels", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--root", required=True, help="folder of the public sets")
+    parser.add_argument("--out", type=Path, default=Path("results/human_labels"))
+    parser.add_argument("--report", type=Path, default=Path("experiments/human_labels"), help="where tables go")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--workers", type=int, default=2, help="trainings at a time")
+    parser.add_argument("overrides", nargs="*", help="overrides of train.py")
+    given = parser.parse_args(words)
+    try:
+        run(given)
+    except ValueError as error:
+        print(f"experiments.human_labels: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run(given: argparse.Namespace) -> None:
+    """All trainings, then every model on every suite."""
+    jobs = {(row, seed): job(row, seed, given) for row in given.rows for seed in given.seeds}
+    run_jobs(list(jobs.values()), given.workers)
+    suites = {f"{name} {suite}": rows for name in ASKED for suite, rows in suites_of(name, given.root).items() if rows}
+    found: dict[str, Any] = {}
+    for row in given.rows:
+        frames = [asked(jobs[row, seed].folder / "model", suites, f"{row}, seed {seed}") for seed in given.seeds]
+        found[row] = sums(frames)
+    report(given, found, sums([frames[0]], "length"))
+
+
+def job(row: str, seed: int, given: argparse.Namespace) -> Job:
+    """The training of one row and seed."""
+    folder = given.out / f"{row.replace(', ', ' ').replace(' ', '_')}_{seed}"
+    fixed = ("experiment=human_labels", *ROWS[row], f"data.root={given.root}", f"data.seed={DATA_SEED}")
+    return Job(f"{row}, {seed}", folder, (*fixed, f"seed={seed}", *given.overrides))
+
+
+def suites_of(name: str, root: str) -> dict[str, list[Preference]]:
+    """The held-out suites of a set; of one to measure on alone, all of it."""
+    words = ["experiment=human_labels", f"data={name}", f"data.root={root}", f"data.seed={DATA_SEED}", "data.train=0"]
+    config = compose("train", words, Path())
+    return load_data(**asdict(config.data), criteria="own").suites
+
+
+def asked(checkpoint: Path, suites: dict[str, list[Preference]], name: str) -> pd.DataFrame:
+    """A row a comparison, each text read once."""
+    judge = open_checkpoint(checkpoint, batch_size=64, precision="32-true")[0]
+    if judge.late_reader is None:
+        raise ValueError(f"head={judge.encoder.head}: reads criteria and response together; train head=late")
+    return read_suites(judge.late_reader, suites, partial(track, description=name))
+
+
+def report(given: argparse.Namespace, found: dict[str, Any], length: dict[str, Any]) -> None:
+    """``results.json`` and a table: of suites in both directions the sum, of others the accuracy."""
+    everything = {**found, "more words": length}
+    head = {"seeds": given.seeds, "commit": commit(), "overrides": given.overrides}
+    replace_file(given.report / "results.json", json.dumps({**everything, **head}, indent=1) + "\n")
+    rows = [
+        {"suite": suite, "n": cell["n"], "directions": cell["directions"]}
+        | {
+            name: f"{cells[suite]['sum']:.3f} [{cells[suite]['low']:.3f}, {cells[suite]['high']:.3f}]"
+            for name, cells in everything.items()
+        }
+        for suite, cell in length.items()
+    ]
+    write_table(given.report, "suites", pd.DataFrame(rows), f"seeds {given.seeds}, commit {commit()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Picking between answers instead of typing: how many picks until a ranking is a person's own."""

@@ -1,0 +1,96 @@
+"""Suites of tastes, by vectors. In: a late judge's reader, suites. Out: a row a comparison, and what they add up to.
+
+Each response and each sentence is read once, however many suites it is in: a score is the product of its vector and the
+wish's, which is what the judge gives for the comparison itself (a test of the package says so).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from crm.dataset.comparisons import make_comparisons
+from crm.model.late_reading import LateReader
+from crm.report.statistics import cluster_interval, correctness, mean_interval
+from crm.schema import GENERIC_CRITERION, Comparison, Preference
+
+PORTION = 64
+"""Conversations between two steps of the bar."""
+
+
+def read_suites(reader: LateReader, suites: Mapping[str, Sequence[Preference]], steps: Any = iter) -> pd.DataFrame:
+    """A row a comparison of each suite, in both directions where both have criteria.
+
+    Columns: ``suite``, ``side`` (+ is the direction of the vote), ``trait``, ``cluster`` (the query), ``right`` and,
+    for the judge that prefers more words, ``length``; 1 right, 0 wrong, 1/2 undecided. ``steps`` shows a bar.
+    """
+    rows = _comparisons(suites)
+    talks = list(dict.fromkeys((row.prompt, text) for *_, row in rows for text in (row.response_a, row.response_b)))
+    parts = [reader.responses(talks[start : start + PORTION]) for start in steps(range(0, len(talks), PORTION))]
+    vectors, place = torch.cat(parts), {talk: index for index, talk in enumerate(talks)}
+    texts = list(dict.fromkeys(text for *_, row in rows for text in row.criteria or (GENERIC_CRITERION,)))
+    said, number = reader.criteria(texts), {text: index for index, text in enumerate(texts)}
+    found = []
+    for name, side, trait, row in rows:
+        pair = vectors[[place[row.prompt, text] for text in (row.response_a, row.response_b)]]
+        wish = said[[number[text] for text in row.criteria or (GENERIC_CRITERION,)]].sum(dim=0)
+        first, second = (pair @ wish / math.sqrt(reader.size)).tolist()
+        words = [len(text[-1].content.split()) for text in (row.response_a, row.response_b)]
+        label = [int(row.label == "a")]
+        right, length = (float(correctness([gap], label)[0]) for gap in (first - second, words[0] - words[1]))
+        found.append((name, side, trait, row.cluster, right, length))
+    return pd.DataFrame(found, columns=["suite", "side", "trait", "cluster", "right", "length"])
+
+
+def _comparisons(suites: Mapping[str, Sequence[Preference]]) -> list[tuple[str, str, str, Comparison]]:
+    found = []
+    for name, preferences in suites.items():
+        topics = {row.id: str(row.topic) for row in preferences}
+        for side, direction in (("+", "original"), ("-", "reverse")):
+            made, _ = make_comparisons(preferences, direction=direction, noise="none", pool=None, seed=0, epoch=0)
+            found += [(name, side, topics[row.preference_id], row) for row in made]
+    return found
+
+
+def sums(frames: Sequence[pd.DataFrame], column: str = "right") -> dict[str, dict[str, float]]:
+    """Of each suite accuracy in the direction of the wish plus that in the opposite one: 1 ignores the wish.
+
+    A frame a seed. ``low`` and ``high`` (95 %) are of the mean over seeds where there are several, else of the queries.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for name in frames[0]["suite"].unique():
+        of_suite = [frame[frame["suite"] == name] for frame in frames]
+        values = [float(rows.groupby("side")[column].mean().sum()) for rows in of_suite]
+        sides = of_suite[0]["side"].nunique()
+        interval = cluster_interval(of_suite[0][column].tolist(), of_suite[0]["cluster"].tolist())
+        low, high = sides * interval.low, sides * interval.high
+        if len(values) > 1:
+            over_seeds = mean_interval(values)
+            low, high = over_seeds.low, over_seeds.high
+        found[name] = {
+            "sum": round(mean(values), 4),
+            "low": round(low, 4),
+            "high": round(high, 4),
+            "spread": round(stdev(values), 4) if len(values) > 1 else 0.0,
+            "n": len(of_suite[0]),
+            "directions": sides,
+        }
+    return found
+
+
+def by_trait(frames: Sequence[pd.DataFrame]) -> dict[str, dict[str, float]]:
+    """The same sum by trait and suite, mean over seeds."""
+    rows = pd.concat([frame.assign(seed=seed) for seed, frame in enumerate(frames)])
+    sides = rows.groupby(["trait", "suite", "seed", "side"])["right"].mean()
+    summed = sides.groupby(["trait", "suite", "seed"]).sum().groupby(["trait", "suite"]).mean()
+    found: dict[str, dict[str, float]] = {}
+    for (trait, suite), value in summed.items():
+        if np.isfinite(value):
+            found.setdefault(str(trait), {})[str(suite)] = round(float(value), 3)
+    return found

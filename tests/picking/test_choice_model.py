@@ -1,0 +1,94 @@
+"""Choices by hand and by finite differences: probabilities, gradient, information."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from scipy.special import expit
+
+from crm.picking.choice_model import (
+    CHOICES,
+    LAPSES,
+    SAME,
+    SHARPNESS,
+    Evidence,
+    information,
+    log_likelihood,
+    probabilities,
+    reason_probabilities,
+    slopes,
+)
+
+
+@pytest.fixture
+def evidence() -> Evidence:
+    """Six picks by four criteria; three reasons asked for, one of them declined, one after "same"."""
+    rng = np.random.default_rng(3)
+    shown = np.zeros((6, 4))
+    shown[1, [0, 2]] = shown[3, [1, 2, 3]] = shown[4, [0, 1]] = 1
+    reasons = np.array([-1, 2, -1, -1, -1, -1])
+    return Evidence(rng.normal(size=(6, 4)), np.array([0, 2, 1, 0, 1, 2]), shown, reasons)
+
+
+def test_probabilities_are_rao_and_kupper_with_lapses() -> None:
+    left, same, right = probabilities(np.array(1.7))
+    assert left == pytest.approx(LAPSES / 3 + (1 - LAPSES) * expit(1.7 - SAME))
+    assert right == pytest.approx(LAPSES / 3 + (1 - LAPSES) * expit(-1.7 - SAME))
+    assert left + same + right == pytest.approx(1)
+    assert probabilities(np.array(0.0))[0] == probabilities(np.array(0.0))[2]
+    assert probabilities(np.array(50.0)).min() == pytest.approx(LAPSES / 3), "nobody is ever certain"
+    assert CHOICES[int(probabilities(np.array(0.0)).argmax())] == "same"
+
+
+def test_slopes_are_those_of_the_probabilities() -> None:
+    for utility in (-2.0, 0.1, 3.0):
+        step = 1e-6
+        expected = (probabilities(np.array(utility + step)) - probabilities(np.array(utility - step))) / (2 * step)
+        np.testing.assert_allclose(slopes(np.array(utility)), expected, atol=1e-8)
+
+
+def test_a_reason_is_the_likelier_the_more_it_speaks_for_the_pick(evidence: Evidence) -> None:
+    weights = np.array([0.5, -1.0, 2.0, 0.1])
+    chances = reason_probabilities(weights, evidence)
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    spoken = np.exp(-SHARPNESS * evidence.differences[1, [0, 2]] * weights[[0, 2]])  # the right answer was picked
+    np.testing.assert_allclose(chances[1], [*(spoken[:1] / (1 + spoken.sum())), 0, spoken[1] / (1 + spoken.sum()), 0,
+                                            1 / (1 + spoken.sum())])  # fmt: skip
+
+
+def test_the_gradient_is_that_of_the_likelihood(evidence: Evidence) -> None:
+    weights = np.array([0.3, -0.7, 1.1, 0.0])
+    _, gradient = log_likelihood(weights, evidence)
+    numeric = approx_fprime(weights, lambda at: log_likelihood(at, evidence)[0], 1e-7)
+    np.testing.assert_allclose(gradient, numeric, atol=1e-5)
+
+
+def test_information_is_the_mean_square_of_the_gradient_over_what_may_be_picked() -> None:
+    """Every choice of one pair, and every reason, with their probabilities."""
+    gap, weights = np.array([[0.8, -1.2, 0.4]]), np.array([0.9, 0.2, -0.5])
+    shown = np.array([[1.0, 1.0, 0.0]])
+    expected = np.zeros((3, 3))
+    for choice in range(3):
+        for reason in (0, 1, -1):
+            one = Evidence(gap, np.array([choice]), shown, np.array([reason]))
+            chance = probabilities(gap[0] @ weights)[choice]
+            if choice != CHOICES.index("same"):
+                chance *= reason_probabilities(weights, one)[0, reason]
+            elif reason != -1:
+                continue
+            _, gradient = log_likelihood(weights, one)
+            expected += chance * np.outer(gradient, gradient)
+    found = sum(
+        probabilities(gap[0] @ weights)[choice]
+        * (information(weights, Evidence(gap, np.array([choice]), shown, np.array([-1]))))
+        for choice in range(3)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_without_leaves_out_the_picks_named(evidence: Evidence) -> None:
+    rest = evidence.without(np.array([0, 4]))
+    assert len(rest) == 4
+    np.testing.assert_array_equal(rest.choices, [2, 1, 0, 2])
+    np.testing.assert_array_equal(rest.reasons, [2, -1, -1, -1])

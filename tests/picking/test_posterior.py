@@ -1,0 +1,76 @@
+"""The posterior beside a general optimizer; it is sparse, and knows what it does not know."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from crm.picking.choice_model import Evidence, information, log_likelihood, probabilities
+from crm.picking.posterior import RATE, SHAPE, Posterior, fit
+from crm.report.statistics import Floats
+
+
+def picks(weights: Floats, count: int, seed: int) -> Evidence:
+    rng = np.random.default_rng(seed)
+    gaps = rng.normal(size=(count, len(weights)))
+    chosen = np.array([rng.choice(3, p=chances) for chances in probabilities(gaps @ weights)])
+    return Evidence(gaps, chosen, np.zeros(gaps.shape), np.full(count, -1))
+
+
+def test_without_picks_it_is_what_was_typed() -> None:
+    nothing = Evidence(np.zeros((0, 3)), np.zeros(0, dtype=int), np.zeros((0, 3)), np.zeros(0, dtype=int))
+    found = fit(nothing, np.array([1.5, 0.0, 0.0]))
+    np.testing.assert_array_equal(found.mean, [1.5, 0, 0])
+    np.testing.assert_allclose(found.covariance, np.eye(3) * RATE / SHAPE)
+
+
+def test_the_mean_is_the_most_probable_point_under_its_own_precisions() -> None:
+    evidence, prior = picks(np.array([2.0, 0.0, -1.0]), 40, 1), np.array([0.0, 0.5, 0.0])
+    found = fit(evidence, prior)
+    spread = (found.mean - prior) ** 2 + np.diag(found.covariance)
+    precision = (SHAPE + 0.5) / (RATE + spread / 2)
+
+    def loss(weights: Floats) -> float:
+        return 0.5 * float(precision @ (weights - prior) ** 2) - log_likelihood(weights, evidence)[0]
+
+    best = minimize(loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}).x
+    np.testing.assert_allclose(found.mean, best, atol=0.01)
+    expected = np.linalg.inv(information(found.mean, evidence) + np.diag(precision))
+    np.testing.assert_allclose(found.covariance, expected, rtol=0.02)
+
+
+def test_many_picks_tell_the_weights_and_leave_the_rest_at_nothing() -> None:
+    truth = np.array([1.5, 0, 0, 0, -1.0, 0, 0, 0])
+    found = fit(picks(truth, 600, 2), np.zeros(8))
+    assert np.abs(found.mean - truth).max() < 0.3
+    assert np.abs(found.mean[truth == 0]).max() < 0.15
+    inside = np.abs(found.mean - truth) < 3 * found.deviation
+    assert inside.all()
+
+
+def test_a_pick_of_same_between_answers_that_do_not_differ_says_nothing() -> None:
+    evidence = Evidence(np.zeros((1, 2)), np.array([1]), np.zeros((1, 2)), np.array([-1]))
+    np.testing.assert_allclose(fit(evidence, np.zeros(2)).mean, 0)
+
+
+def test_draws_have_the_mean_and_the_spread_that_they_should() -> None:
+    posterior = Posterior(np.array([1.0, -2.0]), np.array([[0.5, 0.2], [0.2, 0.3]]))
+    drawn = posterior.draw(20_000, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn.mean(axis=0), posterior.mean, atol=0.02)
+    np.testing.assert_allclose(np.cov(drawn.T), posterior.covariance, atol=0.02)
+    far = posterior.draw_far(20_000, np.random.default_rng(0))
+    np.testing.assert_allclose(np.median(far, axis=0), posterior.mean, atol=0.02)
+    beyond = np.abs(far - posterior.mean) > 3 * posterior.deviation
+    assert beyond.mean() > 0.03, "a normal has 0.003"
+
+
+@pytest.mark.parametrize("wild", [1e3, 1e6])
+def test_huge_differences_do_no_harm(wild: float) -> None:
+    evidence = picks(np.array([1.0, -1.0]), 30, 4)
+    found = fit(Evidence(evidence.differences * wild, *_rest(evidence)), np.zeros(2))
+    assert np.isfinite(found.mean).all() and np.isfinite(found.covariance).all()
+
+
+def _rest(evidence: Evidence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return evidence.choices, evidence.shown, evidence.reasons
