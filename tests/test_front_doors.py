@@ -7,6 +7,7 @@ import importlib
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,17 @@ def is_open(module: str, name: str) -> bool:
     return name in doors(module) if module in PACKAGES else True
 
 
+def parsed(code: str) -> ast.Module:
+    """Until CPython 3.11.8 a count is shared by all that parse at a time, finalizers too (gh-106905): parse again."""
+    for _ in range(9):
+        with suppress(SystemError):
+            return ast.parse(code)
+    return ast.parse(code)
+
+
 def imports(code: str) -> Iterator[tuple[str, str]]:
     """Every (module, name) of this project that ``code`` imports."""
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(parsed(code)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "crm":
             yield from ((node.module, alias.name) for alias in node.names)
         if isinstance(node, ast.Import):
