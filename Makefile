@@ -50,10 +50,10 @@ format: install ## Rewrite the code in the project's style
 demo: install ## Train, evaluate and rank on the simulated arena; the report lands in results/demo
 	$(BIN)/python -m experiments.demo
 
-app: results/demo/scalar/model/crm.json ## The leaderboard as a page, on the demo's model and the simulated bank
-	$(BIN)/python app.py checkpoint=results/demo/scalar/model
+app: results/demo/late/model/crm.json ## The leaderboard as a page, on the demo's model and the simulated bank
+	$(BIN)/python app.py checkpoint=results/demo/late/model
 
-results/demo/scalar/model/crm.json: | .venv/.installed
+results/demo/scalar/model/crm.json results/demo/late/model/crm.json: | .venv/.installed
 	$(MAKE) demo
 
 app-real: models/real_judge/model/crm.json ## The page on AlpacaEval's 30 LLMs with the judge that comes with the package: no training

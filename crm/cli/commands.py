@@ -111,7 +111,7 @@ def app() -> None:
     """``crm-app``: see ``conf/app.yaml``."""
 
     def task(config: AppConfig) -> None:
-        if find_spec("gradio") is None:
+        if find_spec("fastapi") is None:
             raise ValueError("app: its packages are not installed; pip install 'crm-leaderboard[app]'")
         from crm.page import run_app
 

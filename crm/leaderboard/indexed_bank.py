@@ -37,6 +37,11 @@ class _InTurns:
         with self._lock:
             return self._reader.responses(conversations)
 
+    def wishes(self, criteria: Sequence[str]) -> torch.Tensor:
+        """As `LateReader.wishes`."""
+        with self._lock:
+            return self._reader.wishes(criteria)
+
     def wish(self, criteria: Sequence[str], weights: Sequence[float] | None) -> torch.Tensor:
         """As `LateReader.wish`."""
         with self._lock:
@@ -93,6 +98,10 @@ class IndexedBank:
         with self._lock:
             scores, numbers = self._of_wish(tuple(criteria), tuple(weights or ())), self.numbers
         return numbers.outcomes(scores, numbers.bank if part is None else part)
+
+    def scores(self, criteria: Sequence[str]) -> Scores:
+        """(N, Q, M) float32 for each of N criteria as a wish of its own, NaN for what is too long to be read."""
+        return self.index.scores(self.reader.wishes(criteria))
 
     def _of_wish(self, criteria: tuple[str, ...], weights: tuple[float, ...]) -> Scores:
         """(Q, M); the latest are held."""

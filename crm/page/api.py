@@ -6,27 +6,30 @@ Every route answers what the page shows. What a person got wrong is a sentence w
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+import pandas as pd
 from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from crm.page.export import FORMATS, facts, table_of
+from crm.page.honesty import refusal
 from crm.page.index_ranker import AnyRanker
 from crm.page.profile import Profile, ProfileError, from_mapping, from_query
 from crm.page.ranker import PartialRanking
-from crm.page.reasons import change, duels
+from crm.page.reasons import change, duels, typical
 from crm.page.scoring_queue import QueueFullError, ScoringError
+from crm.page.sentences import sentence_effects
 from crm.schema import query_of
 
 MAX_DUELS = 1000
 
 
-def make_api(ranker: AnyRanker, *, judge: str, version: str) -> FastAPI:
-    """The routes below ``/api``; ``judge`` and ``version`` are told with every ranking."""
+def make_api(ranker: AnyRanker, *, judge: str, version: str, about: Mapping[str, Any] | None = None) -> FastAPI:
+    """The routes below ``/api``; ``judge`` and ``version`` are told with every ranking, ``about`` with the bank."""
     api = FastAPI(title="User-centric subjective leaderboard", docs_url=None, redoc_url=None, version=version)
 
     @api.exception_handler(ProfileError)
@@ -53,6 +56,9 @@ def make_api(ranker: AnyRanker, *, judge: str, version: str) -> FastAPI:
             "queries": len(ranker.bank.queries),
             "judge": judge,
             "version": version,
+            "instant": ranker.instant,
+            "weighs": ranker.instant,
+            **(about or {}),
         }
 
     @api.get("/api/queries")
@@ -89,12 +95,30 @@ def make_api(ranker: AnyRanker, *, judge: str, version: str) -> FastAPI:
 
     @api.post("/api/why")
     async def why(request: Request) -> dict[str, Any]:
-        """``{"profile": profile, "model": name}`` in; its scored queries out, the most clearly won first."""
-        given = _only(await _json(request), ("profile", "model"))
+        """``{"profile": profile, "model": name}`` in; its scored queries out, the most clearly won first.
+
+        With ``"examples": true`` two of them: a win and a loss as clear as half of its wins and losses.
+        """
+        body = await _json(request)
+        brief = isinstance(body, dict) and body.get("examples") is True
+        given = _only(body, ("profile", "model", "examples") if brief else ("profile", "model"))
         if not isinstance(given["model"], str):
             raise ProfileError("model: expected the name of a model of the bank")
         found = duels(ranker.known(_profile(given["profile"])), given["model"])
-        return {"duels": [asdict(duel) for duel in found[:MAX_DUELS]], "n": len(found)}
+        shown = typical(found) if brief else found[:MAX_DUELS]
+        wins = sum(duel.probability > 0.5 for duel in found)
+        return {"duels": [asdict(duel) for duel in shown], "n": len(found), "wins": wins}
+
+    @api.post("/api/sentences")
+    async def sentences(request: Request) -> dict[str, Any]:
+        """``{"profile": profile, "model": name, "query_id": id}`` in; what each sentence of its response does out.
+
+        ``points`` is the probability in percent that this person prefers the response, less that without the sentence.
+        """
+        given = _only(await _json(request), ("profile", "model", "query_id"))
+        profile = _profile(given["profile"])
+        moved = await run_in_threadpool(sentence_effects, ranker, profile, given["model"], given["query_id"])
+        return {"sentences": [{"text": text, "points": points} for text, points in moved]}
 
     @api.get("/api/export/{ending}")
     def export(ending: str, request: Request) -> Response:
@@ -131,10 +155,20 @@ async def _lines(request: Request, first: PartialRanking, steps: Generator[Parti
 
 
 def _line(progress: PartialRanking) -> str:
-    rows = json.loads(table_of(progress).to_json(orient="records", double_precision=15))
+    rows = json.loads(_with_ranges(progress).to_json(orient="records", double_precision=15))
     state = {"done": progress.done, "total": progress.total, "complete": progress.complete, "failed": progress.failed}
-    told = {"profile": progress.profile.digest, "criteria": list(progress.profile.told)}
+    told: dict[str, Any] = {"profile": progress.profile.digest, "criteria": list(progress.profile.told)}
+    told |= {"refusal": refusal(progress), "unheard": list(progress.unheard)}
     return json.dumps({**state, **told, "leaderboard": rows}, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _with_ranges(progress: PartialRanking) -> pd.DataFrame:
+    """The table, and the last rank that each model may have: models that are not worse come before it."""
+    table = table_of(progress)
+    if progress.board is not None:
+        last = {row.model: row.rank_low + len(row.tied_with) for row in progress.board.rows}
+        table.insert(2, "rank_high", table["model"].map(last))
+    return table
 
 
 def _board(progress: PartialRanking) -> Any:

@@ -17,12 +17,11 @@ MAX_BODY = 64 * 1024
 """Bytes of a request; files of responses have their own limit."""
 UPLOADS = ("/api/models",)
 """Paths that take a file."""
-COUNTED = ("/api/", "/gradio_api/queue/join", "/gradio_api/run/")
+COUNTED = ("/api/",)
 """Requests that make work; those that fetch parts of the page are not counted."""
 HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
-    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; "
-    "worker-src 'self' blob:; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",

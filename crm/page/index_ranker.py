@@ -14,20 +14,24 @@ import numpy as np
 from crm.leaderboard import Leaderboard
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank_judge import IndexedBank
-from crm.page.pairings import JudgedPair, make_pairing
+from crm.page.pairings import JudgedPair, Pairing, make_pairing
 from crm.page.profile import Profile, ProfileError
 from crm.page.ranker import PartialRanking, Ranker
+from crm.page.reaction import Reaction
 from crm.page.selection import Selector
+from crm.schema import Message
 
 
 class IndexRanker:
     """Rankings of a bank whose responses were read before anybody asked; as `Ranker` to whoever uses it."""
 
+    instant = True
     in_line = 0
     """People whose rankings are being made: each has it before the next asks."""
 
     def __init__(self, indexed: IndexedBank) -> None:
         self.indexed = indexed
+        self.reaction = Reaction(indexed)
         self.selector = Selector(indexed.bank)
 
     @property
@@ -43,11 +47,24 @@ class IndexRanker:
     def use(self, bank: Bank) -> None:
         """Take another bank, once what it has more has been read."""
         self.indexed.use(bank)
+        self.reaction = Reaction(self.indexed)
         self.selector = Selector(bank)
 
     def rank(self, profile: Profile) -> Generator[PartialRanking]:
         """The ranking. Raises `ProfileError` for what the bank does not have or the model cannot read."""
         yield self.known(profile)
+
+    def judge_pairs(self, profile: Profile, pairings: Sequence[Pairing]) -> list[float | None]:
+        """As `Ranker.judge_pairs`: texts that the index does not hold are read now."""
+        reader = self.indexed.reader
+        sides = [(pairing.response, pairing.baseline_response) for pairing in pairings]
+        texts = [
+            (pairing.query.prompt, (Message("assistant", text),))
+            for pairing, pair in zip(pairings, sides, strict=True)
+            for text in pair
+        ]
+        first, second = (reader.responses(texts) @ reader.wish(*wish_of(profile))).view(-1, 2).T.tolist()
+        return [None if np.isnan(own - other) else own - other for own, other in zip(first, second, strict=True)]
 
     def known(self, profile: Profile) -> PartialRanking:
         """The ranking: all is known."""
@@ -71,7 +88,8 @@ class IndexRanker:
             ]
 
         counts = (len(part.queries), len(part.queries), int(outcomes.unread.sum()))
-        return PartialRanking(profile, part, board, *counts, time.perf_counter() - started, verdicts)
+        unheard = self.reaction.unheard((*profile.criteria, *profile.dislikes))
+        return PartialRanking(profile, part, board, *counts, time.perf_counter() - started, verdicts, unheard)
 
 
 AnyRanker = Ranker | IndexRanker
@@ -80,6 +98,8 @@ AnyRanker = Ranker | IndexRanker
 def wish_of(profile: Profile) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Criteria and weights: what is disliked counts against a response."""
     if not (profile.criteria or profile.dislikes):
-        return profile.told, ()
-    weights = (1.0,) * len(profile.criteria) + (-1.0,) * len(profile.dislikes)
-    return (*profile.criteria, *profile.dislikes), weights
+        return profile.told, (1.0,)
+    lines = (*profile.criteria, *profile.dislikes)
+    sizes = profile.weights or (1.0,) * len(lines)
+    likes = len(profile.criteria)
+    return lines, (*sizes[:likes], *(-size for size in sizes[likes:]))

@@ -21,6 +21,7 @@ MAX_CHARACTERS = 500
 DISLIKE = "Dislikes: "
 """Put before what the person dislikes, so that the judge reads it as a criterion."""
 MAX_QUERIES = 100_000
+LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
 SIMILAR = 60
 """Queries taken where they are chosen by similarity and nobody says how many."""
 LISTS = ("criteria", "dislikes", "topics", "models")
@@ -38,7 +39,8 @@ class Profile:
     ``topics`` are those of the bank, empty for all. ``about``, a sentence about what the person does, chooses queries
     by similarity instead. ``baseline`` is the LLM to compare with, empty for the bank's own; ``models`` are those that
     take part, empty for all. ``queries`` is how many to draw, in turns over topics; 0 takes all, or with ``about`` the
-    `SIMILAR` most similar. Raises `ProfileError`.
+    `SIMILAR` most similar. ``weights``, one a line of criteria and then of dislikes, say how much each counts; empty:
+    all the same. Raises `ProfileError`.
     """
 
     criteria: tuple[str, ...] = ()
@@ -48,6 +50,7 @@ class Profile:
     baseline: str = ""
     models: tuple[str, ...] = ()
     queries: int = 0
+    weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for name in LISTS:
@@ -62,6 +65,7 @@ class Profile:
         count = len(self.criteria) + len(self.dislikes)
         if count > MAX_LINES:
             raise ProfileError(f"criteria: {count} lines of likes and dislikes; at most {MAX_LINES} are read")
+        object.__setattr__(self, "weights", _weights(self.weights, count))
         if self.about and self.topics:
             raise ProfileError("topics: queries are chosen by topics or by what you do, not by both; clear one of them")
 
@@ -78,7 +82,8 @@ class Profile:
     def to_query(self) -> str:
         """The query string of a link that asks for the same: ``criteria=...&criteria=...&topics=...``."""
         pairs = [(name, value) for name in LISTS for value in getattr(self, name)]
-        return urlencode(pairs + [(name, getattr(self, name)) for name in (*TEXTS, "queries") if getattr(self, name)])
+        pairs += [(name, getattr(self, name)) for name in (*TEXTS, "queries") if getattr(self, name)]
+        return urlencode(pairs + [("weights", f"{weight:g}") for weight in self.weights])
 
 
 def from_query(query: str) -> Profile:
@@ -87,6 +92,7 @@ def from_query(query: str) -> Profile:
     given: dict[str, Any] = {name: tuple(value for key, value in pairs if key == name) for name in LISTS}
     given |= {name: value for name, value in pairs if name in TEXTS}
     number = dict(pairs).get("queries", "0")
+    given["weights"] = tuple(_number(value) for key, value in pairs if key == "weights")
     return Profile(**given, queries=int(number) if number.isascii() and number.isdigit() else -1)
 
 
@@ -97,6 +103,27 @@ def from_mapping(given: Mapping[str, Any]) -> Profile:
         if name not in known:
             raise ProfileError(f"{short(name)}: no such field; there are {', '.join(known)}")
     return Profile(**given)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _weights(values: Any, count: int) -> tuple[float, ...]:
+    """Checked and rounded to what a link holds; nothing where all of them are 1."""
+    if isinstance(values, str) or not isinstance(values, Sequence) or len(values) not in (0, count):
+        raise ProfileError(f"weights: expected one for each of the {count} lines of likes and dislikes, or none")
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_WEIGHT <= value <= MOST_WEIGHT:
+            raise ProfileError(
+                f"weights: {short(value)}: expected numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}; a dislike has a "
+                "weight above 0 as well"
+            )
+    rounded = tuple(float(f"{value:g}") for value in values)
+    return () if all(weight == 1.0 for weight in rounded) else rounded
 
 
 def lines_of(text: str) -> tuple[str, ...]:

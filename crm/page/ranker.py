@@ -11,7 +11,7 @@ from crm.leaderboard import Leaderboard
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.scoring import ORDERS
 from crm.page.pairings import JudgedPair, Pairing
-from crm.page.profile import Profile
+from crm.page.profile import Profile, ProfileError
 from crm.page.score_store import criteria_key
 from crm.page.scoring_queue import Scores, ScoringQueue
 from crm.page.selection import Selector
@@ -38,6 +38,8 @@ class PartialRanking:
     seconds: float
     verdicts: Callable[[str], Sequence[JudgedPair]] = lambda _: ()
     """Of a model: what its place rests on."""
+    unheard: tuple[str, ...] = ()
+    """Lines of the profile that the judge does not react to, where it can tell."""
 
     @property
     def complete(self) -> bool:
@@ -47,6 +49,9 @@ class PartialRanking:
 
 class Ranker:
     """Rankings of one bank by one judge, for any number of people at once."""
+
+    instant = False
+    """Whether a ranking is there at once, and each criterion is read alone and counts by its weight."""
 
     def __init__(self, bank: Bank, queue: ScoringQueue) -> None:
         self.queue = queue
@@ -108,7 +113,23 @@ class Ranker:
                 work.add(block, scores)
         return work.progress()
 
+    def judge_pairs(self, profile: Profile, pairings: Sequence[Pairing]) -> list[float | None]:
+        """Log-odds for each of ``pairings``, of any texts; None where there is no verdict."""
+        scores: Scores = {}
+        ticket = self.queue.submit(profile.told, [pairings])
+        try:
+            for turn in ticket.turns():
+                scores = {**scores, **turn.scores}
+        finally:
+            ticket.cancel()
+        both = [[scores.get((pairing.key, order)) for order in ORDERS] for pairing in pairings]
+        return [None if None in orders else sum(filter(None, orders)) / 2 for orders in both]
+
     def _work(self, profile: Profile) -> _Work:
+        if profile.weights:
+            raise ProfileError(
+                "weights: this judge reads all criteria as one text and cannot weigh them; leave them out"
+            )
         selector = self.selector  # the same for part and pairings, whatever bank comes meanwhile
         part = selector.select(profile)
         return _Work(profile, part, selector.pairings(part))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 from scipy.special import expit
@@ -58,6 +59,12 @@ def duels(progress: PartialRanking, model: str) -> list[Duel]:
     return sorted(found, key=lambda duel: (-duel.probability, duel.query_id))
 
 
+def typical(found: Sequence[Duel]) -> list[Duel]:
+    """Of `duels`, the win and the loss in the middle; fewer where there is no win or no loss."""
+    wins, losses = ([duel for duel in found if (duel.probability > 0.5) is won] for won in (True, False))
+    return [group[len(group) // 2] for group in (wins, losses) if group]
+
+
 @dataclass(frozen=True)
 class Change:
     """Two rankings side by side: Kendall's ``tau`` with a bootstrap interval over shared queries, and a row a model.
@@ -84,10 +91,12 @@ def without_each(profile: Profile) -> Iterator[tuple[str, Profile]]:
     """Every line of the profile, and the profile without it. Raises `ProfileError` where there are fewer than two."""
     if len(profile.criteria) + len(profile.dislikes) < 2:
         raise ProfileError("criteria: with fewer than two lines there is nothing to leave out; write another")
-    for line in profile.criteria:
-        yield line, replace(profile, criteria=tuple(other for other in profile.criteria if other != line))
-    for line in profile.dislikes:
-        yield line, replace(profile, dislikes=tuple(other for other in profile.dislikes if other != line))
+    for place, line in enumerate((*profile.criteria, *profile.dislikes)):
+        kept = tuple(weight for at, weight in enumerate(profile.weights) if at != place)
+        own = "criteria" if place < len(profile.criteria) else "dislikes"
+        fewer = tuple(other for other in getattr(profile, own) if other != line)
+        changed: dict[str, Any] = {own: fewer, "weights": kept}
+        yield line, replace(profile, **changed)
 
 
 def effect(full: Leaderboard, without: Leaderboard, top: int = 3) -> dict[str, float]:

@@ -6,17 +6,11 @@ import asyncio
 import hashlib
 import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
-
-os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when gradio is imported
-
-import gradio as gr
 import uvicorn
-from fastapi import FastAPI
 
 from crm import __version__
 from crm.io.chat.config import make_endpoint
@@ -29,25 +23,24 @@ from crm.page import server
 from crm.page.additions import Additions
 from crm.page.api import make_api
 from crm.page.config import AppConfig
-from crm.page.gate import Gate
 from crm.page.guard import Guard
 from crm.page.index_ranker import AnyRanker, IndexRanker
-from crm.page.page import make_page
-from crm.page.page_actions import Actions
 from crm.page.ranker import Ranker
 from crm.page.score_store import ScoreStore
 from crm.page.scoring_queue import ScoringQueue
 from crm.page.uploads import MAX_FILE, add_uploads
+from crm.page.website import add_website
 
 log = logging.getLogger(__name__)
-EXAMPLES = (
-    "Prefers detailed answers",
-    "Prefers concise answers",
-    "Prefers bulleted lists",
-    "Prefers formal language",
-    "Prefers evidence and data",
-)
 SCORES = "scores.sqlite"
+SIMULATED = "These models, questions and answers are simulated: the names stand for no real model."
+BIBTEX = """@article{jia2025usercentric,
+  title={User-centric Subjective Leaderboard by Customizable Reward Modeling},
+  author={Jia, Qi and Song, Xiujie and Zhang, Zicheng and Guo, Yijin and Zhang, Kaiwei and Chen, Zijian and
+    Zhai, Guangtao},
+  journal={arXiv preprint arXiv:2508.09463},
+  year={2025}
+}"""
 
 
 def make_ranker(config: AppConfig) -> tuple[AnyRanker, str]:
@@ -88,26 +81,20 @@ def make_additions(ranker: AnyRanker, config: AppConfig) -> Additions | None:
 def make_app(ranker: AnyRanker, judge: str, config: AppConfig, additions: Additions | None = None) -> Any:
     """The whole application: API, page, and the guard before both; without ``additions`` nobody can add a model."""
     version = f"{__version__} {commit()}"
-    api = make_api(ranker, judge=judge, version=version)
+    api = make_api(ranker, judge=judge, version=version, about=about(config, additions))
     add_uploads(api, additions)
-    bank = ranker.bank
-    about = (
-        f"Bank {bank.name}: {len(bank.queries)} queries on {len(bank.topics)} topics, {len(bank.authors)} models. "
-        f"Judge: {judge}. Version {version}."
-    )
-    page = make_page(Actions(ranker), list(EXAMPLES), additions, about)
-    page.queue(default_concurrency_limit=None, max_size=4 * config.places, api_open=False)
-    mounted = mount(api, page)
-    return Guard(Gate(mounted), per_minute=config.requests_per_minute, max_upload=MAX_FILE)
+    add_website(api)
+    return Guard(api, per_minute=config.requests_per_minute, max_upload=MAX_FILE)
 
 
-def mount(api: FastAPI, page: gr.Blocks) -> FastAPI:
-    """``api`` with the page below it. What goes wrong inside Gradio is told to nobody: its words name files."""
-    mounted: FastAPI = gr.mount_gradio_app(
-        api, page, path="/", allowed_paths=[], footer_links=[], ssr_mode=False, run_history=False, show_error=False
-    )
-    page.has_launched = True  # or Gradio checks no path that people send (`processing_utils._check_allowed`)
-    return mounted
+def about(config: AppConfig, additions: Additions | None) -> dict[str, Any]:
+    """What the page says of this server, beside its bank."""
+    return {
+        "simulated": SIMULATED if config.bank.name == "simulated" else "",
+        "additions": additions is not None,
+        "endpoint": additions.endpoint.model if additions and additions.endpoint else None,
+        "bibtex": BIBTEX,
+    }
 
 
 def run_app(config: AppConfig) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import uvicorn
+from playwright.sync_api import expect
 
 from crm.config import compose
 from crm.judges.controls import LengthJudge
@@ -30,9 +31,6 @@ from crm.schema import GENERIC_CRITERION
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SHOTS = Path(__file__).parents[2] / "results" / "screenshots"
-ROWS = """table => [...table.querySelectorAll('[role=row]')].map(
-    row => [...row.querySelectorAll('[role=gridcell]')].map(cell => cell.innerText.trim()))"""
-"""What a screen reader is told of a table; only rows on the screen are there."""
 
 
 class KnowingJudge(OracleJudge):
@@ -75,53 +73,38 @@ def serve_ranker(ranker: AnyRanker, folder: Path, *words: str) -> Iterator[str]:
         thread.join(20)
 
 
-def shown(page: Any, name: str) -> str:
-    """The text of a field."""
-    value: str = page.locator(f"#{name} textarea, #{name} input").first.input_value()
-    return value
+def headline(page: Any, text: str | re.Pattern[str]) -> None:
+    """Wait until the headline says so."""
+    expect(page.locator("#headline")).to_have_text(text, timeout=30_000)
 
 
-def until(page: Any, name: str, start: str, ending: str = "", seconds: float = 30) -> str:
-    """Wait until a field begins and ends with a text; the field."""
-    end = time.monotonic() + seconds
-    while not ((text := shown(page, name)).startswith(start) and text.endswith(ending)):
-        assert time.monotonic() < end, f"{name} still says {text!r}"
-        page.wait_for_timeout(50)
-    return text
+def complete(page: Any) -> None:
+    """Wait until nothing is being ranked any more."""
+    expect(page.get_by_role("region", name="Ranking", exact=True)).to_have_attribute(
+        "aria-busy", "false", timeout=30_000
+    )
 
 
-def eventually(page: Any, condition: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait until something is true."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "did not happen"
-        page.wait_for_timeout(100)
+def add(page: Any, *lines: str) -> None:
+    """Type likes and dislikes, with Enter after each; ends when they are ranked."""
+    for text in lines:
+        page.get_by_label("Add a like or dislike").fill(text)
+        page.keyboard.press("Enter")
+    complete(page)
 
 
-def cells(page: Any, name: str) -> list[list[str]]:
-    """The rows of a table as a person reads them, once they have stood still for a moment."""
-    seen: list[list[list[str]]] = []
-    while len(seen) < 3 or seen[-3:] != 3 * seen[-1:]:
-        assert len(seen) < 60, f"{name} does not come to rest"
-        rows: list[list[str]] = page.locator(f"#{name}").evaluate(ROWS)
-        seen.append([row for row in rows if any(row)])
-        page.wait_for_timeout(200)
-    return seen[-1]
+def names(page: Any) -> list[str]:
+    """The models of the ranking, best first, as a screen reader tells them."""
+    told = [row.get_attribute("aria-label") for row in page.locator("#rows .row").all()]
+    return [str(label).split(". ", 1)[1].split(", ")[0] for label in told]
 
 
-def tab(page: Any, name: str) -> None:
-    page.get_by_role("tab", name=name, exact=True).click()
+def view(page: Any, name: str) -> Any:
+    """Open what stands below the ranking; the panel."""
+    page.get_by_role("button", name=name, exact=True).click()
+    return page.locator("#panel")
 
 
 def shot(page: Any, name: str) -> None:
     SHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SHOTS / f"{name}.png", full_page=True)
-
-
-def rank(page: Any, *criteria: str) -> None:
-    tab(page, "My leaderboard")
-    page.locator("#criteria textarea").fill("\n".join(criteria))
-    page.locator("#rank").click()
-    until(page, "link", "", ending=urlencode([("criteria", line) for line in criteria]))
-    until(page, "my-status", "Complete")
-    page.wait_for_timeout(300)

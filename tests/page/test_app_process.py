@@ -54,10 +54,10 @@ def test_a_killed_server_loses_no_score_that_it_has_shown(tmp_path: Path) -> Non
     assert len(ScoreStore(tmp_path / "kept" / "scores.sqlite")) >= shown["done"] * 12 * 2
 
 
-def test_a_page_that_is_open_when_the_server_ends_is_no_traceback(tmp_path: Path) -> None:
-    process, address = start(tmp_path, "judge=length", "bank.queries_per_topic=1", stderr=subprocess.PIPE)
+def test_a_ranking_that_streams_when_the_server_ends_is_no_traceback(tmp_path: Path) -> None:
+    process, address = start(tmp_path, "judge=length", "bank.queries_per_topic=60", stderr=subprocess.PIPE)
     wait_until_up(address)
-    with httpx.stream("GET", f"{address}/gradio_api/heartbeat/somebody", timeout=30) as open_page:
+    with httpx.stream("POST", f"{address}/api/rank", json={"criteria": ["one"]}, timeout=30) as open_page:
         assert open_page.status_code == 200
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)

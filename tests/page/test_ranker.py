@@ -12,7 +12,6 @@ import pytest
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.page.additions import Additions
-from crm.page.page_tables import overall, status
 from crm.page.profile import Profile, ProfileError
 from crm.page.ranker import Ranker
 
@@ -79,8 +78,8 @@ def test_what_is_too_long_is_lost_and_not_asked_again(make_ranker: Any, judge: A
     assert last.board.unread == {"wordy": 1} and {row.n for row in last.board.rows} == {8}
     matches, _ = score_bank(judge, ranker.bank, last.profile.told, baseline="base", folder=tmp_path, progress=False)
     assert last.board.frame().equals(Leaderboard(matches).frame()), "page and command line agree"
-    assert "1 comparisons of 1 models could not be read" in status(last, 0)
-    assert overall(last, ())["Unread (lost)"].tolist().count(1) == 1
+    assert "1 comparisons of 1 models could not be read" in last.board.explain_unread()
+    assert last.board.frame()["unread"].tolist().count(1) == 1
     assert ranker.known(Profile()).complete and ranker.known(Profile()).failed == 1
 
 

@@ -1,0 +1,78 @@
+/** Likes and dislikes as chips, and sets of them to start from. */
+
+import { byId, el } from './dom.js';
+import { line } from './state.js';
+
+/** @typedef {import('./state.js').Line} Line */
+
+export const PRESETS = [
+  ['In a hurry', ['Prefers concise answers', 'Prefers direct answers'], []],
+  ['Student', ['Prefers detailed answers', 'Wants concrete examples'], []],
+  ['Analyst', ['Prefers evidence and data', 'Prefers bulleted lists'], []],
+  ['Writer', ['Prefers flowing prose', 'Prefers humorous answers'], ['Bulleted lists']],
+  ['Careful', ['Prefers cautious answers', 'Prefers formal language'], []],
+];
+const STRENGTHS = [1, 2, 3, 0.5];
+const MOST = 20;
+
+/** @param {string} typed @returns {Line | null} "no jokes" is a dislike of jokes */
+export function lineOf(typed) {
+  const text = typed.trim().replace(/\s+/g, ' ');
+  const [, disliked] = text.match(/^(?:no|not|without|i (?:hate|dislike)|dislikes?:?) (.+)$/i) || [];
+  return text ? line(disliked || text, disliked ? 'dislike' : 'like') : null;
+}
+
+/** @param {Line[]} lines @param {Line | null} added @returns {string} why it cannot be added; empty where it was */
+export function addLine(lines, added) {
+  if (!added) return '';
+  if (lines.some((one) => one.text === added.text && one.kind === added.kind)) return 'This is there already.';
+  if (lines.length >= MOST) return `At most ${MOST} likes and dislikes are read; take one away first.`;
+  lines.push(added);
+  return '';
+}
+
+/**
+ * Buttons of `PRESETS`: a second press takes it away again; what was typed stays.
+ * @param {Line[]} lines @param {() => void} changed
+ */
+export function showPresets(lines, changed) {
+  const buttons = PRESETS.map(([name, likes, dislikes]) => {
+    const own = [...likes.map((text) => line(text, 'like')), ...dislikes.map((text) => line(text, 'dislike'))];
+    const held = () => own.every((one) => lines.some((other) => other.text === one.text && other.kind === one.kind));
+    const toggle = () => {
+      if (held()) own.forEach((one) => lines.splice(lines.findIndex((other) => other.text === one.text), 1));
+      else own.forEach((one) => addLine(lines, { ...one }));
+      changed();
+    };
+    return el('button', { type: 'button', 'aria-pressed': String(held()), onclick: toggle }, name);
+  });
+  byId('presets').replaceChildren(byId('presets').firstElementChild, ...buttons);
+}
+
+/**
+ * @param {Line[]} lines @param {() => void} changed
+ * @param {{weighs: boolean, heard: Record<string, any>, unheard: string[]}} told of the judge
+ */
+export function showChips(lines, changed, { weighs, heard, unheard }) {
+  byId('chips').replaceChildren(...lines.map((one, at) => {
+    const turn = () => { one.kind = one.kind === 'like' ? 'dislike' : 'like'; changed(`turn-${at}`); };
+    const stronger = () => {
+      one.weight = STRENGTHS[(STRENGTHS.indexOf(one.weight) + 1) % STRENGTHS.length];
+      changed(`weigh-${at}`);
+    };
+    const remove = () => { lines.splice(at, 1); changed('words'); };
+    const kind = one.kind === 'like' ? 'Like' : 'Dislike';
+    const lost = unheard.includes(one.text);
+    const note = lost ? 'not understood' : heard[one.text] ? `read as: ${heard[one.text]}` : '';
+    return el('li', { class: `chip ${one.kind}${lost ? ' lost' : ''}` },
+      el('button', { id: `turn-${at}`, type: 'button', 'aria-label': `${kind}: ${one.text}. Turn it round`,
+        title: 'Turn it round', onclick: turn }, one.kind === 'like' ? '+' : '−'),
+      el('span', { class: 'said' }, one.text, note && el('small', {}, note)),
+      weighs && el('button', { id: `weigh-${at}`, type: 'button', title: 'How much it counts',
+        'aria-label': `${one.text} counts ${weight(one)} times. Change it`, onclick: stronger }, `×${weight(one)}`),
+      el('button', { type: 'button', 'aria-label': `Take away: ${one.text}`, title: 'Take away', onclick: remove }, '×'));
+  }));
+}
+
+/** @param {Line} one */
+const weight = (one) => Number(one.weight.toFixed(1));
