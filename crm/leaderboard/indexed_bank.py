@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import torch
 
@@ -64,28 +64,19 @@ class IndexedBank:
         progress: bool,
         processes: Processes = ALONE,
     ) -> None:
-        self.reader, self.folder, self.model_digest = _InTurns(reader), folder, model_digest
-        self._lock = threading.Lock()
-        self._take(bank, progress, processes)
-
-    @property
-    def bank(self) -> Bank:
-        """The bank as it is now."""
-        return self.numbers.bank
-
-    def use(self, bank: Bank) -> None:
-        """Take another bank as soon as it is indexed: only what no bank before had is read."""
-        self._take(bank, progress=False, processes=ALONE)
-
-    def _take(self, bank: Bank, progress: bool, processes: Processes) -> None:
-        reader: Any = self.reader
-        index = open_index(
-            reader, bank, self.folder, model_digest=self.model_digest, progress=progress, processes=processes
+        own = reader if isinstance(reader, _InTurns) else _InTurns(reader)
+        self.bank, self.folder, self.model_digest, self.reader = bank, folder, model_digest, own
+        self.index = open_index(
+            cast(LateReader, own), bank, folder, model_digest=model_digest, progress=progress, processes=processes
         )
-        numbers = BankNumbers(bank)
-        with self._lock:
-            self.index, self.numbers = index, numbers
-            self._scores: OrderedDict[tuple[object, ...], Scores] = OrderedDict()
+        self.numbers = BankNumbers(bank)
+        self._lock = threading.Lock()
+        self._scores: OrderedDict[tuple[object, ...], Scores] = OrderedDict()
+
+    def with_bank(self, bank: Bank) -> IndexedBank:
+        """Another bank by the same judge: only what no bank before had is read."""
+        reader = cast(LateReader, self.reader)
+        return IndexedBank(reader, bank, self.folder, model_digest=self.model_digest, progress=False)
 
     def outcomes(
         self, criteria: Sequence[str], weights: Sequence[float] | None = None, part: Bank | None = None
@@ -96,8 +87,8 @@ class IndexedBank:
         longer than the model reads, and for another number of weights.
         """
         with self._lock:
-            scores, numbers = self._of_wish(tuple(criteria), tuple(weights or ())), self.numbers
-        return numbers.outcomes(scores, numbers.bank if part is None else part)
+            scores = self._of_wish(tuple(criteria), tuple(weights or ()))
+        return self.numbers.outcomes(scores, self.bank if part is None else part)
 
     def scores(self, criteria: Sequence[str]) -> Scores:
         """(N, Q, M) float32 for each of N criteria as a wish of its own, NaN for what is too long to be read."""

@@ -5,10 +5,14 @@ What was added is kept in a folder, a file a model, and is there again after a r
 
 from __future__ import annotations
 
+import hashlib
 import json
+import secrets
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.endpoint import Endpoint
@@ -16,7 +20,7 @@ from crm.io.files import replace_file
 from crm.io.untrusted import Limits
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.collecting import Collector
-from crm.leaderboard.bank.responses import check_complete, read_responses, with_author
+from crm.leaderboard.bank.responses import check_complete, read_responses, with_author, without_author
 from crm.page.index_ranker import AnyRanker
 
 MAX_MODELS = 100
@@ -26,6 +30,19 @@ LIMITS = Limits(decompressed_bytes=50_000_000, rows=100_000, columns=1_000)
 ARRAY_LIMITS = Limits(decompressed_bytes=10_000_000, rows=100_000, columns=1_000)
 """Of one that is a JSON array: it is held whole, and takes some 30 times its bytes."""
 REPLIES = "replies.sqlite"
+
+
+class TokenError(ValueError):
+    """Whoever asks is not the one who added the model."""
+
+
+@dataclass(frozen=True)
+class Added:
+    """The bank with a model more; whoever has ``token`` may remove it."""
+
+    model: str
+    bank: Bank
+    token: str
 
 
 class Additions:
@@ -41,8 +58,7 @@ class Additions:
     def restore(self) -> list[str]:
         """Add what was added before; the names. Raises ``ValueError`` for a file that no longer fits the bank."""
         names = []
-        for path in sorted(self.folder.glob("*.json")):
-            kept = json.loads(path.read_text(encoding="utf-8"))
+        for path, kept in self._kept():
             check_complete(self.ranker.bank.queries, kept["responses"], str(path))
             ids = {query.id for query in self.ranker.bank.queries}
             answers = {key: text for key, text in kept["responses"].items() if key in ids}
@@ -50,7 +66,7 @@ class Additions:
             names.append(kept["author"])
         return names
 
-    def add_file(self, author: str, path: Path) -> Bank:
+    def add_file(self, author: str, path: Path) -> Added:
         """Add a model by a file of its responses, which nobody has to trust: it is read within `LIMITS`.
 
         Raises ``ValueError`` as `read_responses` and `with_author` do.
@@ -59,8 +75,8 @@ class Additions:
         limits = ARRAY_LIMITS if array else LIMITS
         return self._add(author, read_responses(path, self.ranker.bank.queries, limits))
 
-    def ask(self, author: str) -> Iterator[tuple[int, int]]:
-        """Ask the endpoint for every response: how many of how many are there; at the end the model is added.
+    def ask(self, author: str) -> Generator[tuple[int, int] | Added]:
+        """Ask the endpoint for every response: how many of how many are there; at the end what was added.
 
         Replies are kept as they come: after an interruption only what is missing is asked for. Raises ``ValueError``
         without an endpoint, for a name that cannot be used, and where responses are missing in the end.
@@ -79,17 +95,38 @@ class Additions:
         finally:
             cache.close()
         check_complete(queries, answers, "endpoint")
-        self._add(author, answers)
+        yield self._add(author, answers)
 
-    def _add(self, author: str, answers: Mapping[str, str]) -> Bank:
+    def remove(self, author: str, token: str) -> Bank:
+        """The bank without a model that was added. Raises `TokenError` unless ``token`` is the one given for it."""
+        with self._lock:
+            path, kept = next(((path, kept) for path, kept in self._kept() if kept["author"] == author), (None, {}))
+            if path is None or not secrets.compare_digest(_digest(token), kept.get("token", "")):
+                raise TokenError("token: this is not the token that was given when a model of this name was added")
+            path.unlink()
+            self.ranker.use(without_author(self.ranker.bank, author))
+            return self.ranker.bank
+
+    def _kept(self) -> list[tuple[Path, dict[str, Any]]]:
+        """Files of what was added, the first first, and what they hold."""
+        paths = sorted(self.folder.glob("*.json"), key=lambda path: int(path.stem))
+        return [(path, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+
+    def _add(self, author: str, answers: Mapping[str, str]) -> Added:
         with self._lock:
             if len(self.ranker.bank.authors) >= MAX_MODELS:
                 raise ValueError(f"author: the bank has {MAX_MODELS} models, which is the most that are compared")
             bank = with_author(self.ranker.bank, author, answers)
-            kept = {"author": author.strip(), "responses": dict(answers)}
+            token = secrets.token_urlsafe(16)
+            kept = {"author": author.strip(), "responses": dict(answers), "token": _digest(token)}
             # Named by number: an author's name is not a file's name.
-            number = len(list(self.folder.glob("*.json"))) if self.folder.is_dir() else 0
+            number = 1 + max((int(path.stem) for path, _ in self._kept()), default=-1)
             self.folder.mkdir(parents=True, exist_ok=True)
             replace_file(self.folder / f"{number:03d}.json", json.dumps(kept, ensure_ascii=False))
             self.ranker.use(bank)
-            return bank
+            return Added(author.strip(), bank, token)
+
+
+def _digest(token: str) -> str:
+    """What is kept of a token: it cannot be found again from it."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -15,9 +15,23 @@ from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from crm.page.answers import WRONG, Asking, BankSaid, CompareSaid, Health, ModelAdded, SentencesSaid, Step, WhySaid
+from crm.page.bodies import (
+    AskAsked,
+    CompareAsked,
+    SentencesAsked,
+    WhyAsked,
+    asked,
+    describe,
+    described,
+    json_of,
+    of_lines,
+)
 from crm.page.export import FORMATS, facts, table_of
 from crm.page.honesty import refusal
 from crm.page.index_ranker import AnyRanker
+from crm.page.pick_bodies import PicksAsked, PicksSaid
+from crm.page.picks import Picking
 from crm.page.profile import Profile, ProfileError, from_mapping, from_query
 from crm.page.ranker import PartialRanking
 from crm.page.reasons import change, duels, typical
@@ -25,12 +39,21 @@ from crm.page.scoring_queue import QueueFullError, ScoringError
 from crm.page.sentences import sentence_effects
 from crm.schema import query_of
 
+TITLE = "User-centric subjective leaderboard"
 MAX_DUELS = 1000
+BODIES = (CompareAsked, WhyAsked, SentencesAsked, PicksAsked, AskAsked, Step, Asking, ModelAdded)
 
 
-def make_api(ranker: AnyRanker, *, judge: str, version: str, about: Mapping[str, Any] | None = None) -> FastAPI:
+def make_api(
+    ranker: AnyRanker,
+    *,
+    judge: str,
+    version: str,
+    about: Mapping[str, Any] | None = None,
+    picking: Picking | None = None,
+) -> FastAPI:
     """The routes below ``/api``; ``judge`` and ``version`` are told with every ranking, ``about`` with the bank."""
-    api = FastAPI(title="User-centric subjective leaderboard", docs_url=None, redoc_url=None, version=version)
+    api = FastAPI(title=TITLE, version=version, docs_url=None, redoc_url=None, responses=WRONG)
 
     @api.exception_handler(ProfileError)
     async def wrong(_request: Request, error: Exception) -> JSONResponse:
@@ -41,11 +64,11 @@ def make_api(ranker: AnyRanker, *, judge: str, version: str, about: Mapping[str,
         return JSONResponse({"error": str(error)}, status_code=503, headers={"Retry-After": "60"})
 
     @api.get("/api/health")
-    def health() -> dict[str, Any]:
+    def health() -> Health:
         """Whether the server is up, and how many people are being served."""
-        return {"status": "ok", "in_line": ranker.in_line}
+        return Health(status="ok", in_line=ranker.in_line)
 
-    @api.get("/api/bank")
+    @api.get("/api/bank", response_model=BankSaid)
     def bank() -> dict[str, Any]:
         """What there is to choose from."""
         return {
@@ -58,10 +81,11 @@ def make_api(ranker: AnyRanker, *, judge: str, version: str, about: Mapping[str,
             "version": version,
             "instant": ranker.instant,
             "weighs": ranker.instant,
+            "picks": picking is not None,
             **(about or {}),
         }
 
-    @api.get("/api/queries")
+    @api.get("/api/queries", response_class=Response)
     def queries() -> Response:
         """The queries of the bank, a line of JSON each: what a file of responses has to answer."""
         lines = (
@@ -73,19 +97,19 @@ def make_api(ranker: AnyRanker, *, judge: str, version: str, about: Mapping[str,
         name = {"Content-Disposition": 'attachment; filename="queries.jsonl"'}
         return Response("\n".join(lines) + "\n", media_type="application/x-ndjson", headers=name)
 
-    @api.post("/api/rank")
+    @api.post("/api/rank", response_class=StreamingResponse, responses=of_lines(Step), openapi_extra=described())
     async def rank(request: Request) -> StreamingResponse:
         """A profile in; JSON lines out, each a ranking on more queries, blank ones between; the last is complete."""
-        profile = _profile(await _json(request))
+        profile = _profile(await json_of(request))
         steps = ranker.rank(profile)
         first = await run_in_threadpool(next, steps)  # what is wrong with a profile, or a full line, shows here
         return StreamingResponse(_lines(request, first, steps), media_type="application/x-ndjson")
 
-    @api.post("/api/compare")
+    @api.post("/api/compare", response_model=CompareSaid, openapi_extra=described(CompareAsked))
     async def compare(request: Request) -> dict[str, Any]:
         """``{"first": profile, "second": profile}`` in, by what is already scored: tau and a row a model out."""
-        given = _only(await _json(request), ("first", "second"))
-        boards = [_board(ranker.known(_profile(given[name]))) for name in ("first", "second")]
+        given = await asked(request, CompareAsked)
+        boards = [_board(ranker.known(_profile(profile))) for profile in (given.first, given.second)]
         try:
             found = change(*boards)
         except ValueError as error:
@@ -93,34 +117,38 @@ def make_api(ranker: AnyRanker, *, judge: str, version: str, about: Mapping[str,
         rows = json.loads(found.table.to_json(orient="records", double_precision=15))
         return {"tau": found.tau.mean, "low": found.tau.low, "high": found.tau.high, "models": rows}
 
-    @api.post("/api/why")
+    @api.post("/api/why", response_model=WhySaid, openapi_extra=described(WhyAsked))
     async def why(request: Request) -> dict[str, Any]:
         """``{"profile": profile, "model": name}`` in; its scored queries out, the most clearly won first.
 
         With ``"examples": true`` two of them: a win and a loss as clear as half of its wins and losses.
         """
-        body = await _json(request)
-        brief = isinstance(body, dict) and body.get("examples") is True
-        given = _only(body, ("profile", "model", "examples") if brief else ("profile", "model"))
-        if not isinstance(given["model"], str):
-            raise ProfileError("model: expected the name of a model of the bank")
-        found = duels(ranker.known(_profile(given["profile"])), given["model"])
-        shown = typical(found) if brief else found[:MAX_DUELS]
+        given = await asked(request, WhyAsked)
+        found = duels(ranker.known(_profile(given.profile)), given.model)
+        shown = typical(found) if given.examples else found[:MAX_DUELS]
         wins = sum(duel.probability > 0.5 for duel in found)
         return {"duels": [asdict(duel) for duel in shown], "n": len(found), "wins": wins}
 
-    @api.post("/api/sentences")
+    @api.post("/api/sentences", response_model=SentencesSaid, openapi_extra=described(SentencesAsked))
     async def sentences(request: Request) -> dict[str, Any]:
         """``{"profile": profile, "model": name, "query_id": id}`` in; what each sentence of its response does out.
 
         ``points`` is the probability in percent that this person prefers the response, less that without the sentence.
         """
-        given = _only(await _json(request), ("profile", "model", "query_id"))
-        profile = _profile(given["profile"])
-        moved = await run_in_threadpool(sentence_effects, ranker, profile, given["model"], given["query_id"])
+        given = await asked(request, SentencesAsked)
+        profile = _profile(given.profile)
+        moved = await run_in_threadpool(sentence_effects, ranker, profile, given.model, given.query_id)
         return {"sentences": [{"text": text, "points": points} for text, points in moved]}
 
-    @api.get("/api/export/{ending}")
+    @api.post("/api/picks", response_model=PicksSaid, openapi_extra=described(PicksAsked))
+    async def picks(request: Request) -> dict[str, Any]:
+        """Picks between answers in; the next pair to show out, and what the picks say of criteria and ranking."""
+        given = await asked(request, PicksAsked)
+        if picking is None:
+            raise ProfileError("picks: this judge reads criteria and answers together; serve one with head=late")
+        return await run_in_threadpool(picking.answer, given, _profile(given.profile))
+
+    @api.get("/api/export/{ending}", response_class=Response)
     def export(ending: str, request: Request) -> Response:
         """The ranking of a link as a file, by what is already scored: ``/api/export/csv?criteria=...``."""
         if ending not in FORMATS:
@@ -132,6 +160,7 @@ def make_api(ranker: AnyRanker, *, judge: str, version: str, about: Mapping[str,
         content = make(progress, facts(progress, judge, version))
         return Response(content, media_type=media, headers={"Content-Disposition": name})
 
+    describe(api, BODIES)
     return api
 
 
@@ -175,19 +204,6 @@ def _board(progress: PartialRanking) -> Any:
     if progress.board is None:
         raise ProfileError("profile: nothing has been scored for it yet; ask for its ranking first (/api/rank)")
     return progress.board
-
-
-async def _json(request: Request) -> Any:
-    try:
-        return json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise ProfileError("body: expected JSON in UTF-8") from None
-
-
-def _only(given: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    if not isinstance(given, dict) or set(given) != set(names):
-        raise ProfileError(f"body: expected an object with {' and '.join(names)}, and nothing else")
-    return given
 
 
 def _profile(given: Any) -> Profile:

@@ -7,7 +7,7 @@ with LeaderboardClient("http://127.0.0.1:7860") as client:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +64,21 @@ class LeaderboardClient:
         answer = self._answer(self._http.post("/api/why", json={"profile": profile, "model": model}))
         return list(answer["duels"])
 
-    def add_model(self, name: str, path: Path) -> list[str]:
-        """Add a model by a file of its responses; the names of all models. For everybody on this server."""
+    def picks(self, picks: Sequence[dict[str, Any]], *, seed: int, bank: str = "", **profile: Any) -> dict[str, Any]:
+        """What picks so far say, and the next pair; ``bank`` is that of the answer before."""
+        asked = {"profile": profile, "picks": list(picks), "seed": seed, "bank": bank}
+        return self._answer(self._http.post("/api/picks", json=asked))
+
+    def add_model(self, name: str, path: Path) -> dict[str, Any]:
+        """Add a model by a file of its responses, for everybody on this server; ``token`` of the answer removes it."""
         asked = {"name": name, "file": path.name}
         with path.open("rb") as file:
-            return list(self._answer(self._http.post("/api/models", params=asked, content=file))["models"])
+            return self._answer(self._http.post("/api/models", params=asked, content=file))
+
+    def remove_model(self, name: str, token: str) -> list[str]:
+        """Take a model away that was added with this token; the names of those that are left."""
+        asked = {"name": name, "token": token}
+        return list(self._answer(self._http.delete("/api/models", params=asked))["models"])
 
     def _answer(self, response: httpx.Response) -> dict[str, Any]:
         try:

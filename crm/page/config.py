@@ -26,6 +26,12 @@ class AppConfig(AnyJudgeConfig):
     """As in ``leaderboard.py``: the first person waits for the bank to be read, all others for their criteria alone."""
     additions: bool = True
     """Whether people may add a model by a file, or from the endpoint below."""
+    facts: str | None = None
+    """CSV file of facts about models, such as licence and price; null takes ``models.csv`` beside a folder bank."""
+    pool: str | None = None
+    """YAML file of criteria to pick by; null takes those that come along."""
+    root_path: str = ""
+    """Where a proxy that takes it off serves the page, such as ``/leaderboard``."""
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     """Server that may be asked for the responses of a model that is added."""
 

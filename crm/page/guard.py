@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_BODY = 64 * 1024
 """Bytes of a request; files of responses have their own limit."""
-UPLOADS = ("/api/models",)
-"""Paths that take a file."""
-COUNTED = ("/api/",)
-"""Requests that make work; those that fetch parts of the page are not counted."""
+UPLOADS = "/api/models"
+"""End of the path that takes a file; a proxy may have put something before it."""
+COUNTED = "/api/"
+"""In paths of requests that make work; those that fetch parts of the page are not counted."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
@@ -57,7 +57,7 @@ class Guard:
 
     def _most(self, scope: Scope) -> int:
         """Bytes that the body of a request may have."""
-        return self.max_upload if scope["path"] in UPLOADS else MAX_BODY
+        return self.max_upload if scope["path"].endswith(UPLOADS) else MAX_BODY
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         path = scope["path"]
@@ -66,7 +66,7 @@ class Guard:
         if not length.isdigit() or int(length) > limit:
             return _too_large(limit)
         address = (scope.get("client") or ("unknown", 0))[0]
-        if path.startswith(COUNTED) and not self._limiter.hit(self._limit, address):
+        if COUNTED in path and not self._limiter.hit(self._limit, address):
             sentence = f"more than {self._limit.amount} requests a minute; wait a little"
             return JSONResponse({"error": sentence}, status_code=429, headers={"Retry-After": "60"})
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,15 @@ from crm.page.selection import Selector
 from crm.schema import Message
 
 
+@dataclass(frozen=True)
+class Now:
+    """A bank, and what belongs to it alone: whoever holds it sees one bank, whichever comes meanwhile."""
+
+    indexed: IndexedBank
+    selector: Selector
+    reaction: Reaction
+
+
 class IndexRanker:
     """Rankings of a bank whose responses were read before anybody asked; as `Ranker` to whoever uses it."""
 
@@ -30,25 +40,27 @@ class IndexRanker:
     """People whose rankings are being made: each has it before the next asks."""
 
     def __init__(self, indexed: IndexedBank) -> None:
-        self.indexed = indexed
-        self.reaction = Reaction(indexed)
-        self.selector = Selector(indexed.bank)
+        self.now = Now(indexed, Selector(indexed.bank), Reaction(indexed))
 
     @property
     def bank(self) -> Bank:
         """The bank as it is now."""
-        return self.selector.bank
+        return self.now.indexed.bank
+
+    @property
+    def selector(self) -> Selector:
+        """Of the bank as it is now."""
+        return self.now.selector
 
     @property
     def folder(self) -> Path:
         """Where its index is kept."""
-        return self.indexed.folder
+        return self.now.indexed.folder
 
     def use(self, bank: Bank) -> None:
         """Take another bank, once what it has more has been read."""
-        self.indexed.use(bank)
-        self.reaction = Reaction(self.indexed)
-        self.selector = Selector(bank)
+        indexed = self.now.indexed.with_bank(bank)
+        self.now = Now(indexed, Selector(bank), Reaction(indexed))
 
     def rank(self, profile: Profile) -> Generator[PartialRanking]:
         """The ranking. Raises `ProfileError` for what the bank does not have or the model cannot read."""
@@ -56,7 +68,7 @@ class IndexRanker:
 
     def judge_pairs(self, profile: Profile, pairings: Sequence[Pairing]) -> list[float | None]:
         """As `Ranker.judge_pairs`: texts that the index does not hold are read now."""
-        reader = self.indexed.reader
+        reader = self.now.indexed.reader
         sides = [(pairing.response, pairing.baseline_response) for pairing in pairings]
         texts = [
             (pairing.query.prompt, (Message("assistant", text),))
@@ -69,9 +81,10 @@ class IndexRanker:
     def known(self, profile: Profile) -> PartialRanking:
         """The ranking: all is known."""
         started = time.perf_counter()
-        part = self.selector.select(profile)
+        now = self.now
+        part = now.selector.select(profile)
         try:
-            outcomes = self.indexed.outcomes(*wish_of(profile), part)
+            outcomes = now.indexed.outcomes(*wish_of(profile), part)
         except ValueError as error:
             raise ProfileError(str(error)) from None
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
@@ -88,7 +101,7 @@ class IndexRanker:
             ]
 
         counts = (len(part.queries), len(part.queries), int(outcomes.unread.sum()))
-        unheard = self.reaction.unheard((*profile.criteria, *profile.dislikes))
+        unheard = now.reaction.unheard((*profile.criteria, *profile.dislikes))
         return PartialRanking(profile, part, board, *counts, time.perf_counter() - started, verdicts, unheard)
 
 

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from pydantic import ConfigDict
+
 from crm.schema import GENERIC_CRITERION, short
 
 MAX_LINES = 20
@@ -34,23 +36,26 @@ class ProfileError(ValueError):
 
 @dataclass(frozen=True)
 class Profile:
-    """``criteria`` and ``dislikes``, a line each; none of either asks for what most people would find better.
+    """What a person cares about, and which part of a bank it is about. Raises `ProfileError`."""
 
-    ``topics`` are those of the bank, empty for all. ``about``, a sentence about what the person does, chooses queries
-    by similarity instead. ``baseline`` is the LLM to compare with, empty for the bank's own; ``models`` are those that
-    take part, empty for all. ``queries`` is how many to draw, in turns over topics; 0 takes all, or with ``about`` the
-    `SIMILAR` most similar. ``weights``, one a line of criteria and then of dislikes, say how much each counts; empty:
-    all the same. Raises `ProfileError`.
-    """
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True)
 
     criteria: tuple[str, ...] = ()
+    """Likes, a line each; with no dislikes either, what most people would find better is asked."""
     dislikes: tuple[str, ...] = ()
+    """Dislikes, a line each."""
     topics: tuple[str, ...] = ()
+    """Of the bank; empty for all."""
     about: str = ""
+    """A sentence about what the person does: queries are chosen by similarity to it, instead of by topics."""
     baseline: str = ""
+    """The LLM to compare with; empty for the bank's own."""
     models: tuple[str, ...] = ()
+    """LLMs that take part; empty for all."""
     queries: int = 0
+    """How many to draw, in turns over topics; 0 for all, or with ``about`` for the 60 most similar."""
     weights: tuple[float, ...] = ()
+    """How much each line of criteria and then of dislikes counts; empty: all the same."""
 
     def __post_init__(self) -> None:
         for name in LISTS:

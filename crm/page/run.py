@@ -23,13 +23,17 @@ from crm.page import server
 from crm.page.additions import Additions
 from crm.page.api import make_api
 from crm.page.config import AppConfig
+from crm.page.facts import facts_of
 from crm.page.guard import Guard
 from crm.page.index_ranker import AnyRanker, IndexRanker
+from crm.page.picks import Picking
 from crm.page.ranker import Ranker
 from crm.page.score_store import ScoreStore
 from crm.page.scoring_queue import ScoringQueue
 from crm.page.uploads import MAX_FILE, add_uploads
 from crm.page.website import add_website
+from crm.picking.pool import SIMULATED as SIMULATED_POOL
+from crm.picking.pool import PoolEntry, read_pool
 
 log = logging.getLogger(__name__)
 SCORES = "scores.sqlite"
@@ -81,15 +85,24 @@ def make_additions(ranker: AnyRanker, config: AppConfig) -> Additions | None:
 def make_app(ranker: AnyRanker, judge: str, config: AppConfig, additions: Additions | None = None) -> Any:
     """The whole application: API, page, and the guard before both; without ``additions`` nobody can add a model."""
     version = f"{__version__} {commit()}"
-    api = make_api(ranker, judge=judge, version=version, about=about(config, additions))
+    picking = Picking(ranker, _pool(config)) if isinstance(ranker, IndexRanker) else None
+    api = make_api(ranker, judge=judge, version=version, about=about(config, additions), picking=picking)
     add_uploads(api, additions)
     add_website(api)
     return Guard(api, per_minute=config.requests_per_minute, max_upload=MAX_FILE)
 
 
+def _pool(config: AppConfig) -> tuple[PoolEntry, ...]:
+    """Criteria to pick by: those that settings name, or what comes along for such a bank."""
+    if config.pool is not None:
+        return read_pool(Path(config.pool))
+    return read_pool(SIMULATED_POOL if config.bank.name == "simulated" else None)
+
+
 def about(config: AppConfig, additions: Additions | None) -> dict[str, Any]:
     """What the page says of this server, beside its bank."""
     return {
+        "facts": facts_of(config.facts, config.bank),
         "simulated": SIMULATED if config.bank.name == "simulated" else "",
         "additions": additions is not None,
         "endpoint": additions.endpoint.model if additions and additions.endpoint else None,
@@ -103,7 +116,9 @@ def run_app(config: AppConfig) -> None:
     app = make_app(ranker, judge, config, make_additions(ranker, config))
     log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
     logging.getLogger("uvicorn.error").addFilter(_not_cut_off)
-    uvicorn.run(app, host=config.host, port=config.port, timeout_graceful_shutdown=3, **server.options())
+    root_path = config.root_path.rstrip("/")
+    where: dict[str, Any] = {"host": config.host, "port": config.port, "root_path": root_path}
+    uvicorn.run(app, **where, timeout_graceful_shutdown=3, **server.options())
 
 
 def _not_cut_off(record: logging.LogRecord) -> bool:

@@ -110,7 +110,7 @@ class BoundedProtocol(H11Protocol):
         if state is h11.IDLE:
             self._clock = self.loop.call_later(HEADER_S, self._close)
         elif state is h11.SEND_BODY:
-            seconds = UPLOAD_S if self.scope["path"] in UPLOADS else BODY_S
+            seconds = UPLOAD_S if self.scope["path"].endswith(UPLOADS) else BODY_S
             self._clock = self.loop.call_later(seconds, self._late, seconds)
 
     def _late(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Files of responses that people send. In: the body of a request. Out: one model more, or a sentence why not.
+"""Models that people add and take away. In: a file, the name of a model, a token. Out: another bank, or why not.
 
 A file is there while it is received and read, in a temporary folder of its own, and is removed whatever came of it.
 Files that wait are bounded by number and bytes, and one is read at a time.
@@ -7,18 +7,24 @@ Files that wait are bounded by number and bytes, and one is read at a time.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse, StreamingResponse
 
-from crm.page.additions import Additions
+from crm.page.additions import Added, Additions, TokenError
+from crm.page.answers import Asking, ModelAdded, ModelsSaid
+from crm.page.bodies import AskAsked, asked, described, of_lines
 
 MAX_FILE = 20 * 1024 * 1024
 """Bytes of a file as it is sent."""
@@ -30,11 +36,16 @@ MAX_NAME = 60
 """Characters of a file's name that are kept, its last."""
 ENDINGS = (".jsonl", ".json", ".csv", ".tsv")
 """Also with ``.gz``. Parquet is not among them: it can unfold a kilobyte to gigabytes before anybody can count."""
+FILE = {"requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"type": "string"}}}}}
 Take = Callable[[int], None]
 
 
 class UploadsFullError(RuntimeError):
     """No more files can wait."""
+
+
+class ClosedError(RuntimeError):
+    """This server takes no models."""
 
 
 class Waiting:
@@ -66,32 +77,83 @@ class Waiting:
 
 
 def add_uploads(api: FastAPI, additions: Additions | None) -> None:
-    """Give ``api`` the route ``POST /api/models?name=<of the model>&file=<name of the file>``, the file as its body.
-
-    Without ``additions`` it answers 403.
-    """
+    """Give ``api`` the routes of ``/api/models``. Without ``additions`` they answer 403."""
     waiting = Waiting()
     reader = ThreadPoolExecutor(1, thread_name_prefix="uploads")
+    asking = threading.Lock()
 
-    @api.post("/api/models")
-    async def add(request: Request, name: str = "", file: str = "") -> JSONResponse:
-        """A model more for everybody; its name and those of all models out."""
-        if additions is None:
-            return _no(403, "additions: this server takes no models; whoever runs it can start it with additions=true")
+    @api.exception_handler(UploadsFullError)
+    async def full(_request: Request, error: Exception) -> JSONResponse:
+        return _no(503, str(error), {"Retry-After": "60"})
+
+    @api.exception_handler(TokenError)
+    async def forbidden(_request: Request, error: Exception) -> JSONResponse:
+        return _no(403, str(error))
+
+    @api.exception_handler(ClosedError)
+    async def closed(_request: Request, error: Exception) -> JSONResponse:
+        return _no(403, str(error))
+
+    @api.post("/api/models", response_model=ModelAdded, openapi_extra=FILE)
+    async def add(request: Request, name: str = "", file: str = "") -> Any:
+        """A model more for everybody; the body is a file of its responses, and ``file`` the name that it has."""
+        taken = _open(additions)
         try:
             kept = _name(file)
             with waiting.place() as take, TemporaryDirectory(prefix="crm-upload-") as folder:
                 path = Path(folder) / kept
                 await _receive(request.stream(), path, take)
-                reading = asyncio.get_running_loop().run_in_executor(reader, _add, additions, name, path)
-                models = await reading
-        except UploadsFullError as error:
-            return _no(503, str(error), {"Retry-After": "60"})
+                added = await asyncio.get_running_loop().run_in_executor(reader, _add, taken, name, path)
         except ValueError as error:
             return _no(422, str(error))
         except OSError as error:
             return _no(507, f"file: it could not be kept ({error.strerror}); try again later", {"Retry-After": "600"})
-        return JSONResponse({"model": name.strip(), "models": models})
+        return _told(added)
+
+    @api.delete("/api/models", response_model=ModelsSaid)
+    async def remove(name: str = "", token: str = "") -> dict[str, Any]:
+        """Take a model away again; ``token`` is what the answer held when it was added."""
+        bank = await run_in_threadpool(_open(additions).remove, name, token)
+        return {"models": list(bank.authors)}
+
+    @api.post(
+        "/api/models/ask",
+        response_class=StreamingResponse,
+        responses=of_lines(Asking, ModelAdded),
+        openapi_extra=described(AskAsked),
+    )
+    async def ask(request: Request) -> StreamingResponse:
+        """A model more, whose responses the server's endpoint gives: a line a portion, the last is the model's."""
+        taken = _open(additions)
+        given = await asked(request, AskAsked)
+        return StreamingResponse(_asked(taken, given.name, asking), media_type="application/x-ndjson")
+
+
+async def _asked(additions: Additions, name: str, asking: threading.Lock) -> AsyncIterator[str]:
+    """Until the model is added or nobody listens any more; replies of until then are kept."""
+    if not asking.acquire(blocking=False):
+        yield json.dumps({"error": "the endpoint is being asked for another model; try again in a minute"}) + "\n"
+        return
+    steps = additions.ask(name)
+    try:
+        while (step := await run_in_threadpool(next, steps, None)) is not None:
+            said = _told(step) if isinstance(step, Added) else dict(zip(("done", "total"), step, strict=True))
+            yield json.dumps(said) + "\n"
+    except ValueError as error:
+        yield json.dumps({"error": str(error)}) + "\n"
+    finally:
+        steps.close()
+        asking.release()
+
+
+def _told(added: Added) -> dict[str, Any]:
+    return {"model": added.model, "models": list(added.bank.authors), "token": added.token}
+
+
+def _open(additions: Additions | None) -> Additions:
+    if additions is None:
+        raise ClosedError("additions: this server takes no models; whoever runs it can start it with additions=true")
+    return additions
 
 
 def _name(file: str) -> str:
@@ -112,10 +174,10 @@ async def _receive(pieces: AsyncIterator[bytes], path: Path, take: Take) -> None
             file.write(piece)
 
 
-def _add(additions: Additions, name: str, path: Path) -> list[str]:
-    """Names of all models. A sentence about the file does not say where on the server it lies."""
+def _add(additions: Additions, name: str, path: Path) -> Added:
+    """A sentence about the file does not say where on the server it lies."""
     try:
-        return list(additions.add_file(name, path).authors)
+        return additions.add_file(name, path)
     except ValueError as error:
         raise ValueError(str(error).replace(f"{path.parent}{os.sep}", "")) from None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import yaml
 from crm.schema import short
 
 MOST = 64
+SIMULATED = files("crm.picking").joinpath("pool_simulated.yaml")
+"""For the simulated bank, whose judges know other words than those of real text."""
 FIELDS = ("name", "like", "opposite")
 
 
@@ -28,7 +31,7 @@ class PoolEntry:
     opposite: str
 
 
-def read_pool(path: Path | None = None) -> tuple[PoolEntry, ...]:
+def read_pool(path: Path | Traversable | None = None) -> tuple[PoolEntry, ...]:
     """The entries of a file, or those that come with the package (12, for people).
 
     Raises ``ValueError`` naming the entry and the field for anything but 2 to `MOST` entries of three texts, names

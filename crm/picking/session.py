@@ -24,10 +24,13 @@ RANDOM_SHARE = 0.1
 """Of pairs that are drawn at random, so that how often the judge agrees is measured without bias."""
 ENOUGH = 0.8
 """Expected Kendall's tau between two rankings that the person may have, from which no more is asked."""
+LEAST_PICKS = 8
+"""Fewer settle nothing, however sure what was typed before makes the ranking."""
 MOST_PICKS = 25
 FOLDS = 10
 TYPED = 1.5
-"""Prior mean of the weight of a criterion that the person typed, in log-odds for one standard deviation."""
+"""Prior mean of the weight of a criterion that the person typed and that counts 1, in log-odds for one standard
+deviation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +63,14 @@ class Pick:
 
 @dataclass(frozen=True)
 class Session:
-    """A person, their picks, and a bank. ``typed`` flags (K,) the criteria that they said before they picked.
+    """A person, their picks, and a bank. ``typed`` (K,): how much each criterion counts that they said before; else 0.
 
     ``adaptive=False`` draws every pair at random; ``reasons_offered``: whether people are asked why.
     """
 
     contrasts: Contrasts
     baseline: int
-    typed: Sequence[bool]
+    typed: Sequence[float]
     picks: tuple[Pick, ...] = ()
     seed: int = 0
     adaptive: bool = True
@@ -95,7 +98,7 @@ class Session:
 
     @property
     def _prior(self) -> Floats:
-        return np.where(np.array(self.typed, dtype=np.bool_), TYPED, 0.0)
+        return TYPED * np.array(self.typed, dtype=np.float64)
 
     @cached_property
     def ranking(self) -> PersonalRanking:
@@ -110,7 +113,7 @@ class Session:
     @property
     def decided(self) -> bool:
         """Whether what was picked settles the ranking."""
-        return bool(self.picks) and self.settled >= ENOUGH
+        return len(self.picks) >= LEAST_PICKS and self.settled >= ENOUGH
 
     @property
     def ended(self) -> bool:

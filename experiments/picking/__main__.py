@@ -22,7 +22,7 @@ from rich.progress import track
 
 from crm.io.files import drafted, replace_file
 from crm.io.installed import commit
-from crm.picking.session import ENOUGH, MOST_PICKS
+from crm.picking.session import ENOUGH, LEAST_PICKS, MOST_PICKS
 from crm.report.statistics import mean_interval
 from crm.report.tables import write_table
 from experiments.picking.courses import Condition, Course, course, stays
@@ -76,7 +76,8 @@ def summary(courses: Sequence[Course], picks: int) -> dict[str, Any]:
     taus = np.array([found.taus for found in courses])
     settled = np.array([found.settled for found in courses])
     needed = np.sort([stays(row, RIGHT) for row in taus])
-    ended = [next((n for n in range(1, picks + 1) if row[n] >= ENOUGH or n >= MOST_PICKS), picks) for row in settled]
+    least = range(LEAST_PICKS, picks + 1)
+    ended = [next((n for n in least if row[n] >= ENOUGH or n >= MOST_PICKS), picks) for row in settled]
     decided = np.array([row[stop] >= ENOUGH for row, stop in zip(settled, ended, strict=True)])
     at_end = np.array([row[stop] for row, stop in zip(taus, ended, strict=True)])
     middle = float(needed[(len(needed) - 1) // 2])

@@ -35,9 +35,9 @@ def ranker(late: CrmJudge, bank: Any, tmp_path: Path) -> IndexRanker:
 
 def count_readings(ranker: IndexRanker, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     read: list[int] = []
-    responses_of = ranker.indexed.reader.responses
+    responses_of = ranker.now.indexed.reader.responses
     counted = lambda texts: (read.append(len(texts)), responses_of(texts))[1]  # noqa: E731
-    monkeypatch.setattr(ranker.indexed.reader, "responses", counted)
+    monkeypatch.setattr(ranker.now.indexed.reader, "responses", counted)
     return read
 
 

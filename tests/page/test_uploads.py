@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
+from crm.io.chat.endpoint import Endpoint
 from crm.judges.controls import LengthJudge
 from crm.page.additions import Additions
 from crm.page.api import make_api
@@ -25,7 +26,8 @@ from crm.page.guard import Guard
 from crm.page.ranker import Ranker
 from crm.page.uploads import MAX_FILE, add_uploads
 from tests.page.browsing import serve
-from tests.page.conftest import small_bank
+from tests.page.conftest import AUTHORS, small_bank
+from tests.repeating_endpoint import repeating_endpoint
 
 
 @pytest.fixture(autouse=True)
@@ -170,7 +172,27 @@ def test_many_files_one_after_another_leave_nothing(address: str, temporary: Pat
 def test_the_python_client_adds_a_model(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_bytes(lines())
     with serve(small_bank(), LengthJudge(), tmp_path) as address, LeaderboardClient(address) as client:
-        assert client.add_model("new", tmp_path / "mine.jsonl") == ["base", "brief", "middle", "new", "wordy"]
+        added = client.add_model("new", tmp_path / "mine.jsonl")
+        assert added["models"] == ["base", "brief", "middle", "new", "wordy"]
         with pytest.raises(LeaderboardError, match="already in bank"):
             client.add_model("new", tmp_path / "mine.jsonl")
-        assert client.bank()["models"] == ["base", "brief", "middle", "new", "wordy"]
+        with pytest.raises(LeaderboardError, match="token: this is not the token"):
+            client.remove_model("new", "guessed")
+        assert client.bank()["models"] == added["models"]
+        assert client.remove_model("new", added["token"]) == client.bank()["models"] == list(AUTHORS)
+
+
+def test_a_model_is_asked_for_line_by_line(make_ranker: Any, judge: Any, tmp_path: Path) -> None:
+    """And removed again with the token of the last line."""
+    ranker = make_ranker(judge)
+    with repeating_endpoint("nothing") as (address, _):
+        api = make_api(ranker, judge="words", version="9")
+        add_uploads(api, Additions(ranker, tmp_path / "added", Endpoint(base_url=address, model="echo")))
+        http = TestClient(api)
+        for name, last in (("wordy", "already in bank"), ("echo", "")):
+            said = [json.loads(line) for line in http.post("/api/models/ask", json={"name": name}).text.splitlines()]
+            assert last in said[-1].get("error", "")
+        assert said[-2] == {"done": 8, "total": 8} and said[-1]["models"][2] == "echo"
+        gone = http.delete("/api/models", params={"name": "echo", "token": said[-1]["token"]})
+        assert gone.json() == {"models": list(AUTHORS)}
+        assert http.delete("/api/models", params={"name": "echo", "token": "x"}).status_code == 403

@@ -73,6 +73,11 @@ def with_author(bank: Bank, author: str, answers: Mapping[str, str]) -> Bank:
     return replace(bank, responses={**bank.responses, name: dict(answers)})
 
 
+def without_author(bank: Bank, author: str) -> Bank:
+    """The bank without one of its authors, who is not the baseline."""
+    return replace(bank, responses={name: texts for name, texts in bank.responses.items() if name != author})
+
+
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> str:
     for name in names:
         if isinstance(row.get(name), str):

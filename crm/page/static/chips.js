@@ -51,9 +51,9 @@ export function showPresets(lines, changed) {
 
 /**
  * @param {Line[]} lines @param {() => void} changed
- * @param {{weighs: boolean, heard: Record<string, any>, unheard: string[]}} told of the judge
+ * @param {{weighs: boolean, unheard: string[]}} told of the judge
  */
-export function showChips(lines, changed, { weighs, heard, unheard }) {
+export function showChips(lines, changed, { weighs, unheard }) {
   byId('chips').replaceChildren(...lines.map((one, at) => {
     const turn = () => { one.kind = one.kind === 'like' ? 'dislike' : 'like'; changed(`turn-${at}`); };
     const stronger = () => {
@@ -63,11 +63,10 @@ export function showChips(lines, changed, { weighs, heard, unheard }) {
     const remove = () => { lines.splice(at, 1); changed('words'); };
     const kind = one.kind === 'like' ? 'Like' : 'Dislike';
     const lost = unheard.includes(one.text);
-    const note = lost ? 'not understood' : heard[one.text] ? `read as: ${heard[one.text]}` : '';
     return el('li', { class: `chip ${one.kind}${lost ? ' lost' : ''}` },
       el('button', { id: `turn-${at}`, type: 'button', 'aria-label': `${kind}: ${one.text}. Turn it round`,
         title: 'Turn it round', onclick: turn }, one.kind === 'like' ? '+' : '−'),
-      el('span', { class: 'said' }, one.text, note && el('small', {}, note)),
+      el('span', { class: 'said' }, one.text, lost && el('small', {}, 'not understood')),
       weighs && el('button', { id: `weigh-${at}`, type: 'button', title: 'How much it counts',
         'aria-label': `${one.text} counts ${weight(one)} times. Change it`, onclick: stronger }, `×${weight(one)}`),
       el('button', { type: 'button', 'aria-label': `Take away: ${one.text}`, title: 'Take away', onclick: remove }, '×'));

@@ -46,7 +46,7 @@ export function changed(focus, picked = { picks: [] }) {
 function showWanted() {
   const query = toQuery(page.wanted);
   history.replaceState(null, '', query ? `?${query}` : location.pathname);
-  const told = { weighs: page.bank.weighs, heard: page.step?.heard || {}, unheard: page.step?.unheard || [] };
+  const told = { weighs: page.bank.weighs, unheard: page.step?.unheard || [] };
   showPresets(page.wanted.lines, changed);
   showChips(page.wanted.lines, changed, told);
 }
@@ -77,9 +77,17 @@ async function rank(pending) {
 async function rankPicks(signal) {
   const { picks, seed, bank, typed } = page.wanted;
   const profile = profileOf({ ...page.wanted, lines: typed });
-  const step = await ask('picks', { profile, picks, seed, bank }, signal);
+  const step = await ask('picks', { profile, picks, seed, bank }, signal).catch(lostPicks);
+  if (!step) return;
   const total = page.bank.queries;
   take({ ...step, done: total, total, complete: true, refusal: '', unheard: [] }, anybody(), null);
+}
+
+/** Models came or went since: what the picks said stays, as lines. @param {any} error */
+function lostPicks(error) {
+  if (!(error instanceof Refused)) throw error;
+  changed(undefined, { picks: [] });
+  byId('mistake').textContent = `${error.message} The ranking is by what they said of your likes.`;
 }
 
 /** @param {any} step @param {any} profile @param {any} pending */

@@ -2,7 +2,7 @@
 
 import { el, plural } from './dom.js';
 import { page, reload } from './main.js';
-import { address, ask, read } from './server.js';
+import { address, read, steps } from './server.js';
 
 /** @returns {Record<string, string>} tokens by model, kept in this browser alone */
 const tokens = () => JSON.parse(localStorage.getItem('added') || '{}');
@@ -60,13 +60,10 @@ function keep(answer) {
 
 /** @param {string} name @param {HTMLElement} said */
 async function askEndpoint(name, said) {
-  let answer = await ask('models/ask', { name });
-  while (answer.done < answer.total) {
-    said.textContent = `${answer.done} of ${answer.total} responses`;
-    await new Promise((go) => setTimeout(go, 500));
-    answer = await ask('models/ask', { name });
-  }
-  return keep(answer);
+  let last = null;
+  for await (last of steps('models/ask', { name })) if (!last.token) said.textContent = `${last.done} of ${last.total} responses`;
+  if (!last?.token) throw new Error('The server stopped asking; try again, what is there is kept.');
+  return keep(last);
 }
 
 /** @param {string} model @param {string} token */

@@ -36,8 +36,14 @@ export async function read(answer) {
  * Rankings on ever more questions. Ending the loop, or `signal`, gives the place in the line up.
  * @param {any} profile @param {AbortSignal} signal
  */
-export async function* rankings(profile, signal) {
-  const answer = await send('rank', profile, signal);
+export const rankings = (profile, signal) => steps('rank', profile, signal);
+
+/**
+ * Lines of an answer as they come. Raises `Refused` for one that says what went wrong.
+ * @param {string} path @param {any} body @param {AbortSignal} [signal]
+ */
+export async function* steps(path, body, signal) {
+  const answer = await send(path, body, signal);
   if (!answer.ok || !answer.body) await read(answer);
   const reader = /** @type {ReadableStream<any>} */ (answer.body).pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';

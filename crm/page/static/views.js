@@ -108,7 +108,7 @@ function research(panel) {
     controlled.length ? el('p', {}, 'If all answers were as long as the baseline’s: ', controlled.map((row) =>
       `${nameOf(row.model)} ${percent(row.length_controlled)}`).join(', '), '.') : '',
     el('h3', {}, 'The same over HTTP'), el('pre', { tabindex: 0 }, curl),
-    el('p', {}, 'Every field: ', el('a', { href: 'openapi.json' }, 'openapi.json')),
+    el('p', {}, el('a', { href: 'static/api.html' }, 'Every route and field')),
     el('h3', {}, 'To cite'), el('pre', { tabindex: 0 }, bank.bibtex || ''));
 }
 

@@ -1,0 +1,228 @@
+"""What answers of the HTTP API hold, field by field, as OpenAPI describes them."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from crm.page.bodies import Body
+
+Amount = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
+
+
+class Health(Body):
+    """The server is up."""
+
+    status: Literal["ok"]
+    in_line: int
+    """People whose rankings are being made."""
+
+
+class Facts(Body):
+    """What is known of a model beside its answers; null where it is not known."""
+
+    display: str | None = None
+    """Name to show."""
+    maker: str | None = None
+    licence: str | None = None
+    open_weights: bool | None = None
+    """Whether everybody can download the model."""
+    usd_in: Amount = None
+    """US dollars for a million tokens read."""
+    usd_out: Amount = None
+    """US dollars for a million tokens written."""
+    tokens_per_s: Amount = None
+    """Tokens written a second."""
+    as_of: date | None = None
+    """Date of these facts."""
+
+
+class BankSaid(Body):
+    """What there is to choose from."""
+
+    name: str
+    baseline: str
+    """The model that others are compared with, unless a profile names another."""
+    models: list[str]
+    topics: dict[str, int]
+    """Queries by topic."""
+    queries: int
+    judge: str
+    version: str
+    """Of this software, with its commit."""
+    instant: bool
+    """Whether a ranking is there at once: the judge has read all answers before anybody asked."""
+    weighs: bool
+    """Whether criteria may have weights."""
+    picks: bool
+    """Whether ``/api/picks`` can be asked."""
+    facts: dict[str, Facts] = Field(default_factory=dict)
+    """By model, for those that ``models.csv`` beside the bank names."""
+    simulated: str = ""
+    """A sentence where models and answers are simulated."""
+    additions: bool = False
+    """Whether models can be added."""
+    endpoint: str | None = None
+    """Model that the server's endpoint answers with, where there is one."""
+    bibtex: str = ""
+
+
+class Row(BaseModel):
+    """A model. Rates are from 0 to 1, and null where nothing was read.
+
+    Every topic has a field of its own name besides: the win rate on its queries.
+    """
+
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+    rank: int
+    """By win rate."""
+    model: str
+    win_rate: float | None
+    """How often this person would prefer the model's response to the baseline's."""
+    rank_low: int = 1
+    """First place that the model may have."""
+    rank_high: int = 1
+    """Last place that the model may have; those from first to last cannot be told apart."""
+    low: float | None = None
+    """Lower limit of a 95 % interval of the win rate over queries."""
+    high: float | None = None
+    """Its upper limit."""
+    n: int | None = None
+    """Queries with a verdict."""
+    unread: int | None = None
+    """Queries without one."""
+    mean_words: float | None = None
+    """Of the model's responses."""
+    tied_with: str | None = None
+    """Models whose difference from this one may be chance."""
+    length_controlled: float | None = None
+    """Win rate against a baseline of the same length."""
+
+
+class Step(Body):
+    """A ranking on as many queries as are read by now. A line ``{"error": sentence}`` ends what cannot go on."""
+
+    done: int
+    """Queries that are read."""
+    total: int
+    """Queries that were asked for."""
+    complete: bool
+    failed: int
+    """Comparisons without a verdict."""
+    profile: str
+    """Digest of the profile."""
+    criteria: list[str]
+    """What the judge was told."""
+    refusal: str
+    """Why this ranking should not be shown; empty where it may be."""
+    unheard: list[str]
+    """Lines that the judge does not react to: it ranks by them as by random letters."""
+    leaderboard: list[Row]
+    """The best first."""
+
+
+class ChangeRow(Body):
+    """A model under two people."""
+
+    model: str
+    rank_first: int
+    rank_second: int
+    win_rate_first: float
+    win_rate_second: float
+    change: float
+    """Second win rate less first."""
+
+
+class CompareSaid(Body):
+    """How far two people agree."""
+
+    tau: float
+    """Kendall's tau of the two rankings, from -1 to 1."""
+    low: float
+    """Lower limit of its 95 % interval over queries."""
+    high: float
+    models: list[ChangeRow]
+    """The greatest gain first."""
+
+
+class Duel(Body):
+    """The model against the baseline on one query."""
+
+    query_id: str
+    """As ``/api/sentences`` takes it."""
+    topic: str
+    query: str
+    response: str
+    baseline_response: str
+    probability: float
+    """That this person prefers the model's response; by the mean log-odds of both orders."""
+    shown_first: float
+    """The same with the model's response shown first."""
+    shown_second: float
+    """The same with it shown second."""
+
+
+class WhySaid(Body):
+    """Queries, the most clearly won first."""
+
+    duels: list[Duel]
+    """At most 1,000."""
+    n: int
+    """Queries that the model was read on."""
+    wins: int
+    """Of them, those with a probability above one half."""
+
+
+class Sentence(Body):
+    """A sentence of the response."""
+
+    text: str
+    points: float
+    """Probability in percent that this person prefers the response, less that without the sentence."""
+
+
+class SentencesSaid(Body):
+    """All of a response, in their order."""
+
+    sentences: list[Sentence]
+
+
+class ModelsSaid(Body):
+    """The bank's models now."""
+
+    models: list[str]
+
+
+class ModelAdded(ModelsSaid):
+    """A model more for everybody."""
+
+    model: str
+    token: str
+    """Whoever has it may remove the model; it is shown this once."""
+
+
+class Asking(Body):
+    """The endpoint is being asked."""
+
+    done: int
+    """Responses that are there."""
+    total: int
+    """Queries of the bank."""
+
+
+class Mistake(Body):
+    """What went wrong, in a sentence."""
+
+    error: str
+
+
+WRONG: dict[int | str, dict[str, Any]] = {
+    413: {"model": Mistake, "description": "The body is too large"},
+    422: {"model": Mistake, "description": "Something that was sent is wrong"},
+    429: {"model": Mistake, "description": "Too many requests of one address"},
+    503: {"model": Mistake, "description": "Too many people at a time; Retry-After says when to come again"},
+}
+"""Answers that every route may give instead."""

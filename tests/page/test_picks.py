@@ -1,0 +1,183 @@
+"""Picking on a server: stateless, the same as a session by hand, and refused in a sentence where it cannot be."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from crm.leaderboard.bank.simulated import simulate_bank
+from crm.page.api import make_api
+from crm.page.index_ranker import IndexRanker
+from crm.page.picks import Picking
+from crm.page.profile import Profile
+from crm.picking.contrasts import contrasts
+from crm.picking.in_words import wishes
+from crm.picking.pool import read_pool
+from crm.picking.session import Pair, Pick, Session
+from tests.page.conftest import small_bank
+from tests.page.counting import counting_ranker
+
+POOL = read_pool()
+NAMES = [entry.name for entry in POOL]
+
+
+@pytest.fixture(scope="module")
+def ranker(tmp_path_factory: pytest.TempPathFactory) -> IndexRanker:
+    return counting_ranker(simulate_bank(seed=1, queries_per_topic=4).bank, tmp_path_factory.mktemp("index"))
+
+
+@pytest.fixture(scope="module")
+def http(ranker: IndexRanker) -> TestClient:
+    return TestClient(make_api(ranker, judge="late", version="1", picking=Picking(ranker, POOL)))
+
+
+def ask(http: TestClient, picks: list[Any], profile: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    answer = http.post("/api/picks", json={"profile": profile or {}, "picks": picks, "seed": 5} | more)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def shorter(pair: dict[str, Any]) -> str:
+    """What somebody picks who likes short answers, and nothing else."""
+    gap = len(pair["right_text"].split()) - len(pair["left_text"].split())
+    return "same" if abs(gap) < 3 else "left" if gap > 0 else "right"
+
+
+def picked(pair: dict[str, Any], choice: str) -> dict[str, Any]:
+    offered = [] if choice == "same" else [reason["place"] for reason in pair["reasons"]]
+    reason = NAMES.index("short") if NAMES.index("short") in offered else None
+    own = {name: pair[name] for name in ("query", "left", "right", "random")}
+    return own | {"choice": choice, "offered": offered, "reason": reason}
+
+
+def course(http: TestClient, profile: dict[str, Any] | None = None, most: int = 25) -> tuple[list[Any], dict[str, Any]]:
+    picks: list[Any] = []
+    said = ask(http, picks, profile)
+    while not said["ended"] and len(picks) < most:
+        picks.append(picked(said["next"], shorter(said["next"])))
+        said = ask(http, picks, profile, bank=said["bank"])
+    return picks, said
+
+
+def test_who_picks_the_shorter_likes_short_answers(http: TestClient) -> None:
+    """And the ranking is by words of answers, the fewest first."""
+    picks, said = course(http)
+    assert 8 <= len(picks) <= 25 and said["next"] is None
+    assert (said["wishes"][0]["text"], said["wishes"][0]["kind"]) == ("Short answers", "like")
+    plain = http.post("/api/rank", json={"criteria": ["Short answers"]}).json()["leaderboard"]
+    order = [row["model"] for row in said["leaderboard"]]
+    assert {row["model"] for row in plain[:3]} == set(order[:3]) and plain[-1]["model"] in order[-2:]
+    for row in said["leaderboard"]:
+        assert row["rank_low"] <= row["rank"] <= row["rank_high"] and row["low"] <= row["win_rate"] <= row["high"]
+
+
+def test_it_is_the_session_of_the_whole_bank(http: TestClient, ranker: IndexRanker) -> None:
+    """Built here from scores that are asked for on their own."""
+    picks, said = course(http, most=6)
+    indexed = ranker.now.indexed
+    seen = contrasts(*(indexed.scores([getattr(entry, side) for entry in POOL]) for side in ("like", "opposite")))
+    place = {query.id: row for row, query in enumerate(indexed.bank.queries)}
+    order = [place[query.id] for query in ranker.selector.select(Profile()).queries]
+    seen = replace(seen, values=seen.values[order])
+    own = tuple(
+        Pick(Pair(p["query"], p["left"], p["right"], p["random"]), p["choice"], tuple(p["offered"]), p["reason"])
+        for p in picks
+    )
+    baseline = indexed.bank.authors.index(indexed.bank.baseline)
+    session = Session(seen, baseline, (0.0,) * len(POOL), own, 5)
+    assert [wish["weight"] for wish in said["wishes"]] == pytest.approx(
+        [wish.weight for wish in wishes(session.posterior, POOL)]
+    )
+    rates = {row["model"]: row["win_rate"] for row in said["leaderboard"]}
+    assert [rates[name] for name in indexed.bank.authors] == pytest.approx(session.ranking.mean.tolist())
+    pair = session.next_pair()
+    assert [said["next"][side] for side in ("query", "left", "right")] == [pair.query, pair.left, pair.right]
+    query = indexed.bank.queries[order[pair.query]]
+    assert said["next"]["left_text"] == indexed.bank.responses[indexed.bank.authors[pair.left]][query.id]
+
+
+def test_what_was_typed_counts_before_any_pick(http: TestClient) -> None:
+    """A dislike of short answers ranks as a like of long ones; nothing is settled by that alone."""
+    liked, disliked = (ask(http, [], {kind: ["Short answers"]}) for kind in ("criteria", "dislikes"))
+    orders = [[row["model"] for row in said["leaderboard"]] for said in (liked, disliked)]
+    assert np.corrcoef([orders[1].index(name) for name in orders[0]], range(13))[0, 1] < -0.9
+    for said, kind in ((liked, "like"), (disliked, "dislike")):
+        assert [(wish["text"], wish["kind"], wish["typed"]) for wish in said["wishes"]] == [
+            ("Short answers", kind, True)
+        ]
+        assert not said["ended"] and not said["decided"]
+    weighed = ask(http, [], {"criteria": ["Short answers", "Concrete examples"], "weights": [2.0, 0.5]})
+    assert [wish["weight"] for wish in weighed["wishes"]] == pytest.approx([3.0, 0.75])
+
+
+def test_picks_against_what_was_typed_turn_it_round(http: TestClient) -> None:
+    _, said = course(http, {"dislikes": ["Short answers"]})
+    first = next(wish for wish in said["wishes"] if wish["text"] == "Short answers")
+    assert first["kind"] == "like" and first["typed"]
+
+
+def test_noise_is_undecided_and_random_pairs_are_counted(http: TestClient) -> None:
+    rng = np.random.default_rng(3)
+    picks: list[Any] = []
+    said = ask(http, picks)
+    while not said["ended"]:
+        picks.append(picked(said["next"], str(rng.choice(["left", "right"]))) | {"reason": None})
+        said = ask(http, picks)
+    assert len(picks) == 25 and not said["decided"] and len(said["undecided"]) > 1
+    assert said["agreement"]["asked"] == sum(pick["random"] for pick in picks)
+
+
+def test_a_part_of_the_bank_has_its_own_places(http: TestClient, ranker: IndexRanker) -> None:
+    models = ["birch-base", "maple-nano", "elm-turbo"]
+    said = ask(http, [], {"topics": ["Puzzles & Logic"], "models": models, "baseline": "elm-turbo"})
+    assert said["next"]["topic"] == "Puzzles & Logic" and said["next"]["query"] < 4
+    assert sorted(row["model"] for row in said["leaderboard"]) == sorted(models)
+    rate = next(row["win_rate"] for row in said["leaderboard"] if row["model"] == "elm-turbo")
+    assert rate == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"picks": [{"query": 0, "left": 0, "right": 99, "choice": "left"}]}, "picks: number 1 is of an answer"),
+        ({"picks": [{"query": 0, "left": 1, "right": 1, "choice": "left"}]}, "picks: number 1 is of an answer"),
+        ({"picks": [{"query": 0, "left": 0, "right": 1, "choice": "up"}]}, "picks.0.choice: input should be 'left'"),
+        ({"picks": [{"query": 0, "left": 0, "right": 1, "choice": "left", "reason": 2}]}, "reason: 2 was not offered"),
+        (
+            {"picks": [{"query": 0, "left": 0, "right": 1, "choice": "left", "offered": [12]}]},
+            "a criterion that is not",
+        ),
+        ({"picks": [{"query": -1, "left": 0, "right": 1, "choice": "left"}]}, "picks.0.query: .*greater than or equal"),
+        ({"seed": "x"}, "seed: input should be a valid integer, got 'x'"),
+        ({"bank": "0123"}, "bank: these picks were made on other answers or models; pick again"),
+        ({"more": 1}, "more: extra inputs are not permitted, got 1; there are profile, picks, seed, bank"),
+        ({"profile": {"criteria": "x"}}, "criteria: expected a list of texts"),
+        ({"profile": {"models": ["gpt"]}}, "models: 'gpt' is not in the bank"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(http: TestClient, given: dict[str, Any], message: str) -> None:
+    answer = http.post("/api/picks", json={"profile": {}} | given)
+    assert answer.status_code == 422
+    assert re.search(message, answer.json()["error"]), answer.json()
+
+
+def test_a_judge_that_reads_all_together_cannot_be_picked_by(make_ranker: Any, judge: Any) -> None:
+    http = TestClient(make_api(make_ranker(judge), judge="words", version="1"))
+    assert http.get("/api/bank").json()["picks"] is False
+    answer = http.post("/api/picks", json={"profile": {}})
+    assert answer.status_code == 422 and "serve one with head=late" in answer.json()["error"]
+
+
+def test_answers_that_never_differ_are_a_sentence(tmp_path: Path) -> None:
+    bank = small_bank()
+    bank = replace(bank, responses={who: dict.fromkeys(texts, "the same") for who, texts in bank.responses.items()})
+    ranker = counting_ranker(bank, tmp_path)
+    http = TestClient(make_api(ranker, judge="late", version="1", picking=Picking(ranker, POOL)))
+    answer = http.post("/api/picks", json={"profile": {}})
+    assert answer.status_code == 422 and "no two responses of this bank differ" in answer.json()["error"]
