@@ -16,8 +16,12 @@ LEAST_QUERIES = 20
 def refusal(progress: PartialRanking) -> str:
     """Why this ranking should not be shown; empty where it may be."""
     if progress.total < LEAST_QUERIES:
-        few = "one question" if progress.total == 1 else f"{progress.total} questions"
-        return f"Only {few} of the bank match, and a ranking needs {LEAST_QUERIES}: choose more topics, or say more."
+        few = (
+            "one question of the bank matches"
+            if progress.total == 1
+            else f"{progress.total} questions of the bank match"
+        )
+        return f"Only {few}, and a ranking needs {LEAST_QUERIES}: choose more topics, or say more."
     asked = progress.done * (len(progress.part.authors) - 1)
     if asked and progress.failed > MOST_UNREAD * asked:
         share = f"{progress.failed:,} of {asked:,} comparisons"

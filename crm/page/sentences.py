@@ -49,6 +49,7 @@ def split(text: str) -> list[str]:
 
 
 def with_response(pairing: Pairing, response: str) -> Pairing:
-    """The same with another text of the candidate."""
+    """Another text of the candidate, under a name of its own: judges tell comparisons apart by ids made of names."""
     changed = replace(pairing, response=response, length=len(response.split()))
-    return replace(changed, key=comparison_key(changed.comparison(())))
+    key = comparison_key(changed.comparison(()))
+    return replace(changed, key=key, candidate=f"{pairing.candidate} {key}")

@@ -1,0 +1,50 @@
+"""The page's files: all that the page names is served, asked for again each time, and nothing else is reachable."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from crm.page.api import make_api
+from crm.page.guard import Guard
+from crm.page.website import FILES, add_website
+
+
+@pytest.fixture
+def http(make_ranker: Any, judge: Any) -> TestClient:
+    api = make_api(make_ranker(judge), judge="words", version="1")
+    add_website(api)
+    return TestClient(Guard(api, per_minute=1000, max_upload=1000))
+
+
+def test_whatever_a_file_names_is_served(http: TestClient) -> None:
+    named = set(re.findall(r'(?:src|href)="(static/[^"]+)"', http.get("/").text))
+    for file in FILES.glob("*.js"):
+        named |= {f"static/{name}" for name in re.findall(r"'\./(\w+\.js)'", file.read_text("utf-8"))}
+    assert {"static/main.js", "static/style.css", "static/pick.js"} <= named
+    for name in named:
+        answer = http.get(f"/{name}")
+        assert answer.status_code == 200 and answer.headers["Cache-Control"] == "no-cache", name
+        again = http.get(f"/{name}", headers={"If-None-Match": answer.headers["ETag"]})
+        assert again.status_code == 304 and not again.content
+
+
+def test_no_file_holds_a_script_or_a_style_of_its_own(http: TestClient) -> None:
+    """The content policy would refuse it."""
+    page = http.get("/")
+    assert "trusted-types 'none'" in page.headers["Content-Security-Policy"]
+    for file in FILES.glob("*.html"):
+        text = file.read_text("utf-8")
+        assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=", text), file.name
+    for file in FILES.glob("*.js"):
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", file.read_text("utf-8")
+        )
+
+
+@pytest.mark.parametrize("path", ["/static/", "/static/../api.py", "/static/%2e%2e/api.py", "/static/nothing.js"])
+def test_nothing_else_is_served(http: TestClient, path: str) -> None:
+    assert http.get(path).status_code == 404
