@@ -18,19 +18,23 @@ from crm.io.processes import ALONE, Processes
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.index import Scores, open_index
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
-from crm.model.late_reading import Conversation, LateReader
-from crm.schema import short
+from crm.model.late_reading import Conversation, LateReader, added_up
+from crm.schema import GENERIC_CRITERION, short
 
+KEPT_WISHES = 4096
+"""Criteria whose vectors are held: 4 KB each."""
 KEPT_SCORES = 64
 """Users whose scores are held: 100 KB each of 30 models on 804 queries."""
 
 
 class _InTurns:
-    """A reader for several threads, of which one reads at a time: a wish, or a shard."""
+    """A reader for several threads, of which one reads at a time: a shard, or all words that wait; words only once."""
 
     def __init__(self, reader: LateReader) -> None:
         self.encoder, self.precision, self.size = reader.encoder, reader.precision, reader.size
         self._reader, self._lock = reader, threading.Lock()
+        self._read: OrderedDict[str, torch.Tensor] = OrderedDict()
+        self._asked: dict[str, None] = {}
 
     def responses(self, conversations: Sequence[Conversation]) -> torch.Tensor:
         """As `LateReader.responses`."""
@@ -39,13 +43,21 @@ class _InTurns:
 
     def wishes(self, criteria: Sequence[str]) -> torch.Tensor:
         """As `LateReader.wishes`."""
+        own = dict.fromkeys(criteria)
+        self._asked |= own
         with self._lock:
-            return self._reader.wishes(criteria)
+            asked, self._asked = self._asked | own, {}
+            if new := [text for text in asked if text not in self._read]:
+                self._read.update(zip(new, self._reader.wishes(new), strict=True))
+            for text in own:
+                self._read.move_to_end(text)
+            while len(self._read) > KEPT_WISHES:
+                self._read.popitem(last=False)
+            return torch.stack([self._read[text] for text in criteria])
 
     def wish(self, criteria: Sequence[str], weights: Sequence[float] | None) -> torch.Tensor:
         """As `LateReader.wish`."""
-        with self._lock:
-            return self._reader.wish(criteria, weights)
+        return added_up(self.wishes(list(criteria) or [GENERIC_CRITERION]), weights)
 
 
 class IndexedBank:

@@ -77,11 +77,7 @@ class LateReader:
 
         Divided so that its product with a response's vector is the score. No criteria are the generic one.
         """
-        asked = list(criteria) or [GENERIC_CRITERION]
-        shares = torch.ones(len(asked)) if weights is None else torch.tensor(list(weights), dtype=torch.float32)
-        if len(shares) != len(asked):
-            raise ValueError(f"weights: {len(shares)} for {len(asked)} criteria, expected one each")
-        return (shares[:, None] * self.criteria(asked)).sum(dim=0) / math.sqrt(self.size)
+        return added_up(self.wishes(list(criteria) or [GENERIC_CRITERION]), weights)
 
     @torch.inference_mode()
     def _vectors(self, texts: Sequence[Text | None], pooling: TextPooling, backbone: Any) -> Tensor:
@@ -123,3 +119,11 @@ class LateReader:
             states = backbone(**inputs).last_hidden_state[0].float()
         ends = zip(forest.leaf_of, texts, strict=True)
         return [forest.places(leaf, start, len(own)) for leaf, (own, start) in ends], states
+
+
+def added_up(wishes: Tensor, weights: Sequence[float] | None) -> Tensor:
+    """(D,) one wish of several (N, D), each counted ``weights`` times. Raises ``ValueError`` for another number."""
+    shares = torch.ones(len(wishes)) if weights is None else torch.tensor(list(weights), dtype=torch.float32)
+    if len(shares) != len(wishes):
+        raise ValueError(f"weights: {len(shares)} for {len(wishes)} criteria, expected one each")
+    return (shares[:, None] * wishes).sum(dim=0)

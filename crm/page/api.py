@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Generator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-import pandas as pd
+from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -27,9 +27,9 @@ from crm.page.bodies import (
     json_of,
     of_lines,
 )
-from crm.page.export import FORMATS, facts, table_of
+from crm.page.export import FORMATS, facts, rows_of
 from crm.page.honesty import refusal
-from crm.page.index_ranker import AnyRanker
+from crm.page.index_ranker import AnyRanker, IndexRanker
 from crm.page.pick_bodies import PicksAsked, PicksSaid
 from crm.page.picks import Picking
 from crm.page.profile import Profile, ProfileError, from_mapping, from_query
@@ -54,6 +54,9 @@ def make_api(
 ) -> FastAPI:
     """The routes below ``/api``; ``judge`` and ``version`` are told with every ranking, ``about`` with the bank."""
     api = FastAPI(title=TITLE, version=version, docs_url=None, redoc_url=None, responses=WRONG)
+
+    # Who computes at once only gets in each other's way; who waits for a judge does not compute.
+    at_once = CapacityLimiter(1) if ranker.instant else None
 
     @api.exception_handler(ProfileError)
     async def wrong(_request: Request, error: Exception) -> JSONResponse:
@@ -102,7 +105,10 @@ def make_api(
         """A profile in; JSON lines out, each a ranking on more queries, blank ones between; the last is complete."""
         profile = _profile(await json_of(request))
         steps = ranker.rank(profile)
-        first = await run_in_threadpool(next, steps)  # what is wrong with a profile, or a full line, shows here
+        if isinstance(ranker, IndexRanker):
+            await run_in_threadpool(ranker.read, profile)
+        # What is wrong with a profile, or a full line, shows here.
+        first = await to_thread.run_sync(next, steps, limiter=at_once)
         return StreamingResponse(_lines(request, first, steps), media_type="application/x-ndjson")
 
     @api.post("/api/compare", response_model=CompareSaid, openapi_extra=described(CompareAsked))
@@ -184,20 +190,11 @@ async def _lines(request: Request, first: PartialRanking, steps: Generator[Parti
 
 
 def _line(progress: PartialRanking) -> str:
-    rows = json.loads(_with_ranges(progress).to_json(orient="records", double_precision=15))
     state = {"done": progress.done, "total": progress.total, "complete": progress.complete, "failed": progress.failed}
     told: dict[str, Any] = {"profile": progress.profile.digest, "criteria": list(progress.profile.told)}
     told |= {"refusal": refusal(progress), "unheard": list(progress.unheard)}
+    rows = rows_of(progress)
     return json.dumps({**state, **told, "leaderboard": rows}, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _with_ranges(progress: PartialRanking) -> pd.DataFrame:
-    """The table, and the last rank that each model may have: models that are not worse come before it."""
-    table = table_of(progress)
-    if progress.board is not None:
-        last = {row.model: row.rank_low + len(row.tied_with) for row in progress.board.rows}
-        table.insert(2, "rank_high", table["model"].map(last))
-    return table
 
 
 def _board(progress: PartialRanking) -> Any:

@@ -11,6 +11,9 @@ from typing import Any
 
 import pandas as pd
 
+from crm.leaderboard import Leaderboard
+from crm.leaderboard.ranking import Row
+from crm.leaderboard.ratings import length_controlled
 from crm.page.ranker import PartialRanking
 from crm.report.plots import one_leaderboard
 from crm.report.report import Section, render_report
@@ -19,17 +22,44 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters that make a spreadsheet compute a cell."""
 
 
-def table_of(progress: PartialRanking) -> pd.DataFrame:
-    """The ranking with a length-controlled column and one a topic; empty before the first query."""
+def rows_of(progress: PartialRanking) -> list[dict[str, Any]]:
+    """A row a model, best first, with a length-controlled rate and one a topic; none before the first query."""
     board = progress.board
     if board is None:
+        return []
+    controlled: dict[str, float] = {}
+    if len(board.outcomes.queries) > 1:
+        controlled = {**length_controlled(board.outcomes)[0], board.baseline: 0.5}
+    return [_row(row, board, controlled) for row in board.rows]
+
+
+def _row(row: Row, board: Leaderboard, controlled: Mapping[str, float]) -> dict[str, Any]:
+    low, high = (row.interval.low, row.interval.high) if row.interval else (None, None)
+    numbers: dict[str, Any] = {
+        "rank": row.rank,
+        "rank_low": row.rank_low,
+        "rank_high": row.rank_low + len(row.tied_with),  # models that are not worse come before it
+        "model": row.model,
+        "win_rate": row.win_rate,
+        "low": low,
+        "high": high,
+        "n": row.n,
+        "unread": row.unread,
+        "mean_words": row.mean_words,
+        "tied_with": ", ".join(row.tied_with),
+        **({"length_controlled": controlled[row.model]} if controlled else {}),
+    }
+    for topic in board.topics:
+        rate = 0.5 if row.model == board.baseline else row.topics[topic].mean if topic in row.topics else None
+        numbers[f"topic {topic}" if topic in numbers else topic] = rate
+    return numbers
+
+
+def table_of(progress: PartialRanking) -> pd.DataFrame:
+    """`rows_of` as a table."""
+    if progress.board is None:
         return pd.DataFrame(columns=["rank", "model", "win_rate"])
-    table = board.frame()
-    if len(board.wins) > 1:
-        controlled = board.frame("length_controlled").set_index("model")["length_controlled"]
-        table["length_controlled"] = table["model"].map(controlled)
-    topics = board.frame("topics").set_index("model")
-    return table.join(topics[board.topics], on="model")
+    return pd.DataFrame(rows_of(progress)).astype({"low": float, "high": float})
 
 
 def facts(progress: PartialRanking, judge: str, version: str) -> dict[str, Any]:
@@ -61,8 +91,7 @@ def _inert(cell: Any) -> Any:
 
 def as_json(progress: PartialRanking, told: Mapping[str, Any]) -> bytes:
     """``{"facts": ..., "profile": ..., "leaderboard": [...]}``; numbers that are not known are null."""
-    rows = json.loads(table_of(progress).to_json(orient="records", double_precision=15))
-    document = {"facts": dict(told), "profile": asdict(progress.profile), "leaderboard": rows}
+    document = {"facts": dict(told), "profile": asdict(progress.profile), "leaderboard": rows_of(progress)}
     return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False).encode()
 
 

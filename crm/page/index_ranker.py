@@ -62,6 +62,10 @@ class IndexRanker:
         indexed = self.now.indexed.with_bank(bank)
         self.now = Now(indexed, Selector(bank), Reaction(indexed))
 
+    def read(self, profile: Profile) -> None:
+        """Read the words of a profile, together with those of whoever waits for the same."""
+        self.now.indexed.reader.wishes(wish_of(profile)[0])
+
     def rank(self, profile: Profile) -> Generator[PartialRanking]:
         """The ranking. Raises `ProfileError` for what the bank does not have or the model cannot read."""
         yield self.known(profile)

@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,37 @@ def test_weights_add_up_and_what_is_too_long_is_named(judge: CrmJudge, tmp_path:
         indexed.outcomes(("fine", "long " * 300))
     with pytest.raises(ValueError, match="weights: 1 for 2 criteria"):
         indexed.outcomes(("a", "b"), (1.0,))
+
+
+def test_words_of_many_who_ask_at_once_are_read_together(judge: CrmJudge, tmp_path: Path) -> None:
+    """Each once; and one whose words cannot be read fails alone."""
+    read: list[list[str]] = []
+
+    class Slow:
+        encoder, precision, size = judge.late_reader.encoder, "32-true", judge.late_reader.size
+
+        def responses(self, texts: Any) -> Any:
+            return judge.late_reader.responses(texts)
+
+        def wishes(self, texts: list[str]) -> Any:
+            read.append(list(texts))
+            time.sleep(0.05)
+            if "fail" in texts:
+                raise RuntimeError("the reader broke")
+            return judge.late_reader.wishes(texts)
+
+    reader: Any = Slow()
+    indexed = IndexedBank(reader, make_bank(), tmp_path, model_digest="m", progress=False)
+    lines = [f"Wants {number} sources" for number in range(12)]
+    with ThreadPoolExecutor(24) as pool:
+        failing = pool.submit(indexed.scores, ["fail"])
+        found = list(pool.map(lambda text: indexed.scores([text])[0], lines * 2))
+    with pytest.raises(RuntimeError, match="the reader broke"):
+        failing.result()
+    assert len(read) < len(lines) and len(found) == 24
+    for text, scores in zip(lines * 2, found, strict=True):
+        alone = indexed.index.scores(judge.late_reader.wishes([text]))[0]
+        assert scores == pytest.approx(alone, abs=1e-4 * float(np.nanmax(np.abs(alone))), nan_ok=True)
 
 
 def in_process(judge: CrmJudge, bank: Bank, folder: Path, pause: float = 0.0) -> Any:

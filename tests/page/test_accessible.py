@@ -46,6 +46,19 @@ def test_no_rule_is_broken_in_any_view(browser: Any, indexed: str, scheme: str, 
                 page.locator("#panel svg").wait_for()
             check(page, name)
             shot(page, f"{name.replace(' ', '_').lower()}_{width}_{scheme}")
+        page.get_by_role("button", name="Not sure? Pick between answers").click()
+        page.locator("#picking h2").wait_for()
+        page.keyboard.press("ArrowLeft")
+        page.locator("#reasons button").first.wait_for()
+        check(page, "picking")
+        while page.locator("[data-choice]").count():
+            title = page.locator("#picking h2").inner_text()
+            page.locator("[data-choice=same]").click()
+            expect(page.locator("#picking h2")).not_to_have_text(title)
+        check(page, "picked")
+        page.goto(f"{indexed}/static/api.html")
+        page.locator("article").first.wait_for()
+        check(page, "the API in words")
 
 
 def check(page: Any, where: str) -> None:

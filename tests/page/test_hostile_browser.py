@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import httpx
 import pytest
+from playwright.sync_api import expect
 
 from crm.judges.controls import LengthJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.schema import Message
-from tests.page.browsing import complete, serve, view
+from tests.page.browsing import complete, serve, serve_ranker, view
+from tests.page.counting import counting_ranker
 
 pytestmark = pytest.mark.slow
 
@@ -102,6 +106,36 @@ def test_no_text_is_ever_run(browser: Any, tmp_path: Path) -> None:
             row.click()
             page.locator("#why article").first.wait_for()
             assert page.evaluate("window.hit") is None
+        page.close()
+
+
+def test_no_text_is_run_while_somebody_picks(browser: Any, tmp_path: Path) -> None:
+    """In questions, answers, the criteria of the pool, and what was typed before."""
+    rows = tuple(BankQuery(f"q{n}", (Message("user", text),), "any") for n, text in enumerate(HOSTILE[::4]))
+    answers = {
+        name: {q.id: HOSTILE[(7 * at + 13 * n) % 200] + " word" * (n % 7 * at) for n, q in enumerate(rows)}
+        for at, name in enumerate(("base", "one", "two"))
+    }
+    entries = [
+        {"name": f"n{at}", "like": f"short {text}", "opposite": f"long {text}"} for at, text in enumerate(HOSTILE)
+    ]
+    (tmp_path / "pool.yaml").write_text(json.dumps([entries[at] for at in (0, 41, 77, 120)]), "utf-8")
+    ranker = counting_ranker(Bank("hostile", "base", rows, answers), tmp_path)
+    with serve_ranker(ranker, tmp_path, f"pool={tmp_path / 'pool.yaml'}") as address:
+        page = browser.new_page()
+        page.goto(f"{address}/?{urlencode({'criteria': ' '.join(HOSTILE[5].split())})}")
+        complete(page)
+        page.evaluate("Math.random = () => 0.4")  # the seed of what is shown
+        page.locator("#pick-open").click()
+        while (title := page.locator("#picking h2").inner_text()).startswith("Which"):
+            left, right = (len(text.inner_text().split()) for text in page.locator("#picking .answer").all())
+            page.locator("[data-choice=left]" if left < right else "[data-choice=right]").click()
+            page.locator("#reasons button").filter(has_text=re.compile("^(short|Nothing)")).first.click()
+            expect(page.locator("#picking h2")).not_to_have_text(title)
+            assert page.evaluate("window.hit") is None, title
+        page.get_by_role("button", name="Show my ranking").click()
+        complete(page)
+        assert page.evaluate("window.hit") is None and page.locator(".chip").count()
         page.close()
 
 

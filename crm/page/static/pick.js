@@ -82,8 +82,9 @@ function add(reason) {
 function showEnd() {
   const { said } = session;
   const undecided = said.undecided.length > 1 ? `It is undecided between ${said.undecided.join(', ')}: your picks do not say more.` : '';
+  const none = said.wishes.length ? '' : 'Your picks show no clear like or dislike. ';
   const title = el('h2', { tabindex: -1 }, said.decided ? 'Your ranking is settled' : 'No more questions');
-  byId('picking').replaceChildren(title, el('p', {}, undecided),
+  byId('picking').replaceChildren(title, el('p', {}, none + undecided),
     el('ul', {}, ...said.wishes.map((wish) => el('li', {}, `${wish.kind === 'like' ? '' : 'Not: '}${wish.text}: weight ${wish.weight.toFixed(1)} [${wish.low.toFixed(1)}, ${wish.high.toFixed(1)}]`))),
     el('div', { class: 'line' }, el('button', { class: 'strong', onclick: take }, 'Show my ranking'), el('button', { onclick: stop }, 'Leave')));
   title.focus();
