@@ -6,7 +6,7 @@ QUERIES ?= 100
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test quick lint format demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install test quick lint format demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-page page-pictures bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -84,6 +84,12 @@ bench-users: install ## What one more user's leaderboard costs, with a bank's re
 
 bench-app: results/demo/scalar/model/crm.json ## How long people wait for the page's rankings, alone and 40 at once
 	$(BIN)/python -m bench.app checkpoint=results/demo/scalar/model
+
+bench-page: results/demo/late/model/crm.json ## The page in Chromium: requests, seconds, accessibility, 200 people at once
+	$(BIN)/python -m bench.page checkpoint=results/demo/late/model
+
+page-pictures: results/demo/late/model/crm.json ## Every view of the page at three widths in both themes, into results/pictures
+	$(BIN)/python -m bench.page checkpoint=results/demo/late/model --pictures results/pictures
 
 bench-gpu: install ## The same contest on one GPU with Qwen3 sizes (the installed torch has to see it)
 	$(BIN)/python -m bench.gpu

@@ -130,7 +130,8 @@ class Session:
         if not len(pairs):
             raise ValueError("pool: no two responses of this bank differ in any of its criteria; name others")
         at_random = not self.adaptive or bool(rng.random() < RANDOM_SHARE)
-        place = 0 if at_random else most_telling(pairs, self.contrasts, self.posterior, rng)
+        tells_why = self.reasons_offered
+        place = 0 if at_random else most_telling(pairs, self.contrasts, self.posterior, rng, tells_why=tells_why)
         query, left, right = pairs[place].tolist()
         return Pair(query, left, right, at_random)
 
