@@ -24,8 +24,8 @@ def start(page: Any, address: str, query: str = "") -> None:
 
 
 def refused(page: Any, address: str) -> None:
-    """Words that say nothing."""
-    page.goto(f"{address}/?{urlencode({'criteria': 'xcvb qwrt plk'})}")
+    """Too few questions."""
+    page.goto(f"{address}/?{LIKES}&queries=6")
     complete(page)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -181,3 +182,14 @@ def test_answers_that_never_differ_are_a_sentence(tmp_path: Path) -> None:
     http = TestClient(make_api(ranker, judge="late", version="1", picking=Picking(ranker, POOL)))
     answer = http.post("/api/picks", json={"profile": {}})
     assert answer.status_code == 422 and "no two responses of this bank differ" in answer.json()["error"]
+
+
+def test_the_example_of_the_docs_prints_what_they_say(
+    indexed: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "picking.md").read_text(encoding="utf-8")
+    code, rest = page.split("<!-- example: picks -->\n```python\n")[1].split("```", 1)
+    script = tmp_path / "example.py"
+    script.write_text(code.replace("http://127.0.0.1:7860", indexed), encoding="utf-8")
+    runpy.run_path(str(script))
+    assert capsys.readouterr().out.strip() == rest.split("prints `")[1].split("`")[0]
