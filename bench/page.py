@@ -68,8 +68,9 @@ def main(arguments: list[str] | None = None) -> int:
             pictures(browser, address, given.pictures)
             return 0
         found = {**landing(browser, address, given.visits), **typing(browser, address, given.visits)}
-        found |= {**checked(browser, address), **crowd(address, process, 40), **crowd(address, process, 200)}
+        found |= checked(browser, address)
         browser.close()
+        found |= {**crowd(address, process, 40), **crowd(address, process, 200)}
     head = {"bank": " ".join(given.overrides), "visits": given.visits, "cores": os.cpu_count(), "commit": commit()}
     replace_file(given.out, json.dumps({**found, **head, "versions": versions()}, indent=1) + "\n")
     print(json.dumps(found, indent=1))

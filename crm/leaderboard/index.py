@@ -32,6 +32,8 @@ SHARD_QUERIES = 8
 """Queries of a shard: a minute of work at most on a slow machine, so that little is lost by a kill."""
 ROWS_AT_ONCE = 256
 """Vectors in float32 at a time: a megabyte, which stays in the caches."""
+HELD = 16_000_000
+"""Bytes in float32 up to which an index is held in memory: many people at once then read no file."""
 Halves = npt.NDArray[np.float16]
 Scores = npt.NDArray[np.float32]
 Work = tuple[tuple[str, ...], list[Conversation]]
@@ -58,6 +60,8 @@ class BankIndex:
         starts = dict(zip(used, np.cumsum([0, *(len(shard) for shard in self._shards)]).tolist(), strict=False))
         order = [starts[number] + row for number, row in (place[key] for key in keys)]
         self._order = np.array(order).reshape(len(bank.queries), len(bank.authors))
+        held = self._shards and 2 * self.bytes <= HELD
+        self._whole = torch.from_numpy(np.concatenate(self._shards)).float() if held else None
 
     def scores(self, wishes: torch.Tensor) -> Scores:
         """(U, Q, M) float32 scores for ``wishes`` (U, D), as `LateReader.wish` makes them; NaN: too long to be read.
@@ -65,6 +69,8 @@ class BankIndex:
         Of one query they say which response this user prefers; a difference of two is the log-odds.
         """
         wanted = wishes.reshape(-1, self.size).float().T.contiguous()
+        if self._whole is not None:
+            return np.ascontiguousarray((self._whole @ wanted).numpy()[self._order].transpose(2, 0, 1))
         found = torch.empty(sum(len(shard) for shard in self._shards), wanted.shape[1])
         room = torch.empty(ROWS_AT_ONCE, self.size)
         row = 0

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Generator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -54,9 +53,6 @@ def make_api(
 ) -> FastAPI:
     """The routes below ``/api``; ``judge`` and ``version`` are told with every ranking, ``about`` with the bank."""
     api = FastAPI(title=TITLE, version=version, docs_url=None, redoc_url=None, responses=WRONG)
-
-    # Who computes at once only gets in each other's way; who waits for a judge does not compute.
-    at_once = CapacityLimiter(1) if ranker.instant else None
 
     @api.exception_handler(ProfileError)
     async def wrong(_request: Request, error: Exception) -> JSONResponse:
@@ -105,10 +101,13 @@ def make_api(
         """A profile in; JSON lines out, each a ranking on more queries, blank ones between; the last is complete."""
         profile = _profile(await json_of(request))
         steps = ranker.rank(profile)
+        # What is wrong with a profile, or a full line, shows here. What is left of an index's ranking takes less time
+        # than a change of threads among many.
         if isinstance(ranker, IndexRanker):
             await run_in_threadpool(ranker.read, profile)
-        # What is wrong with a profile, or a full line, shows here.
-        first = await to_thread.run_sync(next, steps, limiter=at_once)
+            first = next(steps)
+        else:
+            first = await run_in_threadpool(next, steps)
         return StreamingResponse(_lines(request, first, steps), media_type="application/x-ndjson")
 
     @api.post("/api/compare", response_model=CompareSaid, openapi_extra=described(CompareAsked))

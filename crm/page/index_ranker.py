@@ -63,8 +63,14 @@ class IndexRanker:
         self.now = Now(indexed, Selector(bank), Reaction(indexed))
 
     def read(self, profile: Profile) -> None:
-        """Read the words of a profile, together with those of whoever waits for the same."""
-        self.now.indexed.reader.wishes(wish_of(profile)[0])
+        """All of its `known` that takes a while: its words, together with those of whoever waits, and its queries.
+
+        Raises `ProfileError` as `known` does.
+        """
+        now = self.now
+        now.selector.select(profile)
+        now.indexed.reader.wishes(wish_of(profile)[0])
+        now.reaction.unheard((*profile.criteria, *profile.dislikes))
 
     def rank(self, profile: Profile) -> Generator[PartialRanking]:
         """The ranking. Raises `ProfileError` for what the bank does not have or the model cannot read."""
