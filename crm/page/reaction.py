@@ -35,7 +35,7 @@ class Reaction:
         return tuple(line for line in lines if not self._heard(line))
 
     def _heard(self, line: str) -> bool:
-        if not np.isfinite(self.indexed.reader.wishes([line])).all():  # too long to be read, which is said elsewhere
+        if not np.isfinite(self.indexed.reader.wishes([line]).numpy()).all():  # too long to be read, which is said elsewhere
             return True
         middle, far = self._of_nonsense(min(len(line.split()), MOST_WORDS))
         return size(self._scores([line])[0] - middle) > far
