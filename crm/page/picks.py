@@ -28,7 +28,7 @@ BANKS = 4
 """Banks whose contrasts are held: one, and those before a model was added."""
 TYPED = 256
 """Sets of typed lines whose contrasts are held."""
-NOT = "no "
+NOT = "Not: "
 LARGEST = 2.0
 """What a line counts at most before picks: somebody who matters as much as any may (`crm.picking.posterior`)."""
 

@@ -30,12 +30,19 @@ class Reaction:
         self.indexed = indexed
         self._of_nonsense = cache(self._read_nonsense)
 
+    def prepare(self) -> None:
+        """Read the random letters that most lines are compared with, so that nobody waits for it."""
+        for words in range(1, MOST_WORDS // 2 + 1):
+            self._of_nonsense(words)
+
     def unheard(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Those of ``lines`` that the judge does not react to."""
         return tuple(line for line in lines if not self._heard(line))
 
     def _heard(self, line: str) -> bool:
-        if not np.isfinite(self.indexed.reader.wishes([line]).numpy()).all():  # too long to be read, which is said elsewhere
+        if not np.isfinite(
+            self.indexed.reader.wishes([line]).numpy()
+        ).all():  # too long to be read, which is said elsewhere
             return True
         middle, far = self._of_nonsense(min(len(line.split()), MOST_WORDS))
         return size(self._scores([line])[0] - middle) > far

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,8 @@ def run_app(config: AppConfig) -> None:
     """Serve until interrupted."""
     ranker, judge = make_ranker(config)
     app = make_app(ranker, judge, config, make_additions(ranker, config))
+    if isinstance(ranker, IndexRanker):
+        threading.Thread(target=ranker.now.reaction.prepare, daemon=True).start()
     log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
     logging.getLogger("uvicorn.error").addFilter(_not_cut_off)
     root_path = config.root_path.rstrip("/")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,16 @@ def test_nonsense_of_other_letters_is_rarely_heard(reaction: Reaction) -> None:
     rng = np.random.default_rng(9)
     lines = [" ".join("".join(rng.choice(list("bcdfghjklmnpqrstvwxz"), 6)) for _ in range(2)) for _ in range(100)]
     assert len(reaction.unheard(lines)) >= 75
+
+
+def test_what_is_prepared_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reaction = counting_ranker(simulate_bank(seed=1, queries_per_topic=2).bank, tmp_path).now.reaction
+    reaction.prepare()
+    read: list[str] = []
+    scores = reaction.indexed.scores
+    monkeypatch.setattr(reaction.indexed, "scores", lambda lines: (read.extend(lines), scores(lines))[1])
+    assert reaction.unheard(["short", "wants lists", "as long as it can be"]) == ()
+    assert read == ["short", "wants lists", "as long as it can be"]
 
 
 def test_each_number_of_words_has_its_own_nonsense(reaction: Reaction) -> None:
