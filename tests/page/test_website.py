@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from typing import Any
 
 import pytest
@@ -48,3 +50,16 @@ def test_no_file_holds_a_script_or_a_style_of_its_own(http: TestClient) -> None:
 @pytest.mark.parametrize("path", ["/static/", "/static/../api.py", "/static/%2e%2e/api.py", "/static/nothing.js"])
 def test_nothing_else_is_served(http: TestClient, path: str) -> None:
     assert http.get(path).status_code == 404
+
+
+def test_the_types_of_the_modules_hold() -> None:
+    """As their comments say them, by the TypeScript compiler."""
+    tsc = shutil.which("tsc")
+    if tsc is None:
+        pytest.skip("no tsc on this machine (npm install --global typescript)")
+    libraries = "es2022,dom,dom.iterable,dom.asynciterable"
+    options = ["--noEmit", "--allowJs", "--checkJs", "--target", "es2022", "--module", "es2022", "--lib", libraries]
+    files = [str(file) for file in sorted(FILES.glob("*.js"))]
+    command = [tsc, *options, "--moduleResolution", "bundler", *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

@@ -5,6 +5,7 @@ import { line } from './state.js';
 
 /** @typedef {import('./state.js').Line} Line */
 
+/** @type {[string, string[], string[]][]} name, likes, dislikes */
 export const PRESETS = [
   ['In a hurry', ['Prefers concise answers', 'Prefers direct answers'], []],
   ['Student', ['Prefers detailed answers', 'Wants concrete examples'], []],
@@ -33,7 +34,7 @@ export function addLine(lines, added) {
 
 /**
  * Buttons of `PRESETS`: a second press takes it away again; what was typed stays.
- * @param {Line[]} lines @param {() => void} changed
+ * @param {Line[]} lines @param {(focus?: string) => void} changed
  */
 export function showPresets(lines, changed) {
   const buttons = PRESETS.map(([name, likes, dislikes]) => {
@@ -50,7 +51,7 @@ export function showPresets(lines, changed) {
 }
 
 /**
- * @param {Line[]} lines @param {() => void} changed
+ * @param {Line[]} lines @param {(focus?: string) => void} changed
  * @param {{weighs: boolean, unheard: string[]}} told of the judge
  */
 export function showChips(lines, changed, { weighs, unheard }) {

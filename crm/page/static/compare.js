@@ -10,7 +10,7 @@ let last = '';
 
 /** @param {HTMLElement} panel */
 export function compare(panel) {
-  const field = el('textarea', { id: 'other', rows: 2 }, last);
+  const field = /** @type {HTMLTextAreaElement} */ (el('textarea', { id: 'other', rows: 2 }, last));
   const out = el('div', { 'aria-live': 'polite' });
   const form = el('form', { onsubmit: (event) => {
     event.preventDefault();

@@ -4,7 +4,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 
 /**
  * An element. `on...` are listeners, `data` are data attributes, other names are attributes; false leaves one out.
- * @param {string} name @param {Record<string, any>} [given] @param {...(Node | string | number | null | false)} inside
+ * @param {string} name @param {Record<string, any>} [given] @param {...(Node | string | number | null | false | Node[])} inside
  * @returns {HTMLElement}
  */
 export function el(name, given = {}, ...inside) {
@@ -13,7 +13,7 @@ export function el(name, given = {}, ...inside) {
 
 /**
  * The same for pictures.
- * @param {string} name @param {Record<string, any>} [given] @param {...(Node | string | number | null | false)} inside
+ * @param {string} name @param {Record<string, any>} [given] @param {...(Node | string | number | null | false | Node[])} inside
  * @returns {SVGElement}
  */
 export function svg(name, given = {}, ...inside) {

@@ -57,13 +57,18 @@ function cost(panel) {
 /** Link, files and settings that this browser keeps. @param {HTMLElement} panel */
 function share(panel) {
   const query = queryOf(page.step?.profile || {});
-  const link = el('input', { id: 'link', readonly: true, value: location.href });
+  const link = /** @type {HTMLInputElement} */ (el('input', { id: 'link', readonly: true, value: location.href }));
   const said = el('span', { role: 'status' });
   const copy = el('button', { onclick: async () => {
-    await navigator.clipboard?.writeText(location.href).catch(() => link.select());
-    said.textContent = 'Copied.';
+    try {
+      await navigator.clipboard.writeText(location.href);
+      said.textContent = 'Copied.';
+    } catch { // not allowed, or a page without https
+      link.select();
+      said.textContent = 'Press Ctrl+C to copy it.';
+    }
   } }, 'Copy');
-  const name = el('input', { id: 'saved-name', maxlength: 80 });
+  const name = /** @type {HTMLInputElement} */ (el('input', { id: 'saved-name', maxlength: 80 }));
   const list = el('ul', {}, ...savedLinks());
   const save = el('form', { class: 'line', onsubmit: (event) => {
     event.preventDefault();
