@@ -52,6 +52,7 @@ def test_nothing_else_is_served(http: TestClient, path: str) -> None:
     assert http.get(path).status_code == 404
 
 
+@pytest.mark.slow
 def test_the_types_of_the_modules_hold() -> None:
     """As their comments say them, by the TypeScript compiler."""
     tsc = shutil.which("tsc")
