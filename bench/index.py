@@ -65,9 +65,9 @@ class StandIn:
         drawn: Tensor = torch.randn(len(conversations), SIZE, generator=self._draws)
         return drawn
 
-    def wish(self, _criteria: Sequence[str], _weights: Sequence[float] | None = None) -> Tensor:
-        """(D,) float32, for products that differ by some units."""
-        drawn: Tensor = torch.randn(SIZE, generator=self._draws) * SIZE**-0.5
+    def wishes(self, criteria: Sequence[str]) -> Tensor:
+        """(N, D) float32, for products that differ by some units."""
+        drawn: Tensor = torch.randn(len(criteria), SIZE, generator=self._draws) * SIZE**-0.5
         return drawn
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from crm.leaderboard.ratings import bradley_terry, elo, length_controlled
 
 if TYPE_CHECKING:
-    from crm.leaderboard.ranking import Leaderboard
+    from crm.leaderboard.ranking import Leaderboard, Row
 
 
 def view_of(board: Leaderboard, view: str, sort: str, ascending: bool | None) -> pd.DataFrame:
@@ -25,6 +25,36 @@ def view_of(board: Leaderboard, view: str, sort: str, ascending: bool | None) ->
         raise ValueError(f"sort: {sort!r} is not a column of {view}, choose one of {', '.join(table.columns)}")
     rising = sort in ("rank", "rank_low", "model") if ascending is None else ascending
     return table.sort_values(sort, ascending=rising, kind="stable").reset_index(drop=True)
+
+
+def records_of(board: Leaderboard) -> list[dict[str, Any]]:
+    """What `Leaderboard.records` says."""
+    controlled: dict[str, float] = {}
+    if len(board.outcomes.queries) > 1:
+        controlled = {**length_controlled(board.outcomes)[0], board.baseline: 0.5}
+    return [_record(row, board, controlled) for row in board.rows]
+
+
+def _record(row: Row, board: Leaderboard, controlled: Mapping[str, float]) -> dict[str, Any]:
+    low, high = (row.interval.low, row.interval.high) if row.interval else (None, None)
+    numbers: dict[str, Any] = {
+        "rank": row.rank,
+        "rank_low": row.rank_low,
+        "rank_high": row.rank_low + len(row.tied_with),  # models that are not worse come before it
+        "model": row.model,
+        "win_rate": row.win_rate,
+        "low": low,
+        "high": high,
+        "n": row.n,
+        "unread": row.unread,
+        "mean_words": row.mean_words,
+        "tied_with": ", ".join(row.tied_with),
+        **({"length_controlled": controlled[row.model]} if controlled else {}),
+    }
+    for topic in board.topics:
+        rate = 0.5 if row.model == board.baseline else row.topics[topic].mean if topic in row.topics else None
+        numbers[f"topic {topic}" if topic in numbers else topic] = rate
+    return numbers
 
 
 def _win_rate(board: Leaderboard) -> pd.DataFrame:

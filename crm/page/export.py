@@ -11,9 +11,6 @@ from typing import Any
 
 import pandas as pd
 
-from crm.leaderboard import Leaderboard
-from crm.leaderboard.ranking import Row
-from crm.leaderboard.ratings import length_controlled
 from crm.page.ranker import PartialRanking
 from crm.report.plots import one_leaderboard
 from crm.report.report import Section, render_report
@@ -23,36 +20,8 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def rows_of(progress: PartialRanking) -> list[dict[str, Any]]:
-    """A row a model, best first, with a length-controlled rate and one a topic; none before the first query."""
-    board = progress.board
-    if board is None:
-        return []
-    controlled: dict[str, float] = {}
-    if len(board.outcomes.queries) > 1:
-        controlled = {**length_controlled(board.outcomes)[0], board.baseline: 0.5}
-    return [_row(row, board, controlled) for row in board.rows]
-
-
-def _row(row: Row, board: Leaderboard, controlled: Mapping[str, float]) -> dict[str, Any]:
-    low, high = (row.interval.low, row.interval.high) if row.interval else (None, None)
-    numbers: dict[str, Any] = {
-        "rank": row.rank,
-        "rank_low": row.rank_low,
-        "rank_high": row.rank_low + len(row.tied_with),  # models that are not worse come before it
-        "model": row.model,
-        "win_rate": row.win_rate,
-        "low": low,
-        "high": high,
-        "n": row.n,
-        "unread": row.unread,
-        "mean_words": row.mean_words,
-        "tied_with": ", ".join(row.tied_with),
-        **({"length_controlled": controlled[row.model]} if controlled else {}),
-    }
-    for topic in board.topics:
-        rate = 0.5 if row.model == board.baseline else row.topics[topic].mean if topic in row.topics else None
-        numbers[f"topic {topic}" if topic in numbers else topic] = rate
-    return numbers
+    """`Leaderboard.records`; none before the first query."""
+    return progress.board.records() if progress.board else []
 
 
 def table_of(progress: PartialRanking) -> pd.DataFrame:

@@ -272,3 +272,19 @@ def test_tau_against_true_win_rates() -> None:
         compare_with_truth(board, {**{k: v for k, v in strengths.items() if k != "a"}, "z": 1.0}, seed=3)
     with pytest.raises(ValueError, match="in one only: e"):
         compare(board, Leaderboard([m for m in board.matches if m.candidate != "e"]), seed=3)
+
+
+def test_records_hold_what_the_tables_hold() -> None:
+    """And a topic that is called as a column is not lost."""
+    matches = [replace(one, topic="rank" if one.topic == "A" else "B") for one in bank({"x": 1.0, "y": 0.2, "z": -1.0})]
+    board = Leaderboard(matches)
+    found = {record["model"]: record for record in board.records()}
+    frame = board.frame().set_index("model")
+    for name, record in found.items():
+        for column in ("rank", "rank_low", "win_rate", "n", "unread", "mean_words", "tied_with"):
+            assert record[column] == frame.loc[name, column], (name, column)
+        assert record["rank_high"] == record["rank_low"] + len([tie for tie in record["tied_with"].split(", ") if tie])
+        assert (record["low"] is None) == math.isnan(frame.loc[name, "low"])
+        assert record["B"] == board.frame("topics").set_index("model").loc[name, "B"] and "topic rank" in record
+    controlled = board.frame("length_controlled").set_index("model")["length_controlled"]
+    assert {name: record["length_controlled"] for name, record in found.items()} == pytest.approx(controlled.to_dict())
