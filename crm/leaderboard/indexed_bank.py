@@ -68,7 +68,7 @@ class IndexedBank:
 
     def __init__(
         self,
-        reader: LateReader,
+        reader: LateReader | _InTurns,
         bank: Bank,
         folder: Path,
         *,
@@ -87,8 +87,7 @@ class IndexedBank:
 
     def with_bank(self, bank: Bank) -> IndexedBank:
         """Another bank by the same judge: only what no bank before had is read."""
-        reader = cast(LateReader, self.reader)
-        return IndexedBank(reader, bank, self.folder, model_digest=self.model_digest, progress=False)
+        return IndexedBank(self.reader, bank, self.folder, model_digest=self.model_digest, progress=False)
 
     def outcomes(
         self, criteria: Sequence[str], weights: Sequence[float] | None = None, part: Bank | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from crm.leaderboard.ratings import bradley_terry, elo, length_controlled
@@ -29,18 +28,25 @@ def view_of(board: Leaderboard, view: str, sort: str, ascending: bool | None) ->
 
 def records_of(board: Leaderboard) -> list[dict[str, Any]]:
     """What `Leaderboard.records` says."""
-    controlled: dict[str, float] = {}
-    if len(board.outcomes.queries) > 1:
-        controlled = {**length_controlled(board.outcomes)[0], board.baseline: 0.5}
-    return [_record(row, board, controlled) for row in board.rows]
+    controlled = _controlled(board)[0] if len(board.outcomes.queries) > 1 else {}
+    found = []
+    for row in board.rows:
+        record = _plain(row)
+        record["rank_high"] = row.rank_low + len(row.tied_with)  # models that are not worse come before it
+        if controlled:
+            record["length_controlled"] = controlled[row.model]
+        for topic, rate in _topic_rates(row, board).items():
+            record[f"topic {topic}" if topic in record else topic] = rate
+        found.append(record)
+    return found
 
 
-def _record(row: Row, board: Leaderboard, controlled: Mapping[str, float]) -> dict[str, Any]:
+def _plain(row: Row) -> dict[str, Any]:
+    """Numbers of a model; its interval is None where there is none."""
     low, high = (row.interval.low, row.interval.high) if row.interval else (None, None)
-    numbers: dict[str, Any] = {
+    return {
         "rank": row.rank,
         "rank_low": row.rank_low,
-        "rank_high": row.rank_low + len(row.tied_with),  # models that are not worse come before it
         "model": row.model,
         "win_rate": row.win_rate,
         "low": low,
@@ -49,12 +55,20 @@ def _record(row: Row, board: Leaderboard, controlled: Mapping[str, float]) -> di
         "unread": row.unread,
         "mean_words": row.mean_words,
         "tied_with": ", ".join(row.tied_with),
-        **({"length_controlled": controlled[row.model]} if controlled else {}),
     }
-    for topic in board.topics:
-        rate = 0.5 if row.model == board.baseline else row.topics[topic].mean if topic in row.topics else None
-        numbers[f"topic {topic}" if topic in numbers else topic] = rate
-    return numbers
+
+
+def _topic_rates(row: Row, board: Leaderboard) -> dict[str, float | None]:
+    """Win rates by topic; None on one that a model was not asked about."""
+    if row.model == board.baseline:
+        return dict.fromkeys(board.topics, 0.5)
+    return {topic: row.topics[topic].mean if topic in row.topics else None for topic in board.topics}
+
+
+def _controlled(board: Leaderboard) -> tuple[dict[str, float], float]:
+    """Length-controlled rates of all models, and the length coefficient."""
+    rates, beta = length_controlled(board.outcomes)
+    return {**rates, board.baseline: 0.5}, beta
 
 
 def _win_rate(board: Leaderboard) -> pd.DataFrame:
@@ -66,31 +80,14 @@ def _win_rate(board: Leaderboard) -> pd.DataFrame:
 
 
 def _numbers(board: Leaderboard) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "rank": row.rank,
-            "rank_low": row.rank_low,
-            "model": row.model,
-            "win_rate": row.win_rate,
-            "low": row.interval.low if row.interval else np.nan,
-            "high": row.interval.high if row.interval else np.nan,
-            "n": row.n,
-            "unread": row.unread,
-            "mean_words": row.mean_words,
-            "tied_with": ", ".join(row.tied_with),
-        }
-        for row in board.rows
-    )
+    return pd.DataFrame(_plain(row) for row in board.rows).astype({"low": float, "high": float})
 
 
 def _topics(board: Leaderboard) -> pd.DataFrame:
-    table = []
-    for row in board.rows:
-        own = {topic: row.topics[topic].mean if topic in row.topics else np.nan for topic in board.topics}
-        if row.model == board.baseline:
-            own = dict.fromkeys(board.topics, 0.5)
-        table.append({"rank": row.rank, "model": row.model, "overall": row.win_rate, **own})
-    return pd.DataFrame(table)
+    return pd.DataFrame(
+        {"rank": row.rank, "model": row.model, "overall": row.win_rate, **_topic_rates(row, board)}
+        for row in board.rows
+    )
 
 
 def _bradley_terry(board: Leaderboard) -> pd.DataFrame:
@@ -100,9 +97,8 @@ def _bradley_terry(board: Leaderboard) -> pd.DataFrame:
 
 
 def _length_controlled(board: Leaderboard) -> pd.DataFrame:
-    rates, beta = length_controlled(board.outcomes)
-    columns = {"length_controlled": {**rates, board.baseline: 0.5}}
-    return _fitted(board, columns).assign(length_coefficient=beta)
+    rates, beta = _controlled(board)
+    return _fitted(board, {"length_controlled": rates}).assign(length_coefficient=beta)
 
 
 def _fitted(board: Leaderboard, columns: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:

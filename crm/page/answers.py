@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from crm.page.bodies import Body
+from crm.page.reasons import Duel
 
 Amount = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
 
@@ -146,23 +147,6 @@ class CompareSaid(Body):
     high: float
     models: list[ChangeRow]
     """The greatest gain first."""
-
-
-class Duel(Body):
-    """The model against the baseline on one query."""
-
-    query_id: str
-    """As ``/api/sentences`` takes it."""
-    topic: str
-    query: str
-    response: str
-    baseline_response: str
-    probability: float
-    """That this person prefers the model's response; by the mean log-odds of both orders."""
-    shown_first: float
-    """The same with the model's response shown first."""
-    shown_second: float
-    """The same with it shown second."""
 
 
 class WhySaid(Body):

@@ -70,7 +70,7 @@ class IndexRanker:
         now = self.now
         now.selector.select(profile)
         now.indexed.reader.wishes(wish_of(profile)[0])
-        now.reaction.unheard((*profile.criteria, *profile.dislikes))
+        now.reaction.prepare((*profile.criteria, *profile.dislikes))
 
     def rank(self, profile: Profile) -> Generator[PartialRanking]:
         """The ranking. Raises `ProfileError` for what the bank does not have or the model cannot read."""

@@ -30,9 +30,9 @@ class Reaction:
         self.indexed = indexed
         self._of_nonsense = cache(self._read_nonsense)
 
-    def prepare(self) -> None:
-        """Read the random letters that most lines are compared with, so that nobody waits for it."""
-        for words in range(1, MOST_WORDS // 2 + 1):
+    def prepare(self, lines: Sequence[str]) -> None:
+        """Read the random letters that such lines are compared with, where that was not done yet."""
+        for words in {_words(line) for line in lines}:
             self._of_nonsense(words)
 
     def unheard(self, lines: Sequence[str]) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ class Reaction:
             self.indexed.reader.wishes([line]).numpy()
         ).all():  # too long to be read, which is said elsewhere
             return True
-        middle, far = self._of_nonsense(min(len(line.split()), MOST_WORDS))
+        middle, far = self._of_nonsense(_words(line))
         return size(self._scores([line])[0] - middle) > far
 
     def _read_nonsense(self, words: int) -> tuple[Floats, float]:
@@ -58,6 +58,10 @@ class Reaction:
         """(N, Q, M), each query's mean over models taken off: it moves no ranking."""
         scores = self.indexed.scores(lines).astype(np.float64)
         return np.asarray(scores - np.nanmean(scores, axis=2, keepdims=True))
+
+
+def _words(line: str) -> int:
+    return min(len(line.split()), MOST_WORDS)
 
 
 def nonsense(words: int) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
+from pydantic import ConfigDict
 from scipy.special import expit
 
 from crm.leaderboard import Leaderboard, compare
@@ -20,19 +21,22 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Duel:
-    """A model against the baseline on one query. Probabilities are that the model's response is preferred.
+    """A model against the baseline on one query. Probabilities are that the model's response is preferred."""
 
-    ``shown_first`` and ``shown_second`` are those of the two orders; ``probability`` is of their mean log-odds.
-    """
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True, extra="forbid")
 
     query_id: str
+    """As ``/api/sentences`` takes it."""
     topic: str
     query: str
     response: str
     baseline_response: str
     probability: float
+    """By the mean log-odds of both orders."""
     shown_first: float
+    """With the model's response shown first."""
     shown_second: float
+    """With it shown second."""
 
 
 def duels(progress: PartialRanking, model: str) -> list[Duel]:

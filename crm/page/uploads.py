@@ -87,11 +87,8 @@ def add_uploads(api: FastAPI, additions: Additions | None) -> None:
         return _no(503, str(error), {"Retry-After": "60"})
 
     @api.exception_handler(TokenError)
-    async def forbidden(_request: Request, error: Exception) -> JSONResponse:
-        return _no(403, str(error))
-
     @api.exception_handler(ClosedError)
-    async def closed(_request: Request, error: Exception) -> JSONResponse:
+    async def forbidden(_request: Request, error: Exception) -> JSONResponse:
         return _no(403, str(error))
 
     @api.post("/api/models", response_model=ModelAdded, openapi_extra=FILE)

@@ -32,7 +32,7 @@ def test_nonsense_of_other_letters_is_rarely_heard(reaction: Reaction) -> None:
 
 def test_what_is_prepared_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reaction = counting_ranker(simulate_bank(seed=1, queries_per_topic=2).bank, tmp_path).now.reaction
-    reaction.prepare()
+    reaction.prepare(["one", "two words", "so many words as this one"])
     read: list[str] = []
     scores = reaction.indexed.scores
     monkeypatch.setattr(reaction.indexed, "scores", lambda lines: (read.extend(lines), scores(lines))[1])
