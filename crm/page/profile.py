@@ -131,11 +131,6 @@ def _weights(values: Any, count: int) -> tuple[float, ...]:
     return () if all(weight == 1.0 for weight in rounded) else rounded
 
 
-def lines_of(text: str) -> tuple[str, ...]:
-    """The lines of a text box that are not blank."""
-    return tuple(line.strip() for line in text.splitlines() if line.strip())
-
-
 def _lines(name: str, values: Any) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise ProfileError(f"{name}: expected a list of texts, got {short(values)}")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 from pydantic import ConfigDict
 from scipy.special import expit
 
 from crm.leaderboard import Leaderboard, compare
-from crm.page.profile import Profile, ProfileError
+from crm.page.profile import ProfileError
 from crm.page.ranker import PartialRanking
 from crm.report.statistics import Interval
 
@@ -89,22 +88,3 @@ def change(first: Leaderboard, second: Leaderboard) -> Change:
     table["change"] = table["win_rate_second"] - table["win_rate_first"]
     order = ["rank_first", "rank_second", "win_rate_first", "win_rate_second", "change"]
     return Change(tau, table[order].sort_values("change", ascending=False, kind="stable").reset_index())
-
-
-def without_each(profile: Profile) -> Iterator[tuple[str, Profile]]:
-    """Every line of the profile, and the profile without it. Raises `ProfileError` where there are fewer than two."""
-    if len(profile.criteria) + len(profile.dislikes) < 2:
-        raise ProfileError("criteria: with fewer than two lines there is nothing to leave out; write another")
-    for place, line in enumerate((*profile.criteria, *profile.dislikes)):
-        kept = tuple(weight for at, weight in enumerate(profile.weights) if at != place)
-        own = "criteria" if place < len(profile.criteria) else "dislikes"
-        fewer = tuple(other for other in getattr(profile, own) if other != line)
-        changed: dict[str, Any] = {own: fewer, "weights": kept}
-        yield line, replace(profile, **changed)
-
-
-def effect(full: Leaderboard, without: Leaderboard, top: int = 3) -> dict[str, float]:
-    """What a line does to the ``top`` models of the full profile: their win rate with it minus that without it."""
-    names = [row.model for row in full.rows if row.model != full.baseline][:top]
-    with_it, without_it = full.win_rates(), without.win_rates()
-    return {name: with_it[name] - without_it[name] for name in names}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.page.profile import DISLIKE, MAX_CHARACTERS, Profile, ProfileError, from_mapping, from_query, lines_of
+from crm.page.profile import DISLIKE, MAX_CHARACTERS, Profile, ProfileError, from_mapping, from_query
 from crm.schema import GENERIC_CRITERION
 
 line = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -26,7 +26,6 @@ def test_what_the_judge_is_told() -> None:
     assert Profile().told == (GENERIC_CRITERION,)
     assert Profile(("  short ", "short", ""), ("jokes",)).told == ("short", DISLIKE + "jokes")
     assert Profile(("a\x00b\u202ec",)).criteria == ("a b c",)
-    assert lines_of(" one \r\n\n two ") == ("one", "two")
 
 
 def test_profiles_that_ask_for_the_same_have_one_digest() -> None:

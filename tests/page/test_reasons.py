@@ -10,7 +10,7 @@ from scipy.stats import kendalltau
 
 from crm.page.profile import Profile, ProfileError
 from crm.page.ranker import PartialRanking, Ranker
-from crm.page.reasons import change, duels, effect, without_each
+from crm.page.reasons import change, duels
 
 
 def ranked(ranker: Ranker, *criteria: str) -> PartialRanking:
@@ -46,20 +46,3 @@ def test_a_change_has_tau_and_gains(make_ranker: Any, judge: Any) -> None:
     gain = found.table.set_index("model")["change"]
     assert gain["brief"] == pytest.approx(second.win_rates()["brief"] - first.win_rates()["brief"])
     assert found.table["change"].is_monotonic_decreasing
-
-
-def test_each_line_is_left_out_once(make_ranker: Any, judge: Any) -> None:
-    profile = Profile(("one", "two"), ("three",))
-    assert dict(without_each(profile)) == {
-        "one": Profile(("two",), ("three",)),
-        "two": Profile(("one",), ("three",)),
-        "three": Profile(("one", "two")),
-    }
-    with pytest.raises(ProfileError, match="fewer than two lines"):
-        list(without_each(Profile(("one",))))
-    ranker: Ranker = make_ranker(judge)
-    full, rest = ranked(ranker, "concise", "polite").board, ranked(ranker, "polite").board
-    assert full is not None and rest is not None
-    by = effect(full, rest, top=1)
-    assert by == {"brief": pytest.approx(full.win_rates()["brief"] - rest.win_rates()["brief"])}
-    assert by["brief"] > 0.4

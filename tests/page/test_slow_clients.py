@@ -87,19 +87,21 @@ def test_a_flood_of_half_open_connections_passes(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def hasty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A server with short deadlines."""
+def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HEADER_S", "BODY_S", "UPLOAD_S", "READ_S"):
         monkeypatch.setattr(f"crm.page.server.{name}", 0.5)
+
+
+@pytest.fixture
+def hasty(tmp_path: Path, short_deadlines: None) -> Iterator[str]:
+    """A server with short deadlines."""
     with serve(simulate_bank(seed=1, queries_per_topic=1).bank, LengthJudge(), tmp_path) as address:
         yield address
 
 
 @pytest.fixture
-def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def slow(tmp_path: Path, short_deadlines: None) -> Iterator[str]:
     """As `hasty`, with a judge that takes 3 seconds for a ranking."""
-    for name in ("HEADER_S", "BODY_S", "UPLOAD_S", "READ_S"):
-        monkeypatch.setattr(f"crm.page.server.{name}", 0.5)
     with serve(simulate_bank(seed=1, queries_per_topic=1).bank, SlowJudge(), tmp_path) as address:
         yield address
 
