@@ -18,7 +18,7 @@ from crm.schema import Message
 class LengthJudge:
     """The longer response wins: the logit is the logarithm of the ratio of words (each plus one)."""
 
-    left_out, together = "unanswered", 1
+    left_out, together, pointwise = "unanswered", 1, True
 
     @property
     def digest(self) -> str:

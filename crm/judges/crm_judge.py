@@ -71,6 +71,11 @@ class CrmJudge:
         return self._placed[1]
 
     @property
+    def pointwise(self) -> bool:
+        """Whether the head reads a response without the other."""
+        return not self.encoder.kind.joint
+
+    @property
     def digest(self) -> str:
         """Of weights, template and precision: readings in bfloat16 never mix with readings in float32."""
         return f"{self.model_digest}-{self.encoder.digest}-{self.precision}"

@@ -43,6 +43,7 @@ class HubRewardModel:
     """
 
     left_out = "too_long"
+    pointwise = True
 
     def __init__(
         self,

@@ -45,6 +45,9 @@ class Judge(Protocol):
     counted and asked for again by the next run, while a reading that failed is an outcome and stays. ``together`` is
     how many comparisons, in the order given, are computed in one go, so that the last bits of their logits depend on
     each other; 1 where each stands for itself.
+
+    A judge may say that it is ``pointwise``: that the scores of its readings are each of one response alone, and their
+    difference is the logit. One that does not say so only compares.
     """
 
     left_out: str

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crm.judges.judge import Asked, Reading
-from crm.schema import Comparison, Message
+from crm.schema import Message
 from crm.votes.simulation.taste import pole_of
 from crm.votes.simulation.truth import levels_of
 from crm.votes.simulation.votes import RATIONALITY
@@ -19,7 +19,7 @@ class OracleJudge:
     It knows the simulation's wordings and texts only: under other criteria, or of other texts, it gives no verdict.
     """
 
-    left_out, together = "unanswered", 1
+    left_out, together, pointwise = "unanswered", 1, True
 
     @property
     def digest(self) -> str:
@@ -31,27 +31,26 @@ class OracleJudge:
         return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        """One portion with every comparison."""
+        """One portion with every comparison; a score is the utility of a response in nats."""
         readings = []
         for row, order in comparisons:
-            known = true_logit(row)
-            logit, failure = (None, known) if isinstance(known, str) else (known, None)
-            readings.append(Reading(row, order, logit, failure=failure))
+            first, second = (true_utility(row.criteria, turns) for turns in (row.response_a, row.response_b))
+            if isinstance(first, str) or isinstance(second, str):
+                unknown = first if isinstance(first, str) else second
+                readings.append(Reading(row, order, None, failure=str(unknown)))
+            else:
+                readings.append(Reading(row, order, first - second, first, second))
         yield readings
 
 
-def true_logit(row: Comparison) -> float | str:
-    """The log-odds that a user with these criteria prefers response A, or a word for why they are not known."""
-    poles = [pole_of(criterion) for criterion in row.criteria]
-    first, second = (levels_of(_text(turns)) for turns in (row.response_a, row.response_b))
+def true_utility(criteria: Sequence[str], response: Sequence[Message]) -> float | str:
+    """What a response is worth to a user with these criteria, in nats, or a word for why it is not known."""
+    poles = [pole_of(criterion) for criterion in criteria]
+    levels = levels_of("\n".join(turn.content for turn in response))
     if not poles or None in poles:
         return "unknown_criterion"
-    if first is None or second is None:
+    if levels is None:
         return "unknown_text"
-    gaps = {axis: level - dict(second)[axis] for axis, level in first}
+    known = dict(levels)
     # Noise can put two criteria of one axis side by side, so that tastes are summed one by one.
-    return RATIONALITY * sum(pole[1] * gaps[pole[0]] for pole in poles if pole)
-
-
-def _text(turns: Sequence[Message]) -> str:
-    return "\n".join(turn.content for turn in turns)
+    return RATIONALITY * sum(pole[1] * known[pole[0]] for pole in poles if pole)

@@ -1,0 +1,159 @@
+"""A judge as a source of rewards. In: responses to one prompt and a user's criteria. Out: a number a response, or None.
+
+A judge that scores each response by itself gives that score, in nats: the difference of two is the log-odds that the
+user prefers the first. One that only compares gives the mean log-odds of a response against the others of its group, or
+against an anchor; every pair is read in both orders. What was not read has no reward: it is None, never a number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+
+from crm.judges import CrmJudge, Judge
+from crm.judges.judge import Asked, Reading
+from crm.model.late_reading import LateReader
+from crm.schema import GENERIC_CRITERION, Comparison, Message
+
+Reward = float | None
+Turns = tuple[Message, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Responses to one prompt, for a user with these criteria; none are the generic criterion.
+
+    Of a judge that only compares, ``anchor`` is the response that all others are compared with, instead of each other.
+    """
+
+    criteria: tuple[str, ...]
+    prompt: Turns
+    responses: tuple[Turns, ...]
+    anchor: Turns | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two responses of a group, by their places in it; the anchor is -1."""
+
+    group: Group
+    first: int
+    second: int
+
+    def comparison(self, name: str) -> Comparison:
+        """The record that a judge reads; nobody has voted on it."""
+        group = self.group
+        return Comparison(
+            id=name,
+            preference_id=name,
+            criteria=group.criteria or (GENERIC_CRITERION,),
+            prompt=group.prompt,
+            response_a=self._turns(self.first),
+            response_b=self._turns(self.second),
+            label="tie",
+            direction="none",
+        )
+
+    def _turns(self, place: int) -> Turns:
+        if place >= 0:
+            return self.group.responses[place]
+        assert self.group.anchor is not None, "a pair with an anchor that is not there"
+        return self.group.anchor
+
+
+class Rewards:
+    """Rewards by one judge. ``pointwise`` says whether it scores a response by itself, whatever it stands beside."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+        self.pointwise = bool(getattr(judge, "pointwise", False))
+        self._reader = judge.late_reader if isinstance(judge, CrmJudge) else None
+
+    def of_groups(self, groups: Sequence[Group]) -> list[list[Reward]]:
+        """A reward for each response of each group, in their order."""
+        if self._reader is not None:
+            return _by_vectors(self._reader, groups)
+        return self._scores(groups) if self.pointwise else self._means(groups)
+
+    def of_pairs(self, pairs: Sequence[Pair]) -> list[Reward]:
+        """The log-odds that the first of each pair is preferred to the second, both orders averaged.
+
+        A pair that was not read in both orders has none; of a pointwise judge both orders are one number.
+        """
+        orders = ("ab",) if self.pointwise else ("ab", "ba")
+        rows = [pair.comparison(str(number)) for number, pair in enumerate(pairs)]
+        logits: dict[str, list[float]] = {row.id: [] for row in rows}
+        for reading in self._read([(row, order) for row in rows for order in orders]):
+            if (logit := _finite(reading.preference_logit)) is not None:
+                logits[reading.comparison.id].append(logit)
+        return [fmean(found) if len(found) == len(orders) else None for found in logits.values()]
+
+    def _scores(self, groups: Sequence[Group]) -> list[list[Reward]]:
+        """Two responses a comparison; of an odd number the last stands beside itself.
+
+        Where a comparison cannot be read, each of its responses is asked for beside itself: one that is too long takes
+        no other with it.
+        """
+        found: list[list[Reward]] = [[None] * len(group.responses) for group in groups]
+
+        def read(asked: Sequence[tuple[int, int, int]]) -> None:
+            rows = [Pair(groups[place], a, b).comparison(f"{place}/{a}/{b}") for place, a, b in asked]
+            for reading in self._read([(row, "ab") for row in rows]):
+                place, a, b = map(int, reading.comparison.id.split("/"))
+                found[place][a], found[place][b] = _finite(reading.score_a), _finite(reading.score_b)
+
+        beside = [
+            (place, a, min(a + 1, len(group.responses) - 1))
+            for place, group in enumerate(groups)
+            for a in range(0, len(group.responses), 2)
+        ]
+        read(beside)
+        missing = [(place, which, which) for place, a, b in beside for which in {a, b} if found[place][which] is None]
+        read([again for again in missing if again not in beside])
+        return found
+
+    def _means(self, groups: Sequence[Group]) -> list[list[Reward]]:
+        pairs = [pair for group in groups for pair in _pairs(group)]
+        logits = iter(self.of_pairs(pairs))
+        return [_group_means(group, logits) for group in groups]
+
+    def _read(self, asked: Sequence[Asked]) -> Iterable[Reading]:
+        return (reading for portion in self.judge.read(asked) for reading in portion)
+
+
+def _pairs(group: Group) -> list[Pair]:
+    count = len(group.responses)
+    if group.anchor is not None:
+        return [Pair(group, place, -1) for place in range(count)]
+    return [Pair(group, a, b) for a, b in combinations(range(count), 2)]
+
+
+def _group_means(group: Group, logits: Iterable[Reward]) -> list[Reward]:
+    """Of each response the mean over its pairs that were read; ``logits`` gives those of the group's pairs, in turn."""
+    own: list[list[float]] = [[] for _ in group.responses]
+    for pair, logit in zip(_pairs(group), logits, strict=False):  # the pairs first: zip takes no logit too many
+        if logit is not None:
+            own[pair.first].append(logit)
+            if pair.second >= 0:
+                own[pair.second].append(-logit)
+    return [fmean(found) if found else None for found in own]
+
+
+def _by_vectors(reader: LateReader, groups: Sequence[Group]) -> list[list[Reward]]:
+    """Each response and each criterion is read once, however many groups have it."""
+    talks = list(dict.fromkeys((group.prompt, text) for group in groups for text in group.responses))
+    places = {talk: place for place, talk in enumerate(talks)}
+    vectors = reader.responses(talks)
+    wishes = {criteria: reader.wish(criteria) for criteria in {group.criteria for group in groups}}
+    found = []
+    for group in groups:
+        own = vectors[[places[group.prompt, text] for text in group.responses]]
+        found.append([_finite(score) for score in (own @ wishes[group.criteria]).tolist()])
+    return found
+
+
+def _finite(number: float | None) -> Reward:
+    return number if number is not None and math.isfinite(number) else None

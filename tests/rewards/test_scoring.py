@@ -1,0 +1,109 @@
+"""Rewards against readings of single comparisons, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from statistics import fmean
+
+import pytest
+
+from crm.judges.controls import CoinJudge, LengthJudge
+from crm.judges.judge import Asked, Judge, Reading
+from crm.judges.oracle import OracleJudge
+from crm.rewards.scoring import Group, Pair, Rewards
+from tests.conftest import say
+
+PROMPT = say("user: Why is the sky blue?")
+ANSWERS = tuple(say(f"assistant: {'word ' * count}") for count in (3, 1, 8, 5, 2))
+GROUP = Group(("likes words",), PROMPT, ANSWERS)
+
+
+class Refusing(LengthJudge):
+    """As `LengthJudge`, but reads nothing of more than five words, or cannot say who is better where asked so."""
+
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+        def short(row: Asked) -> bool:
+            return all(len(turns[0].content.split()) <= 5 for turns in (row[0].response_a, row[0].response_b))
+
+        yield from super().read([row for row in comparisons if short(row)])
+
+
+class OnlyCompares:
+    """`LengthJudge` without scores, and with a taste for the place that depends on the order; or NaN of short ones."""
+
+    left_out, together, digest = "unanswered", 1, "only-compares"
+
+    def __init__(self, place: float = 0.3, fails: str = "") -> None:
+        self.place, self.fails = place, fails
+
+    def fits(self, asked: Asked) -> bool:
+        return True
+
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+        for reading in (reading for portion in LengthJudge().read(comparisons) for reading in portion):
+            row, order = reading.comparison, reading.order
+            assert reading.preference_logit is not None
+            if self.fails and self.fails in (row.response_a[0].content, row.response_b[0].content) and order == "ba":
+                yield [Reading(row, order, None, failure="refused")]
+            else:
+                yield [Reading(row, order, reading.preference_logit + (self.place if order == "ab" else -self.place))]
+
+
+def log_words(place: int) -> float:
+    return math.log(1 + len(ANSWERS[place][0].content.split()))
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_a_pointwise_judge_gives_the_score_of_each_response(count: int) -> None:
+    group = Group((), PROMPT, ANSWERS[:count])
+    assert Rewards(LengthJudge()).of_groups([group]) == [[log_words(place) for place in range(count)]]
+
+
+def test_a_response_that_cannot_be_read_takes_no_other_with_it() -> None:
+    found = Rewards(Refusing()).of_groups([GROUP])[0]
+    assert found[2] is None
+    assert [found[place] for place in (0, 1, 3, 4)] == [log_words(place) for place in (0, 1, 3, 4)]
+
+
+def test_a_judge_that_only_compares_gives_the_mean_over_the_group_in_both_orders() -> None:
+    for judge in (OnlyCompares(), CoinJudge(7)):
+        found = Rewards(judge).of_groups([GROUP])[0]
+        asked = [Pair(GROUP, a, b) for a, b in combinations(range(5), 2)]
+        logits = dict(zip([(pair.first, pair.second) for pair in asked], Rewards(judge).of_pairs(asked), strict=True))
+        for place, reward in enumerate(found):
+            own = [sign * (logits[key] or 0) for key in logits for sign, at in ((1, key[0]), (-1, key[1])) if at == place]
+            assert reward == pytest.approx(fmean(own))
+    lengths = Rewards(OnlyCompares(place=5.0)).of_groups([GROUP])[0]
+    mean = fmean(map(log_words, range(5)))
+    assert lengths == pytest.approx([5 / 4 * (log_words(place) - mean) for place in range(5)])
+
+
+def test_an_anchor_is_what_all_are_compared_with() -> None:
+    group = Group((), PROMPT, ANSWERS, anchor=say("assistant: one two"))
+    found = Rewards(OnlyCompares()).of_groups([group])[0]
+    assert found == pytest.approx([log_words(place) - math.log(3) for place in range(5)])
+
+
+def test_a_pair_that_failed_in_one_order_is_left_out_and_never_a_number() -> None:
+    rewards = Rewards(OnlyCompares(fails=ANSWERS[2][0].content))
+    found = rewards.of_groups([GROUP])[0]
+    assert found[2] is None
+    rest = [place for place in range(5) if place != 2]
+    mean = fmean(map(log_words, rest))
+    assert [found[place] for place in rest] == pytest.approx([4 / 3 * (log_words(place) - mean) for place in rest])
+    assert rewards.of_pairs([Pair(GROUP, 0, 2), Pair(GROUP, 0, 1)])[0] is None
+
+
+def test_groups_keep_their_order_and_their_criteria() -> None:
+    detailed, concise = "Prefers detailed answers", "Prefers concise answers"
+    long = "In detail, the homework depends on the deadline and the tutor."
+    texts = tuple(say(f"assistant: {text}") for text in (f"Students rely on the homework. {long}", "In brief, just the homework."))
+    judge: Judge = OracleJudge()
+    for_detail, for_brevity, unknown = Rewards(judge).of_groups(
+        [Group((taste,), PROMPT, texts) for taste in (detailed, concise, "What is this?")]
+    )
+    assert for_detail[0] > 0 > for_detail[1]
+    assert for_brevity == [-reward for reward in for_detail]
+    assert unknown == [None, None]
