@@ -1,7 +1,7 @@
 """``python -m experiments.human_labels --root <public sets> --out <folder>``: trains, asks every set, writes it down.
 
 A row of the result is a training: on SummEval with half of its votes from pairs that flip, the same with votes as they
-come, on d2t, on both. Each is asked about all sets that people labelled; only its own are unseen documents of known
+come, on d2t, on both, and the first with the scalar head. Each is asked about all sets that people labelled; only its own are unseen documents of known
 aspects, the others are transfer.
 """
 
@@ -24,6 +24,7 @@ from crm.dataset.load import load_data
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges import open_checkpoint
+from crm.model.batching.packs import packing_named
 from crm.report.tables import write_table
 from crm.schema import Preference
 from experiments.jobs import Job, run_jobs
@@ -34,7 +35,17 @@ ROWS = {
     "summeval, votes as they come": ("data.train=0",),
     "d2t": ("data=d2t",),
     "summeval and d2t": ("data=mixture", "data.sources=[summeval,d2t]"),
+    "summeval, scalar head": (
+        "head=scalar",
+        "prompt=criteria_last",
+        "model.freeze_layers=8",
+        "batching=prompt_tree",
+        "optimizer.lr=3e-4",
+        "trainer.max_steps=270",
+    ),
 }
+"""The scalar head trains four layers, since on frozen ones alone it could learn next to nothing; a step has all
+comparisons of a document, about 47, so that it sees as many as the others."""
 ASKED = ("summeval", "d2t", "topicalchat", "llmbar", "prometheus_hhh")
 DATA_SEED = 1
 
@@ -88,10 +99,8 @@ def suites_of(name: str, root: str) -> dict[str, list[Preference]]:
 
 def asked(checkpoint: Path, suites: dict[str, list[Preference]], name: str) -> pd.DataFrame:
     """A row a comparison, each text read once."""
-    judge = open_checkpoint(checkpoint, batch_size=64, precision="32-true")[0]
-    if judge.late_reader is None:
-        raise ValueError(f"head={judge.encoder.head}: reads criteria and response together; train head=late")
-    return read_suites(judge.late_reader, suites, partial(track, description=name))
+    judge = open_checkpoint(checkpoint, batch_size=64, precision="32-true", packing=packing_named("tree", 4096))[0]
+    return read_suites(judge, suites, partial(track, description=name))
 
 
 def report(given: argparse.Namespace, found: dict[str, Any], length: dict[str, Any]) -> None:

@@ -69,7 +69,7 @@ def run(given: argparse.Namespace) -> None:
         judge = open_checkpoint(made.folder / "model", batch_size=64, precision="32-true")[0]
         if judge.late_reader is None:
             raise ValueError(f"head={judge.encoder.head}: reads criteria and response together; train head=late")
-        frames.append(read_suites(judge.late_reader, splits.suites, partial(track, description=f"suites, seed {seed}")))
+        frames.append(read_suites(judge, splits.suites, partial(track, description=f"suites, seed {seed}")))
         found = rank(judge, given.root, data_seed=DATA_SEED, queries=given.queries, folder=given.out)
         boards += [{"seed": seed, **asdict(row)} for row in found]
     summaries = [json.loads((made.folder / "summary.json").read_text(encoding="utf-8")) for made in jobs]

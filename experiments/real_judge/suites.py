@@ -1,13 +1,15 @@
-"""Suites of tastes, by vectors. In: a late judge's reader, suites. Out: a row a comparison, and what they add up to.
+"""Suites of tastes. In: a judge, suites. Out: a row a comparison, and what they add up to.
 
-Each response and each sentence is read once, however many suites it is in: a score is the product of its vector and the
-wish's, which is what the judge gives for the comparison itself (a test of the package says so).
+By a late judge each response and each sentence is read once, however many suites it is in: a score is the product of
+its vector and the wish's, which is what the judge gives for the comparison itself (a test of the package says so).
+Other judges read the comparisons.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import mean, stdev
 from typing import Any
 
@@ -16,6 +18,7 @@ import pandas as pd
 import torch
 
 from crm.dataset.comparisons import make_comparisons
+from crm.judges import Asked, CrmJudge
 from crm.model.late_reading import LateReader
 from crm.report.statistics import cluster_interval, correctness, mean_interval
 from crm.schema import GENERIC_CRITERION, Comparison, Preference
@@ -24,28 +27,51 @@ PORTION = 64
 """Conversations between two steps of the bar."""
 
 
-def read_suites(reader: LateReader, suites: Mapping[str, Sequence[Preference]], steps: Any = iter) -> pd.DataFrame:
+def read_suites(judge: CrmJudge, suites: Mapping[str, Sequence[Preference]], steps: Any = iter) -> pd.DataFrame:
     """A row a comparison of each suite, in both directions where both have criteria.
 
     Columns: ``suite``, ``side`` (+ is the direction of the vote), ``trait``, ``cluster`` (the query), ``right`` and,
     for the judge that prefers more words, ``length``; 1 right, 0 wrong, 1/2 undecided. ``steps`` shows a bar.
     """
     rows = _comparisons(suites)
-    talks = list(dict.fromkeys((row.prompt, text) for *_, row in rows for text in (row.response_a, row.response_b)))
+    asked = [row for *_, row in rows]
+    reader = judge.late_reader
+    gaps = _by_comparisons(judge, asked, steps) if reader is None else _by_vectors(reader, asked, steps)
+    found = []
+    for (name, side, trait, row), gap in zip(rows, gaps, strict=True):
+        words = [len(text[-1].content.split()) for text in (row.response_a, row.response_b)]
+        label = [int(row.label == "a")]
+        gap = 0.0 if math.isnan(gap) else gap  # what is too long to be read is undecided
+        right, length = (float(correctness([value], label)[0]) for value in (gap, words[0] - words[1]))
+        found.append((name, side, trait, row.cluster, right, length))
+    return pd.DataFrame(found, columns=["suite", "side", "trait", "cluster", "right", "length"])
+
+
+def _by_vectors(reader: LateReader, rows: Sequence[Comparison], steps: Any) -> list[float]:
+    """The preference logit of each."""
+    talks = list(dict.fromkeys((row.prompt, text) for row in rows for text in (row.response_a, row.response_b)))
     parts = [reader.responses(talks[start : start + PORTION]) for start in steps(range(0, len(talks), PORTION))]
     vectors, place = torch.cat(parts), {talk: index for index, talk in enumerate(talks)}
-    texts = list(dict.fromkeys(text for *_, row in rows for text in row.criteria or (GENERIC_CRITERION,)))
+    texts = list(dict.fromkeys(text for row in rows for text in row.criteria or (GENERIC_CRITERION,)))
     said, number = reader.criteria(texts), {text: index for index, text in enumerate(texts)}
-    found = []
-    for name, side, trait, row in rows:
+    gaps = []
+    for row in rows:
         pair = vectors[[place[row.prompt, text] for text in (row.response_a, row.response_b)]]
         wish = said[[number[text] for text in row.criteria or (GENERIC_CRITERION,)]].sum(dim=0)
         first, second = (pair @ wish / math.sqrt(reader.size)).tolist()
-        words = [len(text[-1].content.split()) for text in (row.response_a, row.response_b)]
-        label = [int(row.label == "a")]
-        right, length = (float(correctness([gap], label)[0]) for gap in (first - second, words[0] - words[1]))
-        found.append((name, side, trait, row.cluster, right, length))
-    return pd.DataFrame(found, columns=["suite", "side", "trait", "cluster", "right", "length"])
+        gaps.append(first - second)
+    return gaps
+
+
+def _by_comparisons(judge: CrmJudge, rows: Sequence[Comparison], steps: Any) -> list[float]:
+    """The preference logit of each, response A shown first; NaN for what is too long."""
+    gaps = [math.nan] * len(rows)
+    asked: list[Asked] = [(replace(row, id=str(place)), "ab") for place, row in enumerate(rows)]
+    for start in steps(range(0, len(asked), judge.together)):
+        for reading in (one for portion in judge.read(asked[start : start + judge.together]) for one in portion):
+            if reading.preference_logit is not None:
+                gaps[int(reading.comparison.id)] = reading.preference_logit
+    return gaps
 
 
 def _comparisons(suites: Mapping[str, Sequence[Preference]]) -> list[tuple[str, str, str, Comparison]]:

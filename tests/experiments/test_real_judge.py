@@ -1,4 +1,4 @@
-"""Suites by vectors say what the judge says of each comparison; boards turn round where wishes do."""
+"""Suites say what the judge says of each comparison, by vectors too; boards turn round where wishes do."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ def preferences() -> list[Preference]:
     ]
 
 
-def test_suites_by_vectors_say_what_the_judge_says(preferences, make_model, make_encoder) -> None:
-    model, encoder = make_model("late", "llama-1", seed=2), make_encoder("late")
+@pytest.mark.parametrize("head", ["late", "scalar"])
+def test_suites_say_what_the_judge_says(head, preferences, make_model, make_encoder) -> None:
+    model, encoder = make_model(head, "llama-1", seed=2), make_encoder(head)
     judge = CrmJudge(model, encoder, batch_size=8)
-    frame = read_suites(judge.late_reader, {"D": preferences})
+    frame = read_suites(judge, {"D": preferences})
     expected = {}
     for side, direction in (("+", "original"), ("-", "reverse")):
         rows, _ = make_comparisons(preferences, direction=direction, noise="none", pool=None, seed=0, epoch=0)
