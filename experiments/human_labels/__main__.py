@@ -1,8 +1,8 @@
 """``python -m experiments.human_labels --root <public sets> --out <folder>``: trains, asks every set, writes it down.
 
 A row of the result is a training: on SummEval with half of its votes from pairs that flip, the same with votes as they
-come, on d2t, on both, and the first with the scalar head. Each is asked about all sets that people labelled; only its own are unseen documents of known
-aspects, the others are transfer.
+come, on d2t, on both, and the first with the scalar head. Each is asked about all sets that people labelled; only its
+own are unseen documents of known aspects, the others are transfer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """``python -m experiments.late``: heads at equal compute on the simulated arena. Out: ``results.json`` and a table.
 
-A late head that keeps 1, 4, 16 or 64 states of a response, one that is trained on noised criteria, one that reads all
-criteria of a user as one text, and the heads that read criteria and response together: each trained from scratch for
-the same number of comparisons on the same data, without a warm-up.
+A late head that keeps 1, 4, 16 or 64 states of a response, one whose states have a quarter of the numbers, one that
+reads responses by the first layer, one that is trained on noised criteria, one that reads all criteria of a user as
+one text, one that learns the verdicts of the scalar head instead of the votes, and the heads that read criteria and
+response together: each trained from scratch for the same number of comparisons on the same data, without a warm-up.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import mean
@@ -20,11 +21,12 @@ import pandas as pd
 from rich.progress import track
 
 from crm.config import compose
+from crm.dataset.comparisons import make_comparisons
 from crm.dataset.load import load_data
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.parquet import write_parquet
-from crm.judges import open_checkpoint
+from crm.judges import Asked, CrmJudge, open_checkpoint
 from crm.report.tables import write_table
 from crm.schema import Preference, Result
 from experiments.jobs import Job, run_jobs
@@ -32,8 +34,17 @@ from experiments.late.boards import boards
 
 KEPT = (1, 4, 16, 64)
 OTHERS = ("scalar", "pairwise", "pairwise_span")
-VARIANTS = {"noised": ("noise=random",), "together": (), "without_silence": ("loss.silence=0",)}
-"""Of the head that keeps 16 states."""
+VARIANTS = {
+    "narrow": ("head.width=16",),
+    "first_layer": ("head.response_layers=1",),
+    "noised": ("noise=random",),
+    "together": (),
+    "without_silence": ("loss.silence=0",),
+    "distilled": (),
+}
+"""Of the head that keeps 16 states of 64 numbers, with three layers for responses and for criteria."""
+TEACHER = "scalar"
+"""Who says what ``distilled`` learns; trained before it."""
 LOSS = {"pairwise": "cls", "pairwise_span": "cls"}
 LATE = ("optimizer.lr=1e-3", "loss.silence=0.1")
 """Of the late head alone: half the rate that the others learn best with, and the loss that only it can have."""
@@ -52,14 +63,17 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("overrides", nargs="*")
     given = parser.parse_args(words)
     try:
-        jobs = [job(row, given) for row in given.rows]
-        finished = run_jobs(jobs, min(len(jobs), os.cpu_count() or 1))
+        pupils = [row for row in given.rows if row == "distilled"]
+        jobs = [job(row, given) for row in given.rows if row not in pupils]
+        finished = run_jobs(jobs, min(len(jobs), os.cpu_count() or 1)) if jobs else {}
+        taught = [job(row, given) for row in pupils]
+        finished |= run_jobs(taught, 1) if taught else {}
     except ValueError as error:
         print(f"experiments.late: {error}", file=sys.stderr)
         return 2
     ranked = {
         made.name: boards(open_checkpoint(made.folder / "model", batch_size=256, precision="32-true")[0])
-        for made in track(jobs, "leaderboards")
+        for made in track([*jobs, *taught], "leaderboards")
     }
     report({name: made.results["suites"] for name, made in finished.items()}, ranked, given)
     return 0
@@ -73,8 +87,11 @@ def job(row: str, given: argparse.Namespace) -> Job:
         raise ValueError(f"--rows: {row!r}: expected kept_<states> or one of {known}")
     head = (f"head={row}",) if row in OTHERS else ("head=late", f"head.kept={kept if kept.isdigit() else 16}")
     data = tuple(word for word in given.overrides if word.startswith("data."))
+    tested = data
     if row == "together":
-        data = ("data=dataset", f"data.path='{joined(given.out / 'joined', data)}'")
+        tested = data = ("data=dataset", f"data.path='{joined(given.out / 'joined', data)}'")
+    if row == "distilled":
+        data = ("data=dataset", f"data.path='{relabelled(given.out / 'relabelled', data, given.out / TEACHER)}'")
     words = (
         *head,
         f"loss={LOSS.get(row, 'ranking')}",
@@ -89,7 +106,7 @@ def job(row: str, given: argparse.Namespace) -> Job:
         *given.overrides,
         *data,
     )
-    return Job(row, given.out / row, words, {"suites": (*data, "suite.noises=[none,add,remove,replace]")})
+    return Job(row, given.out / row, words, {"suites": (*tested, "suite.noises=[none,add,remove,replace]")})
 
 
 def joined(folder: Path, data: Sequence[str]) -> Path:
@@ -104,6 +121,35 @@ def joined(folder: Path, data: Sequence[str]) -> Path:
         changed = [replace(row, criteria_a=side(row.criteria_a), criteria_b=side(row.criteria_b)) for row in rows]
         write_parquet(folder / "splits" / f"{name}.parquet", Preference, changed)
     return folder
+
+
+def relabelled(folder: Path, data: Sequence[str], teacher: Path) -> Path:
+    """The simulated arena with a teacher's verdicts for votes: a preference for each side that has criteria.
+
+    Raises ``ValueError`` where the teacher was not trained yet.
+    """
+    if not (teacher / "model").is_dir():
+        raise ValueError(f"--rows: distilled learns from {TEACHER}, which is not in {teacher}; name it among the rows")
+    config = compose("train", list(data), folder)
+    splits = load_data(**asdict(config.data), criteria=config.criteria)
+    judge = open_checkpoint(teacher / "model", batch_size=256, precision="32-true")[0]
+    for name, rows in {"train": splits.train, "validation": splits.validation}.items():
+        write_parquet(folder / "splits" / f"{name}.parquet", Preference, list(verdicts(judge, rows, name)))
+    return folder
+
+
+def verdicts(judge: CrmJudge, preferences: Sequence[Preference], name: str) -> Iterator[Preference]:
+    """What the judge says of each pair under the criteria of each side; nothing of what it cannot read."""
+    own = {row.id: row for row in preferences}
+    asked, _ = make_comparisons(preferences, direction="both", noise="none", pool=None, seed=0, epoch=0)
+    for start in track(range(0, len(asked), judge.together), f"verdicts, {name}"):
+        portion: list[Asked] = [(row, "ab") for row in asked[start : start + judge.together]]
+        for reading in (one for part in judge.read(portion) for one in part):
+            row = reading.comparison
+            winner = "a" if (reading.preference_logit or 0.0) > 0 else "b"
+            of_a, of_b = (row.criteria, ()) if winner == "a" else ((), row.criteria)
+            identifier = f"{row.preference_id}/{row.direction}"
+            yield replace(own[row.preference_id], id=identifier, winner=winner, criteria_a=of_a, criteria_b=of_b)
 
 
 def report(

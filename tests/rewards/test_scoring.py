@@ -8,12 +8,14 @@ from itertools import combinations
 from statistics import fmean
 
 import pytest
+import torch
 
+from crm.judges import CrmJudge
 from crm.judges.controls import CoinJudge, LengthJudge
 from crm.judges.judge import Asked, Judge, Reading
 from crm.judges.oracle import OracleJudge
 from crm.rewards.scoring import Group, Pair, Rewards
-from tests.conftest import say
+from tests.conftest import rounding, say
 
 PROMPT = say("user: Why is the sky blue?")
 ANSWERS = tuple(say(f"assistant: {'word ' * count}") for count in (3, 1, 8, 5, 2))
@@ -73,7 +75,9 @@ def test_a_judge_that_only_compares_gives_the_mean_over_the_group_in_both_orders
         asked = [Pair(GROUP, a, b) for a, b in combinations(range(5), 2)]
         logits = dict(zip([(pair.first, pair.second) for pair in asked], Rewards(judge).of_pairs(asked), strict=True))
         for place, reward in enumerate(found):
-            own = [sign * (logits[key] or 0) for key in logits for sign, at in ((1, key[0]), (-1, key[1])) if at == place]
+            own = [
+                sign * (logits[key] or 0) for key in logits for sign, at in ((1, key[0]), (-1, key[1])) if at == place
+            ]
             assert reward == pytest.approx(fmean(own))
     lengths = Rewards(OnlyCompares(place=5.0)).of_groups([GROUP])[0]
     mean = fmean(map(log_words, range(5)))
@@ -99,7 +103,9 @@ def test_a_pair_that_failed_in_one_order_is_left_out_and_never_a_number() -> Non
 def test_groups_keep_their_order_and_their_criteria() -> None:
     detailed, concise = "Prefers detailed answers", "Prefers concise answers"
     long = "In detail, the homework depends on the deadline and the tutor."
-    texts = tuple(say(f"assistant: {text}") for text in (f"Students rely on the homework. {long}", "In brief, just the homework."))
+    texts = tuple(
+        say(f"assistant: {text}") for text in (f"Students rely on the homework. {long}", "In brief, just the homework.")
+    )
     judge: Judge = OracleJudge()
     for_detail, for_brevity, unknown = Rewards(judge).of_groups(
         [Group((taste,), PROMPT, texts) for taste in (detailed, concise, "What is this?")]
@@ -107,3 +113,28 @@ def test_groups_keep_their_order_and_their_criteria() -> None:
     assert for_detail[0] > 0 > for_detail[1]
     assert for_brevity == [-reward for reward in for_detail]
     assert unknown == [None, None]
+
+
+@pytest.mark.parametrize("head", ["late", "scalar", "pairwise", "pairwise_span"])
+def test_every_head_gives_what_its_comparisons_say(head, make_model, make_encoder) -> None:
+    judge = CrmJudge(make_model(head, "llama-1", seed=3), make_encoder(head), batch_size=4)
+    groups = [GROUP, Group((), PROMPT, ANSWERS[:3]), Group(("likes words", "hates words"), PROMPT, ANSWERS[1:])]
+    rewards = Rewards(judge)
+    assert rewards.pointwise == (head in ("late", "scalar"))
+    for group, found in zip(groups, rewards.of_groups(groups), strict=True):
+        pairs = [Pair(group, a, b) for a, b in combinations(range(len(group.responses)), 2)]
+        logits = rewards.of_pairs(pairs)
+        assert all(logits) and all(found)
+        if rewards.pointwise:
+            expected = [found[pair.first] - found[pair.second] for pair in pairs]
+            assert logits == pytest.approx(expected, abs=rounding(torch.tensor(found)))
+        else:
+            assert sum(found) == pytest.approx(0, abs=rounding(torch.tensor(found)))
+
+
+def test_what_is_too_long_has_no_reward(make_model, make_encoder) -> None:
+    long = (*ANSWERS[:2], say(f"assistant: {'word ' * 5000}"), ANSWERS[3])
+    for head in ("late", "scalar", "pairwise"):
+        rewards = Rewards(CrmJudge(make_model(head, "llama-1", seed=3), make_encoder(head), batch_size=4))
+        found = rewards.of_groups([Group((), PROMPT, long)])[0]
+        assert [reward is None for reward in found] == [False, False, True, False]
