@@ -11,10 +11,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from statistics import fmean
 
-from crm.judges import CrmJudge, Judge
-from crm.judges.judge import Asked, Reading
+from crm.judges import Asked, CrmJudge, Judge, Reading, open_checkpoint
+from crm.model.encoding import Order
+from crm.model.export import checkpoint_folder
 from crm.model.late_reading import LateReader
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 
@@ -83,7 +85,7 @@ class Rewards:
 
         A pair that was not read in both orders has none; of a pointwise judge both orders are one number.
         """
-        orders = ("ab",) if self.pointwise else ("ab", "ba")
+        orders: tuple[Order, ...] = ("ab",) if self.pointwise else ("ab", "ba")
         rows = [pair.comparison(str(number)) for number, pair in enumerate(pairs)]
         logits: dict[str, list[float]] = {row.id: [] for row in rows}
         for reading in self._read([(row, order) for row in rows for order in orders]):
@@ -122,6 +124,17 @@ class Rewards:
 
     def _read(self, asked: Sequence[Asked]) -> Iterable[Reading]:
         return (reading for portion in self.judge.read(asked) for reading in portion)
+
+
+def open_rewards(judge: str | Path | Judge, batch_size: int = 32) -> Rewards:
+    """Rewards by a judge, or by the model of a checkpoint folder or of a hub's ``owner/name``, read in float32.
+
+    Raises ``ValueError`` for what holds no model that training wrote.
+    """
+    if not isinstance(judge, str | Path):
+        return Rewards(judge)
+    opened, _ = open_checkpoint(checkpoint_folder(str(judge)), batch_size=batch_size, precision="32-true")
+    return Rewards(opened)
 
 
 def _pairs(group: Group) -> list[Pair]:
