@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from crm.page.bodies import Body
 from crm.page.reasons import Duel
+from crm.web.bodies import Body
 
 Amount = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
 

@@ -15,17 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from crm.page.answers import WRONG, Asking, BankSaid, CompareSaid, Health, ModelAdded, SentencesSaid, Step, WhySaid
-from crm.page.bodies import (
-    AskAsked,
-    CompareAsked,
-    SentencesAsked,
-    WhyAsked,
-    asked,
-    describe,
-    described,
-    json_of,
-    of_lines,
-)
+from crm.page.bodies import PROFILE, AskAsked, CompareAsked, SentencesAsked, WhyAsked, asked, of_lines, profile_of
 from crm.page.export import FORMATS, facts, rows_of
 from crm.page.honesty import refusal
 from crm.page.index_ranker import AnyRanker, IndexRanker
@@ -37,6 +27,7 @@ from crm.page.reasons import change, duels, typical
 from crm.page.scoring_queue import QueueFullError, ScoringError
 from crm.page.sentences import sentence_effects
 from crm.schema import query_of
+from crm.web.bodies import body_like, describe, described
 
 TITLE = "User-centric subjective leaderboard"
 MAX_DUELS = 1000
@@ -96,10 +87,10 @@ def make_api(
         name = {"Content-Disposition": 'attachment; filename="queries.jsonl"'}
         return Response("\n".join(lines) + "\n", media_type="application/x-ndjson", headers=name)
 
-    @api.post("/api/rank", response_class=StreamingResponse, responses=of_lines(Step), openapi_extra=described())
+    @api.post("/api/rank", response_class=StreamingResponse, responses=of_lines(Step), openapi_extra=body_like(PROFILE))
     async def rank(request: Request) -> StreamingResponse:
         """A profile in; JSON lines out, each a ranking on more queries, blank ones between; the last is complete."""
-        profile = _profile(await json_of(request))
+        profile = _profile(await profile_of(request))
         steps = ranker.rank(profile)
         # What is wrong with a profile, or a full line, shows here. What is left of an index's ranking takes less time
         # than a change of threads among many.

@@ -8,10 +8,10 @@ from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
 from starlette.datastructures import MutableHeaders
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from crm.web.body_limit import BodyLimit
 
 MAX_BODY = 64 * 1024
 """Bytes of a request; files of responses have their own limit."""
@@ -31,10 +31,10 @@ HEADERS = {
 
 
 class Guard:
-    """``per_minute`` requests that make work, for every address that asks."""
+    """``per_minute`` requests that make work, for every address that asks; a file may have ``max_upload`` bytes."""
 
     def __init__(self, app: ASGIApp, *, per_minute: int, max_upload: int) -> None:
-        self.app, self.max_upload = app, max_upload
+        self.app = BodyLimit(app, lambda path: max_upload if path.endswith(UPLOADS) else MAX_BODY)
         self._limit = RateLimitItemPerMinute(per_minute)
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 
@@ -43,52 +43,14 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            await refusal(scope, receive, _with_headers(send))
-            return
-        sending = _with_headers(send)
-        try:
-            await self.app(scope, _bounded(receive, self._most(scope)), sending)
-        except HTTPException as error:  # of `_bounded`, where whoever read the body has no answer of its own
-            await JSONResponse({"error": error.detail}, error.status_code)(scope, receive, sending)
-        except ClientDisconnect:  # nobody is there to be told
-            return
-
-    def _most(self, scope: Scope) -> int:
-        """Bytes that the body of a request may have."""
-        return self.max_upload if scope["path"].endswith(UPLOADS) else MAX_BODY
+        await (self._refusal(scope) or self.app)(scope, receive, _with_headers(send))
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
-        path = scope["path"]
-        limit = self._most(scope)
-        length = dict(scope["headers"]).get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > limit:
-            return _too_large(limit)
         address = (scope.get("client") or ("unknown", 0))[0]
-        if COUNTED in path and not self._limiter.hit(self._limit, address):
+        if COUNTED in scope["path"] and not self._limiter.hit(self._limit, address):
             sentence = f"more than {self._limit.amount} requests a minute; wait a little"
             return JSONResponse({"error": sentence}, status_code=429, headers={"Retry-After": "60"})
         return None
-
-
-def _too_large(limit: int) -> JSONResponse:
-    return JSONResponse({"error": f"body: larger than {limit:,} bytes"}, status_code=413)
-
-
-def _bounded(receive: Receive, limit: int) -> Receive:
-    """A body that came without a length ends here when it turns out too long."""
-    got = 0
-
-    async def bounded() -> Message:
-        nonlocal got
-        message = await receive()
-        got += len(message.get("body", b""))
-        if got > limit:
-            raise HTTPException(413, f"body: larger than {limit:,} bytes")
-        return message
-
-    return bounded
 
 
 def _with_headers(send: Send) -> Send:

@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from crm.page.answers import Row
-from crm.page.bodies import AnyProfile, Body, Place
+from crm.page.bodies import AnyProfile, Place
+from crm.web.bodies import Body
 
 MOST_PICKS = 200
 

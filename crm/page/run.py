@@ -20,7 +20,6 @@ from crm.judges import CrmJudge, check_judge, open_judge
 from crm.leaderboard import open_bank
 from crm.leaderboard.bank_judge import index_bank, judge_of_bank
 from crm.model.backbone import show_loading
-from crm.page import server
 from crm.page.additions import Additions
 from crm.page.api import make_api
 from crm.page.config import AppConfig
@@ -35,6 +34,7 @@ from crm.page.uploads import MAX_FILE, add_uploads
 from crm.page.website import add_website
 from crm.picking.pool import SIMULATED as SIMULATED_POOL
 from crm.picking.pool import PoolEntry, read_pool
+from crm.web import connections
 
 log = logging.getLogger(__name__)
 SCORES = "scores.sqlite"
@@ -122,7 +122,7 @@ def run_app(config: AppConfig) -> None:
     logging.getLogger("uvicorn.error").addFilter(_not_cut_off)
     root_path = config.root_path.rstrip("/")
     where: dict[str, Any] = {"host": config.host, "port": config.port, "root_path": root_path}
-    uvicorn.run(app, **where, timeout_graceful_shutdown=3, **server.options())
+    uvicorn.run(app, **where, timeout_graceful_shutdown=3, **connections.options())
 
 
 def _not_cut_off(record: logging.LogRecord) -> bool:

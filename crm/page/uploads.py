@@ -24,7 +24,8 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from crm.page.additions import Added, Additions, TokenError
 from crm.page.answers import Asking, ModelAdded, ModelsSaid
-from crm.page.bodies import AskAsked, asked, described, of_lines
+from crm.page.bodies import AskAsked, asked, of_lines
+from crm.web.bodies import described
 
 MAX_FILE = 20 * 1024 * 1024
 """Bytes of a file as it is sent."""

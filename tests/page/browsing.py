@@ -20,7 +20,6 @@ from crm.judges.controls import LengthJudge
 from crm.judges.judge import Asked, Reading
 from crm.judges.oracle import OracleJudge
 from crm.leaderboard.bank.bank import Bank
-from crm.page import server as serving
 from crm.page.index_ranker import AnyRanker
 from crm.page.profile import DISLIKE
 from crm.page.ranker import Ranker
@@ -28,6 +27,7 @@ from crm.page.run import make_additions, make_app
 from crm.page.score_store import ScoreStore
 from crm.page.scoring_queue import ScoringQueue
 from crm.schema import GENERIC_CRITERION
+from crm.web import connections
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SHOTS = Path(__file__).parents[2] / "results" / "screenshots"
@@ -61,7 +61,7 @@ def serve_ranker(ranker: AnyRanker, folder: Path, *words: str) -> Iterator[str]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(app, port=port, timeout_graceful_shutdown=1, **serving.options()))
+    server = uvicorn.Server(uvicorn.Config(app, port=port, timeout_graceful_shutdown=1, **connections.options()))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

@@ -101,7 +101,7 @@ def test_answers_have_the_fields_that_are_described(http: TestClient) -> None:
 @pytest.mark.parametrize(
     "path, body, message",
     [
-        ("why", "[1]", "body: input should be a valid dictionary .* got .1.; there are profile, model, examples"),
+        ("why", "[1]", "body: input should be an object, got .1.; there are profile, model, examples"),
         ("why", '{"profile": {}}', "model: field required.*there are profile, model, examples"),
         ("why", '{"profile": {}, "model": 3}', "model: input should be a valid string, got 3"),
         ("why", "{", "body: expected JSON in UTF-8"),

@@ -89,7 +89,7 @@ def test_a_flood_of_half_open_connections_passes(tmp_path: Path) -> None:
 @pytest.fixture
 def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HEADER_S", "BODY_S", "UPLOAD_S", "READ_S"):
-        monkeypatch.setattr(f"crm.page.server.{name}", 0.5)
+        monkeypatch.setattr(f"crm.web.connections.{name}", 0.5)
 
 
 @pytest.fixture
@@ -169,10 +169,10 @@ def test_deadlines_do_not_touch_those_who_wait(slow: str) -> None:
 def test_connections_and_those_on_their_way_fit_into_the_descriptors(
     monkeypatch: pytest.MonkeyPatch, allowed: int
 ) -> None:
-    from crm.page import server
+    from crm.web import connections
 
     monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
-    most, backlog = server.max_connections(), server.options()["backlog"]
+    most, backlog = connections.max_connections(), connections.options()["backlog"]
     assert most >= 100 and backlog >= 4
     if allowed != resource.RLIM_INFINITY:
-        assert most + 4 * backlog + server.OWN_FILES <= allowed
+        assert most + 4 * backlog + connections.OWN_FILES <= allowed

@@ -15,14 +15,14 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from crm.page.guard import UPLOADS
-
 HEADER_S = 10.0
 """Seconds from the opening of a connection, or the last answer, until the header of a request has to be complete."""
 BODY_S = 30.0
 """Seconds from the header until the body has to be complete."""
+LARGE = 1_000_000
+"""Bytes from which on a body is a file."""
 UPLOAD_S = 120.0
-"""The same for a file that is sent."""
+"""The same for a file, whose header tells its length."""
 READ_S = 60.0
 """Seconds that an answer may wait for somebody who does not read it."""
 MAX_CONNECTIONS = 1000
@@ -110,7 +110,8 @@ class BoundedProtocol(H11Protocol):
         if state is h11.IDLE:
             self._clock = self.loop.call_later(HEADER_S, self._close)
         elif state is h11.SEND_BODY:
-            seconds = UPLOAD_S if self.scope["path"].endswith(UPLOADS) else BODY_S
+            length = dict(self.headers).get(b"content-length", b"0")
+            seconds = UPLOAD_S if length.isdigit() and int(length) >= LARGE else BODY_S
             self._clock = self.loop.call_later(seconds, self._late, seconds)
 
     def _late(self, seconds: float) -> None:
