@@ -1,5 +1,6 @@
 """Uses of a judge beyond ranking: its rewards for responses that somebody else generates.
 
+- `best_of_n`: the best of k responses, and what it is worth
 - `grpo_reward`: a reward function for TRL's trainers
 - `rl`: the same for other trainers of policies
 - `scoring`: a judge as a source of rewards

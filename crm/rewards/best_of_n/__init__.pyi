@@ -1,0 +1,9 @@
+from . import candidates as candidates
+from . import config as config
+from . import curves as curves
+from . import estimator as estimator
+from . import gold as gold
+from . import picking as picking
+from . import plots as plots
+from . import study as study
+from .run import run_best_of_n as run_best_of_n
