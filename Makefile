@@ -17,7 +17,7 @@ install: .venv/.installed ## Make .venv and install the pinned packages, once
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
 	echo "$(PYTHON) is missing or not Python 3.11 to 3.13; name one that is: make PYTHON=python3.12 install" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lora,tensorboard,embeddings,bertopic,sweeps,bench,profiles,app]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lora,tensorboard,embeddings,bertopic,sweeps,bench,profiles,app,serve]'
 	@touch $@
 
 test: install .venv/transformers4/.installed .venv/rewardbench/.installed ## Run the whole test suite (CPU, no network), one process a core

@@ -44,6 +44,7 @@ def test_every_group_is_tried() -> None:
 def test_every_option_composes(entry: str, group: str, option: str) -> None:
     extra = ["data.path=somewhere"] if group == "data" and (option in OWN or option == "dataset") else []
     extra += [f"{group}.base_url=http://x/v1", f"{group}.model=y"] if option in ("openai", "llm") else []
+    extra += ["judge.base_url=http://x"] if option == "server" else []
     extra += ["judge.path=somewhere"] if option in ("reward_model", "pair_ranker") else []
     if entry == "prepare" and option in ("dataset", "mixture", "tastes"):
         extra += ["data.sources=[dsp]"] if option == "mixture" else []

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from crm.leaderboard.bank.config import BankBuildConfig
     from crm.leaderboard.config import LeaderboardConfig
     from crm.page.config import AppConfig
+    from crm.rewards.server import ServeConfig
     from crm.training.config import TrainConfig
 
 RESUMES = re.compile(r"\bresume=['\"]?(true|yes|on|1)\b", re.IGNORECASE)
@@ -118,6 +119,19 @@ def app() -> None:
         run_app(config)
 
     _run("app", task)
+
+
+def serve() -> None:
+    """``crm-serve``: see ``conf/serve.yaml``."""
+
+    def task(config: ServeConfig) -> None:
+        if find_spec("fastapi") is None or find_spec("prometheus_client") is None:
+            raise ValueError("serve: its packages are not installed; pip install 'crm-leaderboard[serve]'")
+        from crm.rewards.server import run_server
+
+        run_server(config)
+
+    _run("serve", task)
 
 
 def bank() -> None:

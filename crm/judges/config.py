@@ -10,7 +10,7 @@ from crm.io.chat.config import EndpointConfig
 from crm.io.installed import check_known
 from crm.model.config import BatchingConfig
 
-JUDGES = ("crm", "reward_model", "pair_ranker", "llm", "length", "coin", "oracle")
+JUDGES = ("crm", "reward_model", "pair_ranker", "llm", "server", "length", "coin", "oracle")
 
 
 @dataclass
@@ -18,7 +18,7 @@ class JudgeConfig(EndpointConfig, group="judge"):
     """Who answers ``preference_logit``. What an option does not use it ignores, so that a sweep can name several.
 
     ``crm`` reads ``checkpoint``; ``reward_model`` and ``pair_ranker`` read ``path``; ``llm`` asks an endpoint;
-    ``length``, ``coin`` and ``oracle`` are controls.
+    ``server`` asks a reward server at ``base_url``; ``length``, ``coin`` and ``oracle`` are controls.
     """
 
     name: str = "crm"
@@ -43,6 +43,8 @@ class JudgeConfig(EndpointConfig, group="judge"):
             self.require(self.path, "path", f"a folder or hub id for judge={self.name}")
         if self.name == "llm":
             self.need("llm")
+        if self.name == "server":
+            self.require(self.base_url, "base_url", "the address of a reward server, such as http://127.0.0.1:8000")
 
 
 @dataclass

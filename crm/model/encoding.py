@@ -136,6 +136,10 @@ class Encoder:
         """Take the ids of texts in ``known`` (as `response_texts` gives them) from there instead of tokenising them."""
         self._known = known
 
+    def remember(self, texts: int) -> None:
+        """Keep the ids of the last so many texts, for whoever reads ever new ones."""
+        self._body = lru_cache(maxsize=texts)(self._tokenize)
+
     def response_texts(self, response: str) -> tuple[str, ...]:
         """The texts that are tokenised for a response of one turn, in whichever order it is shown."""
         roles = ("response_a", "response_b") if self.kind.joint else ("assistant",)

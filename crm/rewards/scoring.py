@@ -85,13 +85,16 @@ class Rewards:
 
         A pair that was not read in both orders has none; of a pointwise judge both orders are one number.
         """
+        return [None if ab is None or ba is None else (ab + ba) / 2 for ab, ba in self.in_both_orders(pairs)]
+
+    def in_both_orders(self, pairs: Sequence[Pair]) -> list[tuple[Reward, Reward]]:
+        """The same log-odds, with the first of each pair shown first and with it shown second."""
         orders: tuple[Order, ...] = ("ab",) if self.pointwise else ("ab", "ba")
         rows = [pair.comparison(str(number)) for number, pair in enumerate(pairs)]
-        logits: dict[str, list[float]] = {row.id: [] for row in rows}
+        logits: dict[tuple[str, str], Reward] = {}
         for reading in self._read([(row, order) for row in rows for order in orders]):
-            if (logit := _finite(reading.preference_logit)) is not None:
-                logits[reading.comparison.id].append(logit)
-        return [fmean(found) if len(found) == len(orders) else None for found in logits.values()]
+            logits[reading.comparison.id, reading.order] = _finite(reading.preference_logit)
+        return [(logits.get((row.id, "ab")), logits.get((row.id, orders[-1]))) for row in rows]
 
     def _scores(self, groups: Sequence[Group]) -> list[list[Reward]]:
         """Two responses a comparison; of an odd number the last stands beside itself.

@@ -49,11 +49,12 @@ def _sentence(error: ValidationError, kind: type[BaseModel]) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     if first["type"] == "json_invalid":
         return "body: expected JSON in UTF-8"
-    where = ".".join(map(str, first["loc"])) or "body"
+    # Of a union pydantic also names the type that was tried, such as list[str].
+    where = ".".join(str(part) for part in first["loc"] if str(part).isidentifier() or part != str(part)) or "body"
     known = ", ".join(kind.model_fields)
     unknown = first["type"] in ("extra_forbidden", "missing", "model_type") and len(first["loc"]) <= 1
     hint = f"; there are {known}" if unknown else ""
-    return f"{printable(where)[:80]}: {first['msg'].lower()}, got {short(first['input'])}{hint}"
+    return f"{printable(where)[:80]}: {first['msg'][:1].lower()}{first['msg'][1:]}, got {short(first['input'])}{hint}"
 
 
 def described(kind: type[BaseModel]) -> dict[str, Any]:
