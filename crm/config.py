@@ -32,6 +32,7 @@ ENTRY_POINTS = {
     "prepare": ("crm.dataset.prepare.config", "PrepareConfig"),
     "app": ("crm.page.config", "AppConfig"),
     "bank": ("crm.leaderboard.bank.config", "BankBuildConfig"),
+    "best_of_n": ("crm.rewards.best_of_n.config", "BestOfNConfig"),
     "serve": ("crm.rewards.server.config", "ServeConfig"),
 }
 """Module and class of the settings of every command."""

@@ -19,10 +19,11 @@ GROUPS = {
     "evaluate": ("judge", "suite", "data", "batching"),
     "leaderboard": ("bank", "engine", "batching"),
     "bank": ("fetch",),
+    "best_of_n": ("candidates", "gold"),
     "prepare": ("data", "annotator", "topic_model"),
 }
 NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": []}
-NEEDED |= {"prepare": [], "bank": ["out=folder"]}
+NEEDED |= {"best_of_n": ["judge=length"], "prepare": [], "bank": ["out=folder"]}
 OPTIONS = [
     (entry, group, file.stem)
     for entry, groups in GROUPS.items()
@@ -53,6 +54,9 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
         return
     extra += ["data.sources=[dsp]"] if option == "mixture" else []
     extra += ["bank.path=folder"] if (group, option) == ("bank", "folder") else []
+    if group == "candidates" and option in ("file", "endpoint", "personalized_rewardbench"):
+        extra += ["candidates.path=x", "endpoint.base_url=http://x/v1", "endpoint.model=y", "endpoint.temperature=1"]
+    extra += ["gold.trait=Length"] if option == "trait" else ["gold.judge=length"] if group == "gold" else []
     config = settings(entry, f"{group}={option}", *extra)
     chosen = getattr(config, group, None)
     if hasattr(chosen, "name") and group not in ("optimizer", "logger"):

@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from crm import config as settings
-from crm.cli.help import ASKED, help_text
+from crm.cli.help import ASKED, help_text, script
 from crm.cli.mistakes import MISTAKES, explain
 from crm.config import config_dir
 from crm.training import AnotherRunError
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from crm.leaderboard.bank.config import BankBuildConfig
     from crm.leaderboard.config import LeaderboardConfig
     from crm.page.config import AppConfig
+    from crm.rewards.best_of_n.config import BestOfNConfig
     from crm.rewards.server import ServeConfig
     from crm.training.config import TrainConfig
 
@@ -145,6 +146,17 @@ def bank() -> None:
     _run("bank", task)
 
 
+def best_of_n() -> None:
+    """``crm-best-of-n``: see ``conf/best_of_n.yaml``."""
+
+    def task(config: BestOfNConfig) -> None:
+        from crm.rewards.best_of_n import run_best_of_n
+
+        run_best_of_n(config)
+
+    _run("best_of_n", task)
+
+
 def _run(name: str, task: Callable[[Any], Any]) -> None:
     settings.register()
     schema = settings.schemas()[name]
@@ -176,7 +188,7 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
     try:
         entry()
     except KeyboardInterrupt:
-        print(f"crm-{name}: stopped; what was written stays", file=sys.stderr)
+        print(f"{script(name)}: stopped; what was written stays", file=sys.stderr)
         code = 130
     except Exception as error:
         if not isinstance(error, MISTAKES) and SweepFolder.current is None:
@@ -215,7 +227,7 @@ def _end_of_sweep(name: str) -> int:
         _show(folder, ("judges.md", "paired.md"))
         print(f"crm-{name}: the tables of this sweep are {folder / 'judges.md'} and paired.md beside it")
     if failed:
-        print(f"crm-{name}: {len(failed)} jobs of this sweep failed: {', '.join(failed)}", file=sys.stderr)
+        print(f"{script(name)}: {len(failed)} jobs of this sweep failed: {', '.join(failed)}", file=sys.stderr)
     return 2 if failed else 0
 
 
@@ -235,4 +247,4 @@ def _tell(name: str, error: Exception, schema: type) -> None:
     """The sentence; a traceback too for a defect, or where it was asked for."""
     if not isinstance(error, MISTAKES) or os.environ.get("CRM_TRACEBACK") == "1":
         traceback.print_exception(error)
-    print(f"crm-{name}: {explain(error, schema)}", file=sys.stderr)
+    print(f"{script(name)}: {explain(error, schema)}", file=sys.stderr)

@@ -18,6 +18,11 @@ ASKED = {"-h", "--help"}
 WIDTH = 120
 
 
+def script(command: str) -> str:
+    """The name under which a command is installed."""
+    return f"crm-{command.replace('_', '-')}"
+
+
 def taken_groups(command: str) -> list[str]:
     """The groups that the defaults of ``conf/<command>.yaml`` name, those without a default too, sorted."""
     composed = OmegaConf.load(config_dir() / f"{command}.yaml")
@@ -35,7 +40,7 @@ def help_text(command: str, words: Sequence[str]) -> str:
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         settings = OmegaConf.to_yaml(compose(command, overrides=overrides))
     return (
-        f"crm-{command}: Hydra composes its settings; docs/configuration.md says what they do\n\n"
+        f"{script(command)}: Hydra composes its settings; docs/configuration.md says what they do\n\n"
         f"== Groups ==\nChoose an option of each with group=option\n\n{groups}\n\n"
         f"== Settings ==\nChange any of them with name=value; several values, with -m, are a sweep\n\n{settings}\n"
         "Use --hydra-help for what Hydra itself can do\n"

@@ -20,7 +20,7 @@ from crm.rewards.best_of_n.picking import Picks
 MEASURES = {
     "gold": "gold of the pick",
     "gain": "gold of the pick less that of a random response",
-    "regret": "gold of the pick less that of the best response there was, below 0",
+    "regret": "gold of the best of the k responses less that of the pick",
     "reward": "what the pick was given by whoever picked it",
     "words": "words of the pick",
 }
@@ -53,7 +53,7 @@ def curves(
     rows = []
     for name, own in picks.items():
         found = expected(own.picked, gold)
-        measured = {"gold": found, "gain": found - found[:, :1], "regret": found - best}
+        measured = {"gold": found, "gain": found - found[:, :1], "regret": best - found}
         if own.scores is not None:
             measured["reward"] = expected(own.picked, own.scores)
         measured["words"] = expected(own.picked, words)

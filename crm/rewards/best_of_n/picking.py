@@ -136,15 +136,15 @@ def _by_pairs(
     seed: int,
     progress: bool,
 ) -> Picks:
-    found = Picks(np.full((len(known), len(ks), known.shape[1]), np.nan), cycles=np.full(len(known), np.nan))
-    assert found.cycles is not None
     few = bool((~np.isnan(known)).sum(axis=1).max() <= ROUND_ROBIN)
+    cycles = np.full(len(known), np.nan)
+    found = Picks(np.full((len(known), len(ks), known.shape[1]), np.nan), cycles=cycles if few else None)
     for places in track(_portions(candidates), "pairs, in portions", disable=not progress):
         own = [place for place in places if told[place] is not None]
         groups = [candidates[place].group(told[place] or ()) for place in own]
         if few:
             duels, chosen = round_robin(rewards, groups, known[own], ks)
-            found.cycles[own] = cycle_rate(duels)
+            cycles[own] = cycle_rate(duels)
         else:
             names = [candidates[place].cluster for place in own]
             chosen = knockout(rewards, groups, known[own], ks, names=names, seed=seed)

@@ -2,8 +2,8 @@
 
 Up to `ROUND_ROBIN` candidates all pairs are read. Of every subset of k the one with the highest mean log-odds against
 the others of the subset is picked, so that the estimate is exact, as for scores. More candidates play a knockout in a
-drawn order: n - 1 pairs. Its winner after j rounds is the best of a block of 2^j, and the blocks of a round are subsets
-that do not overlap: their mean is unbiased for k = 2^j, and other k have no value.
+drawn order: at most n - 1 pairs. Its winner after j rounds is the best of a block of 2^j, and the blocks of a round are
+subsets that do not overlap: their mean is unbiased for k = 2^j, and other k have no value.
 
 A pair that was not read in both orders has no winner, and a block without one is left out; both are counted.
 Letters: Q queries, K values of k, n candidates.
