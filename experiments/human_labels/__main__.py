@@ -1,8 +1,9 @@
 """``python -m experiments.human_labels --root <public sets> --out <folder>``: trains, asks every set, writes it down.
 
 A row of the result is a training: on SummEval with half of its votes from pairs that flip, the same with votes as they
-come, on d2t, on both, and the first with the scalar head. Each is asked about all sets that people labelled; only its
-own are unseen documents of known aspects, the others are transfer.
+come, on d2t, on both, on these and two sets whose labels are true by construction, and the first with the scalar head.
+Each is asked about all sets; only its own are unseen documents of known aspects, the others are transfer. A judge that
+was trained elsewhere is a row too (``--checkpoint``).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ ROWS = {
     "summeval, votes as they come": ("data.train=0",),
     "d2t": ("data=d2t",),
     "summeval and d2t": ("data=mixture", "data.sources=[summeval,d2t]"),
+    "four sets": ("data=mixture", "data.sources=[summeval,d2t,concise_verbose,dsp]", "trainer.max_steps=800"),
     "summeval, scalar head": (
         "head=scalar",
         "prompt=criteria_last",
@@ -46,7 +48,9 @@ ROWS = {
 }
 """The scalar head trains four layers, since on frozen ones alone it could learn next to nothing; a step has all
 comparisons of a document, about 47, so that it sees as many as the others."""
-ASKED = ("summeval", "d2t", "topicalchat", "llmbar", "prometheus_hhh")
+OTHER = "another checkpoint"
+ASKED = ("summeval", "d2t", "topicalchat", "llmbar", "prometheus_hhh", "concise_verbose", "dsp")
+"""The first five labelled by people."""
 DATA_SEED = 1
 
 
@@ -59,7 +63,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("results/human_labels"))
     parser.add_argument("--report", type=Path, default=Path("experiments/human_labels"), help="where tables go")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
+    parser.add_argument("--checkpoint", type=Path, help="ask this model too, as another row")
     parser.add_argument("--workers", type=int, default=2, help="trainings at a time")
     parser.add_argument("overrides", nargs="*", help="overrides of train.py")
     given = parser.parse_args(words)
@@ -74,13 +79,17 @@ def main(words: Sequence[str] | None = None) -> int:
 def run(given: argparse.Namespace) -> None:
     """All trainings, then every model on every suite."""
     jobs = {(row, seed): job(row, seed, given) for row in given.rows for seed in given.seeds}
-    run_jobs(list(jobs.values()), given.workers)
+    if jobs:
+        run_jobs(list(jobs.values()), given.workers)
     suites = {f"{name} {suite}": rows for name in ASKED for suite, rows in suites_of(name, given.root).items() if rows}
     found: dict[str, Any] = {}
     for row in given.rows:
         frames = [asked(jobs[row, seed].folder / "model", suites, f"{row}, seed {seed}") for seed in given.seeds]
         found[row] = sums(frames)
-    report(given, found, sums([frames[0]], "length"))
+    if given.checkpoint:
+        frames = [asked(given.checkpoint, suites, OTHER)]
+        found[OTHER] = sums(frames)
+    report(given, found, sums(frames[:1], "length"))
 
 
 def job(row: str, seed: int, given: argparse.Namespace) -> Job:
@@ -104,19 +113,27 @@ def asked(checkpoint: Path, suites: dict[str, list[Preference]], name: str) -> p
 
 
 def report(given: argparse.Namespace, found: dict[str, Any], length: dict[str, Any]) -> None:
-    """``results.json`` and a table: of suites in both directions the sum, of others the accuracy."""
-    everything = {**found, "more words": length}
-    head = {"seeds": given.seeds, "commit": commit(), "overrides": given.overrides}
-    replace_file(given.report / "results.json", json.dumps({**everything, **head}, indent=1) + "\n")
-    rows = [
+    """``results.json`` and a table: of suites in both directions the sum, of others the accuracy.
+
+    Rows of runs before this one stay, as long as seeds and overrides are the same.
+    """
+    path = given.report / "results.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    head = {"seeds": given.seeds, "overrides": given.overrides}
+    kept = known.get("rows", {}) if {name: known.get(name) for name in head} == head else {}
+    rows = kept | {name: {"commit": commit(), "suites": suites} for name, suites in found.items()}
+    replace_file(path, json.dumps({"rows": rows, "more words": length, **head}, indent=1) + "\n")
+    columns = {name: row["suites"] for name, row in rows.items()} | {"more words": length}
+    table = [
         {"suite": suite, "n": cell["n"], "directions": cell["directions"]}
-        | {
-            name: f"{cells[suite]['sum']:.3f} [{cells[suite]['low']:.3f}, {cells[suite]['high']:.3f}]"
-            for name, cells in everything.items()
-        }
+        | {name: _cell(suites[suite]) if suite in suites else "" for name, suites in columns.items()}
         for suite, cell in length.items()
     ]
-    write_table(given.report, "suites", pd.DataFrame(rows), f"seeds {given.seeds}, commit {commit()}")
+    write_table(given.report, "suites", pd.DataFrame(table), f"seeds {given.seeds}; commits in results.json")
+
+
+def _cell(cell: dict[str, float]) -> str:
+    return f"{cell['sum']:.3f} [{cell['low']:.3f}, {cell['high']:.3f}]"
 
 
 if __name__ == "__main__":
