@@ -20,10 +20,10 @@ from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges import open_checkpoint
 from crm.report.tables import caption, number, write_table
-from crm.rewards.best_of_n.estimator import kl_bound, sizes
+from crm.rewards.best_of_n.estimator import kl_bound, reached, sizes
 from crm.rewards.best_of_n.picking import controls, judges
 from crm.rewards.best_of_n.plots import best_of_n_picture
-from crm.rewards.best_of_n.study import Study, study_of
+from crm.rewards.best_of_n.study import Study, plain, study_of
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import Users, of_alpacaeval, of_arena
 
@@ -100,7 +100,7 @@ def studies_of(users: Sequence[Users], rewards: Rewards, *, seed: int) -> dict[s
     """A study of each wish, and of ``all`` together, clustered by prompt; everything is read once."""
     candidates = [own for wish in users for own in wish.candidates]
     gold = np.vstack([wish.gold for wish in users])
-    ks = sizes(gold.shape[1])
+    ks = sizes(reached(gold))
     picks = judges(rewards, candidates, gold, ks, seed=seed, progress=True) | controls(candidates, gold, ks)
     found, start = {}, 0
     for wish in users:
@@ -143,13 +143,13 @@ def compact(study: Study) -> dict[str, Any]:
         if measure in ("gold", "words") or (measure == "reward" and name == "judge"):
             at = rows.set_index("k").reindex(study.ks)
             columns = ("mean", "low", "high", "n") if measure == "gold" else ("mean",)
-            found.setdefault(str(name), {})[str(measure)] = {column: plain(at[column]) for column in columns}
+            found.setdefault(str(name), {})[str(measure)] = {column: rounded(at[column]) for column in columns}
     peak = next(peak for peak in study.peaks if peak.picked_by == "judge")
-    loss = peak.loss and {"mean": peak.loss.mean, "low": peak.loss.low, "high": peak.loss.high}
+    loss = plain(peak.loss and {"mean": peak.loss.mean, "low": peak.loss.low, "high": peak.loss.high})
     return found | {"peak": {"k": peak.k, "largest": peak.largest, "loss": loss, "n": peak.n}}
 
 
-def plain(values: pd.Series) -> list[float | None]:
+def rounded(values: pd.Series) -> list[float | None]:
     """Rounded; null for what is not a number."""
     return [None if pd.isna(value) else round(float(value), 4) for value in values]
 

@@ -27,6 +27,8 @@ MEASURES = {
 COLUMNS = ("picked_by", "k", "measure", "mean", "standard_error", "low", "high", "n", "prompts")
 ROUNDING = 1e-9
 """Means that differ by less are equal."""
+SHARE = 0.5
+"""Of the queries, that must have a value at a k which may be a peak."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +66,14 @@ def curves(
 
 
 def peaks(picks: Mapping[str, Picks], gold: Floats, clusters: Sequence[str], ks: Sequence[int]) -> list[Peak]:
-    """One for each picker of which some query has a value at every k that it can have at all (a knockout's powers).
+    """One for each picker, over every k for which half of its queries have a value, and the queries that have them all.
 
     Not of ``random``, which is the same at every k.
     """
     found = []
     for name, own in ((name, own) for name, own in picks.items() if name != "random"):
         values = expected(own.picked, gold)
-        held = ~np.isnan(values).all(axis=0)
+        held = (~np.isnan(values)).mean(axis=0) >= SHARE
         whole = np.flatnonzero(~np.isnan(values[:, held]).any(axis=1))
         if not (held.any() and len(whole)):
             continue
@@ -86,11 +88,12 @@ def peaks(picks: Mapping[str, Picks], gold: Floats, clusters: Sequence[str], ks:
 
 
 def interval_of(values: Floats, clusters: Sequence[str]) -> Interval | None:
-    """Of the values (Q,) that are there; None where there are none."""
+    """Of the values (Q,) that are there; None where there are none. A single prompt says nothing of limits: NaN."""
     there = ~np.isnan(values)
     if not there.any():
         return None
-    return mean_interval(values[there], [cluster for cluster, told in zip(clusters, there, strict=True) if told])
+    found = mean_interval(values[there], [cluster for cluster, told in zip(clusters, there, strict=True) if told])
+    return found if found.clusters > 1 else Interval(found.mean, np.nan, np.nan, np.nan, found.n, 1)
 
 
 def gold_table(frame: pd.DataFrame, measure: str = "gold") -> pd.DataFrame:
@@ -103,7 +106,4 @@ def gold_table(frame: pd.DataFrame, measure: str = "gold") -> pd.DataFrame:
 
 
 def _row(name: str, measure: str, k: int, found: Interval) -> tuple[object, ...]:
-    """An infinite limit, of a single prompt, is none."""
-    known = found.clusters > 1
-    spread = (found.standard_error, found.low, found.high) if known else (np.nan,) * 3
-    return name, k, measure, found.mean, *spread, found.n, found.clusters
+    return name, k, measure, found.mean, found.standard_error, found.low, found.high, found.n, found.clusters

@@ -26,6 +26,15 @@ def sizes(largest: int) -> tuple[int, ...]:
     return (*(2**power for power in range((largest - 1).bit_length())), largest)
 
 
+def reached(known: Floats) -> int:
+    """The largest k for which 9 queries of 10, at least, have responses: numbers of ``known`` (Q, n); 1 or more.
+
+    A larger one would be about few queries.
+    """
+    counts = (~np.isnan(known)).sum(axis=1)
+    return max(1, int(np.quantile(counts, 0.1, method="lower")))
+
+
 def best_of_k(scores: Floats, ks: Sequence[int]) -> Floats:
     """(Q, K, n) probability that a response is the best of k drawn without replacement, from ``scores`` (Q, n)."""
     return np.stack([_of_query(row, ks) for row in np.asarray(scores, dtype=np.float64)])

@@ -19,7 +19,7 @@ from crm.rewards.best_of_n import personalized_rewardbench as prb
 from crm.rewards.best_of_n.candidates import Candidates, table
 from crm.rewards.best_of_n.config import BestOfNConfig
 from crm.rewards.best_of_n.curves import gold_table
-from crm.rewards.best_of_n.estimator import sizes
+from crm.rewards.best_of_n.estimator import reached, sizes
 from crm.rewards.best_of_n.gold import width
 from crm.rewards.best_of_n.opening import gold_of, open_candidates, told, usable
 from crm.rewards.best_of_n.picking import Picks, controls, judges
@@ -41,7 +41,8 @@ def run_best_of_n(config: BestOfNConfig, show: bool = True) -> Study:
     candidates = told(config, usable(open_candidates(config)))
     gold, unit = gold_of(config, candidates)
     there = table([[0.0] * len(own.responses) for own in candidates], width(candidates))
-    known, ks = there if gold is None else gold, sizes(min(config.max_k, width(candidates)))
+    known = there if gold is None else gold
+    ks = sizes(min(config.max_k, reached(known)))
     opened = open_judge(config)
     picks = judges(
         Rewards(opened.judge),

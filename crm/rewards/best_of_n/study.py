@@ -80,9 +80,9 @@ def document(study: Study) -> dict[str, Any]:
         "k": list(study.ks),
         "kl_at_most": {str(k): round(kl_bound(k), 4) for k in study.ks},
         "counts": study.counts,
-        "cycles": _plain(study.cycles and asdict(study.cycles)),
-        "peaks": [_plain(asdict(peak)) for peak in study.peaks],
-        "curves": [_plain(row) for row in study.curves.to_dict("records")],
+        "cycles": plain(study.cycles and asdict(study.cycles)),
+        "peaks": [plain(asdict(peak)) for peak in study.peaks],
+        "curves": [plain(row) for row in study.curves.to_dict("records")],
     }
 
 
@@ -105,8 +105,8 @@ def _counts(judge: Picks, candidates: Sequence[Candidates], gold: Floats) -> dic
     return dict(found)
 
 
-def _plain(value: Any) -> Any:
-    """Without NaN and infinity, which JSON lacks."""
+def plain(value: Any) -> Any:
+    """Without NaN and infinity, which JSON lacks: null."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -132,6 +132,13 @@ def test_over_optimization_is_a_peak_and_a_loss_after_it() -> None:
     assert (oracle.k, oracle.loss) == (32, None)
 
 
+def test_a_k_that_few_queries_have_is_no_peak() -> None:
+    gold = np.arange(40.0).reshape(10, 4)
+    gold[1:, 3] = np.nan
+    (found,) = peaks({"judge": Picks(best_of_k(gold, (1, 2, 4)), gold)}, gold, list("abcdefghij"), (1, 2, 4))
+    assert (found.k, found.largest, found.n) == (2, 2, 10)
+
+
 def test_equal_means_peak_at_the_least_k() -> None:
     flat = np.zeros((4, 4))
     found = peaks({"judge": Picks(best_of_k(flat, (1, 2, 4)), flat)}, flat, list("abcd"), (1, 2, 4))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import xlogy
 
 from crm.report.statistics import mean_interval
-from crm.rewards.best_of_n.estimator import best_of_k, expected, first_k, kl_bound, sizes, soft_best_of_k
+from crm.rewards.best_of_n.estimator import best_of_k, expected, first_k, kl_bound, reached, sizes, soft_best_of_k
 
 NAN = float("nan")
 POOLS = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.5, NAN]), st.floats(-5, 5)), min_size=1, max_size=7)
@@ -83,6 +83,15 @@ def test_soft_best_of_k_ends_in_the_best_of_k_and_depends_on_the_seed_alone() ->
 )
 def test_sizes_are_powers_of_two_and_the_largest(largest: int, shown: tuple[int, ...]) -> None:
     assert sizes(largest) == shown
+
+
+def test_few_queries_with_few_responses_do_not_shorten_the_curve() -> None:
+    known = np.zeros((20, 8))
+    known[0, 2:] = NAN
+    assert reached(known) == 8
+    known[1:4, 5:] = NAN
+    assert reached(known) == 5
+    assert reached(np.full((2, 3), NAN)) == 1
 
 
 def test_the_kl_bound_is_what_ranks_alone_give() -> None:
