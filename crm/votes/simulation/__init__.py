@@ -3,6 +3,7 @@
 - `arena`: votes of the whole arena
 - `authors`: the simulated LLMs
 - `axes`: what users care about, in words
+- `markers`: the sentences that show a pole, and those that show none
 - `responses`: what an author writes
 - `taste`: from criteria to an axis and its pole
 - `topics`: queries by topic
@@ -10,4 +11,4 @@
 - `votes`: who wins, by a Bradley-Terry user
 """
 
-__all__ = ["arena", "authors", "axes", "responses", "taste", "topics", "truth", "votes"]
+__all__ = ["arena", "authors", "axes", "markers", "responses", "taste", "topics", "truth", "votes"]

@@ -1,0 +1,72 @@
+"""``python -m experiments.grpo``: GRPO against a reward model, with the truth beside it. Out: results.json, tables.
+
+A start, reward models with and without noise in their training, and from them a policy for each of five wishes and one
+that is told its wish; three seeds, two processes at a time. What a folder holds already is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+from experiments.grpo.report import report
+from experiments.grpo.stages import CLEAN, NOISED, Plan, make_judge, make_policy, make_start
+from experiments.jobs import CHILD_ENVIRONMENT
+
+WISHES = ("Prefers detailed", "Prefers concise", "Prefers humorous", "Prefers bulleted", "Prefers vivid")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Command line; 2 for what cannot be done."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.grpo", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("results/grpo"), help="where models and courses go")
+    parser.add_argument("--report", type=Path, default=Path("experiments/grpo"), help="where tables and pictures go")
+    parser.add_argument("--wishes", nargs="+", default=list(WISHES), help="wordings of the simulation")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--judge-steps", type=int, default=500)
+    parser.add_argument("--teach-steps", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--told-steps", type=int, default=120, help="0: no policy that is told its wish")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args(words)
+    started = time.perf_counter()
+    try:
+        plan = Plan(given.out.resolve(), tuple(given.wishes), given.judge_steps, given.teach_steps)
+        policies = plan.policies(given.seeds, given.steps, given.told_steps)
+        judges = [(make_judge, (plan, noise, seed)) for seed in given.seeds for noise in (CLEAN, NOISED)]
+        side_by_side([(make_start, (plan,)), *judges], given.workers, "the start and the reward models")
+        side_by_side([(make_policy, (plan, policy)) for policy in policies], given.workers, "policies")
+        minutes = round((time.perf_counter() - started) / 60, 1)
+        report(plan, policies, given.report, minutes)
+    except ValueError as error:
+        print(f"experiments.grpo: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def side_by_side(tasks: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]], workers: int, what: str) -> None:
+    """Each task in a process of its own, ``workers`` at a time; the first error ends the call."""
+    for name, value in CHILD_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, max_tasks_per_child=1) as pool:
+        futures = [pool.submit(function, *arguments) for function, arguments in tasks]
+        try:
+            for future in track(as_completed(futures), what, total=len(futures)):
+                future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""Courses to results. In: a plan whose policies are made. Out: results.json, tables, curves.png, texts.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.progress import track
+
+from crm.io.files import replace_file
+from crm.io.installed import commit
+from crm.report.tables import write_table
+from crm.rewards.scoring import open_rewards
+from experiments.grpo.boards import boards, standing
+from experiments.grpo.pictures import curves
+from experiments.grpo.stages import CLEAN, NOISED, TAUGHT, Plan
+from experiments.grpo.summary import AIM, curve, kept_rates, turns
+from experiments.grpo.tune import BUDGET, DONE, Policy
+
+SHOWN = 3
+"""Texts of a policy that the page of texts shows."""
+
+
+def report(plan: Plan, policies: Sequence[Policy], folder: Path, minutes: float) -> None:
+    """Everything is made anew from the courses; ``minutes`` is what this run of the command took."""
+    courses = {policy: json.loads((plan.course(policy) / DONE).read_text(encoding="utf-8")) for policy in policies}
+    seeds = sorted({policy.seed for policy in policies})
+    named = f"{len(seeds)} seeds ({', '.join(map(str, seeds))}), commit {commit()}"
+    rows = {noise: _wishes(plan, courses, noise) for noise in (CLEAN, NOISED)}
+    found: dict[str, Any] = {
+        "wishes": len(plan.wishes),
+        "wishes_with_gold_win_rate_of_75": sum(row["win_rate"] >= AIM for row in rows[CLEAN].values()),
+        "seeds": seeds,
+        "commit": commit(),
+        "minutes": minutes,
+        "start": json.loads((plan.start / TAUGHT).read_text(encoding="utf-8")),
+        "kl_budget": BUDGET,
+        "kept": {"clean": rows[CLEAN], "noised": rows[NOISED], "told": _told(plan, courses)},
+        "turns": {name: _turns(plan, courses, noise) for name, noise in (("clean", CLEAN), ("noised", NOISED))},
+        "curves": {policy.name: curve(course) for policy, course in courses.items()},
+    }
+    standings = _standings(plan, courses, seeds, folder, named)
+    found["leaderboards"] = standings.to_dict("records")
+    found["own_policy_first"] = int((standings["own_rank"] <= standings["others_rank"].fillna(99)).sum())
+    replace_file(folder / "results.json", json.dumps(found, indent=1) + "\n")
+    _tables(folder, found, named)
+    curves(folder / "curves.png", plan.wishes, courses)
+    _texts(folder / "texts.md", courses)
+
+
+def _of(courses: dict[Policy, Any], wish: str, noise: str) -> list[Any]:
+    return [
+        course
+        for policy, course in courses.items()
+        if policy.wishes == (wish,) and not policy.told and f"_{noise}_" in policy.name
+    ]
+
+
+def _wishes(plan: Plan, courses: dict[Policy, Any], noise: str) -> dict[str, Any]:
+    return {wish: kept_rates(_of(courses, wish, noise)) for wish in plan.wishes}
+
+
+def _turns(plan: Plan, courses: dict[Policy, Any], noise: str) -> dict[str, Any]:
+    return {wish: turns(_of(courses, wish, noise)) for wish in plan.wishes}
+
+
+def _told(plan: Plan, courses: dict[Policy, Any]) -> dict[str, Any]:
+    told = [course for policy, course in courses.items() if policy.told]
+    if not told:
+        return {}
+    return {wish: kept_rates(told, place, len(plan.wishes)) for place, wish in enumerate(plan.wishes)}
+
+
+def _standings(plan: Plan, courses: dict[Policy, Any], seeds: Sequence[int], folder: Path, named: str) -> pd.DataFrame:
+    """A leaderboard a user and seed, by the reward models without noise."""
+    tables = []
+    for seed in track(seeds, "leaderboards"):
+        own = {
+            policy.wishes[0]: course
+            for policy, course in courses.items()
+            if policy.seed == seed and not policy.told and f"_{CLEAN}_" in policy.name
+        }
+        told = [course for policy, course in courses.items() if policy.seed == seed and policy.told]
+        board = boards(open_rewards(plan.judge(CLEAN, seed) / "model"), own, told[0] if told else None, plan.wishes)
+        if seed == seeds[0]:
+            write_table(folder, "leaderboards", board.round(3), f"seed {seed}; {named}")
+        tables.append(standing(board, plan.wishes).assign(seed=seed))
+    return pd.concat(tables, ignore_index=True)
+
+
+def _tables(folder: Path, found: dict[str, Any], named: str) -> None:
+    kept = [{"policy": name, "wish": wish} | row for name, rows in found["kept"].items() for wish, row in rows.items()]
+    write_table(folder, "kept", pd.DataFrame(kept), f"at most {BUDGET:g} nats from the start; {named}")
+    turned = [
+        {"judge": name, "wish": wish} | row for name, rows in found["turns"].items() for wish, row in rows.items()
+    ]
+    write_table(folder, "turns", pd.DataFrame(turned), named)
+    write_table(folder, "standings", pd.DataFrame(found["leaderboards"]), named)
+
+
+def _texts(path: Path, courses: dict[Policy, Any]) -> None:
+    """What the policies write, to be looked at: at the start, where they are kept, at the end of their course."""
+    lines = ["# What the policies write", "", "The same queries each time; whole courses are in `results.json`."]
+    for policy, course in courses.items():
+        if policy.seed != min(other.seed for other in courses):
+            continue
+        lines += ["", f"## {policy.name.replace('_', ' ')}"]
+        points = {"start": course["course"][0], "kept": course["kept"], "end": course["course"][-1]}
+        for name, point in points.items():
+            lines += ["", f"{name.capitalize()}, step {point['step']}, KL {point['kl']:.1f}:", ""]
+            lines += [f"- {json.dumps(text, ensure_ascii=False)}" for text in point["texts"][:SHOWN]]
+    replace_file(path, "\n".join(lines) + "\n")
