@@ -6,7 +6,7 @@ QUERIES ?= 100
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test quick lint format demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-page page-pictures bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install test quick lint format demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-page bench-serve page-pictures bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -87,6 +87,9 @@ bench-app: results/demo/scalar/model/crm.json ## How long people wait for the pa
 
 bench-page: results/demo/late/model/crm.json ## The page in Chromium: requests, seconds, accessibility, 200 people at once
 	$(BIN)/python -m bench.page checkpoint=results/demo/late/model
+
+bench-serve: results/demo/scalar/model/crm.json ## The reward server under load: 50 clients for a minute; run it on a quiet machine
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.serve checkpoint=results/demo/scalar/model
 
 page-pictures: results/demo/late/model/crm.json ## Every view of the page at three widths in both themes, into results/pictures
 	$(BIN)/python -m bench.page checkpoint=results/demo/late/model --pictures results/pictures

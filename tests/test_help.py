@@ -17,8 +17,8 @@ from crm.cli.mistakes import group_names, option_names
 from crm.config import ENTRY_POINTS, compose
 
 ROOT = Path(__file__).resolve().parents[1]
-NEEDED = {"evaluate": ["judge=length"], "leaderboard": ["judge=length"], "app": ["judge=length"], "bank": ["out=x"]}
-NEEDED["prepare"] = ["out=x"]
+NEEDED = {command: ["judge=length"] for command in ("evaluate", "leaderboard", "app", "serve")}
+NEEDED |= {"bank": ["out=x"], "prepare": ["out=x"]}
 
 
 @pytest.mark.parametrize("command", ENTRY_POINTS)

@@ -136,10 +136,10 @@ class RewardClient:
         def ask(portion: list[str]) -> list[Any]:
             try:
                 said = self._call("POST", path, f'{{"{field}": [{", ".join(portion)}]}}'.encode(), ends)
+                self._same(said.get("digest"))
                 answers = said.get(field)
                 if not isinstance(answers, list) or len(answers) != len(portion):
                     raise ServerLostError(f"{self.address}{path}: not an answer to each of {len(portion)} {field}")
-                self._same(said.get("digest"))
                 return answers
             except ServerLostError:
                 if not self.mask:
@@ -170,7 +170,7 @@ class RewardClient:
 
     def _once(self, method: str, path: str, content: bytes | None, ends: float) -> dict[str, Any]:
         timeout = max(0.1, ends - time.monotonic())
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         body = bytearray()
         try:
             with self._http.stream(method, path, content=content, headers=headers, timeout=timeout) as response:

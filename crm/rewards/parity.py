@@ -62,18 +62,21 @@ def of_score(address: str, key: str | None, http: httpx.BaseTransport | None = N
         return np.array([reward for group in client.score(asked) for reward in group.rewards], dtype=float)
 
 
+def texts_of(judge: CrmJudge) -> list[str]:
+    """The conversations as the folder's chat template writes them."""
+    write = judge.encoder.tokenizer.apply_chat_template
+    return [
+        write(pointwise_messages(group.criteria, group.prompt, response), tokenize=False)
+        for group in groups()
+        for response in group.responses
+    ]
+
+
 def of_classify(
     judge: CrmJudge, address: str, route: str, model: str | None, http: httpx.BaseTransport | None = None
 ) -> Numbers:
     """What ``/classify`` or ``/pooling`` gives for the texts that the folder's chat template makes."""
-    texts = [
-        judge.encoder.tokenizer.apply_chat_template(
-            pointwise_messages(group.criteria, group.prompt, response), tokenize=False
-        )
-        for group in groups()
-        for response in group.responses
-    ]
-    asked: dict[str, Any] = {"input": texts, "use_activation": False, "add_special_tokens": False}
+    asked: dict[str, Any] = {"input": texts_of(judge), "use_activation": False, "add_special_tokens": False}
     asked |= {"model": model} if model else {}
     asked |= {"task": "classify"} if route == "pooling" else {}
     with httpx.Client(base_url=address, timeout=60, transport=http) as client:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Sequence
 
 from crm.model.heads import POINTWISE_INSTRUCTION
-from crm.model.template import TURN_END, TURN_START
 from crm.rewards.scoring import Group, Turns
 from crm.schema import ROLES, Message
 from crm.web.bodies import BodyError
 
+TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
+"""ChatML's."""
 TURN = re.compile(
     rf"{re.escape(TURN_START)}(\w+)\n(.*?)(?:{re.escape(TURN_END)}\n?|(?={re.escape(TURN_START)})|\Z)", re.DOTALL
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 
 import torch
 import uvicorn
@@ -21,12 +22,16 @@ from crm.web import connections
 log = logging.getLogger(__name__)
 TEXTS = 4096
 """Texts whose token ids are kept: prompts and criteria come again, responses hardly."""
+SWITCH_S = 0.0005
+"""Seconds after which the judge's thread lets the one in that answers requests, which has little to do and waits each
+time it has spoken to the network; Python's own 0.005 make a second of it with 50 clients."""
 GRACE_S = 30
 """Seconds that requests have to end when the server is stopped."""
 
 
 def run_server(config: ServeConfig) -> None:
     """Serve until interrupted. Raises ``ValueError`` for a judge that cannot be had and an address that is taken."""
+    sys.setswitchinterval(SWITCH_S)
     listening = _bound(config.host, config.port)
     if config.threads:
         torch.set_num_threads(config.threads)
