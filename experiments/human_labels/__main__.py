@@ -36,7 +36,7 @@ ROWS = {
     "summeval, votes as they come": ("data.train=0",),
     "d2t": ("data=d2t",),
     "summeval and d2t": ("data=mixture", "data.sources=[summeval,d2t]"),
-    "four sets": ("data=mixture", "data.sources=[summeval,d2t,concise_verbose,dsp]", "trainer.max_steps=800"),
+    "four sets": ("data=mixture", "data.sources=[summeval,d2t,concise_verbose,dsp]"),
     "summeval, scalar head": (
         "head=scalar",
         "prompt=criteria_last",
