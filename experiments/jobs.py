@@ -88,8 +88,8 @@ def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
     for name, value in CHILD_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     manager = SyncManager(ctx=context)
-    manager.start(_end_with_parent)
-    with manager, ProcessPoolExecutor(workers, context, _end_with_parent) as pool, _display() as display:
+    manager.start(end_with_parent)
+    with manager, ProcessPoolExecutor(workers, context, end_with_parent) as pool, _display() as display:
         channel = manager.Queue()
         # Only jobs at work have a line: a display higher than its terminal would hide the last ones.
         total = display.add_task("all runs", total=len(jobs), stage="")
@@ -104,7 +104,7 @@ def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
         return {name: future.result() for name, future in futures.items()}
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Let this process end when the one that started it does, even if that was killed and could tell nobody."""
     parent = multiprocessing.parent_process()
     assert parent is not None

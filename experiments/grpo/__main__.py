@@ -20,7 +20,7 @@ from rich.progress import track
 
 from experiments.grpo.report import report
 from experiments.grpo.stages import CLEAN, NOISED, Plan, make_judge, make_policy, make_start
-from experiments.jobs import CHILD_ENVIRONMENT
+from experiments.jobs import CHILD_ENVIRONMENT, end_with_parent
 
 WISHES = ("Prefers detailed", "Prefers concise", "Prefers humorous", "Prefers bulleted", "Prefers vivid")
 
@@ -34,7 +34,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--judge-steps", type=int, default=500)
     parser.add_argument("--teach-steps", type=int, default=500)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=70)
     parser.add_argument("--told-steps", type=int, default=120, help="0: no policy that is told its wish")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args(words)
@@ -58,7 +58,7 @@ def side_by_side(tasks: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]], wo
     for name, value in CHILD_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(workers, context, end_with_parent, max_tasks_per_child=1) as pool:
         futures = [pool.submit(function, *arguments) for function, arguments in tasks]
         try:
             for future in track(as_completed(futures), what, total=len(futures)):

@@ -78,9 +78,8 @@ def _up_to_end(answers: Tensor, end: int) -> Tensor:
 
 
 def _log_probabilities(policy: Any, ids: Tensor, mask: Tensor, answers: Tensor) -> Tensor:
-    """(B, T) of the tokens of the answers."""
-    positions = (mask.cumsum(1) - 1).clamp(min=0)
-    logits = policy(input_ids=ids, attention_mask=mask, position_ids=positions).logits
+    """(B, T) of the tokens of the answers; positions are relative, so that padding on the left does not matter."""
+    logits = policy(input_ids=ids, attention_mask=mask).logits
     logits = logits[:, -answers.shape[1] - 1 : -1]
     found: Tensor = logits.float().log_softmax(-1).gather(-1, answers[..., None])[..., 0]
     return found

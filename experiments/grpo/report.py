@@ -103,7 +103,11 @@ def _tables(folder: Path, found: dict[str, Any], named: str) -> None:
 
 def _texts(path: Path, courses: dict[Policy, Any]) -> None:
     """What the policies write, to be looked at: at the start, where they are kept, at the end of their course."""
-    lines = ["# What the policies write", "", "The same queries each time; whole courses are in `results.json`."]
+    lines = [
+        "# What the policies write",
+        "",
+        "The same queries each time; the numbers of whole courses are in `results.json`.",
+    ]
     for policy, course in courses.items():
         if policy.seed != min(other.seed for other in courses):
             continue

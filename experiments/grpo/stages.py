@@ -18,11 +18,9 @@ from experiments.jobs import Job, run_job
 CLEAN, NOISED = "none", "random"
 """Values of ``noise=`` of a reward model's training."""
 TAUGHT = "taught.json"
-EVERY, TOLD_EVERY = 5, 20
+EVERY, TOLD_EVERY = 7, 20
 """Steps between two points of a course."""
 START_SEED = 1
-TOLD_RATE = 3e-4
-"""Learning rate of the policy that learns five wishes: higher, since each has a fifth of the steps."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +56,14 @@ class Plan:
         found = []
         for seed in seeds if told_steps else ():
             judge = str(self.judge(CLEAN, seed) / "model")
-            marks = tuple(range(TOLD_EVERY, told_steps + 1, TOLD_EVERY))
-            found.append(Policy(f"told_{CLEAN}_{seed}", self.wishes, judge, seed, told_steps, marks, TOLD_RATE))
+            marks = (*range(TOLD_EVERY, told_steps, TOLD_EVERY), told_steps)
+            found.append(Policy(f"told_{CLEAN}_{seed}", self.wishes, judge, seed, told_steps, marks))
         for seed in seeds:
             for noise in (CLEAN, NOISED):
                 judge = str(self.judge(noise, seed) / "model")
                 for wish in self.wishes:
                     name = f"{wish.removeprefix('Prefers ').replace(' ', '_')}_{noise}_{seed}"
-                    found.append(Policy(name, (wish,), judge, seed, steps, tuple(range(EVERY, steps + 1, EVERY))))
+                    found.append(Policy(name, (wish,), judge, seed, steps, (*range(EVERY, steps, EVERY), steps)))
         return found
 
     def course(self, policy: Policy) -> Path:

@@ -1,13 +1,13 @@
 """The policy that all others start from. In: queries and the simulation's authors. Out: a small Qwen3 that writes so.
 
-Before half of the queries stands a wish that its author took no notice of: the start knows the form, and one of its
-descendants may learn what the words are for.
+Before half of the queries stands a wish. Mostly its author took no notice of it, so that the start hardly serves
+anybody; now and then the answer is what was wished for, so that one of its descendants can learn what words are for.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -21,6 +21,7 @@ from crm.model.backbone import build_tiny_backbone, train_tokenizer
 from crm.votes.simulation.arena import lexicon_texts
 from crm.votes.simulation.authors import AUTHORS
 from crm.votes.simulation.responses import write
+from crm.votes.simulation.taste import pole_of
 from crm.votes.simulation.topics import TOPIC, Query, queries
 
 TEMPLATE = (
@@ -29,6 +30,8 @@ TEMPLATE = (
 )
 HIDDEN, LAYERS, HEADS, POSITIONS = 128, 4, 4, 192
 BATCH, RATE = 64, 4e-3
+HEEDED = 0.3
+"""Share of answers with a wish before them that were chosen to meet it, where they meet one of the wishes."""
 END = "<|im_end|>"
 LONGEST = 80
 """Tokens of a response at most; one in a thousand of the authors' is longer."""
@@ -95,8 +98,14 @@ def lessons(
     """A batch of what is read and what is answered."""
     for _ in range(BATCH):
         query = rng.choice(asked)
-        wish = rng.choice(wishes) if rng.random() < 0.5 else None
-        yield conversation(query.text, wish), write(seed, rng.choice(AUTHORS), query).text
+        response = write(seed, rng.choice(AUTHORS), query)
+        told = _wish(rng, wishes, response.levels) if rng.random() < 0.5 else None
+        yield conversation(query.text, told), response.text
+
+
+def _wish(rng: random.Random, wishes: Sequence[str], levels: Mapping[str, int]) -> str:
+    met = [wish for wish in wishes if (pole := pole_of(wish)) and levels[pole[0]] == pole[1]]
+    return rng.choice(met) if met and rng.random() < HEEDED else rng.choice(wishes)
 
 
 def batch(tokenizer: Any, rows: Sequence[tuple[Turns, str]]) -> tuple[Tensor, Tensor, Tensor]:

@@ -27,7 +27,7 @@ from experiments.grpo.start import LONGEST, all_queries, conversation
 DONE = "course.json"
 GROUP, PROMPTS = 8, 8
 """Responses to a prompt, and prompts of a step."""
-BUDGET = 10.0
+BUDGET = 5.0
 """Nats of KL to the start, a response: the policy that is kept has no more."""
 LOST = 0.9
 """Share of degenerate texts from which on there is nothing left to see."""
@@ -43,7 +43,7 @@ class Policy:
     seed: int
     steps: int
     measured: tuple[int, ...]
-    rate: float = 2e-4
+    rate: float = 1.5e-4
 
     @property
     def told(self) -> bool:

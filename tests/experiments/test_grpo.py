@@ -115,6 +115,11 @@ def _ids(policy: Any, tokenizer: Any, asks: list[measure.Ask]) -> torch.Tensor:
     return ids[:, inputs["input_ids"].shape[1] :]
 
 
+def test_an_answer_counts_up_to_its_first_end() -> None:
+    kept = measure._up_to_end(torch.tensor([[5, 2, 0, 0], [2, 0, 0, 0], [5, 5, 5, 5], [5, 2, 5, 2]]), end=2)
+    assert kept.sum(1).tolist() == [2, 1, 4, 2]
+
+
 def course(rates: list[float], proxies: list[float]) -> dict[str, Any]:
     """A course by hand: two queries, wins of ``rates``."""
     points = [
@@ -176,7 +181,7 @@ def test_by_a_judge_that_knows_the_truth_each_policy_leads_its_own_board(monkeyp
 def test_a_plan_names_every_policy_once_and_no_unknown_wish(tmp_path: Path, capsys: Any) -> None:
     policies = Plan(tmp_path, WISHES, 1, 1).policies([1, 2], 10, 40)
     assert len({policy.name for policy in policies}) == len(policies) == 2 * (1 + 2 * 2)
-    assert policies[0].told and policies[0].measured == (20, 40) and policies[-1].measured == (5, 10)
+    assert policies[0].told and policies[0].measured == (20, 40) and policies[-1].measured == (7, 10)
     assert len(policies[0].asks(every=True)) == 2 * len(policies[0].asks(every=False))
     assert main(["--out", str(tmp_path), "--wishes", "Prefers cats"]) == 2
     assert "--wishes: 'Prefers cats' has no known truth; the nearest wording is" in capsys.readouterr().err
