@@ -30,7 +30,7 @@ TEMPLATE = (
 )
 HIDDEN, LAYERS, HEADS, POSITIONS = 128, 4, 4, 192
 BATCH, RATE = 64, 4e-3
-HEEDED = 0.3
+HEEDED = 0.7
 """Share of answers with a wish before them that were chosen to meet it, where they meet one of the wishes."""
 END = "<|im_end|>"
 LONGEST = 80

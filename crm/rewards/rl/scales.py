@@ -6,7 +6,8 @@ rewards are added, criteria with widely spread scores would count for more than 
 
 Mean and spread are those of the first `SETTLED` scores under the criteria, and stay as they are from then on: the
 reward of a text no longer changes while the policy does, and a reward of 2 means two standard deviations above what
-the policy wrote at first.
+the policy wrote at first. A run that is resumed takes them anew. So does each process of a distributed run: there, keep
+the group of a prompt in one process (a batch that is a multiple of ``num_generations``), or do not standardize.
 """
 
 from __future__ import annotations
