@@ -1,7 +1,7 @@
 """The policy that all others start from. In: queries and the simulation's authors. Out: a small Qwen3 that writes so.
 
-Before half of the queries stands a wish. Mostly its author took no notice of it, so that the start hardly serves
-anybody; now and then the answer is what was wished for, so that one of its descendants can learn what words are for.
+Before half of the queries stands a wish, and some of their answers are what was wished for: the start, told a wish,
+heeds it now and then, so that one of its descendants can learn what the words are for. Told none, it serves nobody.
 """
 
 from __future__ import annotations
