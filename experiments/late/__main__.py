@@ -133,8 +133,9 @@ def relabelled(folder: Path, data: Sequence[str], teacher: Path) -> Path:
     config = compose("train", list(data), folder)
     splits = load_data(**asdict(config.data), criteria=config.criteria)
     judge = open_checkpoint(teacher / "model", batch_size=256, precision="32-true")[0]
-    for name, rows in {"train": splits.train, "validation": splits.validation}.items():
-        write_parquet(folder / "splits" / f"{name}.parquet", Preference, list(verdicts(judge, rows, name)))
+    said = {name: list(verdicts(judge, getattr(splits, name), name)) for name in ("train", "validation")}
+    for name, rows in {**said, **splits.suites}.items():
+        write_parquet(folder / "splits" / f"{name}.parquet", Preference, rows)
     return folder
 
 
