@@ -29,8 +29,8 @@ def number(value: float, low: float | None = None, high: float | None = None, di
     if value is None or pd.isna(value):
         return "–"
     if low is None or high is None or pd.isna(low) or pd.isna(high):
-        return f"{value:.{digits}f}"
-    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+        return f"{value:z.{digits}f}"
+    return f"{value:z.{digits}f} [{low:z.{digits}f}, {high:z.{digits}f}]"
 
 
 def caption(n: int | None = None, seeds: Sequence[int] = (), config: str = "", commit: str = "") -> str:

@@ -35,6 +35,7 @@ from crm.schema import Result
         ((0.5, math.nan, math.nan), "0.500"),
         ((math.nan, 0.1, 0.2), "–"),
         ((-1.0, -1.0, -0.95, 2), "-1.00 [-1.00, -0.95]"),
+        ((-0.0001, -0.0004, 0.2), "0.000 [0.000, 0.200]"),
     ],
 )
 def test_numbers_are_written_one_way(arguments: tuple[float, ...], text: str) -> None:
