@@ -65,6 +65,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--checkpoint", type=Path, help="ask this model too, as another row")
+    parser.add_argument("--asked", nargs="+", default=list(ASKED), choices=ASKED, help="sets that the models are asked")
+    parser.add_argument("--suite", type=int, default=0, help="preferences of a suite, at most; 0: all of them")
     parser.add_argument("--workers", type=int, default=2, help="trainings at a time")
     parser.add_argument("overrides", nargs="*", help="overrides of train.py")
     given = parser.parse_args(words)
@@ -81,7 +83,12 @@ def run(given: argparse.Namespace) -> None:
     jobs = {(row, seed): job(row, seed, given) for row in given.rows for seed in given.seeds}
     if jobs:
         run_jobs(list(jobs.values()), given.workers)
-    suites = {f"{name} {suite}": rows for name in ASKED for suite, rows in suites_of(name, given.root).items() if rows}
+    suites = {
+        f"{name} {suite}": rows
+        for name in given.asked
+        for suite, rows in suites_of(name, given.root, given.suite).items()
+        if rows
+    }
     found: dict[str, Any] = {}
     for row in given.rows:
         frames = [asked(jobs[row, seed].folder / "model", suites, f"{row}, seed {seed}") for seed in given.seeds]
@@ -99,9 +106,10 @@ def job(row: str, seed: int, given: argparse.Namespace) -> Job:
     return Job(f"{row}, {seed}", folder, (*fixed, f"seed={seed}", *given.overrides))
 
 
-def suites_of(name: str, root: str) -> dict[str, list[Preference]]:
-    """The held-out suites of a set; of one to measure on alone, all of it."""
+def suites_of(name: str, root: str, most: int) -> dict[str, list[Preference]]:
+    """The held-out suites of a set, each of ``most`` preferences (0: all); of one to measure on alone, all of it."""
     words = ["experiment=human_labels", f"data={name}", f"data.root={root}", f"data.seed={DATA_SEED}", "data.train=0"]
+    words.append(f"data.suite={most}")
     config = compose("train", words, Path())
     return load_data(**asdict(config.data), criteria="own").suites
 
@@ -119,7 +127,7 @@ def report(given: argparse.Namespace, found: dict[str, Any], length: dict[str, A
     """
     path = given.report / "results.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    head = {"seeds": given.seeds, "overrides": given.overrides}
+    head = {"seeds": given.seeds, "overrides": given.overrides, "suite": given.suite}
     kept = known.get("rows", {}) if {name: known.get(name) for name in head} == head else {}
     rows = kept | {name: {"commit": commit(), "suites": suites} for name, suites in found.items()}
     replace_file(path, json.dumps({"rows": rows, "more words": length, **head}, indent=1) + "\n")
