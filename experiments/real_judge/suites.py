@@ -94,7 +94,8 @@ def sums(frames: Sequence[pd.DataFrame], column: str = "right") -> dict[str, dic
         of_suite = [frame[frame["suite"] == name] for frame in frames]
         values = [float(rows.groupby("side")[column].mean().sum()) for rows in of_suite]
         sides = of_suite[0]["side"].nunique()
-        interval = cluster_interval(of_suite[0][column].tolist(), of_suite[0]["cluster"].tolist())
+        first = of_suite[0]
+        interval = cluster_interval(first[column].tolist(), first["cluster"].tolist(), strata=first["side"].tolist())
         low, high = sides * interval.low, sides * interval.high
         if len(values) > 1:
             over_seeds = mean_interval(values)

@@ -57,6 +57,14 @@ def test_suites_say_what_the_judge_says(head, preferences, make_model, make_enco
     assert found["low"] <= found["sum"] <= found["high"] and (found["n"], found["directions"]) == (21, 2)
 
 
+def test_limits_are_about_the_sum_where_one_direction_has_more_rows() -> None:
+    rows = [("D", "+", "a", str(n), 1.0, 0.0) for n in range(40)] + [("D", "-", "a", "1", 0.0, 1.0) for n in range(4)]
+    frame = pd.DataFrame(rows, columns=["suite", "side", "trait", "cluster", "right", "length"])
+    for column in ("right", "length"):
+        found = sums([frame], column)["D"]
+        assert found["sum"] == 1.0 and found["low"] <= 1.0 <= found["high"]
+
+
 def test_seeds_are_averaged_and_traits_told_apart() -> None:
     def frame(right: list[float]) -> pd.DataFrame:
         rows = [("C", side, trait, str(n)) for n, (side, trait) in enumerate((s, t) for s in "+-" for t in ("a", "b"))]
