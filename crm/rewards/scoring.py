@@ -14,10 +14,12 @@ from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
+import torch
+
 from crm.judges import Asked, CrmJudge, Judge, Reading, open_checkpoint
 from crm.model.encoding import Order
 from crm.model.export import checkpoint_folder
-from crm.model.late_reading import LateReader
+from crm.model.late_reading import LateReader, added_up
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 
 Reward = float | None
@@ -116,8 +118,7 @@ class Rewards:
             for a in range(0, len(group.responses), 2)
         ]
         read(beside)
-        missing = [(place, which, which) for place, a, b in beside for which in {a, b} if found[place][which] is None]
-        read([again for again in missing if again not in beside])
+        read([(place, one, one) for place, a, b in beside if a != b for one in (a, b) if found[place][one] is None])
         return found
 
     def _means(self, groups: Sequence[Group]) -> list[list[Reward]]:
@@ -163,7 +164,10 @@ def _by_vectors(reader: LateReader, groups: Sequence[Group]) -> list[list[Reward
     talks = list(dict.fromkeys((group.prompt, text) for group in groups for text in group.responses))
     places = {talk: place for place, talk in enumerate(talks)}
     vectors = reader.responses(talks)
-    wishes = {criteria: reader.wish(criteria) for criteria in {group.criteria for group in groups}}
+    told = {group.criteria: group.criteria or (GENERIC_CRITERION,) for group in groups}
+    texts = list(dict.fromkeys(text for criteria in told.values() for text in criteria))
+    said = dict(zip(texts, reader.wishes(texts), strict=True))
+    wishes = {own: added_up(torch.stack([said[text] for text in criteria]), None) for own, criteria in told.items()}
     found = []
     for group in groups:
         own = vectors[[places[group.prompt, text] for text in group.responses]]
