@@ -16,7 +16,8 @@ from crm.judges.controls import LengthJudge
 from crm.judges.reward_client import GroupRewards, RewardClient, ServerLostError
 from crm.judges.server_judge import ServerJudge
 from crm.schema import Comparison
-from tests.rewards.server.serving import LONG, OnlyCompares, WordJudge, free_port, group, log_words, serve
+from tests.rewards.server.serving import LONG, OnlyCompares, WordJudge, group, log_words, serve
+from tests.running_app import free_port
 
 Answer = Callable[[httpx.Request], httpx.Response]
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from playwright.sync_api import expect
 
 from crm.config import compose
@@ -27,7 +23,7 @@ from crm.page.run import make_additions, make_app
 from crm.page.score_store import ScoreStore
 from crm.page.scoring_queue import ScoringQueue
 from crm.schema import GENERIC_CRITERION
-from crm.web import connections
+from tests.running_app import running
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SHOTS = Path(__file__).parents[2] / "results" / "screenshots"
@@ -58,19 +54,8 @@ def serve_ranker(ranker: AnyRanker, folder: Path, *words: str) -> Iterator[str]:
     """As `serve`, of a ranker that is there."""
     config = compose("app", ["checkpoint=none", *words], folder)
     app = make_app(ranker, "oracle", config, make_additions(ranker, config))
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(app, port=port, timeout_graceful_shutdown=1, **connections.options()))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(20)
+    with running(app) as address:
+        yield address
 
 
 def headline(page: Any, text: str | re.Pattern[str]) -> None:

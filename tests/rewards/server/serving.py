@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-import socket
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
-
 from crm.judges.controls import LengthJudge, words
 from crm.judges.judge import Asked, Reading
 from crm.rewards.scoring import Rewards
 from crm.rewards.server.app import make_app
-from crm.web import connections
+from tests.running_app import running
 
 LONG = 50
 """Words that `WordJudge` reads at most."""
@@ -75,28 +71,11 @@ def app_of(judge: Any, **settings: Any) -> Any:
     return make_app(Rewards(judge), **given)
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @contextmanager
 def serve(judge: Any, port: int = 0, **settings: Any) -> Iterator[str]:
     """The address of a server with this judge."""
-    port = port or free_port()
-    server = uvicorn.Server(
-        uvicorn.Config(app_of(judge, **settings), port=port, timeout_graceful_shutdown=2, **connections.options())
-    )
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(20)
+    with running(app_of(judge, **settings), port, grace=2) as address:
+        yield address
 
 
 def log_words(text: str) -> float:

@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.rewards.server.serving import free_port, group, log_words
+from tests.rewards.server.serving import group, log_words
+from tests.running_app import free_port
 
 pytestmark = pytest.mark.slow
 

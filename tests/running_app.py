@@ -1,0 +1,36 @@
+"""An HTTP server of this project in a thread. In: its application. Out: the address."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from crm.web import connections
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def running(app: Any, port: int = 0, grace: int = 1) -> Iterator[str]:
+    """The address, while the server runs; ``grace`` are the seconds that requests have when it is stopped."""
+    port = port or free_port()
+    server = uvicorn.Server(uvicorn.Config(app, port=port, timeout_graceful_shutdown=grace, **connections.options()))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
