@@ -70,16 +70,19 @@ class HeadConfig(Settings, group="head"):
     """Of the late head: numbers of each; a score is the product of two vectors of ``kept`` x ``width``."""
     response_layers: int | None = None
     """Of the late head: lowest layers of the backbone that read a response; criteria are read by all. null: all too."""
+    gated: bool | None = None
+    """Of the late head: whether a criterion is for or against is a number of its own. null: no."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_known("head.name", self.name, ("auto", *HEADS), "heads")
         if self.name == "auto" or not head_named(self.name).apart:
-            for name in ("kept", "width", "response_layers"):
+            for name in ("kept", "width", "response_layers", "gated"):
                 unset = getattr(self, name) is None
                 self.require(unset, name, f"null with head={self.name}, which keeps no states; use head=late")
             return
         self.kept, self.width = KEPT if self.kept is None else self.kept, WIDTH if self.width is None else self.width
+        self.gated = bool(self.gated)
         for name in ("kept", "width"):
             self.require(getattr(self, name) >= 1, name, "1 or more")
         self.require(self.response_layers != 0, "response_layers", "1 or more, or null for all")

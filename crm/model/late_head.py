@@ -6,6 +6,9 @@ read once, and a further user costs one short text and a matrix product. Late in
 2020) over states of learned queries (Humeau et al., poly-encoders, 2020); what is said of length and frequency is
 counted, which a mean over tokens cannot do.
 
+Of a gated head, whether a criterion is for or against is a number of its own: what it is about has to be told apart in
+thousands of ways, a negation in one. It multiplies the vector, so that opposites of the same words are opposite.
+
 Nothing in a score stands for the response alone: where a criterion says nothing to the model, all responses are equal.
 
 What a response shows on its surface is found in the lowest layers, whether a wish is for or against it in the middle
@@ -29,6 +32,11 @@ INNER = 384
 DETECTORS = 128
 """Kinds of token whose occurrences in a text are counted."""
 CRITERION_QUERIES = 4
+SIDE_QUERIES, SIDE_WIDTH, SIDE_INNER = 2, 16, 96
+TOWARDS = 0.5
+"""Most criteria are for something: so far is a new gate open."""
+DROPPED = 0.2
+"""Share of the numbers of a criterion's states that a gated head does without while it is trained."""
 FIRST_STD, WISH_STD = 0.05, 0.75
 
 
@@ -67,19 +75,27 @@ class LateHead(nn.Module):
     """``kept`` states a response, and as many a criterion, each of ``width`` numbers.
 
     ``response_layers`` are the lowest layers of the backbone that read a response; 0 means all, as for criteria.
+    ``gated`` is whether criteria have a side.
     """
 
     def __init__(
-        self, hidden_size: int, kept: int = KEPT, width: int = WIDTH, inner: int = INNER, response_layers: int = 0
+        self,
+        hidden_size: int,
+        kept: int = KEPT,
+        width: int = WIDTH,
+        inner: int = INNER,
+        response_layers: int = 0,
+        gated: bool = False,
     ) -> None:
         super().__init__()
-        self.kept, self.width, self.response_layers = kept, width, response_layers
+        self.kept, self.width, self.response_layers, self.gated = kept, width, response_layers, gated
         self.response = TextPooling(hidden_size, kept, width, kept * width, inner)
         self.criterion = TextPooling(hidden_size, CRITERION_QUERIES, width, kept * width, inner)
         # Small, so that a new head prefers next to nothing, but not zero: two factors that both have to grow grow late.
         for pooling in (self.response, self.criterion):
             nn.init.normal_(pooling.outer.weight, std=FIRST_STD)
             nn.init.zeros_(pooling.outer.bias)
+        self.side = TextPooling(hidden_size, SIDE_QUERIES, SIDE_WIDTH, 1, SIDE_INNER) if gated else None
         self.asks_others = False
         """Whether `forward` tells what responses differ by under criteria of other comparisons of the batch."""
         self.wishes: nn.Parameter | None = None
@@ -96,19 +112,26 @@ class LateHead(nn.Module):
 
     @classmethod
     def seeded(
-        cls, hidden_size: int, seed: int, kept: int = KEPT, width: int = WIDTH, response_layers: int = 0
+        cls,
+        hidden_size: int,
+        seed: int,
+        kept: int = KEPT,
+        width: int = WIDTH,
+        response_layers: int = 0,
+        gated: bool = False,
     ) -> LateHead:
         """A new one, initialised from ``seed`` alone."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return cls(hidden_size, kept, width, response_layers=response_layers)
+            return cls(hidden_size, kept, width, response_layers=response_layers, gated=gated)
 
     @classmethod
     def of_weights(cls, weights: Mapping[str, Tensor], response_layers: int = 0) -> LateHead:
         """The head that has these weights; its sizes are theirs. Raises ``ValueError`` where they do not fit."""
         try:
             kept, hidden_size, width = weights["response.values"].shape
-            head = cls(hidden_size, kept, width, len(weights["response.inner.weight"]), response_layers)
+            gated = any(name.startswith("side.") for name in weights)
+            head = cls(hidden_size, kept, width, len(weights["response.inner.weight"]), response_layers, gated)
             head.load_state_dict(dict(weights))
         except (KeyError, RuntimeError, ValueError) as error:
             raise ValueError(f"weights of the head do not fit it: {str(error).splitlines()[0]}") from None
@@ -125,13 +148,21 @@ class LateHead(nn.Module):
                 responses = self.response.of_groups(of_responses.float(), texts.responses)  # (U, D)
             criteria: Tensor | None = self.wishes  # (W, D)
             if texts.criteria:
-                criteria = self.criterion.of_groups(of_criteria.float(), texts.criteria)  # (V, D)
+                criteria = self.of_criteria(of_criteria.float(), texts.criteria)  # (V, D)
             assert criteria is not None, "a batch without criteria"
             scores = responses @ criteria.T / math.sqrt(self.kept * self.width)
             asked = (texts.asked >= 0)[:, None]
             of_pairs = scores[texts.shown[:, :, None], texts.asked.clamp(min=0)[:, None]]  # (B, 2, K)
             found = difference((of_pairs * asked).sum(dim=-1))
             return found._replace(unasked=_unasked(scores, texts)) if self.asks_others else found
+
+    def of_criteria(self, states: Tensor, groups: Sequence[Tensor]) -> Tensor:
+        """(N, D): what criteria are about, times their side in (-1, 1) where the head is gated."""
+        if self.side is None:
+            return self.criterion.of_groups(states, groups)
+        states = nn.functional.dropout(states, DROPPED, self.training)
+        sides = torch.tanh(self.side.of_groups(states, groups) + TOWARDS)  # (N, 1)
+        return sides * self.criterion.of_groups(states, groups)
 
 
 def _unasked(scores: Tensor, texts: TextTokens) -> Tensor:

@@ -6,7 +6,7 @@ What a response leaves does not depend on who asks, nor a criterion's vector on 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from crm.model.batching.forest import common_prefix, fill_up, grow_forest
 from crm.model.batching.packs import ROW_STEP
 from crm.model.batching.tree_mask import full_mask
 from crm.model.encoding import Encoder, token_ids
-from crm.model.late_head import LateHead, TextPooling
+from crm.model.late_head import LateHead
 from crm.model.reward_model import RewardModel
 from crm.schema import GENERIC_CRITERION, Message
 
@@ -58,7 +58,7 @@ class LateReader:
             fits = len(query.ids) + len(answer.ids) <= self.encoder.max_length
             texts.append((query.ids + answer.ids, len(query.ids)) if fits else None)
         lowest = self.model.depths.lower if self.model.depths else self.model.backbone
-        return self._vectors(texts, self.head.response, lowest)
+        return self._vectors(texts, self.head.response.of_groups, lowest)
 
     def criteria(self, criteria: Sequence[str]) -> Tensor:
         """(N, D) float32 on the CPU, a vector a criterion; NaN where one is longer than the model reads."""
@@ -66,7 +66,7 @@ class LateReader:
         for text in criteria:
             ids = token_ids(self.encoder.criteria_segments((text,)))
             texts.append((ids, self.encoder.instruction) if len(ids) <= self.encoder.max_length else None)
-        return self._vectors(texts, self.head.criterion, self.model.backbone)
+        return self._vectors(texts, self.head.of_criteria, self.model.backbone)
 
     def wishes(self, criteria: Sequence[str]) -> Tensor:
         """(N, D) float32: each criterion as a `wish` of its own, all read together."""
@@ -80,14 +80,16 @@ class LateReader:
         return added_up(self.wishes(list(criteria) or [GENERIC_CRITERION]), weights)
 
     @torch.inference_mode()
-    def _vectors(self, texts: Sequence[Text | None], pooling: TextPooling, backbone: Any) -> Tensor:
+    def _vectors(
+        self, texts: Sequence[Text | None], pool: Callable[[Tensor, Sequence[Tensor]], Tensor], backbone: Any
+    ) -> Tensor:
         vectors = torch.full((len(texts), self.size), float("nan"))
         for portion in self._portions(texts):
             rows, states = self._states([text for place in portion if (text := texts[place])], backbone)
             number = by_length(rows)
             with torch.autocast(states.device.type, enabled=False):
                 groups = [group.to(states.device) for group in length_groups(number)]
-                vectors[portion] = pooling.of_groups(states, groups)[[number[row] for row in rows]].cpu()
+                vectors[portion] = pool(states, groups)[[number[row] for row in rows]].cpu()
         return vectors
 
     def _portions(self, texts: Sequence[Text | None]) -> Iterator[list[int]]:

@@ -64,34 +64,37 @@ with safe_open(cached_file(folder, "late_head.safetensors"), "pt") as file:
     layers = {{"response": int(file.metadata()["response_layers"]) or -1, "criterion": -1}}
 
 
-@torch.inference_mode()
-def vector(side, turns, start):
+def states_of(text, turns, start):
     inputs = tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=True)
-    states = model(**inputs, output_hidden_states=True).hidden_states[layers[side]][0, start:]
-    part = {{name.removeprefix(f"{{side}}."): weight for name, weight in head.items() if name.startswith(side)}}
+    return model(**inputs, output_hidden_states=True).hidden_states[layers[text]][0, start:]
 
+
+def pooled(name, states):
+    part = {{key.removeprefix(f"{{name}}."): weight for key, weight in head.items() if key.startswith(f"{{name}}.")}}
     def layer(name, values):
         return linear(values, part[f"{{name}}.weight"], part[f"{{name}}.bias"])
-
     states = rms_norm(states, states.shape[-1:], part["norm.weight"])
     counts, tokens = layer("detectors", states).sigmoid().sum(dim=0), torch.tensor([float(len(states))])
-    pooled = torch.einsum("lq,lh,qhw->qw", layer("attention", states).softmax(dim=0), states, part["values"])
-    seen = torch.cat([pooled.flatten(), counts.log1p() / 2, 4 * counts / tokens, tokens.log() / 4])
+    kept = torch.einsum("lq,lh,qhw->qw", layer("attention", states).softmax(dim=0), states, part["values"])
+    seen = torch.cat([kept.flatten(), counts.log1p() / 2, 4 * counts / tokens, tokens.log() / 4])
     return layer("outer", gelu(layer("inner", seen)))
 
 
+@torch.inference_mode()
 def response_vector(query, response):
     turns = [{{"role": "user", "content": query}}, {{"role": "assistant", "content": response}}]
     start = len(tokenizer.apply_chat_template(turns[:1], return_dict=True)["input_ids"])
-    return vector("response", turns, start)
+    return pooled("response", states_of("response", turns, start))
 
 
+@torch.inference_mode()
 def wish(weights):
     instruction, found = "{POINTWISE_INSTRUCTION}\\n-", 0.0
     start = len(tokenizer(f"{TURN_START}system\\n{{instruction}}", add_special_tokens=False)["input_ids"])
     for criterion, weight in weights.items():
-        turn = {{"role": "system", "content": f"{{instruction}} {{criterion}}"}}
-        found = found + weight * vector("criterion", [turn], start)
+        states = states_of("criterion", [{{"role": "system", "content": f"{{instruction}} {{criterion}}"}}], start)
+        side = torch.tanh(pooled("side", states) + 0.5) if "side.outer.bias" in head else 1.0
+        found = found + weight * side * pooled("criterion", states)
     return found / len(found) ** 0.5
 
 

@@ -51,7 +51,7 @@ def build_score(
 
 
 def _build_late(hidden_size: int, seed: int, start: nn.Module | None, sizes: Mapping[str, int | None]) -> LateHead:
-    asked = {name: size for name, size in sizes.items() if size is not None}
+    asked: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
     if not isinstance(start, LateHead):
         return LateHead.seeded(hidden_size, seed, **asked)
     for name, size in asked.items():

@@ -29,6 +29,8 @@ from crm.model.reward_model import RewardModel
 SHIPPED = Path(__file__).with_name("real_judge.safetensors")
 _OF_FOLDER = ("format", "head", "prompt_order", "digest", "files", "seal")
 """What a manifest says of its own folder; all else is of the training."""
+_OF_TRAINER = ("logger", "resume", "run_dir")
+"""What a configuration says of whoever trained."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -55,7 +57,8 @@ def pack(checkpoint: Path, path: Path = SHIPPED) -> Path:
     if not isinstance(model.score, LateHead):
         raise ValueError(f"checkpoint={checkpoint}: its head is {manifest['head']}, expected late")
     facts = {name: value for name, value in manifest.items() if name not in _OF_FOLDER}
-    facts["config"]["run_dir"] = facts["config"]["data"]["root"] = None  # folders of whoever trained it
+    facts["config"] = {name: _settings(group) for name, group in facts["config"].items() if name not in _OF_TRAINER}
+    facts["config"]["data"].pop("root", None)
     told = {
         "facts": facts,
         "prompt_order": manifest["prompt_order"],
@@ -64,7 +67,7 @@ def pack(checkpoint: Path, path: Path = SHIPPED) -> Path:
         "backbone": weights_digest(model.backbone),
     }
     weights = {name: weight.half() for name, weight in model.score.state_dict().items()}
-    return replace_file(path, save(weights, metadata={"judge": json.dumps(told)}))
+    return replace_file(path, save(weights, metadata={"judge": json.dumps(told, separators=(",", ":"))}))
 
 
 def assemble(backbone: str, out: Path, packed: Path = SHIPPED) -> str:
@@ -79,6 +82,13 @@ def assemble(backbone: str, out: Path, packed: Path = SHIPPED) -> str:
     head = LateHead.of_weights(weights, told["response_layers"])
     (out / MANIFEST).unlink(missing_ok=True)  # while other files are written there is no checkpoint
     return export_model(RewardModel(loaded, head, "late"), tokenizer, out, told["facts"], told["prompt_order"])
+
+
+def _settings(group: Any) -> Any:
+    """Those of a group that are set: the package carries every byte."""
+    if not isinstance(group, dict):
+        return group
+    return {name: value for name, value in group.items() if value is not None and value is not False and value != []}
 
 
 def weights_digest(model: nn.Module) -> str:

@@ -57,7 +57,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     Under another prompt order than that run's a head reads another state, so only the backbone is taken over.
     """
     settings, head = config.model, config.head.name
-    late = {name: getattr(config.head, name) for name in ("kept", "width", "response_layers")}
+    late = {name: getattr(config.head, name) for name in ("kept", "width", "response_layers", "gated")}
     score = None
     if settings.path is None:
         tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)

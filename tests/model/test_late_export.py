@@ -19,7 +19,7 @@ from crm.model.reward_model import RewardModel, build_score
 from tests.conftest import rounding
 
 
-@pytest.fixture(scope="module", params=["qwen3", "llama", "llama-1"])
+@pytest.fixture(scope="module", params=["qwen3", "llama", "llama-1", "llama-1-gated"])
 def exported(request, make_model, tokenizer, tmp_path_factory) -> tuple[RewardModel, Path]:
     model, folder = make_model("late", request.param, seed=4), tmp_path_factory.mktemp("late")
     export_model(model, tokenizer, folder, {"max_length": 2048})

@@ -65,8 +65,33 @@ def test_sizes_are_read_off_the_weights() -> None:
     head = LateHead.seeded(8, seed=1, kept=3, width=5)
     again = LateHead.of_weights(head.state_dict())
     assert (again.kept, again.width) == (3, 5)
+    gated = LateHead.seeded(8, seed=1, gated=True)
+    assert LateHead.of_weights(gated.state_dict()).gated and not again.gated
     with pytest.raises(ValueError, match=r"weights of the head do not fit it"):
         LateHead.of_weights({name: value for name, value in head.state_dict().items() if "inner" not in name})
+
+
+def test_a_gate_is_one_number_that_multiplies_what_a_criterion_is_about() -> None:
+    head = LateHead.seeded(8, seed=1, kept=3, width=5, gated=True).eval()
+    states, group = torch.randn(6, 8), torch.tensor([[0, 1, 2, -1], [2, 3, 4, 5]])
+    assert head.side is not None
+    side = head.side(states[None, :3], torch.ones(1, 3, dtype=torch.bool))[0]
+    about = head.criterion.of_groups(states, [group])
+    found = head.of_criteria(states, [group])
+    torch.testing.assert_close(found[0], torch.tanh(side + 0.5) * about[0], atol=1e-6, rtol=1e-4)
+    with torch.no_grad():
+        head.side.outer.bias.sub_(2 * (head.side.of_groups(states, [group])[1, 0] + 0.5))
+    torch.testing.assert_close(head.of_criteria(states, [group])[1], -found[1], atol=1e-6, rtol=1e-4)
+    plain = LateHead.seeded(8, seed=1, kept=3, width=5)
+    assert torch.equal(plain.of_criteria(states, [group]), plain.criterion.of_groups(states, [group]))
+
+
+def test_a_gated_head_does_without_some_of_the_states_while_it_is_trained() -> None:
+    head = LateHead.seeded(8, seed=1, gated=True)
+    states, group = torch.randn(6, 8), [torch.arange(6)[None]]
+    assert not torch.equal(head.of_criteria(states, group), head.of_criteria(states, group))
+    head.eval()
+    assert torch.equal(head.of_criteria(states, group), head.of_criteria(states, group))
 
 
 def test_what_nobody_asked_is_the_mean_square_of_all_other_differences() -> None:

@@ -13,7 +13,7 @@ from crm.model.late_reading import LateReader
 from crm.schema import GENERIC_CRITERION, Message
 from tests.conftest import rounding
 
-ARCHITECTURES = ("qwen3", "llama", "qwen3-1", "llama-1")
+ARCHITECTURES = ("qwen3", "llama", "qwen3-1", "llama-1", "llama-1-gated")
 """Those with a 1 read responses with the lower one of their two layers."""
 
 

@@ -81,7 +81,7 @@ def test_its_lines_give_our_numbers(exported, tmp_path) -> None:
         assert logit == pytest.approx(reading.preference_logit, abs=1e-4) and abs(logit) > 1e-3
 
 
-@pytest.mark.parametrize("architecture", ["llama", "llama-1"])
+@pytest.mark.parametrize("architecture", ["llama", "llama-1", "llama-1-gated"])
 def test_weighted_criteria_and_kept_vectors_of_the_card_are_ours(
     architecture: str, make_model, tokenizer, tmp_path
 ) -> None:

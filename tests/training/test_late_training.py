@@ -56,7 +56,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutco
 def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, TrainingOutcome]) -> None:
     model, _, manifest = load_checkpoint(plain[0] / "model")
     assert (model.score.kept, model.score.width) == (3, 4)
-    assert manifest["config"]["head"] == {"name": "late", "kept": 3, "width": 4, "response_layers": None}
+    sizes = {"kept": 3, "width": 4, "response_layers": None, "gated": False}
+    assert manifest["config"]["head"] == {"name": "late", **sizes}
     assert manifest["prompt_order"] == "criteria_first"
 
 

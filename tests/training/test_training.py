@@ -64,7 +64,8 @@ def test_the_folder_holds_config_curves_summary_and_model(run: tuple[Path, Train
     folder, outcome = run
     summary = json.loads((folder / "summary.json").read_text())
     assert yaml.safe_load((folder / "config.yaml").read_text()) == summary["config"]
-    assert summary["config"]["head"] == {"name": "scalar", "kept": None, "width": None, "response_layers": None}
+    unset = dict.fromkeys(("kept", "width", "response_layers", "gated"))
+    assert summary["config"]["head"] == {"name": "scalar", **unset}
     _, _, manifest = load_checkpoint(outcome.checkpoint)
     assert manifest["digest"] == outcome.digest == summary["digest"]
     assert (summary["steps"], summary["counts"]["read"]) == (3, 24)
