@@ -121,6 +121,10 @@ def served(overrides: list[str], port: int) -> Iterator[tuple[str, psutil.Proces
             else:
                 raise SystemExit("bench.serve: the server did not start")
             yield address, psutil.Process(process.pid)
+            if process.poll() is not None:
+                raise SystemExit(f"bench.serve: the server ended by itself, with {process.returncode}")
+        except httpx.TransportError as error:
+            raise SystemExit(f"bench.serve: {error!r}; the server's return code is {process.poll()}") from error
         finally:
             process.terminate()
             process.wait()
@@ -139,7 +143,7 @@ async def measure(
         found = await load(http, bodies, expected, clients, seconds)
         taken = time.perf_counter() - started
         grown = (process.memory_info().rss - before) / 1e6
-        refused = await overload(http, _body(groups[:8]))
+        refused = await overload(http, _body(groups[: BATCH // ROWS]))
     return {
         "clients": clients,
         "seconds": round(taken, 1),
@@ -172,11 +176,10 @@ async def load(http: httpx.AsyncClient, bodies: list[bytes], expected: Expected,
             found.lost += not _same(given, expected[place])
 
     async def watch() -> None:
-        while time.perf_counter() < ends:
-            started = time.perf_counter()
-            (await http.get("/health")).raise_for_status()
-            found.health.append(time.perf_counter() - started)
-            await asyncio.sleep(0.1)
+        asked = (sys.executable, "-m", "bench.health", str(http.base_url), str(seconds))
+        process = await asyncio.create_subprocess_exec(*asked, stdout=subprocess.PIPE)
+        printed, _ = await process.communicate()  # nothing, where the server is gone
+        found.health.extend(json.loads(printed))
 
     await asyncio.gather(watch(), *map(client, range(clients)))
     return found

@@ -17,6 +17,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_S = 10.0
 """Seconds from the opening of a connection, or the last answer, until the header of a request has to be complete."""
+KEEP_S = 60
+"""uvicorn's own bound on an idle connection, above `HEADER_S`, so that this one holds.
+
+By default both uvicorn and httpx close at 5 seconds, and a request that crosses the closing on its way is lost.
+"""
 BODY_S = 30.0
 """Seconds from the header until the body has to be complete."""
 LARGE = 1_000_000
@@ -44,7 +49,14 @@ def options() -> dict[str, Any]:
     times ``backlog``, the connections and `OWN_FILES` have to fit into the descriptors.
     """
     backlog = min(512, max(4, (_descriptors() // 2 - OWN_FILES) // 4))
-    return {"http": BoundedProtocol, "loop": "asyncio", "ws": "none", "backlog": backlog, "log_level": "warning"}
+    return {
+        "http": BoundedProtocol,
+        "loop": "asyncio",
+        "ws": "none",
+        "backlog": backlog,
+        "log_level": "warning",
+        "timeout_keep_alive": KEEP_S,
+    }
 
 
 def _descriptors() -> int:

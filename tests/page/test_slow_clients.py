@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import resource
 import socket
@@ -124,6 +125,20 @@ def test_a_header_that_drips_is_cut(hasty: str) -> None:
         later.sendall(b"GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b"200 OK" in later.recv(65536)
         assert dripped(later, b"x") is not None, "of a second request, too"
+
+
+def test_a_connection_is_kept_for_longer_than_clients_keep_theirs(tmp_path: Path) -> None:
+    """httpx and many others ask again within 5 seconds; a server that closes just then loses the request."""
+    with serve(simulate_bank(seed=1, queries_per_topic=1).bank, LengthJudge(), tmp_path) as address:
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=20)
+        with contextlib.closing(connection):
+            for rest in (6.5, 0):
+                connection.request("GET", "/api/health")
+                answer = connection.getresponse()
+                assert answer.status == 200 and answer.read()
+                kept = connection.sock
+                assert kept is not None, "the server said that it closes"
+                time.sleep(rest)
 
 
 @pytest.mark.parametrize("path", [b"/api/rank", b"/api/why", b"/api/models?name=n&file=x.jsonl"])

@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -109,6 +109,9 @@ class RewardQueue:
         self._waiting = Size()
         self._changed = threading.Condition()
         self._closed = False
+        # Answers leave by a thread of their own: each wakes somebody who then has the interpreter, and the judge would
+        # wait for it once an answer.
+        self._answers = ThreadPoolExecutor(1, "answers")
         self._worker = threading.Thread(target=self._work, name="rewards", daemon=True)
         self._worker.start()
 
@@ -140,6 +143,7 @@ class RewardQueue:
             self._closed = True
             self._changed.notify()
         self._worker.join()
+        self._answers.shutdown()
 
     def _forget(self, job: _Job, _done: Future[Outcome]) -> None:
         """Of a job that was cancelled while it waited: its place is free at once."""
@@ -189,8 +193,12 @@ class RewardQueue:
                 ReadingError(f"the judge could not read this ({type(error).__name__}); the server's log says more")
             )
             return
-        for job, outcome in zip(jobs, outcomes, strict=True):
-            job.future.set_result(outcome)
+        self._answers.submit(_answer, jobs, outcomes)
+
+
+def _answer(jobs: Sequence[_Job], outcomes: Sequence[Outcome]) -> None:
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        job.future.set_result(outcome)
 
 
 def read(rewards: Rewards, works: Sequence[Work]) -> list[Outcome]:

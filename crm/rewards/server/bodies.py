@@ -20,7 +20,9 @@ MAX_READINGS = 4096
 """Of a request, where a judge reads pairs of responses."""
 
 AnyText = Annotated[str, Field(max_length=MAX_TEXT)]
-Criterion = Annotated[str, Field(max_length=MAX_TEXT, pattern=r"\S")]
+VISIBLE = r"[^\s\x1c-\x1f]"
+"""In a text that Python does not strip to nothing: to Python the four separators are white space too."""
+Criterion = Annotated[str, Field(max_length=MAX_TEXT, pattern=VISIBLE)]
 Criteria = Annotated[list[Criterion], Field(max_length=MAX_CRITERIA)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import socket
@@ -52,6 +53,7 @@ def run_server(config: ServeConfig) -> None:
     )
     wanted = "a key is wanted" if key else f"no key is wanted; export {config.key_variable} to ask for one"
     log.info("%s, digest %s: http://%s:%d; %s", name, opened.judge.digest, config.host, config.port, wanted)
+    gc.freeze()  # what was loaded stays; to look through it takes a second, in which nobody is answered
     uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=GRACE_S, **connections.options())).run([listening])
 
 

@@ -1,0 +1,33 @@
+"""How soon a server says that it is up, while others load it. In: an address, seconds. Out: seconds of each answer.
+
+``python -m bench.health http://127.0.0.1:8000 60``: a process of its own, so that what clients do with their answers
+does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import httpx
+
+EVERY_S = 0.1
+
+
+def main(arguments: list[str]) -> int:
+    """Print a JSON list."""
+    address, seconds = arguments[0], float(arguments[1])
+    taken, ends = [], time.perf_counter() + seconds
+    with httpx.Client(base_url=address, timeout=120) as http:
+        while time.perf_counter() < ends:
+            started = time.perf_counter()
+            http.get("/health").raise_for_status()
+            taken.append(time.perf_counter() - started)
+            time.sleep(EVERY_S)
+    print(json.dumps(taken))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
