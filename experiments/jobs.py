@@ -11,7 +11,6 @@ import logging
 import multiprocessing
 import os
 import queue
-import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -34,14 +33,7 @@ from crm.leaderboard import Leaderboard, run_leaderboard
 from crm.model.manifest import MANIFEST
 from crm.schema import Result
 from crm.training import run_training, settle_precision
-
-CHILD_ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    # glibc keeps freed memory instead of giving it back after every step: a quarter of the page faults.
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
-}
-
+from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 
 SCALAR_WARM_UP = ("head=scalar", "loss=ranking", "trainer.max_steps=1000")
 """Warm-up of a joint head without pretrained weights: a backbone that has learned to read responses one by one learns
@@ -102,18 +94,6 @@ def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
         _forward(channel, display, bars)
         display.update(total, completed=len(jobs))
         return {name: future.result() for name, future in futures.items()}
-
-
-def end_with_parent() -> None:
-    """Let this process end when the one that started it does, even if that was killed and could tell nobody."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def follow() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
 
 
 def _display() -> Progress:

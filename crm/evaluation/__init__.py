@@ -9,6 +9,7 @@
 - `reading_digest`: what a prediction file belongs to
 - `results`: predictions to results
 - `run_evaluation`: evaluate as configured
+- `samples`: predictions as right or wrong
 """
 
 import lazy_loader

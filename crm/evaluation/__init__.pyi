@@ -1,6 +1,7 @@
 from . import config as config
 from . import judge_sweep as judge_sweep
 from . import results as results
+from . import samples as samples
 from .datamodule import EvaluationDataModule as EvaluationDataModule
 from .lit_judge import LitJudge as LitJudge
 from .prediction_file import predict as predict

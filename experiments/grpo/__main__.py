@@ -7,22 +7,14 @@ that is told its wish; three seeds, two processes at a time. What a folder holds
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.progress import track
 
 from experiments.grpo.report import report
-from experiments.grpo.stages import CLEAN, NOISED, Plan, make_judge, make_policy, make_start
-from experiments.jobs import CHILD_ENVIRONMENT, end_with_parent
-
-WISHES = ("Prefers detailed", "Prefers concise", "Prefers humorous", "Prefers bulleted", "Prefers vivid")
+from experiments.grpo.stages import CLEAN, NOISED, WISHES, Plan, make_judge, make_policy, make_start
+from experiments.processes import side_by_side
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -51,21 +43,6 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"experiments.grpo: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def side_by_side(tasks: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]], workers: int, what: str) -> None:
-    """Each task in a process of its own, ``workers`` at a time; the first error ends the call."""
-    for name, value in CHILD_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, end_with_parent, max_tasks_per_child=1) as pool:
-        futures = [pool.submit(function, *arguments) for function, arguments in tasks]
-        try:
-            for future in track(as_completed(futures), what, total=len(futures)):
-                future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 if __name__ == "__main__":

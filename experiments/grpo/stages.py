@@ -15,6 +15,7 @@ from experiments.grpo.start import policy_tokenizer, teach, untaught
 from experiments.grpo.tune import Policy, tune
 from experiments.jobs import Job, run_job
 
+WISHES = ("Prefers detailed", "Prefers concise", "Prefers humorous", "Prefers bulleted", "Prefers vivid")
 CLEAN, NOISED = "none", "random"
 """Values of ``noise=`` of a reward model's training."""
 TAUGHT = "taught.json"

@@ -8,6 +8,7 @@
 - `picking`: who picks: a judge and controls
 - `plots`: the curves as a picture
 - `run_best_of_n`: as configured
+- `selection`: picks of a judge that only compares
 - `study`: all that is found of one judge
 """
 

@@ -5,5 +5,6 @@ from . import estimator as estimator
 from . import gold as gold
 from . import picking as picking
 from . import plots as plots
+from . import selection as selection
 from . import study as study
 from .run import run_best_of_n as run_best_of_n

@@ -1,0 +1,1 @@
+"""Does accuracy on a benchmark predict what a reward model is good for?"""

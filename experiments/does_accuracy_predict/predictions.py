@@ -1,0 +1,162 @@
+"""What a judge says, saved. In: judges that are made. Out: ``suites.json`` and ``best_of_n.json`` of each.
+
+``suites.json`` has for every suite the comparisons, their prompts, and whether the judge was right (null: no verdict).
+``best_of_n.json`` has the gold of the judge's pick and of the best response, in nats of the true user: a number for
+every wish, prompt and k. All judges pick from the same responses.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crm.config import compose
+from crm.evaluation import read_predictions
+from crm.evaluation.results import read_run
+from crm.evaluation.samples import to_samples
+from crm.io.files import replace_file
+from crm.io.installed import commit
+from crm.judges import open_judge
+from crm.model.backbone import show_loading
+from crm.model.manifest import read_manifest
+from crm.report.statistics import correctness
+from crm.rewards.best_of_n.candidates import Candidates, simulated, table
+from crm.rewards.best_of_n.estimator import Floats, best_of_k, expected
+from crm.rewards.best_of_n.gold import by_judge
+from crm.rewards.best_of_n.selection import knockout
+from crm.rewards.best_of_n.study import plain
+from crm.rewards.scoring import Rewards, open_rewards
+from crm.votes.simulation.taste import AXIS, TRAIN_AXES, wordings
+from experiments.best_of_n.users import with_wish
+from experiments.does_accuracy_predict.judges import Spec, model_of
+
+SUITES_FILE, BEST_FILE = "suites.json", "best_of_n.json"
+KS = (1, 4, 16, 64)
+POLES = {AXIS[axis].pole(sign).name: (axis, sign) for axis in TRAIN_AXES for sign in (1, -1)}
+"""What a wish may be called, and the side of the axis that it stands for."""
+
+
+@dataclass(frozen=True)
+class Picking:
+    """What judges pick from: ``n`` responses to each of ``queries`` prompts, for users with ``wishes``.
+
+    Raises ``ValueError`` for a wish that is no pole of the simulation's, and where there is nothing to pick from.
+    """
+
+    wishes: tuple[str, ...]
+    queries: int
+    n: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        for wish in self.wishes:
+            if wish not in POLES:
+                raise ValueError(f"--wishes: {wish!r}: expected some of {', '.join(POLES)}")
+        if self.queries < 2:
+            raise ValueError(f"--queries={self.queries}: expected 2 or more")
+        if self.n < KS[1]:
+            raise ValueError(f"--n={self.n}: expected {KS[1]} or more")
+
+    @property
+    def ks(self) -> tuple[int, ...]:
+        """The k of the study that are not above ``n``."""
+        return tuple(k for k in KS if k <= self.n)
+
+    def users(self) -> list[Candidates]:
+        """The prompts under every wish, wish by wish, in words that no judge was trained on."""
+        pool = simulated(seed=self.seed, count=self.queries, n=self.n)
+        found = []
+        for axis, sign in (POLES[wish] for wish in self.wishes):
+            wish, against = (wordings(axis, side, "held_out")[0] for side in (sign, -sign))
+            found += with_wish(pool, wish, against)
+        return found
+
+
+def save_suites(folder: Path) -> None:
+    """``suites.json``, from the predictions of the judge's evaluation."""
+    files = read_run(folder / "suites" / "results.json")["files"]
+    samples = to_samples(chain.from_iterable(read_predictions(path) for path in files.values()))
+    found = {}
+    for suite, rows in samples.items():
+        told = [row for row in rows if row.label is not None]
+        right = correctness([row.logit for row in told], [row.label or 0 for row in told])
+        found[suite] = {
+            "comparisons": [row.comparison_id for row in told],
+            "prompts": [row.cluster for row in told],
+            "right": [plain(value) for value in right.tolist()],
+        }
+    replace_file(folder / SUITES_FILE, json.dumps(found, allow_nan=False) + "\n")
+
+
+def picked_already(spec: Spec, out: Path, picking: Picking) -> bool:
+    """Whether ``best_of_n.json`` is there, made by this very judge under these settings."""
+    path = out / spec.name / BEST_FILE
+    return path.is_file() and json.loads(path.read_text(encoding="utf-8"))["made"] == _made(spec, out, picking)
+
+
+def save_best_of_n(spec: Spec, out: Path, picking: Picking) -> None:
+    """``best_of_n.json`` of one judge, in a process of one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    show_loading(False)
+    users = picking.users()
+    gold = by_judge(_control(("judge=oracle",)), users)
+    picked, unread = picks(_rewards(spec, out), users, gold, picking, blind=spec.blind)
+    shape = (len(picking.wishes), picking.queries, len(picking.ks))
+    best = expected(best_of_k(gold, picking.ks), gold)
+    document = {
+        "made": _made(spec, out, picking),
+        "commit": commit(),
+        "k": list(picking.ks),
+        "unread": unread,
+        "gold": _rounded(expected(picked, gold).reshape(shape)),
+        "best": _rounded(best.reshape(shape)),
+    }
+    replace_file(out / spec.name / BEST_FILE, json.dumps(document, allow_nan=False) + "\n")
+
+
+def picks(
+    rewards: Rewards, users: Sequence[Candidates], gold: Floats, picking: Picking, *, blind: bool
+) -> tuple[Floats, int]:
+    """How likely each response is the pick, (Q, K, n), and how many responses or pairs were not read.
+
+    A judge that only compares holds a knockout.
+    """
+    groups = [own.group(() if blind else own.criteria) for own in users]
+    if rewards.pointwise:
+        scores = table(rewards.of_groups(groups), picking.n)
+        return best_of_k(scores, picking.ks), int(np.isnan(scores).sum())
+    names = [own.cluster for own in users]
+    found = knockout(rewards, groups, gold, picking.ks, names=names, seed=picking.seed)
+    return found.picked, found.unread_pairs
+
+
+def _rewards(spec: Spec, out: Path) -> Rewards:
+    model = model_of(spec, out)
+    return open_rewards(model) if model is not None else _control(spec.asked)
+
+
+def _control(asked: Sequence[str]) -> Rewards:
+    """The judge that these overrides name."""
+    with tempfile.TemporaryDirectory() as folder:
+        return Rewards(open_judge(compose("serve", [*asked, "progress=false"], Path(folder))).judge)
+
+
+def _made(spec: Spec, out: Path, picking: Picking) -> dict[str, Any]:
+    model = model_of(spec, out)
+    digest = read_manifest(model)["digest"] if model else spec.name
+    settings = {name: list(value) if name == "wishes" else value for name, value in asdict(picking).items()}
+    return {"judge": digest, "blind": spec.blind, **settings}
+
+
+def _rounded(values: Floats) -> Any:
+    """Nested lists; null for what is not a number."""
+    return [_rounded(row) for row in values] if values.ndim else plain(round(float(values), 5))
