@@ -6,7 +6,7 @@ QUERIES ?= 100
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test quick lint format demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-page bench-serve page-pictures bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install test quick lint format audit sbom demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-page bench-serve page-pictures bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -46,6 +46,24 @@ lint: install ## Check style, types and who imports whom
 format: install ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# What looks at the packages is not among those that it looks at.
+.venv/audit/.installed: pyproject.toml constraints.txt | .venv/.installed
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt bandit cyclonedx-bom pip-audit
+	@touch $@
+
+audit: .venv/audit/.installed sbom ## Licences, risky code and known weaknesses of the pinned packages, and an SBOM; needs a network
+	$(BIN)/python -m bench.audit.licences
+	.venv/audit/bin/bandit --quiet --configfile pyproject.toml --recursive crm bench experiments *.py
+	.venv/audit/bin/python -m bench.audit.advisories
+
+sbom: .venv/audit/.installed ## List everything that is installed as CycloneDX, checked against its schema, in dist/
+	mkdir -p dist
+	sed "s/^dynamic = .*/version = \"$$($(BIN)/python -c 'import crm; print(crm.__version__)')\"/" pyproject.toml > dist/pyproject.toml
+	.venv/audit/bin/cyclonedx-py environment .venv --pyproject dist/pyproject.toml --mc-type library --output-reproducible \
+	--validate --output-file dist/crm-leaderboard.cdx.json
+	rm dist/pyproject.toml
 
 demo: install ## Train, evaluate and rank on the simulated arena; the report lands in results/demo
 	$(BIN)/python -m experiments.demo
