@@ -46,7 +46,7 @@ def commit() -> str:
 
     def git(*words: str) -> str:
         return subprocess.run(  # noqa: S603 - fixed words, no shell
-            ["git", "-C", str(here), *words],  # noqa: S607
+            ["git", "-C", str(here), *words],  # noqa: S607 - whichever git is on the path made the checkout
             capture_output=True,
             text=True,
             check=True,

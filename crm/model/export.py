@@ -230,7 +230,7 @@ def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
 def _read_late_head(folder: Path, hidden_size: int) -> LateHead:
     try:
         with safe_open(folder / LATE_HEAD, "pt") as file:
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
             layers = int((file.metadata() or {}).get("response_layers", 0))
         found = len(weights.get("response.norm.weight", ()))
         if found != hidden_size:

@@ -105,7 +105,7 @@ def _unpacked(packed: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     try:
         with safe_open(packed, "pt") as file:
             told: dict[str, Any] = json.loads((file.metadata() or {})["judge"])
-            return told, {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+            return told, {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{packed}: is no packed judge ({error}); install the package again") from None
 

@@ -81,9 +81,9 @@ def split_name(suite: str) -> str:
 
 def _template() -> jinja2.Template:
     loader = jinja2.PackageLoader("crm.dataset.prepare", ".")
-    # Markdown, not HTML: what comes from data goes through `markdown_text`.
-    environment = jinja2.Environment(loader=loader, autoescape=False, undefined=jinja2.StrictUndefined)  # noqa: S701
-    return environment.get_template("card.md.j2")
+    # What comes from data goes through `markdown_text`.
+    made = jinja2.Environment(loader=loader, autoescape=False, undefined=jinja2.StrictUndefined)  # noqa: S701 - no HTML
+    return made.get_template("card.md.j2")
 
 
 def _front_matter(space: Workspace, facts: Facts, suites: Sequence[str]) -> str:

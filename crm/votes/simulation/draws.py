@@ -7,4 +7,4 @@ import random
 
 def generator(*purpose: str | int) -> random.Random:
     """A random generator for (seed, id, purpose): equal arguments give equal draws, on any machine, in any order."""
-    return random.Random("|".join(map(str, purpose)))  # noqa: S311 (a simulation, not a secret)
+    return random.Random("|".join(map(str, purpose)))  # noqa: S311 - a simulation, not a secret
