@@ -19,7 +19,7 @@ from typing import TextIO
 from filelock import FileLock, Timeout
 from rich.progress import Progress
 
-from crm.io.files import read_records, replace_file
+from crm.io.files import read_records, record_line, replace_file
 from crm.io.processes import ALONE, Processes
 from crm.judges import Asked, Judge, Reading
 from crm.schema import Comparison, Prediction, to_json
@@ -146,7 +146,7 @@ class SuiteFile:
         """Write those that the file lacks; they stand there when this returns."""
         assert self._file is not None, "begin comes first"
         new = [reading for reading in readings if self.lacks(reading.comparison.id, reading.order)]
-        self._file.write("".join(to_json(_prediction(row, self.suite, self._digest)) + "\n" for row in new))
+        self._file.write("".join(record_line(_prediction(row, self.suite, self._digest)) for row in new))
         self._file.flush()
         self._made += len(new)
 
@@ -210,7 +210,7 @@ def finished(path: Path, digest: str) -> set[Key]:
             # A kill between writing the file and removing the shares leaves rows in both.
             done.setdefault(_key(row), row)
     if len(done) > before:
-        replace_file(path, "".join(to_json(row) + "\n" for row in done.values()))
+        replace_file(path, "".join(map(record_line, done.values())))
     for share in shares:
         share.unlink()
     return set(done)

@@ -7,7 +7,6 @@ failed in one order or both: no verdict is not a wrong one, and ``failure_rate``
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -21,6 +20,7 @@ from scipy import special
 
 from crm.evaluation.samples import Sample, to_samples
 from crm.io.files import replace_file
+from crm.io.sealed import read_sealed, sealed_text
 from crm.report.statistics import (
     Floats,
     Interval,
@@ -186,9 +186,8 @@ def write_results(folder: Path | str, results: Sequence[Result], run: Mapping[st
         "run": dict(run),
         "results": [_json_row(result) for result in results],
     }
-    text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
     replace_file(Path(folder) / "results.csv", csv_text(results_frame(results)))
-    return replace_file(Path(folder) / "results.json", text + "\n")
+    return replace_file(Path(folder) / "results.json", sealed_text(document, indent=1))
 
 
 def read_results(path: Path | str) -> list[Result]:
@@ -205,14 +204,11 @@ def read_run(path: Path | str) -> dict[str, Any]:
 
 
 def _document(path: Path | str) -> dict[str, Any]:
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not JSON ({error}); evaluate again") from None
-    version = document.get("schema_version") if isinstance(document, dict) else None
+    document = read_sealed(Path(path), "evaluate again")
+    version = document.get("schema_version")
     if version != SCHEMA_VERSION:
         raise ValueError(f"{path}: schema_version: {version!r}, this version reads {SCHEMA_VERSION}; summarise again")
-    return dict(document)
+    return document
 
 
 def _json_row(result: Result) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from typing import Any
 
 from crm.dataset.comparisons import make_comparisons, with_generic_criterion
 from crm.evaluation.prediction_file import read_predictions, reading_digest
+from crm.evaluation.results import read_run
 from crm.evaluation.samples import Sample, to_samples
 from crm.io.files import replace_file
 from crm.io.intake import Intake
@@ -96,11 +97,8 @@ def _run_of(folder: Path) -> dict[str, Any]:
     path = folder / "results.json"
     if not path.is_file():
         raise ValueError(f"{folder}: no results.json there; give the run folder of an evaluation")
-    try:
-        run = json.loads(path.read_text(encoding="utf-8"))["run"]
-    except (ValueError, KeyError, TypeError):
-        run = None
-    if not isinstance(run, dict) or not isinstance(run.get("files"), dict):
+    run = read_run(path)
+    if not isinstance(run.get("files"), dict):
         raise ValueError(f"{path}: names no files of predictions; evaluate again")
     return run
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from crm.io.sealed import SEAL, check_line, sealed_line
 from crm.schema import Match, Prediction, RecordError
 
 AnyRecord = TypeVar("AnyRecord", Prediction, Match)
@@ -46,10 +47,16 @@ def drafted(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def record_line(record: Prediction | Match) -> str:
+    """A line of the file that `read_records` reads: a flipped byte of it is found."""
+    return sealed_line(record.to_dict())
+
+
 def read_records(path: Path | str, record: type[AnyRecord]) -> list[AnyRecord]:
     """Read a JSONL file of `Prediction` or `Match`; blank lines are skipped.
 
-    A bad line raises ``ValueError`` as ``file:line: field: why``. One exception: a last line without its newline that
+    A bad line, and one that is not what its seal says, raises ``ValueError`` as ``file:line: field: why``; lines of
+    earlier versions have no seal and are read as they stand. One exception: a last line without its newline that
     is not JSON was cut off by a kill; it is left out, and a warning names it and how many rows are kept.
     """
     path = Path(path)
@@ -78,6 +85,11 @@ def read_records(path: Path | str, record: type[AnyRecord]) -> list[AnyRecord]:
 def _record(row: Any, record: type[AnyRecord]) -> AnyRecord:
     if not isinstance(row, dict):
         raise RecordError("row", f"expected an object, got {type(row).__name__}")
+    try:
+        check_line(row)
+    except ValueError as error:
+        raise RecordError(SEAL, f"{error}; remove the line and run again: it alone is read anew") from None
+    row = {name: value for name, value in row.items() if name != SEAL}
     for name, value in row.items():
         if value is None and name in _OPTIONAL:
             continue

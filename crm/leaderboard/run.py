@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,8 +10,10 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
+from crm.io.sealed import sealed_text
 from crm.judges import CrmJudge, Judge, OpenedJudge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
@@ -31,6 +32,8 @@ from crm.report.trackers import check_tracker, track
 from crm.schema import GENERIC_CRITERION, Match
 
 log = logging.getLogger(__name__)
+CRITERIA_FORMAT = 1
+"""Of ``criteria.json``."""
 COLUMNS = ("rank", "rank_low", "model", "win_rate", "low", "high", "n", "unread", "mean_words", "tied_with")
 """Of the main table; checked before anything is scored."""
 
@@ -179,7 +182,7 @@ def write_leaderboard(
     facts |= {"unread": dict(board.unread), "queries_left_out": board.left_out}
     if board.standing:
         facts["race"] = asdict(board.standing)
-    (run_dir / "criteria.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False), encoding="utf-8")
+    replace_file(run_dir / "criteria.json", sealed_text({"format": CRITERIA_FORMAT, **facts}))
     if show:
         print_table(
             frame.drop(columns=["tied_with", *([] if board.unread else ["unread"])], errors="ignore"),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.files import replace_file
+from crm.io.sealed import seal
 from crm.model.heads import PROMPT_ORDERS, PromptOrder, head_named
 
 MANIFEST = "crm.json"
@@ -97,11 +98,6 @@ def _check_seal(folder: Path, manifest: dict[str, Any]) -> None:
             f"checkpoint={folder}: {MANIFEST} was changed after the export (its seal differs); copy the folder again, "
             "or train anew with the settings that you want"
         )
-
-
-def seal(manifest: dict[str, Any]) -> str:
-    """Digest (64 hex digits) of all that a manifest says but its seal."""
-    return _digest({name: value for name, value in manifest.items() if name != "seal"})
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -6,7 +6,6 @@ What was added is kept in a folder, a file a model, and is there again after a r
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 import threading
 from collections.abc import Generator, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.endpoint import Endpoint
 from crm.io.files import replace_file
+from crm.io.sealed import read_sealed, sealed_text
 from crm.io.untrusted import Limits
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.collecting import Collector
@@ -30,6 +30,8 @@ LIMITS = Limits(decompressed_bytes=50_000_000, rows=100_000, columns=1_000)
 ARRAY_LIMITS = Limits(decompressed_bytes=10_000_000, rows=100_000, columns=1_000)
 """Of one that is a JSON array: it is held whole, and takes some 30 times its bytes."""
 REPLIES = "replies.sqlite"
+FORMAT = 2
+"""Of a file of an added model; 1 had neither format nor seal."""
 
 
 class TokenError(ValueError):
@@ -110,7 +112,7 @@ class Additions:
     def _kept(self) -> list[tuple[Path, dict[str, Any]]]:
         """Files of what was added, the first first, and what they hold."""
         paths = sorted(self.folder.glob("*.json"), key=lambda path: int(path.stem))
-        return [(path, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+        return [(path, read_sealed(path, "move it away, and add the model again", newest=FORMAT)) for path in paths]
 
     def _add(self, author: str, answers: Mapping[str, str]) -> Added:
         with self._lock:
@@ -118,11 +120,11 @@ class Additions:
                 raise ValueError(f"author: the bank has {MAX_MODELS} models, which is the most that are compared")
             bank = with_author(self.ranker.bank, author, answers)
             token = secrets.token_urlsafe(16)
-            kept = {"author": author.strip(), "responses": dict(answers), "token": _digest(token)}
+            kept = {"format": FORMAT, "author": author.strip(), "responses": dict(answers), "token": _digest(token)}
             # Named by number: an author's name is not a file's name.
             number = 1 + max((int(path.stem) for path, _ in self._kept()), default=-1)
             self.folder.mkdir(parents=True, exist_ok=True)
-            replace_file(self.folder / f"{number:03d}.json", json.dumps(kept, ensure_ascii=False))
+            replace_file(self.folder / f"{number:03d}.json", sealed_text(kept, indent=None))
             self.ranker.use(bank)
             return Added(author.strip(), bank, token)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import time
@@ -17,6 +16,7 @@ from transformers.utils import logging as transformers_logging
 
 from crm.io.files import replace_file
 from crm.io.installed import commit
+from crm.io.sealed import sealed_text
 from crm.model.backbone import merge_lora
 from crm.model.encoding import Encoder
 from crm.model.export import export_as_single_label, export_model
@@ -30,6 +30,7 @@ from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
 from crm.training.row_logits import KeepLogits
 from crm.training.sharding import load_whole
 from crm.training.strategies import zero_weights
+from crm.training.sweep_jobs import SUMMARY, SUMMARY_FORMAT
 from crm.training.throughput import mean_throughput, told
 from crm.training.tracking import log_artifact, log_summary
 from crm.training.worst_pairs import Judged, worst_pairs
@@ -101,18 +102,24 @@ def _refuse_not_finite(loss: float, steps: int) -> None:
 
 
 def _write_summary(run_dir: Path, outcome: TrainingOutcome, lit: LitRewardModel, facts: dict[str, Any]) -> None:
-    summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), **facts, "commit": commit()}
+    summary = {
+        "format": SUMMARY_FORMAT,
+        **asdict(outcome),
+        "checkpoint": str(outcome.checkpoint),
+        **facts,
+        "commit": commit(),
+    }
     if lit.model.keeping:
         counts = [asdict(part.counts) for part in lit.model.keeping]
         summary["frozen_layers"] = {name: sum(count[name] for count in counts) for name in counts[0]}
         lit.model.keep_nothing()  # the memory is free for what follows
-    replace_file(run_dir / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False))
+    replace_file(run_dir / SUMMARY, sealed_text(summary))
 
 
 def _look_at_worst(run_dir: Path, judged: Sequence[Judged], loggers: list[Logger], outcome: TrainingOutcome) -> None:
     """The table of the validation rows that the best weights get most wrong, and what trackers keep of the run."""
     worst = worst_pairs(judged)
-    files = [*write_table(run_dir, "worst_pairs", worst), run_dir / "summary.json", run_dir / "metrics.csv"]
+    files = [*write_table(run_dir, "worst_pairs", worst), run_dir / SUMMARY, run_dir / "metrics.csv"]
     best_numbers = {"best/loss": outcome.validation_loss, "best/accuracy": outcome.validation_accuracy}
     log_summary(loggers, best_numbers, {"worst_pairs": worst})
     log_artifact(loggers, f"results-{outcome.digest}", files)

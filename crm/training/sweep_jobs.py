@@ -6,7 +6,6 @@ on another machine. A job is never missing: what the sweep had planned and did n
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -22,8 +21,11 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from crm.io.files import replace_file
+from crm.io.sealed import read_sealed
 
 FAILURE, SUMMARY, OVERRIDES, PLAN = "failure.txt", "summary.json", ".hydra/overrides.yaml", "multirun.yaml"
+SUMMARY_FORMAT = 2
+"""1 had neither format nor seal."""
 RESULTS = "results.json"
 OUTCOMES = {"train": SUMMARY, "evaluate": RESULTS}
 """What a job of a command leaves when it has finished."""
@@ -144,15 +146,15 @@ def _job(folder: Path, name: str, words: Sequence[str], command: str) -> SweepJo
     if command != "train":
         return SweepJob(name, overrides, "finished")
     try:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        numbers = {key: _finite(summary, key) for key in NUMBERS}
-    except (ValueError, RecursionError) as error:
-        return SweepJob(name, overrides, "failed", f"{folder / SUMMARY}: {error}")
+        summary = read_sealed(folder / SUMMARY, "run the job again", newest=SUMMARY_FORMAT)
+        numbers = {key: _finite(summary, key, folder / SUMMARY) for key in NUMBERS}
+    except ValueError as error:
+        return SweepJob(name, overrides, "failed", str(error))
     return SweepJob(name, overrides, "finished", "", numbers, str(summary.get("commit") or ""))
 
 
-def _finite(summary: Any, key: str) -> float:
-    value = summary.get(key) if isinstance(summary, dict) else None
+def _finite(summary: Mapping[str, Any], key: str, path: Path) -> float:
+    value = summary.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{key}: expected a finite number, got {value!r:.80}")
+        raise ValueError(f"{path}: {key}: expected a finite number, got {value!r:.80}")
     return value

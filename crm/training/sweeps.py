@@ -8,7 +8,6 @@ it can be killed (for memory, say) without taking the others along.
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -21,8 +20,9 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from crm.io.sealed import read_sealed
 from crm.training.config import TrainConfig
-from crm.training.sweep_jobs import SUMMARY, forget, is_first_rank, noted_failure
+from crm.training.sweep_jobs import SUMMARY, SUMMARY_FORMAT, forget, is_first_rank, noted_failure
 
 NOT_PASSED_ON = (
     *("hydra.mode", "hydra.run.", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher"),
@@ -102,7 +102,7 @@ def validation_loss_of(folder: Path) -> float:
     """The best validation loss of the training run in ``folder``, in nats."""
     if not is_first_rank():
         return float("nan")  # the first one writes the summary, maybe later
-    return float(json.loads((folder / SUMMARY).read_text(encoding="utf-8"))["validation_loss"])
+    return float(read_sealed(folder / SUMMARY, "run the job again", newest=SUMMARY_FORMAT)["validation_loss"])
 
 
 def passed_on(override: str) -> bool:

@@ -21,6 +21,8 @@ from crm.evaluation.judge_table import (
 )
 from crm.evaluation.prediction_file import read_predictions
 from crm.evaluation.results import summarise, write_results
+from crm.io.files import replace_file
+from crm.io.sealed import sealed_text
 from crm.schema import Prediction, to_json
 
 
@@ -155,7 +157,7 @@ def test_where_every_job_failed_the_reasons_are_the_table(tmp_path: Path) -> Non
 def test_a_run_that_cannot_be_read_is_named(tmp_path: Path, facts: dict[str, Any], said: str) -> None:
     folder = run(tmp_path, "x", {"D+": [1.0]})
     document = json.loads((folder / "results.json").read_text())
-    (folder / "results.json").write_text(json.dumps(document | {"run": document["run"] | facts}))
+    replace_file(folder / "results.json", sealed_text(document | {"run": document["run"] | facts}))
     with pytest.raises(ValueError, match=said):
         read_evaluation(folder, tmp_path)
 
@@ -164,7 +166,8 @@ def test_a_run_that_cannot_be_read_is_named(tmp_path: Path, facts: dict[str, Any
     ("text", "said"),
     [
         ("{", "not JSON"),
-        ("[1]", "schema_version: None"),
+        ("[1]", "expected an object, got list"),
+        ("{}", "schema_version: None"),
         ('{"schema_version": 2, "results": []}', "run: expected an obj"),
     ],
 )

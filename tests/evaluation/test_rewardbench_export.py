@@ -11,6 +11,8 @@ import pytest
 from crm.config import compose
 from crm.evaluation.rewardbench_export import export, main
 from crm.evaluation.run import run_evaluation
+from crm.io.files import replace_file
+from crm.io.sealed import sealed_line, sealed_text
 from crm.model.export import export_model
 
 ROWS: list[dict[str, Any]] = [
@@ -130,12 +132,13 @@ def test_rows_without_a_reading_are_counted(data: Path, by_length: Path, tmp_pat
     lines = [json.loads(line) for line in Path(document["run"]["files"]["D+"]).read_text().splitlines()]
     kept = [line for line in lines if "bench-7|" not in line["comparison_id"]]
     for line in kept:
+        del line["seal"]
         if "bench-31|" in line["comparison_id"] and line["order"] == "ba":
             line |= {"preference_logit": None, "failure": "no_verdict"}
     file = tmp_path / "predictions.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    file.write_text("".join(map(sealed_line, kept)))
     document["run"]["files"] = {"D+": str(file)}
-    (tmp_path / "results.json").write_text(json.dumps(document))
+    replace_file(tmp_path / "results.json", sealed_text(document))
     made = export(tmp_path, str(data), tmp_path / "out", "m")
     assert (made.rows, made.failed, made.unread) == (3, 1, 1)
     grouped = read(made.files[0])
@@ -177,10 +180,10 @@ def test_what_is_not_of_rewardbench_is_refused(data: Path, by_length: Path, tmp_
 def test_another_suite_is_refused(data: Path, tmp_path: Path, by_length: Path) -> None:
     document = read(by_length / "results.json")
     document["run"]["files"] = {"D-": "gone.jsonl"}
-    (tmp_path / "results.json").write_text(json.dumps(document))
+    replace_file(tmp_path / "results.json", sealed_text(document))
     with pytest.raises(ValueError, match=r"has no suite D\+, only D-; evaluate with suite\.names=\[D\+\]"):
         export(tmp_path, str(data), tmp_path / "out", "m")
     document["run"]["files"] = {"D+": "gone.jsonl"}
-    (tmp_path / "results.json").write_text(json.dumps(document))
+    replace_file(tmp_path / "results.json", sealed_text(document))
     with pytest.raises(ValueError, match=r"gone\.jsonl: the predictions of .* are not there"):
         export(tmp_path, str(data), tmp_path / "out", "m")

@@ -66,7 +66,8 @@ def test_a_job_without_overrides_on_disk_is_found_by_the_plan(tmp_path: Path) ->
     [
         ('{"validation_loss": NaN}', "validation_loss: expected a finite number, got nan"),
         ('{"validation_loss": true}', "validation_loss: expected a finite number, got True"),
-        ("[1]", "validation_loss: expected a finite number, got None"),
+        ("[1]", "expected an object, got list"),
+        ("{}", "validation_loss: expected a finite number, got None"),
         ('{"validation_loss": 0.5', "Expecting"),
     ],
 )

@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.files import replace_file
+from crm.io.sealed import read_sealed, sealed_text
 
 log = logging.getLogger(__name__)
+FORMAT = 2
+"""Of a record; 1 had no seal."""
 PACKAGES = ("criteria", "dataset", "io", "leaderboard", "report", "votes")
 """Parts of `crm` whose code decides what a stage writes, beside `crm.schema`; templates are code too."""
 
@@ -67,7 +70,7 @@ def run_stage(stage: Stage, folder: Path) -> tuple[Record, bool]:
     record = Record(
         stage.name, mark, counts, _digests(stage.outputs, folder.parent), seconds, json.loads(_text(stage.settings))
     )
-    replace_file(path, json.dumps(asdict(record), ensure_ascii=False, indent=2) + "\n")
+    replace_file(path, sealed_text({"format": FORMAT, **asdict(record)}))
     log.info("%s: %s (%.1f s)", stage.name, listed(counts), seconds)
     return record, True
 
@@ -86,10 +89,13 @@ def _is_current(record: Record, mark: str, stage: Stage, folder: Path) -> bool:
 
 
 def read_record(path: Path) -> Record | None:
-    """The record of a stage, or ``None`` where it has not run or the file is not one of ours."""
+    """The record of a stage, or ``None`` where it has not run, or its file was damaged: then it is run again."""
     try:
-        return Record(**json.loads(path.read_text(encoding="utf-8")))
-    except (FileNotFoundError, ValueError, TypeError):
+        return Record(**read_sealed(path, "the stage is run again", newest=FORMAT))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        log.warning("%s", error)
         return None
 
 

@@ -1,7 +1,7 @@
 """Replies that were valid once, kept in one SQLite file. In: the key of a request. Out: the JSON text stored for it.
 
 Several processes may write one file at a time. What was put stays when the process is killed; a loss of power may cost
-the last few. Failures and replies that broke a rule are never put here.
+the last few. Failures and replies that broke a rule are never put here. A reply whose bytes have changed is none.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import logging
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,8 +17,12 @@ from types import ModuleType
 from typing import Any
 
 from crm.io.chat.endpoint import Endpoint
+from crm.io.sealed import seal
 from crm.schema import Message
 
+log = logging.getLogger(__name__)
+FORMAT = 2
+"""Of the file (its ``user_version``); before 2, replies had no seal: those are believed."""
 BUSY_S = 30.0
 """Seconds to wait for another writer."""
 
@@ -36,18 +41,40 @@ class ReplyCache:
             self._run("PRAGMA journal_mode=WAL")
             self._run("PRAGMA synchronous=NORMAL")
             self._run("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+            self._bring_up_to_date()
         except ValueError:
             self.close()
             raise
 
+    def _bring_up_to_date(self) -> None:
+        """Give a file of an earlier version its column of seals. Two processes may come here at once."""
+        if self._version() == FORMAT:
+            return
+        self._run("BEGIN IMMEDIATE")
+        if self._version() < FORMAT:
+            self._run("ALTER TABLE replies ADD COLUMN seal TEXT")
+            self._run(f"PRAGMA user_version={FORMAT}")
+        self._run("COMMIT")
+        if self._version() > FORMAT:
+            raise self._unusable(f"its format is {self._version()}, this version writes {FORMAT}")
+
+    def _version(self) -> int:
+        return int(self._run("PRAGMA user_version")[0][0])
+
     def get(self, key: str) -> str | None:
-        """The value stored under ``key``, or ``None``."""
-        rows = self._run("SELECT value FROM replies WHERE key = ?", key)
-        return str(rows[0][0]) if rows else None
+        """The value stored under ``key``, or ``None``; also where it is not what was put, which a line in the log says."""
+        rows = self._run("SELECT value, seal FROM replies WHERE key = ?", key)
+        if not rows:
+            return None
+        value, sealed = rows[0]
+        if sealed is not None and sealed != _seal(key, value):
+            log.warning("%s: the reply of %.12s... was damaged and is asked for again", self.path, key)
+            return None
+        return str(value)
 
     def put(self, key: str, value: str) -> None:
         """Store ``value``; one that is there already gives way."""
-        self._run("INSERT OR REPLACE INTO replies (key, value) VALUES (?, ?)", key, value)
+        self._run("INSERT OR REPLACE INTO replies (key, value, seal) VALUES (?, ?, ?)", key, value, _seal(key, value))
 
     def __len__(self) -> int:
         return int(self._run("SELECT COUNT(*) FROM replies")[0][0])
@@ -62,8 +89,12 @@ class ReplyCache:
         except sqlite3.Error as error:
             raise self._unusable(error) from None
 
-    def _unusable(self, error: Exception) -> ValueError:
+    def _unusable(self, error: object) -> ValueError:
         return ValueError(f"{self.path}: cannot be used as a cache of replies ({error}); mend it or name another file")
+
+
+def _seal(key: str, value: object) -> str:
+    return seal({"key": key, "value": str(value)})
 
 
 def request_key(endpoint: Endpoint, messages: Sequence[Message], version: str) -> str:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from crm.io.files import replace_file
+from crm.io.sealed import sealed_text
 from crm.report.statistics import Interval
 from crm.report.tables import number, write_table
 from crm.rewards.best_of_n.candidates import Candidates
@@ -69,8 +69,7 @@ def write_study(folder: Path, study: Study, run: Mapping[str, Any], *, title: st
     if study.peaks:
         write_table(folder, "peaks", peak_table(study.peaks), f"{title}: where gold is highest; {caption}")
     best_of_n_picture(folder / "best_of_n.png", study.curves, title, unit)
-    text = json.dumps(document(study) | {"run": dict(run)}, ensure_ascii=False, indent=1, allow_nan=False)
-    return replace_file(folder / "results.json", text + "\n")
+    return replace_file(folder / "results.json", sealed_text(document(study) | {"run": dict(run)}, indent=1))
 
 
 def document(study: Study) -> dict[str, Any]:
