@@ -29,8 +29,10 @@ from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
 from crm.evaluation import run_evaluation
+from crm.evaluation.robustness import SECTION, Effect, run_robustness, told
 from crm.leaderboard import Leaderboard, run_leaderboard
 from crm.model.manifest import MANIFEST
+from crm.model.model_card import write_section
 from crm.schema import Result
 from crm.training import run_training, settle_precision
 from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
@@ -40,6 +42,7 @@ SCALAR_WARM_UP = ("head=scalar", "loss=ranking", "trainer.max_steps=1000")
 to read two in one prompt several times sooner than one from scratch."""
 
 
+ATTACK_SEED = 1
 KEPT_LINES = 4
 """Of a few jobs, those that are done stay in the display."""
 
@@ -59,8 +62,12 @@ class Job:
     leaderboards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     warm_up: tuple[str, ...] = ()
     """Further overrides of a training that goes before, whose backbone the job starts from; none where empty."""
+    evaluated: tuple[str, ...] = ()
+    """Further overrides of ``evaluate.py`` for attacks, such as the data."""
     ranking: tuple[str, ...] = ()
     """Further overrides of ``leaderboard.py`` for all leaderboards, such as the bank."""
+    attacked: int = 0
+    """Pairs whose losing response is attacked, of the suites D+ and D-; what comes out goes into the model's card."""
     start: Path | None = None
     """Model folder of another job, made before, whose backbone this one starts from."""
 
@@ -72,6 +79,7 @@ class JobResult:
     results: dict[str, list[Result]]
     leaderboards: dict[str, Leaderboard]
     seconds: dict[str, float]
+    effects: list[Effect] = field(default_factory=list)
 
 
 def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
@@ -146,8 +154,16 @@ def run_job(job: Job, channel: Any) -> JobResult:
         wanted = [f"criteria={json.dumps(list(criteria))}", *job.ranking]
         boards[name] = run_leaderboard(compose("leaderboard", [*common, *wanted], job.folder / name), show=False)
     seconds["leaderboard"] = time.perf_counter() - started
+    effects = _attacked(job, common) if job.attacked else []
     channel.put((job.name, "done", 1.0))
-    return JobResult(results, boards, seconds)
+    return JobResult(results, boards, seconds, effects)
+
+
+def _attacked(job: Job, common: Sequence[str]) -> list[Effect]:
+    config = compose("evaluate", [*common, *job.evaluated], job.folder / "attacks")
+    effects = run_robustness(config, job.attacked, ATTACK_SEED, show=False)
+    write_section(job.folder / "model", SECTION, told(effects))
+    return effects
 
 
 def _judged(job: Job, channel: Any) -> str:

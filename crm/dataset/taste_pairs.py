@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from crm.criteria.counting import TRAITS, Trait
 from crm.criteria.trait_wordings import wording
+from crm.dataset.spoiling import cut, emptied, stuffed
 from crm.schema import Preference
 from crm.votes.sampling import turn
 
@@ -153,19 +154,3 @@ def _preference(identifier: str, query: Query, sides: Sequence[Side], winner: st
         author_b=b.llm,
         source="tastes/construction",
     )
-
-
-def emptied(rng: random.Random, whole: str) -> str:
-    """Next to nothing."""
-    return rng.choice(("", " ", ".", "...", "\n", "-"))
-
-
-def cut(rng: random.Random, whole: str) -> str:
-    """The first tenth to half of the whole, ended anywhere."""
-    return whole[: max(1, round(len(whole) * rng.uniform(0.1, 0.5)))]
-
-
-def stuffed(rng: random.Random, worse: str, criteria: Sequence[str]) -> str:
-    """A response, and the wish said again and again before or after it."""
-    words = " ".join([". ".join(criteria)] * rng.randint(2, 8))
-    return f"{words}\n\n{worse}" if rng.random() < 0.5 else f"{worse}\n\n{words}"

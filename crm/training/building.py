@@ -193,6 +193,7 @@ def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: in
         tables=splits.tables if table else None,
         steps=config.trainer.max_steps,
         without_words=words_from(config),
+        spoiled=config.spoiled,
     )
 
 

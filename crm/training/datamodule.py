@@ -8,6 +8,7 @@ import lightning as L
 
 from crm.dataset.comparisons import FIXED_SEED, make_comparisons
 from crm.dataset.noise import CriteriaPool
+from crm.dataset.spoiling import is_spoiled, spoiled
 from crm.model.batching.batches import collate
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
 from crm.model.batching.packs import Packing
@@ -31,7 +32,8 @@ class PreferenceDataModule(L.LightningDataModule):
     """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch with ``seed``.
 
     Validation is drawn once, for all seeds alike. With ``tables`` (of `crm.votes.splits.Splits`) these are trained on,
-    ``steps`` of them, the first ``without_words``, whatever ``batch_size``, ``direction`` and ``noise``.
+    ``steps`` of them, the first ``without_words``, whatever ``batch_size``, ``direction`` and ``noise``. ``spoiled`` is
+    the share of training rows that have a spoiled loser.
     """
 
     def __init__(
@@ -52,10 +54,12 @@ class PreferenceDataModule(L.LightningDataModule):
         tables: TableSource | None = None,
         steps: int = 0,
         without_words: int = 0,
+        spoiled: float = 0.0,
     ) -> None:
         super().__init__()
         self.train, self.validation, self.tables = train, validation, tables
         self.steps, self.without_words = steps, without_words
+        self.spoiled = spoiled
         self.encoder = encoder
         self.direction, self.noise, self.ties, self.criteria_mode = direction, noise, ties, criteria_mode
         self.batch_size, self.pad_id, self.seed = batch_size, pad_id, seed
@@ -75,7 +79,11 @@ class PreferenceDataModule(L.LightningDataModule):
 
     def epoch_comparisons(self, epoch: int) -> list[Comparison]:
         """Training rows of an epoch, before encoding."""
-        return self._make(self.train, self.noise, epoch, self.seed)[0]
+        return self._make_training(epoch)[0]
+
+    def _make_training(self, epoch: int) -> tuple[list[Comparison], dict[str, int]]:
+        made, counts = self._make(self.train, self.noise, epoch, self.seed)
+        return list(spoiled(made, self.spoiled, seed=self.seed, epoch=epoch)), counts
 
     def _make_validation(self) -> tuple[list[Comparison], dict[str, int]]:
         return self._make(self.validation, "none", VALIDATION_EPOCH, FIXED_SEED)
@@ -154,12 +162,13 @@ class PreferenceDataModule(L.LightningDataModule):
         if self.tables is not None:
             return self._survey_tables(self.tables)
         self.comparisons_a_step = self.batch_size * self.accumulate * world_size
-        rows, made = self._make(self.train, self.noise, 0, self.seed)
+        rows, made = self._make_training(0)
         plan, most = self._survey_packs(rows, world_size) if self.packing else self._survey_padded(rows, world_size)
         self._first = (world_size, plan)
         counts = {
             "read": len(self.train),
             **made,
+            "spoiled": sum(is_spoiled(row) for row in rows),
             "overlong": plan.overlong,
             "left_over": plan.left_over(world_size),
             "largest_batch_tokens": most,

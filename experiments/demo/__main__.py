@@ -19,6 +19,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
+from crm.evaluation.robustness import Effect, as_json, frame
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.leaderboard import Leaderboard, compare, compare_with_truth
@@ -34,6 +35,8 @@ HEADS = ("scalar", "pairwise_span", "late")
 USERS = {"detailed": ("Prefers detailed answers",), "concise": ("Prefers concise answers",), "general": ()}
 """Criteria of the three leaderboards; the general user names none."""
 BANK_SEED = 1
+ATTACKED = 200
+"""Pairs that each head is attacked on."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,19 +73,23 @@ def run_demo(out: Path, seed: int, overrides: Sequence[str], queries_per_topic: 
         write_table(out, f"leaderboard_{user}", board.frame(), caption(None, [seed], " ".join(USERS[user]), commit()))
     summary["seconds"]["total"] = round(time.perf_counter() - started, 1)
     replace_file(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False))
-    write_report(out, table, boards, summary)
+    effects = {head: finished[head].effects for head in HEADS}
+    write_report(out, table, boards, effects, summary)
     show(out, table, boards, summary)
     return summary
 
 
 def demo_job(head: str, out: Path, seed: int, overrides: Sequence[str], queries_per_topic: int) -> Job:
-    """The job of one head: its experiment file, every suite of the simulation, three leaderboards."""
+    """The job of one head: its experiment file, every suite of the simulation, three leaderboards, attacks."""
+    data = tuple(word for word in overrides if word.startswith("data."))
     return Job(
         name=head,
         folder=out / head,
         overrides=(f"experiment=demo_{head}", f"seed={seed}", *overrides),
         warm_up=SCALAR_WARM_UP if head == "pairwise_span" else (),
-        evaluations={"suites": ("suite=all", *(word for word in overrides if word.startswith("data.")))},
+        evaluations={"suites": ("suite=all", *data)},
+        attacked=ATTACKED,
+        evaluated=data,
         leaderboards=USERS,
         ranking=(f"bank.queries_per_topic={queries_per_topic}",),
     )
@@ -108,6 +115,7 @@ def summarise_demo(
                     if row.metric == "accuracy"
                 },
                 "leaderboard": taus[head],
+                "attacks": as_json(finished[head].effects)["attacks"],
             }
             for head, rows in results.items()
         },
@@ -150,7 +158,13 @@ def clean_suites(results: Mapping[str, Sequence[Result]]) -> dict[str, list[Resu
     return {head: [row for row in rows if row.suite.endswith(("+", "-"))] for head, rows in results.items()}
 
 
-def write_report(out: Path, table: pd.DataFrame, boards: Mapping[str, Leaderboard], summary: Mapping[str, Any]) -> None:
+def write_report(
+    out: Path,
+    table: pd.DataFrame,
+    boards: Mapping[str, Leaderboard],
+    effects: Mapping[str, Sequence[Effect]],
+    summary: Mapping[str, Any],
+) -> None:
     """``report.html``."""
     sections = [
         Section(
@@ -171,6 +185,14 @@ def write_report(out: Path, table: pd.DataFrame, boards: Mapping[str, Leaderboar
                 "Ranks of the two users": out / "leaderboards.png",
                 **{f"Leaderboard: {user}": out / f"leaderboard_{user}.png" for user in boards},
             },
+        ),
+        Section(
+            "Can it be talked round?",
+            f"A text was added to the response that the user does not prefer, in {ATTACKED} pairs and both orders. "
+            "flipped: the share of right verdicts that it turned round; by neutral text: what as many characters "
+            "about nothing do. empty: how often an empty response wins.",
+            {f"The {head} head": frame(found) for head, found in effects.items()},
+            {},
         ),
         Section("How it learned", "", {}, {"Learning curves": out / "learning_curves.png"}),
     ]

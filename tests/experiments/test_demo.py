@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from crm.evaluation.attacks import ATTACKS, PADDED_WINNER
 from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
 from experiments import jobs
 from experiments.demo import __main__ as demo
@@ -56,7 +57,9 @@ def test_summary_has_the_promised_fields(run: tuple[Path, dict[str, Any]]) -> No
     assert {"tau_contradictory", "tau_truth_detailed", "tau_truth_concise", "models", "queries"} <= set(board)
     assert (board["models"], board["queries"]) == (13, 12 * QUERIES_PER_TOPIC)
     assert all(summary["heads"]["scalar"]["leaderboard"][name] == board[name] for name in board if "tau" in name)
-    for head in summary["heads"].values():
+    for name, head in summary["heads"].items():
+        assert set(head["attacks"]) == {*ATTACKS, PADDED_WINNER}
+        assert "## Can it be talked round?" in (out / name / "model" / "README.md").read_text(encoding="utf-8")
         assert set(head["leaderboard"]) == {name for name in board if "tau" in name}
         suites = head["suites"]
         assert set(suites) == {

@@ -1,0 +1,108 @@
+"""Responses that nobody prefers. In: comparisons. Out: some of them with their losing response spoiled.
+
+Votes are between whole responses. A judge that learned from them alone has no reason to turn down an empty response,
+which is as concise as can be, or one that repeats the user's own words.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from crm.io.draws import generator
+from crm.schema import Comparison, Message
+
+Turns = tuple[Message, ...]
+SHORTEST = 8
+"""Characters that a winner has more of, where its loser is spoiled."""
+MOST_KEPT = 0.4
+"""Of a winning response, what a cut one has at most: little enough to be worse for somebody who likes it short, too."""
+
+
+def spoiled(comparisons: Iterable[Comparison], share: float, *, seed: int, epoch: int) -> Iterator[Comparison]:
+    """The comparisons in their order, about ``share`` (0 to 1) of them with a spoiled loser.
+
+    Which ones, and how, depends on (seed, epoch, id) alone. Labels stay; so do ties, and winners that are as good as
+    empty themselves.
+    """
+    for comparison in comparisons:
+        rng = generator(seed, epoch, comparison.id, "spoiling")
+        drawn = rng.random() < share and comparison.label != "tie"
+        long_enough = drawn and len(winner_and_loser(comparison)[0][-1].content) > SHORTEST
+        yield spoil(comparison, rng.choice(list(SPOILS)), rng) if long_enough else comparison
+
+
+def is_spoiled(comparison: Comparison) -> bool:
+    """Whether its loser was spoiled."""
+    return comparison.id.endswith(tuple(f"|{kind}" for kind in SPOILS))
+
+
+def spoil(comparison: Comparison, kind: str, rng: random.Random) -> Comparison:
+    """The comparison with its loser spoiled as ``kind`` (a key of `SPOILS`) says, which its id tells.
+
+    Raises ``ValueError`` for a tie, which has no loser.
+    """
+    winner, loser = winner_and_loser(comparison)
+    text = SPOILS[kind](rng, winner[-1].content, loser[-1].content, comparison.criteria)
+    return with_loser(comparison, winner if kind in ("empty", "cut") else loser, text, kind)
+
+
+def winner_and_loser(comparison: Comparison) -> tuple[Turns, Turns]:
+    """The responses that this user does and does not prefer. Raises ``ValueError`` for a tie, which has neither."""
+    if comparison.label == "tie":
+        raise ValueError(f"label: {comparison.id} is a tie, expected a comparison that one response loses")
+    sides = (comparison.response_a, comparison.response_b)
+    return sides if comparison.label == "a" else sides[::-1]
+
+
+def with_loser(comparison: Comparison, turns: Turns, text: str, name: str) -> Comparison:
+    """The comparison with ``turns`` as its loser, ``text`` as the last of them, and ``name`` at the end of its id."""
+    loser = (*turns[:-1], replace(turns[-1], content=text))
+    identifier = f"{comparison.id}|{name}"
+    if comparison.label == "a":
+        return replace(comparison, id=identifier, response_b=loser)
+    return replace(comparison, id=identifier, response_a=loser)
+
+
+def emptied(rng: random.Random, whole: str) -> str:
+    """Next to nothing."""
+    return rng.choice(("", " ", ".", "...", "\n", "-"))
+
+
+def cut(rng: random.Random, whole: str, most: float = 0.5) -> str:
+    """The first tenth, up to the share ``most``, of the whole, ended anywhere."""
+    return whole[: max(1, round(len(whole) * rng.uniform(0.1, most)))]
+
+
+def stuffed(rng: random.Random, worse: str, criteria: Sequence[str], most: int = 8) -> str:
+    """A response, and the wish said again and again, 2 to ``most`` times, before or after it."""
+    words = " ".join([". ".join(criteria)] * rng.randint(2, most))
+    return f"{words}\n\n{worse}" if rng.random() < 0.5 else f"{worse}\n\n{words}"
+
+
+def _stuffed(rng: random.Random, winner: str, loser: str, criteria: Sequence[str]) -> str:
+    """Whole wishes, or single words of them: a keyword alone may please as well."""
+    said = criteria if rng.random() < 0.5 else [rng.choice(". ".join(criteria).split())]
+    return stuffed(rng, loser, said, most=20)
+
+
+def _garbled(rng: random.Random, winner: str, loser: str, criteria: Sequence[str]) -> str:
+    """Letters of nowhere, 5 to 200, in words of up to 60, before or after the response."""
+    kind = rng.choice((_LATIN, _ANY))
+    letters = [chr(rng.choice(rng.choice(kind))) for _ in range(rng.randint(5, 200))]
+    for place in range(rng.randint(1, 60), len(letters), 60):
+        letters[place] = " "
+    text = "".join(letters)
+    return f"{text}\n\n{loser}" if rng.random() < 0.5 else f"{loser}\n\n{text}"
+
+
+_LATIN = (range(ord("a"), ord("z")), range(ord("A"), ord("Z")), range(ord("0"), ord("9")))
+_ANY = (*_LATIN, range(0xE0, 0x17F), range(0x4E00, 0x9FFF), range(0x200B, 0x200E))
+SPOILS: dict[str, Callable[[random.Random, str, str, Sequence[str]], str]] = {
+    "empty": lambda rng, winner, loser, criteria: emptied(rng, winner),
+    "cut": lambda rng, winner, loser, criteria: cut(rng, winner, MOST_KEPT),
+    "stuffed": _stuffed,
+    "garbled": _garbled,
+}
+"""Kind to the text of the spoiled loser, of the winner's text, the loser's, and the criteria."""

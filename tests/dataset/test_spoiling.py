@@ -1,0 +1,65 @@
+"""Spoiled losers: a share of the comparisons, by draws of their own, and never the response that is preferred."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from crm.dataset.spoiling import SPOILS, is_spoiled, spoil, spoiled, winner_and_loser
+from crm.schema import Comparison
+from tests.conftest import say
+
+ROW = Comparison(
+    id="c",
+    preference_id="p",
+    criteria=("Prefers short answers", "No jargon"),
+    prompt=say("user: Why rain?"),
+    response_a=say("assistant: Clouds cool and drops fall."),
+    response_b=say("assistant: First part.", "user: And?", "assistant: Entropy, roughly speaking."),
+    label="a",
+)
+ROWS = [replace(ROW, id=f"c{number}", label="ab"[number % 2]) for number in range(600)]
+
+
+@pytest.mark.parametrize("kind", SPOILS)
+@pytest.mark.parametrize("label", ["a", "b"])
+def test_the_winner_stays_and_the_loser_is_worse(kind: str, label: str) -> None:
+    row = replace(ROW, label=label)
+    winner, loser = winner_and_loser(row)
+    for seed in range(50):
+        made = spoil(row, kind, random.Random(seed))
+        kept, worse = winner_and_loser(made)
+        text = worse[-1].content
+        assert kept == winner and (made.label, made.criteria, made.prompt) == (row.label, row.criteria, row.prompt)
+        assert is_spoiled(made) and not is_spoiled(row)
+        if kind == "empty":
+            assert not any(character.isalnum() for character in text) and worse[:-1] == winner[:-1]
+        elif kind == "cut":
+            whole = winner[-1].content
+            assert whole.startswith(text) and 0 < len(text) <= round(0.4 * len(whole))
+        else:
+            assert worse[:-1] == loser[:-1] and loser[-1].content in text and len(text) > len(loser[-1].content) + 5
+        if kind == "stuffed":
+            added = text.replace(loser[-1].content, "").split()
+            assert max(Counter(added).values()) >= 2, "said again and again"
+            assert set(added) <= set(". ".join(row.criteria * 2).split()) | {"jargon", "jargon."}
+
+
+def test_a_share_is_spoiled_by_seed_epoch_and_id_alone() -> None:
+    made = list(spoiled(ROWS, 0.25, seed=1, epoch=0))
+    assert 0.19 < sum(map(is_spoiled, made)) / len(made) < 0.31
+    assert {row.id.rpartition("|")[2] for row in made if is_spoiled(row)} == set(SPOILS)
+    alone = [next(spoiled([row], 0.25, seed=1, epoch=0)) for row in reversed(ROWS)]
+    assert alone[::-1] == made
+    assert made != list(spoiled(ROWS, 0.25, seed=1, epoch=1)) != list(spoiled(ROWS, 0.25, seed=2, epoch=1))
+    assert list(spoiled(ROWS, 0.0, seed=1, epoch=0)) == ROWS
+
+
+def test_ties_and_winners_of_next_to_nothing_stay_as_they_are() -> None:
+    rows = [replace(ROW, label="tie"), replace(ROW, response_a=say("assistant: Yes."))]
+    assert list(spoiled(rows, 1.0, seed=1, epoch=0)) == rows
+    with pytest.raises(ValueError, match="c is a tie, expected a comparison that one response loses"):
+        spoil(rows[0], "empty", random.Random(1))
