@@ -21,10 +21,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(app: Any, port: int = 0, grace: int = 1) -> Iterator[str]:
+def running(app: Any, port: int = 0, grace: int = 1, proxy: str | None = None) -> Iterator[str]:
     """The address, while the server runs; ``grace`` are the seconds that requests have when it is stopped."""
     port = port or free_port()
-    server = uvicorn.Server(uvicorn.Config(app, port=port, timeout_graceful_shutdown=grace, **connections.options()))
+    options = connections.options(proxy)
+    server = uvicorn.Server(uvicorn.Config(app, port=port, timeout_graceful_shutdown=grace, **options))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

@@ -204,6 +204,10 @@ class Mistake(Body):
 
 
 WRONG: dict[int | str, dict[str, Any]] = {
+    403: {
+        "model": Mistake,
+        "description": "The name, the site that asks, the token is not allowed, or no model is taken",
+    },
     413: {"model": Mistake, "description": "The body is too large"},
     422: {"model": Mistake, "description": "Something that was sent is wrong"},
     429: {"model": Mistake, "description": "Too many requests of one address"},

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 
 from crm.config import setting
 from crm.io.chat.config import EndpointConfig
 from crm.judges import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
+from crm.web.config import ServerConfig
 
 
 @dataclass
-class AppConfig(AnyJudgeConfig):
+class AppConfig(AnyJudgeConfig, ServerConfig):
     """``app.py``."""
 
     bank: BankConfig = field(default_factory=BankConfig)
-    host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 lets other machines in."""
     port: int = setting(7860, at_least=1, at_most=65535)
     places: int = setting(50, at_least=1)
     """People whose leaderboards are made at a time; one more is asked to wait."""
@@ -32,10 +32,23 @@ class AppConfig(AnyJudgeConfig):
     """YAML file of criteria to pick by; null takes those that come along."""
     root_path: str = ""
     """Where a proxy that takes it off serves the page, such as ``/leaderboard``."""
+    proxy: str | None = None
+    """Address or network of a proxy in front, whose ``X-Forwarded-For`` says who asks; null believes no such header."""
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     """Server that may be asked for the responses of a model that is added."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require(
+            self.proxy is None or _is_network(self.proxy), "proxy", "an address such as 127.0.0.1, or a network"
+        )
         if self.endpoint.base_url or self.endpoint.model:
             self.endpoint.need(str(self.endpoint.model))
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text)
+    except ValueError:
+        return False
+    return True

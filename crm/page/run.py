@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import uvicorn
 
 from crm import __version__
 from crm.io.chat.config import make_endpoint
@@ -34,10 +33,13 @@ from crm.page.uploads import MAX_FILE, add_uploads
 from crm.page.website import add_website
 from crm.picking.pool import SIMULATED as SIMULATED_POOL
 from crm.picking.pool import PoolEntry, read_pool
-from crm.web import connections
+from crm.web.hosts import KnownHosts
+from crm.web.listening import bound, serve
 
 log = logging.getLogger(__name__)
 SCORES = "scores.sqlite"
+GRACE_S = 3
+"""Seconds that requests have to end when the server is stopped."""
 SIMULATED = "These models, questions and answers are simulated: the names stand for no real model."
 BIBTEX = """@article{jia2025usercentric,
   title={User-centric Subjective Leaderboard by Customizable Reward Modeling},
@@ -90,7 +92,8 @@ def make_app(ranker: AnyRanker, judge: str, config: AppConfig, additions: Additi
     api = make_api(ranker, judge=judge, version=version, about=about(config, additions), picking=picking)
     add_uploads(api, additions)
     add_website(api)
-    return Guard(api, per_minute=config.requests_per_minute, max_upload=MAX_FILE)
+    known = KnownHosts(api, listening=config.host, hosts=config.hosts)
+    return Guard(known, per_minute=config.requests_per_minute, max_upload=MAX_FILE)
 
 
 def _pool(config: AppConfig) -> tuple[PoolEntry, ...]:
@@ -112,7 +115,8 @@ def about(config: AppConfig, additions: Additions | None) -> dict[str, Any]:
 
 
 def run_app(config: AppConfig) -> None:
-    """Serve until interrupted."""
+    """Serve until interrupted. Raises ``ValueError`` for an address that is taken, and as what it opens does."""
+    listening = bound(config.host, config.port)
     ranker, judge = make_ranker(config)
     app = make_app(ranker, judge, config, make_additions(ranker, config))
     if isinstance(ranker, IndexRanker):
@@ -120,9 +124,7 @@ def run_app(config: AppConfig) -> None:
         threading.Thread(target=ranker.now.reaction.prepare, args=(usual,), daemon=True).start()
     log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
     logging.getLogger("uvicorn.error").addFilter(_not_cut_off)
-    root_path = config.root_path.rstrip("/")
-    where: dict[str, Any] = {"host": config.host, "port": config.port, "root_path": root_path}
-    uvicorn.run(app, **where, timeout_graceful_shutdown=3, **connections.options())
+    serve(app, listening, grace_s=GRACE_S, root_path=config.root_path.rstrip("/"), proxy=config.proxy)
 
 
 def _not_cut_off(record: logging.LogRecord) -> bool:

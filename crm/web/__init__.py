@@ -1,8 +1,11 @@
-"""What the project's HTTP servers share: how connections are kept, how large a body may be, how a body is read.
+"""What the project's HTTP servers share: where they listen, whom they answer, how large a body may be, how it is read.
 
 - `bodies`: a body becomes checked fields, or a sentence
 - `body_limit`: no body larger than a limit
+- `config`: settings of every server
 - `connections`: deadlines, and a bound on connections
+- `hosts`: names that a server answers to, and sites that may ask it
+- `listening`: an address that is free, and the run of a server there
 """
 
-__all__ = ["bodies", "body_limit", "connections"]
+__all__ = ["bodies", "body_limit", "config", "connections", "hosts", "listening"]

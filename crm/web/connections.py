@@ -42,8 +42,11 @@ def max_connections() -> int:
     return min(MAX_CONNECTIONS, allowed // 2)
 
 
-def options() -> dict[str, Any]:
+def options(proxy: str | None = None) -> dict[str, Any]:
     """What uvicorn is started with, beside address and port.
+
+    Whoever asks from ``proxy``, an address or network, is believed to ask for the address in ``X-Forwarded-For``. By
+    default uvicorn believes everybody on this machine.
 
     asyncio takes up to ``backlog`` connections in one turn, and a refused one is closed some three turns later: four
     times ``backlog``, the connections and `OWN_FILES` have to fit into the descriptors.
@@ -56,6 +59,8 @@ def options() -> dict[str, Any]:
         "backlog": backlog,
         "log_level": "warning",
         "timeout_keep_alive": KEEP_S,
+        "proxy_headers": proxy is not None,
+        "forwarded_allow_ips": proxy or "",
     }
 
 

@@ -67,7 +67,7 @@ def test_a_flood_of_half_open_connections_passes(tmp_path: Path) -> None:
         before = http.client.HTTPConnection(urlsplit(address).netloc, timeout=20)
         for number in range(FLOOD):
             flood.append(connect(address))
-            flood[-1].sendall(b"POST /api/rank HTTP/1.1\r\nHost: x\r\n")
+            flood[-1].sendall(b"POST /api/rank HTTP/1.1\r\nHost: localhost\r\n")
             if number % 30 == 0:
                 before.request("GET", "/api/health")
                 assert before.getresponse().read().startswith(b'{"status":"ok"')
@@ -114,7 +114,7 @@ class SlowJudge(LengthJudge):
             yield from super().read([asked])
 
 
-HEAD = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
+HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
 
 
 def test_a_header_that_drips_is_cut(hasty: str) -> None:
@@ -122,7 +122,7 @@ def test_a_header_that_drips_is_cut(hasty: str) -> None:
         assert dripped(first, b"x") is not None
         assert silent.recv(1) == b""
     with connect(hasty) as later:
-        later.sendall(b"GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n")
+        later.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b"200 OK" in later.recv(65536)
         assert dripped(later, b"x") is not None, "of a second request, too"
 
@@ -161,7 +161,7 @@ def test_who_does_not_read_is_cut(hasty: str) -> None:
     """Two thousand answers are asked for; after the deadline most of them are not there any more."""
     size = len(httpx.get(f"{hasty}/static/main.js").content)
     with connect(hasty, receives=4096) as connection:
-        connection.sendall(b"GET /static/main.js HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
+        connection.sendall(b"GET /static/main.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000)
         time.sleep(3)
         got = 0
         try:

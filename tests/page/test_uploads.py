@@ -124,7 +124,7 @@ def test_a_full_disk_is_507(http: TestClient, monkeypatch: pytest.MonkeyPatch) -
 
 def half_sent(address: str, sent: int) -> socket.socket:
     made = socket.create_connection((urlsplit(address).hostname, urlsplit(address).port), timeout=20)
-    made.sendall(b"POST /api/models?name=n&file=x.jsonl HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n")
+    made.sendall(b"POST /api/models?name=n&file=x.jsonl HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n")
     made.sendall(b"x" * sent)
     return made
 

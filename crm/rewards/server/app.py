@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from crm.rewards.server.measures import Measures
 from crm.rewards.server.serving import Served
 from crm.web.bodies import Body, BodyError, describe
 from crm.web.body_limit import BodyLimit
+from crm.web.hosts import KnownHosts
 
 MAX_BODY = 4_000_000
 """Bytes of a request."""
@@ -35,6 +36,7 @@ class Mistake(Body):
 
 WRONG: dict[int | str, dict[str, Any]] = {
     401: {"model": Mistake, "description": "The key is missing or wrong"},
+    403: {"model": Mistake, "description": "The name that was asked, or the site that asks, is not allowed"},
     404: {"model": Mistake, "description": "Another model is asked for than the one that is served"},
     413: {"model": Mistake, "description": "The body is too large"},
     422: {"model": Mistake, "description": "Something that was sent is wrong, or a response cannot be read"},
@@ -45,9 +47,17 @@ WRONG: dict[int | str, dict[str, Any]] = {
 
 
 def make_app(
-    rewards: Rewards, *, name: str, version: str, queue_rows: int, batch_rows: int, key: str | None = None
+    rewards: Rewards,
+    *,
+    name: str,
+    version: str,
+    queue_rows: int,
+    batch_rows: int,
+    key: str | None = None,
+    listening: str = "",
+    hosts: Sequence[str] = (),
 ) -> ASGIApp:
-    """The whole application; its lifespan ends the queue."""
+    """The whole application; its lifespan ends the queue. ``listening`` and ``hosts`` are as for `KnownHosts`."""
     measures = Measures()
     queue = RewardQueue(rewards, queue_rows=queue_rows, batch_rows=batch_rows, told=measures.batch)
     measures.watch(lambda: queue.waiting)
@@ -70,7 +80,8 @@ def make_app(
     _explain(api)
     describe(api, (*routes.BODIES, *shims.BODIES))
     limited = BodyLimit(api, lambda path: MAX_BODY)
-    return Edge(limited, key=key, digest=rewards.judge.digest, measures=measures)
+    known = KnownHosts(limited, listening=listening, hosts=hosts)
+    return Edge(known, key=key, digest=rewards.judge.digest, measures=measures)
 
 
 def _explain(api: FastAPI) -> None:

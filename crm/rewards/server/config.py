@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from crm.config import setting
 from crm.judges import AnyJudgeConfig
+from crm.web.config import ServerConfig
 
 
 @dataclass
-class ServeConfig(AnyJudgeConfig):
+class ServeConfig(AnyJudgeConfig, ServerConfig):
     """``serve.py``."""
 
-    host: str = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 lets other machines in."""
     port: int = setting(8000, at_least=1, at_most=65535)
     name: str | None = None
     """What requests call the model; null takes the checkpoint as it was given, or the judge's name."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import socket
 import sys
 
 import torch
-import uvicorn
 
 from crm import __version__
 from crm.io.installed import commit
@@ -18,7 +16,7 @@ from crm.model.backbone import show_loading
 from crm.rewards.scoring import Rewards
 from crm.rewards.server.app import make_app
 from crm.rewards.server.config import ServeConfig
-from crm.web import connections
+from crm.web.listening import bound, serve
 
 log = logging.getLogger(__name__)
 TEXTS = 4096
@@ -33,7 +31,7 @@ GRACE_S = 30
 def run_server(config: ServeConfig) -> None:
     """Serve until interrupted. Raises ``ValueError`` for a judge that cannot be had and an address that is taken."""
     sys.setswitchinterval(SWITCH_S)
-    listening = _bound(config.host, config.port)
+    listening = bound(config.host, config.port)
     if config.threads:
         torch.set_num_threads(config.threads)
     show_loading(config.progress)
@@ -50,20 +48,10 @@ def run_server(config: ServeConfig) -> None:
         queue_rows=config.queue_rows,
         batch_rows=config.batch_rows,
         key=key,
+        listening=config.host,
+        hosts=config.hosts,
     )
     wanted = "a key is wanted" if key else f"no key is wanted; export {config.key_variable} to ask for one"
     log.info("%s, digest %s: http://%s:%d; %s", name, opened.judge.digest, config.host, config.port, wanted)
     gc.freeze()  # what was loaded stays; to look through it takes a second, in which nobody is answered
-    uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=GRACE_S, **connections.options())).run([listening])
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """A socket at the address, before a model is loaded for nothing."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        bound = socket.socket(family, kind, protocol)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-    except OSError as error:
-        raise ValueError(f"host={host} port={port}: cannot be used ({error.strerror or error}); take another") from None
-    return bound
+    serve(app, listening, grace_s=GRACE_S)

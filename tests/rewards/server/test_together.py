@@ -42,7 +42,7 @@ def test_a_client_that_leaves_is_not_read() -> None:
             time.sleep(0.005)
         body = json.dumps({"groups": [group("gone")]}).encode()
         with socket.create_connection((urlsplit(address).hostname, urlsplit(address).port)) as leaving:
-            head = f"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            head = f"POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
             leaving.sendall(head.encode() + body)
             while http.get("/health").json()["waiting"] != 1:
                 time.sleep(0.005)
