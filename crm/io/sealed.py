@@ -1,4 +1,4 @@
-"""JSON that tells when it was changed. In: an object of ours. Out: its text with a seal; the object again, or a sentence.
+"""JSON that tells when it was changed. In: an object of ours. Out: its text with a seal, and the object again.
 
 A seal is a digest of all values but itself: other white space or another order of keys says the same and is accepted.
 What was written before there were seals has none, and is read as it stands. Seals find damage, not malice.
@@ -52,7 +52,7 @@ def read_sealed(path: Path, next_step: str, *, newest: int | None = None) -> dic
 def sealed_line(row: Mapping[str, Any]) -> str:
     """A record as one line of JSON, with a short seal of its own."""
     text = json.dumps(row, ensure_ascii=False, allow_nan=False)
-    return f'{text[:-1]}, "{SEAL}": "{_line_seal(json.loads(text))}"}}\n'
+    return f'{text[:-1]}, "{SEAL}": "{_line_seal(row)}"}}\n'
 
 
 def check_line(row: Mapping[str, Any]) -> None:

@@ -30,6 +30,8 @@ from crm.leaderboard.scoring import bank_comparisons
 log = logging.getLogger(__name__)
 SCHEMA = pa.schema([("text", pa.binary(32)), ("ids", pa.list_(pa.int32()))])
 """Digest of a text, and its token ids."""
+FORMAT = "1"
+"""In a file's metadata; files of earlier versions have none and are alike."""
 BATCH = 1000
 """Texts tokenised in one call: the tokenizer spreads them over all cores."""
 
@@ -148,6 +150,8 @@ def _open(path: Path, tokenizer_digest: str) -> pa.Table:
         found = table.schema.metadata or {}
         if not table.schema.equals(SCHEMA):
             raise ValueError(f"its columns are {table.schema.names}")
+        if found.get(b"format", FORMAT.encode()) != FORMAT.encode():
+            raise ValueError(f"its format is {found[b'format']!r:.20}, this version reads {FORMAT!r}")
         if found.get(b"tokenizer") != tokenizer_digest.encode() or found.get(b"content") != _content(table):
             raise ValueError("its content is not what was written")
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -157,7 +161,9 @@ def _open(path: Path, tokenizer_digest: str) -> pa.Table:
 
 
 def _write(path: Path, table: pa.Table, tokenizer_digest: str) -> None:
-    marked = table.replace_schema_metadata({"tokenizer": tokenizer_digest, "content": _content(table)})
+    marked = table.replace_schema_metadata(
+        {"format": FORMAT, "tokenizer": tokenizer_digest, "content": _content(table)}
+    )
     with drafted(path) as draft, pa.OSFile(str(draft), "wb") as sink, pa.ipc.new_file(sink, marked.schema) as writer:
         writer.write_table(marked)
 

@@ -21,6 +21,8 @@ from crm.io.files import drafted
 from crm.model.attention.kv_cache import KVCache
 
 NAMES = ("keys", "values", "lengths")
+FORMAT = "1"
+"""Stands before the digest in a file's metadata; files of earlier versions have none and are alike."""
 
 
 def read_cache(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> KVCache | None:
@@ -30,10 +32,10 @@ def read_cache(path: Path, shape: tuple[int, ...], dtype: torch.dtype) -> KVCach
     try:
         with safe_open(path, "pt") as file:
             cache = KVCache(*(file.get_tensor(name) for name in NAMES))
-            found = (file.metadata() or {}).get("content")
+            found = (file.metadata() or {}).get("content", "")
         if any((part.shape, part.dtype) != (shape, dtype) for part in (cache.keys, cache.values)):
             raise ValueError(f"it holds {tuple(cache.keys.shape)}, {cache.keys.dtype}")
-        if found != content(cache, path.stem):
+        if found.removeprefix(f"{FORMAT}-") != content(cache, path.stem):
             raise ValueError("its content is not what was written")
     except (SafetensorError, OSError, ValueError) as error:
         warnings.warn(f"{path}: not used and made anew ({error})", stacklevel=2)
@@ -48,7 +50,7 @@ def write_cache(path: Path, cache: KVCache) -> None:
     tensors = {name: getattr(cache, name).cpu().contiguous() for name in NAMES}
     try:
         with drafted(path) as draft:
-            save_file(tensors, draft, metadata={"content": content(cache, path.stem)})
+            save_file(tensors, draft, metadata={"content": f"{FORMAT}-{content(cache, path.stem)}"})
     except SafetensorError as error:  # a full disk, for one
         raise OSError(str(error)) from None
 

@@ -10,7 +10,7 @@ import argparse
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from safetensors.torch import save
 from torch import nn
 
 from crm.io.files import replace_file
+from crm.io.sealed import SEAL, seal
 from crm.model.backbone import keep_lowest_layers, load_backbone
 from crm.model.export import export_model, load_checkpoint
 from crm.model.late_head import LateHead
@@ -27,6 +28,8 @@ from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel
 
 SHIPPED = Path(__file__).with_name("real_judge.safetensors")
+FORMAT = 2
+"""Of what is packed; 1 had neither format nor seal."""
 _OF_FOLDER = ("format", "head", "prompt_order", "digest", "files", "seal")
 """What a manifest says of its own folder; all else is of the training."""
 _OF_TRAINER = ("logger", "resume", "run_dir")
@@ -67,7 +70,9 @@ def pack(checkpoint: Path, path: Path = SHIPPED) -> Path:
         "backbone": weights_digest(model.backbone),
     }
     weights = {name: weight.half() for name, weight in model.score.state_dict().items()}
-    return replace_file(path, save(weights, metadata={"judge": json.dumps(told, separators=(",", ":"))}))
+    told |= {"format": FORMAT, "weights": _digest(weights)}
+    judge = json.dumps({**told, SEAL: seal(told)}, separators=(",", ":"))
+    return replace_file(path, save(weights, metadata={"judge": judge}))
 
 
 def assemble(backbone: str, out: Path, packed: Path = SHIPPED) -> str:
@@ -93,8 +98,12 @@ def _settings(group: Any) -> Any:
 
 def weights_digest(model: nn.Module) -> str:
     """16 hex digits of all weights, name by name."""
+    return _digest(model.state_dict())
+
+
+def _digest(weights: Mapping[str, torch.Tensor]) -> str:
     digest = hashlib.sha256()
-    for name, weight in sorted(model.state_dict().items()):
+    for name, weight in sorted(weights.items()):
         digest.update(name.encode())
         digest.update(weight.detach().float().contiguous().numpy().data)
     return digest.hexdigest()[:16]
@@ -105,7 +114,12 @@ def _unpacked(packed: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     try:
         with safe_open(packed, "pt") as file:
             told: dict[str, Any] = json.loads((file.metadata() or {})["judge"])
-            return told, {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
+            weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
+        if told.get("format", 1) not in (1, FORMAT):
+            raise ValueError(f"its format is {told['format']!r:.20}, this version reads up to {FORMAT}")
+        if SEAL in told and (told[SEAL] != seal(told) or told["weights"] != _digest(weights)):
+            raise ValueError("it was changed after it was packed")
+        return told, weights
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{packed}: is no packed judge ({error}); install the package again") from None
 

@@ -16,6 +16,7 @@ from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import OmegaConf
 
+from crm import __version__
 from crm.dataset.load import load_data
 from crm.io.files import replace_file
 from crm.io.processes import check_launcher
@@ -117,7 +118,7 @@ def _prepare_folder(run_dir: Path, plain: dict[str, Any], resumed: bool) -> None
     run_dir.mkdir(parents=True, exist_ok=True)
     if not resumed:
         shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
-    replace_file(run_dir / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(plain)))
+    replace_file(run_dir / "config.yaml", f"# crm {__version__}\n{OmegaConf.to_yaml(OmegaConf.create(plain))}")
 
 
 def _refuse_where_sharded(config: TrainConfig) -> None:

@@ -22,6 +22,8 @@ from crm.training.run_folder import AnotherRunError
 
 KEY = "run"
 """Where a checkpoint holds the identity of its run."""
+FORMAT = 1
+"""Of a checkpoint to resume from; those of earlier versions hold none and are alike."""
 FREE = (
     *("run_dir", "resume", "logger.kind", "logger.project", "logger.name"),
     # What these name is compared itself: files may have moved.
@@ -81,6 +83,7 @@ class KeepIdentity(Callback):
 
     def on_save_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
         """Add it."""
+        checkpoint["format"] = FORMAT
         checkpoint[KEY] = self.identity
 
     def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
@@ -89,6 +92,9 @@ class KeepIdentity(Callback):
 
 
 def _compare(path: Path, checkpoint: Mapping[str, Any], identity: Identity) -> None:
+    if checkpoint.get("format", FORMAT) != FORMAT:
+        found = f"has format {checkpoint['format']!r:.20}, this version reads {FORMAT}"
+        raise AnotherRunError(f"resume=true: {path} {found}; go on with the version that wrote it, or start a new run")
     saved = checkpoint.get(KEY)
     if not isinstance(saved, dict):
         raise AnotherRunError(f"resume=true: {path} does not say which run it is of; start a new run")

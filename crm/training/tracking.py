@@ -42,10 +42,7 @@ class CsvLogger(Logger):
         self._rows: list[dict[str, str]] = []
         self._cut_at_first_step = resume
         if resume and path.is_file():
-            with path.open(encoding="utf-8", newline="") as file:
-                reader = csv.DictReader(file)
-                self._columns = list(reader.fieldnames or self._columns)
-                self._rows = [row for row in reader if None not in row.values() and None not in row]
+            self._columns, self._rows = _read_rows(path, self._columns)
 
     @property
     def name(self) -> str:
@@ -87,6 +84,22 @@ class CsvLogger(Logger):
 
     def _writer(self, file: Any) -> csv.DictWriter[str]:
         return csv.DictWriter(file, self._columns, restval="", lineterminator="\n")
+
+
+def _read_rows(path: Path, columns: list[str]) -> tuple[list[str], list[dict[str, str]]]:
+    """Columns and rows of an earlier run, without a last line that was cut. Raises ``ValueError`` for another file."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            found = list(reader.fieldnames or columns)
+            rows = [row for row in reader if None not in row.values() and None not in row]
+        for row in rows:
+            int(row["step"])
+    except (ValueError, KeyError, csv.Error) as error:
+        raise ValueError(
+            f"{path}: is damaged ({error!s:.100}); move it away, then resume=true starts a new one"
+        ) from None
+    return found, rows
 
 
 def build_loggers(

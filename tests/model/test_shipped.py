@@ -89,6 +89,7 @@ def _with_layers(packed: Path, layers: int, backbone: str) -> Path:
 
     with safe_open(packed, "pt") as file:
         told = json.loads(file.metadata()["judge"]) | {"layers": layers, "backbone": backbone}
+        del told["seal"]
         weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     other = packed.with_name("other") / packed.name
     other.parent.mkdir()

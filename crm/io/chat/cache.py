@@ -62,7 +62,7 @@ class ReplyCache:
         return int(self._run("PRAGMA user_version")[0][0])
 
     def get(self, key: str) -> str | None:
-        """The value stored under ``key``, or ``None``; also where it is not what was put, which a line in the log says."""
+        """The value stored under ``key``, or ``None``, also where its bytes have changed, which the log says."""
         rows = self._run("SELECT value, seal FROM replies WHERE key = ?", key)
         if not rows:
             return None

@@ -1,7 +1,8 @@
 """A bank: responses of many LLMs to the same queries. In: a folder of three files or plain data. Out: a checked `Bank`.
 
 The folder holds ``bank.json`` (name, baseline), ``queries.jsonl`` (id, prompt, topic) and ``responses.jsonl`` (author,
-query_id, text). Every author must answer every query; what is missing is named, never scored as a loss. A bank in
+query_id, text). What `Bank.save` writes has a seal in every line, so that a changed byte is found; lines that people
+write need none. Every author must answer every query; what is missing is named, never scored as a loss. A bank in
 memory holds nothing that its files could not bring back.
 """
 
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import codecs
 import difflib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 from crm.io.files import replace_file
 from crm.io.intake import Intake
+from crm.io.sealed import SEAL, check_line, sealed_line
 from crm.io.untrusted import MAX_LINE_BYTES, check_row, check_text, decode, open_file, printable
 from crm.schema import Message, RecordError, messages, short
 
@@ -107,7 +108,7 @@ class Bank:
         )
         files = {QUERIES: _lines(queries, "queries"), RESPONSES: _lines(responses, "responses")}
         # The head last: without it there is no bank, and a folder in which it is missing can be written again.
-        files[HEAD] = json.dumps({"name": self.name, "baseline": self.baseline}, ensure_ascii=False, indent=2) + "\n"
+        files[HEAD] = sealed_line({"name": self.name, "baseline": self.baseline})
         for name, content in files.items():
             replace_file(folder / name, content)
 
@@ -187,18 +188,22 @@ def _check_string(name: str, value: object, *, blank: bool = False) -> None:
 
 
 def _check_fields(row: object, names: tuple[str, ...]) -> None:
-    if not isinstance(row, dict) or set(row) != set(names):
+    if not isinstance(row, dict) or set(row) - {SEAL} != set(names):
         found = ", ".join(sorted(row)) if isinstance(row, dict) else type(row).__name__
         raise RecordError("row", f"expected exactly the fields {', '.join(names)}; found {printable(found) or 'none'}")
+    try:
+        check_line(row)
+    except ValueError as error:
+        raise RecordError(SEAL, f"{error}; fetch the file again, or remove the seal of what you changed") from None
 
 
 def _lines(rows: Iterable[dict[str, Any]], what: str) -> str:
-    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    lines = list(map(sealed_line, rows))
     for number, line in enumerate(lines, start=1):
         if len(line) * 4 > MAX_LINE_BYTES and len(line.encode()) > MAX_LINE_BYTES:
             why = f"number {number} takes more than {MAX_LINE_BYTES:,} bytes, which cannot be read back; shorten it"
             raise RecordError(what, why)
-    return "".join(f"{line}\n" for line in lines)
+    return "".join(lines)
 
 
 def _read_head(path: Path) -> tuple[str, str]:
