@@ -30,6 +30,27 @@ def noised(criteria: list[str], kind: str, loser: list[str], loser_topics: list[
 @fast
 @given(own, st.sampled_from(NOISES), losers, topics, draws)
 def test_for_every_n_never_empty_pure_deterministic_and_honest(criteria, kind, loser, loser_topics, draw) -> None:
+    check(criteria, kind, loser, loser_topics, draw)
+
+
+def test_3000_draws_leave_their_input_alone_are_never_empty_and_say_what_they_did(tried) -> None:
+    words, matters = random.Random(0), Counter()
+    for number in range(3000):
+        criteria = words.sample([*(f"own {i}" for i in range(70)), "pool 0"], words.randint(1, MAX_CRITERIA))
+        criteria = criteria[: words.choice((1, 2, 3, 4, MAX_CRITERIA))]
+        loser = words.sample([*(f"loser {i}" for i in range(10)), criteria[0].upper()], words.randint(0, 8))
+        given_topics = words.sample(TOPICS, words.randint(0, 6))
+        draw = {"seed": words.getrandbits(64) - 2**63, "epoch": words.randrange(6), "sample_id": f"é{number}"}
+        kind = NOISES[number % len(NOISES)]
+        result = check(criteria, kind, loser, given_topics, draw)
+        for name, other in (("seed", draw["seed"] + 1), ("epoch", draw["epoch"] + 1), ("sample_id", f"é{number}'")):
+            matters[name] += noised(criteria, kind, loser, given_topics, **{**draw, name: other}) != result
+    assert min(matters[name] for name in ("seed", "epoch", "sample_id")) > 1000, "seed, epoch and id all decide"
+    tried(inputs=3000)
+
+
+def check(criteria, kind, loser, loser_topics, draw) -> Noised:
+    """What holds of every operation on every input; the result."""
     before = (list(criteria), list(loser), list(loser_topics))
     result = noised(criteria, kind, loser, loser_topics, **draw)
     assert (criteria, loser, loser_topics) == before
@@ -44,6 +65,7 @@ def test_for_every_n_never_empty_pure_deterministic_and_honest(criteria, kind, l
     assert result.applied in ({"none", kind} if kind != "random" else OPERATIONS)
     if not changed:
         assert result.criteria == tuple(criteria)
+    return result
 
 
 @fast

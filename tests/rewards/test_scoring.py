@@ -16,6 +16,7 @@ from crm.judges.judge import Asked, Judge, Reading
 from crm.judges.oracle import OracleJudge
 from crm.rewards.scoring import Group, Pair, Rewards
 from tests.conftest import rounding, say
+from tests.rewards.server.serving import WordJudge
 
 PROMPT = say("user: Why is the sky blue?")
 ANSWERS = tuple(say(f"assistant: {'word ' * count}") for count in (3, 1, 8, 5, 2))
@@ -98,6 +99,11 @@ def test_a_pair_that_failed_in_one_order_is_left_out_and_never_a_number() -> Non
     mean = fmean(map(log_words, rest))
     assert [found[place] for place in rest] == pytest.approx([4 / 3 * (log_words(place) - mean) for place in rest])
     assert rewards.of_pairs([Pair(GROUP, 0, 2), Pair(GROUP, 0, 1)])[0] is None
+
+
+def test_a_score_that_is_no_number_is_no_reward() -> None:
+    answers = tuple(say(f"assistant: {text}") for text in ("nan", "two words"))
+    assert Rewards(WordJudge()).of_groups([Group((), PROMPT, answers)]) == [[None, math.log(3)]]
 
 
 def test_groups_keep_their_order_and_their_criteria() -> None:

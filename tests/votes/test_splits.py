@@ -1,5 +1,6 @@
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import assume, given, settings
@@ -141,6 +142,40 @@ def test_a_prompt_in_two_splits_is_found() -> None:
     check_disjoint([vote(1), vote(1)], [], {"D": [vote(2)]})
     with pytest.raises(ValueError, match="1 prompts of train are also in suites"):
         check_disjoint([vote(1)], [], {"D": [vote(3, text(1).upper())]})
+    with pytest.raises(ValueError, match="1 prompts of train are also in validation"):
+        check_disjoint([vote(1)], [vote(3, text(1).upper())], {})
+    with pytest.raises(ValueError, match="1 prompts of validation are also in suites"):
+        check_disjoint([], [vote(1)], {"C": [], "D": [vote(3, text(1).upper())]})
+
+
+def drawn_families(words: random.Random) -> list[list[str]]:
+    """12 to 20 requests that have nothing in common, each written in up to three ways."""
+    numbers = words.sample(range(60), words.randint(12, 20))
+    return [[text(i), *words.sample(near_duplicates(text(i)), words.randint(0, 2))] for i in numbers]
+
+
+@pytest.mark.slow
+def test_500_splits_share_no_group_and_add_up(tried: Callable[..., None]) -> None:
+    words, refused = random.Random(0), 0
+    for number in range(500):
+        families = drawn_families(words)
+        rows = [vote(100 * i + k, member) for i, family in enumerate(families) for k, member in enumerate(family)]
+        reading, shares = Intake(strict=True), {"validation": words.uniform(0.1, 0.4), "test": words.uniform(0.1, 0.4)}
+        try:
+            splits = split_records(words.sample(rows, len(rows)), reading, seed=number, **shares)
+        except ValueError as error:
+            assert "empty, because there are only" in str(error)
+            refused += 1
+            continue
+        where = home(splits)
+        assert set(where) == {row.id for row in rows}
+        parts = {"train": splits.train, "validation": splits.validation, "suite_D": splits.suites["D"]}
+        assert {name: splits.counts[name] for name in parts} == {name: len(part) for name, part in parts.items()}
+        assert sum(map(len, parts.values())) == len(rows), "each row once"
+        for i, family in enumerate(families):
+            assert len({where[f"p{100 * i + k}"] for k in range(len(family))}) == 1, "no group in two parts"
+    assert refused < 100, "a part of few prompts may stay empty, and is refused"
+    tried(inputs=500)
 
 
 def test_prompts_that_share_most_of_their_words_but_not_nearly_all_stay_apart() -> None:
