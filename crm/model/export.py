@@ -7,6 +7,8 @@ becomes a backbone that `AutoModel` loads, and the head's weights beside it in `
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 from glob import escape
@@ -75,6 +77,31 @@ def _write(
 ) -> str:
     for part in filter(None, (exported, beside)):
         _refuse_not_finite(part)
+    with _told_where(folder):
+        return _write_files(exported, tokenizer, head, folder, facts, prompt_order, beside)
+
+
+@contextmanager
+def _told_where(folder: Path) -> Iterator[None]:
+    """A full disk or a closed folder in one sentence; safetensors and tokenizers have errors of their own for it."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, OSError) and "os error" not in str(error):
+            raise
+        why = f"could not be written ({' '.join(str(error).split())[:120]})"
+        raise ValueError(f"export: {folder} {why}; make room or choose another folder, and export again") from error
+
+
+def _write_files(
+    exported: PreTrainedModel,
+    tokenizer: Any,
+    head: str,
+    folder: Path,
+    facts: dict[str, Any],
+    prompt_order: PromptOrder,
+    beside: LateHead | None,
+) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     exported.save_pretrained(folder)
     if beside is not None:

@@ -98,8 +98,8 @@ def is_whole(path: Path) -> bool:
     if not path.is_file():
         return False
     owner = path.with_name(path.name.removesuffix(".previous"))
-    known = {file.read_text().strip() for file in (digest_of(path), digest_of(owner)) if file.is_file()}
-    return bool(known) and sha256(path) in known
+    known = {file.read_bytes().strip() for file in (digest_of(path), digest_of(owner)) if file.is_file()}
+    return bool(known) and sha256(path).encode() in known
 
 
 def _flush_folder(folder: Path) -> None:

@@ -125,6 +125,8 @@ def load_bank(folder: Path) -> Bank:
     name, baseline = _read_head(folder / HEAD)
     queries = _read_queries(folder / QUERIES)
     responses = _read_responses(folder / RESPONSES)
+    if not responses:
+        raise ValueError(f"{folder / RESPONSES}: holds no responses; fetch the file again, or save the bank again")
     try:
         return Bank(name, baseline, queries, responses)
     except RecordError as error:
@@ -219,7 +221,7 @@ def _read_head(path: Path) -> tuple[str, str]:
         for name, value in row.items():
             _check_string(name, value)
     except RecordError as error:
-        raise ValueError(f"{path}: {printable(error.field)}: {printable(error.why)}") from None
+        raise ValueError(f"{path}: {printable(error.field)}: {printable(error.why)}; save the bank again") from None
     return row["name"], row["baseline"]
 
 
