@@ -14,7 +14,12 @@ import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
+from hypothesis import settings
+
 from crm.schema import Comparison, Message, Preference
+
+settings.register_profile("the same each time", derandomize=True, deadline=None)
+settings.load_profile("the same each time")
 
 SUMMED = 100_000
 """Terms behind a number of a tiny model, or a gradient: some thousand tokens, hidden size 16, up to four layers."""
@@ -44,7 +49,7 @@ def rounding(values: Any, terms: int = SUMMED) -> float:
 
 @pytest.fixture
 def tried(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """``tried(inputs=3000)`` or ``tried(faults=64)``: what this test has tried so far, for `make reliability` to add up.
+    """``tried(inputs=3000)`` or ``tried(faults=64)``: what this test has tried, for `make reliability` to add up.
 
     An input is something given to be read; a fault is something that was done to the program: a kill, a flipped bit, a
     full disk, an endpoint that answers nonsense. Call it where the trying is done, with what was really tried.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -74,3 +76,20 @@ def test_huge_differences_do_no_harm(wild: float) -> None:
 
 def _rest(evidence: Evidence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return evidence.choices, evidence.shown, evidence.reasons
+
+
+def test_100_sets_of_picks_mirror_and_know_no_order(tried: Callable[..., None]) -> None:
+    """Whoever picks the other answer each time likes the opposite, and when a pick was made says nothing."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        evidence = picks(rng.normal(size=int(rng.integers(1, 6))), int(rng.integers(1, 40)), seed)
+        nothing = np.zeros(evidence.differences.shape[1])
+        found = fit(evidence, nothing)
+        opposite = fit(Evidence(evidence.differences, 2 - evidence.choices, evidence.shown, evidence.reasons), nothing)
+        np.testing.assert_allclose(opposite.mean, -found.mean, atol=1e-9)
+        np.testing.assert_allclose(opposite.covariance, found.covariance, atol=1e-9)
+        order = rng.permutation(len(evidence))
+        shuffled = fit(Evidence(evidence.differences[order], evidence.choices[order], *_rest(evidence)[1:]), nothing)
+        np.testing.assert_allclose(shuffled.mean, found.mean, atol=1e-9)
+        assert (np.linalg.eigvalsh(found.covariance) > 0).all(), "something stays unknown in every direction"
+    tried(inputs=100)

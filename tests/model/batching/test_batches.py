@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 import torch
 
 from crm.model.batching.batches import collate
 from crm.model.encoding import EncodedComparison, Segment
-from crm.model.heads import LINEAR_HEADS
+from crm.model.heads import HEADS, LINEAR_HEADS, head_named
 from crm.schema import Comparison, Message
 
 ROW = Comparison("c", "p", ("x",), *[(Message("user", "x"),)] * 3, "a")
@@ -56,3 +60,28 @@ def test_scores_do_not_depend_on_padding_or_batch_mates(make_encoder, make_model
     assert alone.std() > 1e-3, "the model tells rows apart"
     torch.testing.assert_close(together, alone, rtol=0, atol=1e-12)
     torch.testing.assert_close(other_pad, alone, rtol=0, atol=1e-12)
+
+
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize("head", HEADS)
+def test_50_batches_leave_each_row_as_it_is_alone_and_orders_opposite(
+    make_model, make_encoder, comparisons, many, head, tried: Callable[..., None]
+) -> None:
+    words, model, encoder = random.Random(0), make_model(head, "llama"), make_encoder(head)
+    rows = [replace(row, id=f"c{n}") for n, row in enumerate((*comparisons, *many)) if row.response_a != row.response_b]
+    turned = {"ab": "ba", "ba": "ab"}
+
+    def read(asked: list[tuple[Comparison, str]], pad_id: int) -> torch.Tensor:
+        with torch.no_grad():
+            return model(collate([encoder.encode(*pair) for pair in asked], pad_id)).preference_logit
+
+    alone = {(row.id, order): read([(row, order)], 0) for row in rows for order in turned}
+    for _ in range(50):
+        asked = [(row, words.choice(("ab", "ba"))) for row in words.sample(rows, words.randint(1, 9))]
+        both = read([*asked, *((row, turned[order]) for row, order in asked)], words.randrange(300))
+        expected = torch.cat([alone[row.id, order] for row, order in asked])
+        torch.testing.assert_close(both[: len(asked)], expected, rtol=0, atol=1e-12)
+        if not head_named(head).joint:
+            assert torch.equal(both[: len(asked)], -both[len(asked) :]), "to the last bit"
+    assert torch.cat(list(alone.values())).std() > 1e-3, "the model tells rows apart"
+    tried(inputs=50)
