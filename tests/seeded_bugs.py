@@ -22,8 +22,12 @@ import pytest
 
 from tests.upstream_defects import DEFECTS, Defect
 
-OF_THE_SEEDING = ("NameError", "ImportError", "SyntaxError", "ModuleNotFoundError", "UnboundLocalError")
+OF_THE_SEEDING = ("SeedingError", "NameError", "ImportError", "SyntaxError", "ModuleNotFoundError", "UnboundLocalError")
 """Errors of a bug that does not even run: a test that fails by one of them has noticed nothing."""
+
+
+class SeedingError(ValueError):
+    """The line is not there: the code has changed, and the bug is to be written for what it is now."""
 
 
 class Seeding:
@@ -46,8 +50,11 @@ class Seeding:
             self.passed += found is None
             self.failures += [f"{item.nodeid}: {found}"] if found else []
         for name, defect in self._defects.items():
-            with seeded(defect):
-                self.told[name] = {test: self._first_failure(session, test) for test in defect.tests}
+            try:
+                with seeded(defect):
+                    self.told[name] = {test: self._first_failure(session, test) for test in defect.tests}
+            except SeedingError as error:
+                self.told[name] = dict.fromkeys(defect.tests, f"SeedingError: {error}")
         return True
 
     def _first_failure(self, session: pytest.Session, test: str) -> str | None:
@@ -79,12 +86,14 @@ def function_of(place: str) -> FunctionType:
 
 
 def wrong_code(defect: Defect) -> CodeType:
-    """The function's code with ``wrong`` for ``line``. Raises ``ValueError`` where the line is not there once."""
+    """The function's code with ``wrong`` for ``line``. Raises `SeedingError` where the line is not there once."""
     function = function_of(defect.place)
     lines, first = inspect.getsourcelines(function)
     own = "".join(lines)
     if own.count(defect.line) != 1:
-        raise ValueError(f"{defect.place}: {defect.line!r} stands there {own.count(defect.line)} times, expected once")
+        raise SeedingError(
+            f"{defect.place}: {defect.line!r} stands there {own.count(defect.line)} times, expected once"
+        )
     path = Path(inspect.getfile(function))
     before = path.read_text(encoding="utf-8").splitlines(keepends=True)[: first - 1]
     after = path.read_text(encoding="utf-8").splitlines(keepends=True)[first - 1 + len(lines) :]

@@ -167,7 +167,7 @@ BELOW_US: dict[str, Defect] = {
         "training.lit_module:LitRewardModel.training_step", "if not torch.isfinite(objective):", "if False:",
         "training/test_lit_module.py::test_a_loss_that_is_not_finite_stops_the_run_with_the_step_named"),
     "A flipped bit of a checkpoint is loaded": bug(
-        "training.checkpointing:is_whole", "return bool(known) and sha256(path) in known", "return True",
+        "training.checkpointing:is_whole", "return bool(known) and", "return True or",
         f"{CHECKPOINTING}::test_any_flipped_bit_is_found"),
     "A flipped bit of a published model is loaded": bug(
         "model.manifest:check_files", " or sha256(folder / name) != expected", "",
