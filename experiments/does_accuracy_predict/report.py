@@ -43,7 +43,8 @@ def report(specs: Sequence[Spec], out: Path, folder: Path, *, seed: int, overrid
         **facts(specs, out, seed),
     }
     replace_file(folder / "results.json", json.dumps(_rounded(found), indent=1, allow_nan=False) + "\n")
-    named = f"{len(saved.names)} judges, {len(groups['above_chance'])} above chance; seed {seed}; commit {commit()}"
+    above = len(groups["above_chance"])
+    named = f"{len(saved.names)} judges, {above} above chance; seed {seed}; commit {found['commit']}"
     _tables(folder, table, found, named)
     _pictures(folder, table, found)
 
