@@ -37,6 +37,8 @@ ENTRY_POINTS = {
 }
 """Module and class of the settings of every command."""
 PRECISIONS = ("32-true", "bf16-mixed")
+MAX_SEED = 2**32 - 1
+"""The largest that numpy takes."""
 
 
 def setting(
@@ -85,6 +87,8 @@ class Settings:
         """Check each field that is a `setting`; what holds for two together comes after this, in the subclass."""
         for each in fields(self):  # type: ignore[arg-type]  # those who inherit are dataclasses
             value = getattr(self, each.name)
+            if each.type == "list[str]" and not all(isinstance(item, str) for item in value):  # OmegaConf lets lists in
+                raise self.refused(each.name, "a list of texts", value)
             for item in value if isinstance(value, list) else [value]:
                 if "fits" in each.metadata and not each.metadata["fits"](item):
                     raise self.refused(each.name, each.metadata["allowed"], item)

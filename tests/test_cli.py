@@ -38,7 +38,7 @@ SAID = [
     ("train", "model.path=${nope}", "model.path: Interpolation key 'nope' not found"),
     ("evaluate", "suite=standrd", "did you mean standard?"),
     ("evaluate", "batch_size=2", "checkpoint=None: expected a folder written by training for judge=crm"),
-    ("leaderboard", "criteria=concise", "criteria: Invalid value assigned: str is not a ListConfig"),
+    ("leaderboard", "criteria=concise", "criteria: expected a list; write criteria=[a,b]"),
     ("leaderboard", "bank=foldr", "did you mean folder?"),
 ]
 

@@ -12,8 +12,7 @@ import pytest
 from hydra.errors import HydraException
 
 from crm.cli import train
-from crm.cli.help import taken_groups
-from crm.cli.mistakes import group_names, option_names
+from crm.cli.mistakes import group_names, option_names, taken_groups
 from crm.config import ENTRY_POINTS, compose
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,11 +7,12 @@ CRM_TRACEBACK=1 in the environment every mistake shows its traceback too.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from crm import config as settings
+from crm.cli.command_line import check_options
 from crm.cli.help import ASKED, help_text, script
 from crm.cli.mistakes import MISTAKES, explain
+from crm.cli.places import folder_of_run, places_of
 from crm.config import config_dir
 from crm.training import AnotherRunError
 from crm.training.sweep_jobs import failed_jobs, note_failure
@@ -174,18 +177,20 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
             return task(settings.checked(composed, schema))
         except Exception as error:
             if folder is not None and not isinstance(error, AnotherRunError):
-                note_failure(folder, _reason(error, schema))
+                note_failure(folder, _reason(error, schema, places_of(composed)))
             # Caught here: beyond this point Hydra prints its own report of the error, and a sweep would stop.
             if not isinstance(error, MISTAKES) and not in_sweep:
                 raise
             failed.append(name)
-            _tell(name, error, schema)
+            _tell(name, error, schema, places_of(composed))
             return None
 
     # Hydra then raises what it finds wrong instead of exiting, and the sentence is made here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    logging.raiseExceptions = False  # a full disk is told once, by what fails on it, not by every line of the log
     code = 0
     try:
+        check_options(sys.argv[1:])
         entry()
     except KeyboardInterrupt:
         print(f"{script(name)}: stopped; what was written stays", file=sys.stderr)
@@ -193,7 +198,7 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
     except Exception as error:
         if not isinstance(error, MISTAKES) and SweepFolder.current is None:
             raise
-        _tell(name, error, schema)
+        _tell(name, error, schema, folder_of_run(sys.argv))
         code = 2
     code = max(code, 2 * bool(failed), _end_of_sweep(name))
     if code:
@@ -238,13 +243,13 @@ def _show(folder: Path, tables: Iterable[str]) -> None:
             print(f"\n{(folder / table).read_text(encoding='utf-8')}")
 
 
-def _reason(error: Exception, schema: type) -> str:
-    sentence = explain(error, schema)
+def _reason(error: Exception, schema: type, places: Mapping[str, str]) -> str:
+    sentence = explain(error, schema, places)
     return sentence if isinstance(error, MISTAKES) else f"{type(error).__name__}: {sentence}"
 
 
-def _tell(name: str, error: Exception, schema: type) -> None:
+def _tell(name: str, error: Exception, schema: type, places: Mapping[str, str] | None = None) -> None:
     """The sentence; a traceback too for a defect, or where it was asked for."""
     if not isinstance(error, MISTAKES) or os.environ.get("CRM_TRACEBACK") == "1":
         traceback.print_exception(error)
-    print(f"{script(name)}: {explain(error, schema)}", file=sys.stderr)
+    print(f"{script(name)}: {explain(error, schema, places)}", file=sys.stderr)

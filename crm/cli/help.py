@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from crm.cli.mistakes import option_names
+from crm.cli.mistakes import option_names, taken_groups
 from crm.config import config_dir
 
 ASKED = {"-h", "--help"}
@@ -21,13 +21,6 @@ WIDTH = 120
 def script(command: str) -> str:
     """The name under which a command is installed."""
     return f"crm-{command.replace('_', '-')}"
-
-
-def taken_groups(command: str) -> list[str]:
-    """The groups that the defaults of ``conf/<command>.yaml`` name, those without a default too, sorted."""
-    composed = OmegaConf.load(config_dir() / f"{command}.yaml")
-    assert isinstance(composed, DictConfig) and isinstance(composed.defaults, ListConfig)
-    return sorted(str(group) for entry in composed.defaults if isinstance(entry, DictConfig) for group in entry)
 
 
 def help_text(command: str, words: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from crm.config import Settings, setting
+from crm.config import MAX_SEED, Settings, setting
 from crm.criteria.profiles import PROFILES
 from crm.dataset.comparisons import DIRECTIONS
 from crm.dataset.noise import NOISES
@@ -44,7 +44,7 @@ class DataConfig(Settings, group="data"):
     test_fraction: float = setting(0.1, at_least=0, below=0.5)
     strict: bool = True
     """Stop at the first malformed row; false keeps the valid ones and counts the others."""
-    seed: int = 1
+    seed: int = setting(1, at_least=0, at_most=MAX_SEED)
     """Seed of simulation, split and subsampling; apart from the seed of training."""
     profile: str = setting("none", one_of=PROFILES)
     """For data=personalized_rewardbench: which of the user's earlier posts are the criteria. ``all``; the ``first`` as
@@ -62,6 +62,8 @@ class DataConfig(Settings, group="data"):
         check_known("data.name", self.name, DATA_SOURCES, "sources")
         needs_path = self.name == "dataset" or self.name in OWN or self.name not in DATA_SOURCES
         self.require(not needs_path or self.path, "path", f"a file or folder for data={self.name}")
+        sources = f"data=dataset, {', '.join(OWN)}"
+        self.require(needs_path or not self.path, "path", f"none for data={self.name}; say what it holds: {sources}")
         self.require((self.name == "mixture") == bool(self.sources), "sources", "names, for data=mixture only")
         for name in ("columns", "winners"):
             self.require(self.name == "table" or not getattr(self, name), name, "nothing, but for data=table")

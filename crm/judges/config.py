@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from crm.config import PRECISIONS, Settings, setting
+from crm.config import MAX_SEED, PRECISIONS, Settings, setting
 from crm.io.chat.config import EndpointConfig
 from crm.io.installed import check_known
 from crm.model.config import BatchingConfig
@@ -62,7 +62,7 @@ class JudgingConfig(Settings):
     nodes: int = setting(1, at_least=1)
     precision: str = setting("32-true", one_of=PRECISIONS)
     threads: int = setting(0, at_least=0, zero="torch's default")
-    seed: int = 42
+    seed: int = setting(42, at_least=0, at_most=MAX_SEED)
     progress: bool = True
     run_dir: str = "${hydra:runtime.output_dir}"
 

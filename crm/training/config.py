@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from omegaconf import MISSING
 
-from crm.config import PRECISIONS, Settings, setting
+from crm.config import MAX_SEED, PRECISIONS, Settings, setting
 from crm.dataset.comparisons import CRITERIA_MODES, TIES
 from crm.dataset.config import DataConfig, DirectionConfig, NoiseConfig
 from crm.model.config import BatchingConfig, HeadConfig, ModelConfig, PromptConfig
@@ -140,7 +140,7 @@ class TrainConfig(Settings):
     """``none`` shows one generic criterion instead of the user's: the criteria-blind control."""
     spoiled: float = setting(0.0, at_least=0, at_most=1)
     """Share of the training comparisons whose losing response is emptied, cut, or stuffed with the criteria."""
-    seed: int = 42
+    seed: int = setting(42, at_least=0, at_most=MAX_SEED)
     run_dir: str = "${hydra:runtime.output_dir}"
     resume: bool = False
     """Go on from the last checkpoint in ``run_dir``."""

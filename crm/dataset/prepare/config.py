@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from crm.config import Settings, setting
+from crm.config import MAX_SEED, Settings, setting
 from crm.dataset.config import DATA_SOURCES, DataConfig
 from crm.dataset.noise import NOISES
 from crm.io.chat.config import EndpointConfig
@@ -93,7 +93,7 @@ class PrepareConfig(Settings):
     """Whether a hub dataset that ``push_to`` makes is private."""
     dry_run: bool = False
     """Run what costs nothing, and say how many calls and tokens an LLM stage would take (also ``--dry-run``)."""
-    seed: int = 42
+    seed: int = setting(42, at_least=0, at_most=MAX_SEED)
     """Of topics, wordings and suites."""
     progress: bool = True
 

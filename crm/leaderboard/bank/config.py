@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from omegaconf import MISSING
 
-from crm.config import Settings, setting
+from crm.config import MAX_SEED, Settings, setting
 from crm.io.chat.config import EndpointConfig
 from crm.io.installed import check_known
 from crm.leaderboard.bank.public import FOLDERS as PUBLIC_BANKS
@@ -32,7 +32,7 @@ class BankConfig(Settings, group="bank"):
     """At most so many, drawn in turns over topics."""
     max_words: int = setting(0, at_least=0, zero="all")
     """Words kept of a response."""
-    seed: int = 1
+    seed: int = setting(1, at_least=0, at_most=MAX_SEED)
     """Of the simulation, and of which queries are drawn."""
 
     def __post_init__(self) -> None:
