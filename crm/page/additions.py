@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ LIMITS = Limits(decompressed_bytes=50_000_000, rows=100_000, columns=1_000)
 ARRAY_LIMITS = Limits(decompressed_bytes=10_000_000, rows=100_000, columns=1_000)
 """Of one that is a JSON array: it is held whole, and takes some 30 times its bytes."""
 REPLIES = "replies.sqlite"
+NEXT_STEP = "move it away, and add the model again"
+"""What to do about a file that cannot be used."""
 FORMAT = 2
 """Of a file of an added model; 1 had neither format nor seal."""
 
@@ -58,13 +61,20 @@ class Additions:
         self._lock = threading.Lock()
 
     def restore(self) -> list[str]:
-        """Add what was added before; the names. Raises ``ValueError`` for a file that no longer fits the bank."""
+        """Add what was added before; the names.
+
+        Raises ``ValueError`` that names the file, for one that is damaged or no longer fits the bank.
+        """
         names = []
-        for path, kept in self._kept():
-            check_complete(self.ranker.bank.queries, kept["responses"], str(path))
+        for path in self._paths():
+            kept = _read(path)
             ids = {query.id for query in self.ranker.bank.queries}
             answers = {key: text for key, text in kept["responses"].items() if key in ids}
-            self.ranker.use(with_author(self.ranker.bank, kept["author"], answers))
+            try:
+                check_complete(self.ranker.bank.queries, answers, "responses")
+                self.ranker.use(with_author(self.ranker.bank, kept["author"], answers))
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}; {NEXT_STEP}") from None
             names.append(kept["author"])
         return names
 
@@ -102,17 +112,22 @@ class Additions:
     def remove(self, author: str, token: str) -> Bank:
         """The bank without a model that was added. Raises `TokenError` unless ``token`` is the one given for it."""
         with self._lock:
-            path, kept = next(((path, kept) for path, kept in self._kept() if kept["author"] == author), (None, {}))
+            path, kept = next(((path, kept) for path, kept in self._sound() if kept["author"] == author), (None, {}))
             if path is None or not secrets.compare_digest(_digest(token), kept.get("token", "")):
                 raise TokenError("token: this is not the token that was given when a model of this name was added")
             path.unlink()
             self.ranker.use(without_author(self.ranker.bank, author))
             return self.ranker.bank
 
-    def _kept(self) -> list[tuple[Path, dict[str, Any]]]:
-        """Files of what was added, the first first, and what they hold."""
-        paths = sorted(self.folder.glob("*.json"), key=lambda path: int(path.stem))
-        return [(path, read_sealed(path, "move it away, and add the model again", newest=FORMAT)) for path in paths]
+    def _paths(self) -> list[Path]:
+        """Files of what was added, the first first: those that have a number as their name."""
+        return sorted((path for path in self.folder.glob("*.json") if path.stem.isdecimal()), key=_number)
+
+    def _sound(self) -> Iterator[tuple[Path, dict[str, Any]]]:
+        """Them and what they hold; one that is damaged meanwhile is told at the next start."""
+        for path in self._paths():
+            with suppress(ValueError):
+                yield path, _read(path)
 
     def _add(self, author: str, answers: Mapping[str, str]) -> Added:
         with self._lock:
@@ -122,11 +137,26 @@ class Additions:
             token = secrets.token_urlsafe(16)
             kept = {"format": FORMAT, "author": author.strip(), "responses": dict(answers), "token": _digest(token)}
             # Named by number: an author's name is not a file's name.
-            number = 1 + max((int(path.stem) for path, _ in self._kept()), default=-1)
+            number = 1 + max(map(_number, self._paths()), default=-1)
             self.folder.mkdir(parents=True, exist_ok=True)
             replace_file(self.folder / f"{number:03d}.json", sealed_text(kept, indent=None))
             self.ranker.use(bank)
             return Added(author.strip(), bank, token)
+
+
+def _number(path: Path) -> int:
+    return int(path.stem)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a file holds. Raises ``ValueError`` that names it, for one that is damaged."""
+    kept = read_sealed(path, NEXT_STEP, newest=FORMAT)
+    author, responses = kept.get("author"), kept.get("responses")
+    if not isinstance(author, str) or not isinstance(responses, dict):
+        raise ValueError(f"{path}: expected an object with author and responses; {NEXT_STEP}")
+    if not all(isinstance(text, str) for text in responses.values()):
+        raise ValueError(f"{path}: expected responses that are texts; {NEXT_STEP}")
+    return kept
 
 
 def _digest(token: str) -> str:

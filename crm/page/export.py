@@ -14,9 +14,7 @@ import pandas as pd
 from crm.page.ranker import PartialRanking
 from crm.report.plots import one_leaderboard
 from crm.report.report import Section, render_report
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters that make a spreadsheet compute a cell."""
+from crm.report.tables import csv_text
 
 
 def rows_of(progress: PartialRanking) -> list[dict[str, Any]]:
@@ -48,14 +46,8 @@ def facts(progress: PartialRanking, judge: str, version: str) -> dict[str, Any]:
 
 
 def as_csv(progress: PartialRanking, told: Mapping[str, Any]) -> bytes:
-    """The table; text that a spreadsheet would compute has an apostrophe before it. UTF-8 with a mark, for Excel."""
-    table = table_of(progress)
-    text: str = table.map(_inert).rename(columns=_inert).to_csv(index=False)
-    return text.encode("utf-8-sig")
-
-
-def _inert(cell: Any) -> Any:
-    return "'" + cell if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+    """The table as `csv_text` has it, in which a spreadsheet computes nothing. UTF-8 with a mark, for Excel."""
+    return csv_text(table_of(progress)).encode("utf-8-sig")
 
 
 def as_json(progress: PartialRanking, told: Mapping[str, Any]) -> bytes:

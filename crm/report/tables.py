@@ -14,7 +14,7 @@ import pandas as pd
 from crm.io.files import replace_file
 from crm.schema import Result
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\n")
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # East Asian spreadsheets take these too
 _LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"}
@@ -72,8 +72,9 @@ def markdown_text(frame: pd.DataFrame, caption: str = "") -> str:
 def csv_text(frame: pd.DataFrame, caption: str = "") -> str:
     """CSV with full-precision numbers; a caption is one ``#`` line before the header (``read_csv(skiprows=1)``).
 
-    Text that a spreadsheet would run as a formula (it begins with = + - @, tab or line break) gets a leading
-    apostrophe, and line breaks in text become line feeds; numbers are untouched.
+    Text that a spreadsheet would run as a formula (it begins with = + - @, or with white space before one of them, or
+    with a line break) gets a leading apostrophe. Line breaks in text become line feeds and tabs become spaces: a lone
+    carriage return or a tab would end the cell for some, and the next could begin with =. Numbers are untouched.
     """
     buffer = io.StringIO()
     line = " ".join(caption.split())
@@ -122,8 +123,8 @@ def remove_table(folder: Path, name: str) -> None:
 def _csv_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    text = value.replace("\r\n", "\n").replace("\r", "\n")
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    text = value.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
+    return f"'{text}" if text.startswith("\n") or text.lstrip().startswith(_FORMULA) else text
 
 
 def _markdown_cell(value: Any) -> str:

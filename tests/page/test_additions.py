@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,36 @@ def test_what_was_kept_before_there_were_tokens_stays(ranker: Ranker, bank: Any,
     with pytest.raises(TokenError):
         additions.remove("old", "")
     assert file.exists()
+
+
+def test_a_damaged_file_is_named_at_the_start_and_stops_nobody_before(
+    make_ranker: Any, judge: Any, bank: Any, tmp_path: Path, tried: Callable[..., None]
+) -> None:
+    """Also one without a seal, as earlier versions wrote it; files of other names are not ours."""
+    running = Additions(make_ranker(judge, bank), tmp_path / "added")
+    first, _ = (add(running, name, bank, tmp_path) for name in ("one", "two"))
+    damaged = tmp_path / "added" / "001.json"
+    content = damaged.read_bytes()
+    taken = json.dumps({"author": "wordy", "responses": json.loads(content)["responses"], "token": ""}).encode()
+    contents = [content[:cut] for cut in range(0, len(content) - 1, len(content) // 9)]
+    contents += [content.replace(b'"q3": "', b'"q3": "x'), content.replace(b'"two"', b'"twq"'), b"\xff" * 9, taken]
+    contents += [b"{}", b"[]", b"null", b'"x"', b"[" * 5000, b'{"author": "x"}', b'{"author": 1, "responses": {}}']
+    contents += [
+        b'{"author": "x", "responses": {}}',
+        b'{"author": "x", "responses": ["a"]}',
+        b'{"author": "x", "responses": {"q0": 1}}',
+        b'{"format": 99}',
+    ]
+    for wrong in contents:
+        damaged.write_bytes(wrong)
+        with pytest.raises(ValueError, match=r"001.json: .*move it away, and add the model again$"):
+            Additions(make_ranker(judge, bank), tmp_path / "added").restore()
+    (tmp_path / "added" / "notes.json").write_text("mine")
+    assert add(running, "three", bank, tmp_path).model == "three"
+    assert "one" not in running.remove("one", first.token).authors
+    damaged.unlink()
+    assert Additions(make_ranker(judge, bank), tmp_path / "added").restore() == ["three"]
+    tried(faults=len(contents))
 
 
 def test_the_endpoint_is_asked_and_the_last_step_is_the_model(ranker: Ranker, bank: Any, tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +33,22 @@ def test_a_topic_that_a_spreadsheet_would_compute_is_text_in_the_heading(
     *_, last = make_ranker(judge, replace(bank, queries=queries)).rank(Profile())
     heading = as_csv(last, {}).decode("utf-8-sig").splitlines()[0]
     assert "\"'=HYPERLINK" in heading and ',"=' not in heading and ",=" not in heading
+
+
+@pytest.mark.parametrize("broken", ["\r", "\n", "\t", "\r\n"])
+def test_a_name_with_a_break_begins_no_cell_that_is_computed(
+    make_ranker: Any, judge: Any, bank: Any, broken: str, tried: Callable[..., None]
+) -> None:
+    name, topic = f"gpt{broken}=1+1", f"{broken}@topic"
+    texts = {name if who == "wordy" else who: answers for who, answers in bank.responses.items()}
+    queries = tuple(replace(query, topic=topic) for query in bank.queries)
+    *_, last = make_ranker(judge, replace(bank, responses=texts, queries=queries)).rank(Profile())
+    text = as_csv(last, {}).decode("utf-8-sig")
+    assert "gpt" in text and not set("\t\r") & set(text)
+    cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+    assert f"gpt{broken}=1+1".replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ") in cells
+    assert not [cell for cell in cells if cell.lstrip().startswith(("=", "@"))]
+    tried(inputs=2)
 
 
 def test_csv_and_json_hold_the_table(progress: Any) -> None:

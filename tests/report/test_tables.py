@@ -7,6 +7,7 @@ import io
 import itertools
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -48,15 +49,44 @@ def test_caption_names_what_is_known() -> None:
     assert caption(0) == "n = 0"
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", '=HYPERLINK("x","y")'])
+@pytest.mark.parametrize(
+    "text",
+    ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "\n=1", " =1", " \t\v=1", "＝1", '=HYPERLINK("x","y")'],
+)
 def test_formulas_are_neutralised_and_numbers_are_not(tmp_path: Path, text: str) -> None:
     frame = pd.DataFrame({"model": [text], text: [text], "value": [-1.25], "count": [-3]})
     _, path, _ = write_table(tmp_path, "t", frame)
     with path.open(newline="", encoding="utf-8") as file:
         header, row = list(csv.reader(file))
-    safe = "'" + text.replace("\r", "\n")
+    safe = "'" + text.replace("\r", "\n").replace("\t", " ")
     assert header == ["model", safe, "value", "count"]
     assert row == [safe, safe, "-1.25", "-3"]
+
+
+BREAKS = ("\r", "\n", "\r\n", "\t", "\r\r", "\t\r", "\n\t")
+
+
+def cells_of(text: str) -> list[str]:
+    """Cells as the most eager spreadsheet finds them: outside quotes a tab or any line break ends one."""
+    inside, cells = False, [""]
+    for letter in text:
+        inside ^= letter == '"'
+        if letter in ",\t\r\n" and not inside:
+            cells.append("")
+        else:
+            cells[-1] += letter
+    return [cell.strip('"') for cell in cells]
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+def test_no_line_break_or_tab_in_a_text_begins_a_cell_with_a_formula(start: str, tried: Callable[..., None]) -> None:
+    for broken in BREAKS:
+        names = [f"gpt{broken}{start}1+1", f"{broken}{start}1+1", f'a"{broken}{start}1+1', f"x{broken}"]
+        frame = pd.DataFrame({"model": names, f"topic{broken}{start}2": [1.0, -2.5, 3.0, 4.0]})
+        cells = cells_of(csv_text(frame, "=c"))
+        assert "-2.5" in cells
+        assert not [cell for cell in cells if cell.lstrip().startswith(("=", "+", "-", "@")) and cell != "-2.5"]
+    tried(inputs=5 * len(BREAKS))
 
 
 @settings(derandomize=True, deadline=None)
