@@ -6,13 +6,11 @@ The kills are real (SIGKILL to a process of its own, at a step that its metrics 
 from __future__ import annotations
 
 import ast
-import multiprocessing
 import os
 import re
 import shutil
 import signal
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,97 +22,32 @@ from lightning.pytorch.callbacks import Callback
 from crm.config import compose
 from crm.model.export import load_checkpoint
 from crm.schema import to_json
-from crm.training.checkpointing import SafeCheckpointIO, is_whole
+from crm.training.checkpointing import LastCheckpoint, SafeCheckpointIO, is_whole
 from crm.training.run import TrainingOutcome, run_training
 from crm.training.run_folder import AnotherRunError, alone_in
 from crm.votes.simulation.arena import simulate
-from tests.conftest import TINY_MODEL
-from tests.training.made_bank import write_bank
+from tests.training.killed_runs import (
+    EVERY_SECOND,
+    EVERY_STEP,
+    FORK,
+    LATE,
+    TABLE,
+    TINY,
+    assert_same_run,
+    curves,
+    kill_at,
+    kill_in_save,
+    last_step,
+    train,
+    train_on_tables,
+    train_with_dropout,
+    votes_read,
+)
 
 pytestmark = pytest.mark.slow
 
-TINY = (
-    *TINY_MODEL,
-    "loss=ranking",
-    *("data.train=48", "data.validation=8", "data.suite=4", "trainer.epochs=2", "trainer.batch_size=4"),
-    *("trainer.precision=32-true", "trainer.progress=false", "trainer.threads=1", "trainer.save_every=3"),
-)
-EVERY_STEP = ("trainer.accumulate=1", "trainer.validate_every=6", "trainer.patience=30")
-EVERY_SECOND = ("trainer.accumulate=2", "trainer.validate_every=0", "noise=random")
-LATE = (*EVERY_STEP, "head=late", "head.kept=2", "head.width=4")
-TABLE = (
-    *(*LATE, "data=tastes", "data.train=256", "batching=table", "head.response_layers=1", "model.freeze_layers=2"),
-    *("trainer.max_steps=14", "trainer.epochs=1", "batching.without_words=0.6", "optimizer=paper", "optimizer.lr=1e-3"),
-)
-FORK = multiprocessing.get_context("fork")
-"""torch is imported already, so that a killed run costs its steps and not its imports."""
-
-
-def train(run_dir: Path, *overrides: str) -> TrainingOutcome:
-    return run_training(compose("train", [*TINY, *overrides], run_dir))
-
-
-def train_on_tables(run_dir: Path, *overrides: str) -> TrainingOutcome:
-    """As `train`, on a bank of responses beside the run."""
-    return train(run_dir, f"data.root={write_bank(run_dir.parent / 'bank')}", *overrides)
-
-
-def train_with_dropout(run_dir: Path, *overrides: str) -> TrainingOutcome:
-    """As `train`, with dropout in the attention, which draws from torch's own generator."""
-    import crm.training.building
-
-    plain = crm.training.building.build_tiny_backbone
-
-    def with_dropout(*arguments: Any) -> Any:
-        backbone = plain(*arguments)
-        for layer in backbone.layers:
-            layer.self_attn.attention_dropout = 0.3
-        return backbone
-
-    crm.training.building.build_tiny_backbone = with_dropout  # type: ignore[assignment]
-    try:
-        return train(run_dir, *overrides)
-    finally:
-        crm.training.building.build_tiny_backbone = plain
-
-
-def kill_at(step: int, run_dir: Path, target: Any, *overrides: str) -> None:
-    """Start a run in a process of its own and kill it once its metrics show ``step``."""
-    process = FORK.Process(target=target, args=(run_dir, *overrides))
-    process.start()
-    deadline = time.monotonic() + 60
-    while last_step(run_dir) < step:
-        assert process.is_alive(), "the run ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    os.kill(process.pid or 0, signal.SIGKILL)
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-
-
-def last_step(run_dir: Path) -> int:
-    file = run_dir / "metrics.csv"
-    lines = file.read_text().splitlines()[1:] if file.exists() else []
-    steps = [line.split(",")[1] for line in lines if line.count(",") > 1]
-    return max((int(step) for step in steps if step.isdigit()), default=-1)
-
-
-def curves(run_dir: Path) -> pd.DataFrame:
-    """All that was logged but the speed, which is of a clock and begins anew with a resumed run."""
-    frame = pd.read_csv(run_dir / "metrics.csv")
-    kept = sorted(name for name in frame.columns if not name.startswith("throughput/"))
-    frame = frame.dropna(how="all", subset=[name for name in kept if name not in ("step", "epoch")])
-    return frame[kept].astype({"epoch": float}).sort_values(["step", "epoch", "train/loss"]).reset_index(drop=True)
-
-
-def assert_same_run(resumed: Path, uninterrupted: Path) -> None:
-    pd.testing.assert_frame_equal(curves(resumed), curves(uninterrupted), check_exact=True)
-    ours, theirs = (
-        SafeCheckpointIO().load_checkpoint(run / "checkpoints/last.ckpt") for run in (resumed, uninterrupted)
-    )
-    for name, weights in theirs["state_dict"].items():
-        assert torch.equal(ours["state_dict"][name], weights), name
-    assert ours["global_step"] == theirs["global_step"]
+WARM_UP = (*EVERY_STEP, "optimizer=paper", "optimizer.lr=1e-3", "optimizer.warmup_fraction=0.6")
+"""14 of 24 steps."""
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +59,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[P
         "dropout": (base / "c", train_with_dropout(base / "c", *EVERY_STEP)),
         "late": (base / "d", train(base / "d", *LATE)),
         "table": (base / "e", train_on_tables(base / "e", *TABLE)),
+        "warm_up": (base / "f", train(base / "f", *WARM_UP)),
     }
 
 
@@ -139,6 +73,8 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[P
         ("late", train, LATE, (7,)),
         # Steps without words, and with them.
         ("table", train_on_tables, TABLE, (5, 10)),
+        # While the rate rises, and while it falls.
+        ("warm_up", train, WARM_UP, (8, 19)),
     ],
 )
 def test_a_killed_and_resumed_run_is_the_run_that_was_never_stopped(
@@ -148,10 +84,12 @@ def test_a_killed_and_resumed_run_is_the_run_that_was_never_stopped(
     kills: Sequence[int],
     tmp_path: Path,
     uninterrupted: dict[str, tuple[Path, TrainingOutcome]],
+    tried: Callable[..., None],
 ) -> None:
     resume: tuple[str, ...] = ()
     for step in kills:
         kill_at(step, tmp_path, target, *overrides, *resume)
+        tried(faults=1)
         assert last_step(tmp_path) >= step
         resume = ("resume=true",)
     outcome = target(tmp_path, *overrides, "resume=true")
@@ -159,6 +97,67 @@ def test_a_killed_and_resumed_run_is_the_run_that_was_never_stopped(
     assert_same_run(tmp_path, reference)
     assert outcome.digest == expected.digest, "the best checkpoint is another one"
     assert outcome.validation_loss == expected.validation_loss
+    assert votes_read(tmp_path) == votes_read(reference)
+
+
+def test_every_vote_is_read_once_an_epoch(uninterrupted: dict[str, tuple[Path, TrainingOutcome]]) -> None:
+    """And so it is where the run was killed, as those of a killed one are the same."""
+    votes = simulate(seed=1, train=48, validation=8, suite=4).train
+    decided = sorted(vote.id for vote in votes if vote.winner != "tie")
+    for case in ("every_step", "accumulated", "dropout", "late", "warm_up"):
+        assert list(votes_read(uninterrupted[case][0]).values()) == [decided, decided], case
+
+
+@pytest.mark.parametrize("how", ["half", "whole"])
+def test_a_kill_during_a_save_costs_that_save_alone(
+    how: str, tmp_path: Path, uninterrupted: dict[str, tuple[Path, TrainingOutcome]], tried: Callable[..., None]
+) -> None:
+    kill_in_save(3, how, tmp_path, *EVERY_STEP)
+    tried(faults=1)
+    assert SafeCheckpointIO().load_checkpoint(tmp_path / "checkpoints/last.ckpt")["global_step"] in (3, 6)
+    train(tmp_path, *EVERY_STEP, "resume=true")
+    assert_same_run(tmp_path, uninterrupted["every_step"][0])
+    assert votes_read(tmp_path) == votes_read(uninterrupted["every_step"][0])
+
+
+def test_the_rate_rises_and_falls_in_the_case_that_tests_it(
+    uninterrupted: dict[str, tuple[Path, TrainingOutcome]],
+) -> None:
+    rates = curves(uninterrupted["warm_up"][0])["train/lr"].dropna().tolist()
+    peak = rates.index(max(rates))
+    assert 8 < peak < 19 and rates[:peak] == sorted(rates[:peak]) and rates[-1] < rates[peak] / 4
+
+
+def train_until_saved(run_dir: Path, step: int, *overrides: str) -> None:
+    """As `train`, killed as soon as the checkpoint of ``step`` is whole: before Lightning does anything else."""
+    save = LastCheckpoint._save
+
+    def save_and_die(self: LastCheckpoint, trainer: Any) -> None:
+        save(self, trainer)
+        if trainer.global_step == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    LastCheckpoint._save = save_and_die  # type: ignore[method-assign]
+    train(run_dir, *overrides)
+
+
+@pytest.mark.parametrize(("case", "overrides", "step"), [("every_step", EVERY_STEP, 3), ("every_step", EVERY_STEP, 6)])
+def test_a_kill_right_behind_a_save_loses_no_row(
+    case: str,
+    overrides: Sequence[str],
+    step: int,
+    tmp_path: Path,
+    uninterrupted: dict[str, tuple[Path, TrainingOutcome]],
+    tried: Callable[..., None],
+) -> None:
+    """A validation follows step 6, none follows step 3."""
+    process = FORK.Process(target=train_until_saved, args=(tmp_path, step, *overrides))
+    process.start()
+    process.join(120)
+    assert process.exitcode == -signal.SIGKILL
+    tried(faults=1)
+    train(tmp_path, *overrides, "resume=true")
+    assert_same_run(tmp_path, uninterrupted[case][0])
 
 
 def test_with_kept_states_a_resumed_run_agrees_to_rounding(tmp_path: Path) -> None:
@@ -177,9 +176,10 @@ def test_dropout_matters_in_the_case_that_tests_it(uninterrupted: dict[str, tupl
 
 @pytest.mark.parametrize("damage", ["flip", "cut"])
 def test_a_damaged_last_checkpoint_costs_one_interval(
-    damage: str, tmp_path: Path, uninterrupted: dict[str, tuple[Path, TrainingOutcome]]
+    damage: str, tmp_path: Path, uninterrupted: dict[str, tuple[Path, TrainingOutcome]], tried: Callable[..., None]
 ) -> None:
     kill_at(8, tmp_path, train, *EVERY_STEP)
+    tried(faults=2)
     last = tmp_path / "checkpoints/last.ckpt"
     content = bytearray(last.read_bytes())
     content[len(content) // 2] ^= 1
@@ -226,13 +226,18 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("model.hidden_size=32", "model.hidden_size was 16, now 32"),
         ("data.train=40", "data.train was 48, now 40"),
         ("data.seed=5", "data.seed was 1, now 5"),
-        ("data=simulation", "data.name was 'records', now 'simulation'"),
+        (("data=simulation", "data.path=null"), "data.name was 'records', now 'simulation'"),
     ],
 )
-def test_a_run_of_other_settings_is_refused_before_anything_is_written(changed: str, said: str, stopped: Path) -> None:
+def test_a_run_of_other_settings_is_refused_before_anything_is_written(
+    changed: str | tuple[str, ...], said: str, stopped: Path, tried: Callable[..., None]
+) -> None:
+    tried(inputs=1)
     before = contents(stopped / "run")
     with pytest.raises(AnotherRunError, match=said):
-        train(stopped / "run", *own_data(stopped), "resume=true", changed)
+        train(
+            stopped / "run", *own_data(stopped), "resume=true", *((changed,) if isinstance(changed, str) else changed)
+        )
     assert contents(stopped / "run") == before
 
 
