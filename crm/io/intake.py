@@ -84,6 +84,8 @@ class Intake:
                 continue
             self.read += 1
             self.kept += 1
+            if _more_than_messages(row):
+                self.counts["rows_with_unread_message_fields"] += 1
             yield record
 
     def _reject(self, rejection: Rejection) -> None:
@@ -105,6 +107,13 @@ class Intake:
     def all_counts(self) -> dict[str, int]:
         """``read``, ``rejected`` and the source's own counts."""
         return {"read": self.read, "rejected": self.rejected, **self.counts}
+
+
+def _more_than_messages(row: dict[str, Any]) -> bool:
+    """Whether a message of the row says more than role and content; no source reads it."""
+    turns = (turn for value in row.values() if isinstance(value, list) for turn in value if isinstance(turn, dict))
+    told = ({name for name, value in turn.items() if value is not None} for turn in turns if "role" in turn)
+    return any(names > {"role", "content"} for names in told)
 
 
 def _refuse_duplicate(key: object, number: int, first_line: dict[int, int]) -> None:

@@ -119,23 +119,30 @@ def parquet(path: Path, limits: Limits | None = None) -> Rows:
 
 
 def _batch_rows(batch: Any) -> Iterator[Any]:
-    """Rows of a record batch; where a value cannot be turned into Python's, only the row that holds it is refused."""
+    """Rows of a record batch; where a value cannot be turned into Python's, only the row that holds it is refused.
+
+    A column of numbers has NaN where a table has no number: that is null.
+    """
     import pyarrow as pa
 
     errors = (pa.ArrowException, ValueError, OverflowError)  # not UTF-8; a date that Python cannot hold
     if batch.nbytes <= MAX_LINE_BYTES:
         try:
-            yield from batch.to_pylist()
+            yield from map(_without_nan, batch.to_pylist())
             return
         except errors:
             pass
     for index in range(batch.num_rows):
         one = batch.slice(index, 1)
         try:
-            row = one.to_pylist()[0] if one.nbytes <= MAX_LINE_BYTES else too_long("row")
+            row = _without_nan(one.to_pylist()[0]) if one.nbytes <= MAX_LINE_BYTES else too_long("row")
         except errors as error:
             row = RecordError("row", f"holds a value that cannot be read ({error!s:.200})")
         yield row
+
+
+def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(value, float) and value != value else value for name, value in row.items()}
 
 
 SUFFIXES: dict[str, Callable[[Path, Limits | None], Rows]] = {

@@ -101,18 +101,19 @@ def _compare(path: Path, checkpoint: Mapping[str, Any], identity: Identity) -> N
     differing = [name for name in {**saved, **identity} if saved.get(name) != identity.get(name)]
     if not differing:
         return
-    told = "; ".join(_told(name, saved.get(name), identity.get(name)) for name in differing[:SHOWN])
+    told = "; ".join(_told(name, saved, identity) for name in differing[:SHOWN])
     more = f"; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
     raise AnotherRunError(
         f"resume=true: {path} is of a run with other settings: {told}{more}. Give the settings of that run (its "
-        "config.yaml has them), or start a new run in another hydra.run.dir"
+        "config.yaml has them; a newer setting needs the version that wrote the checkpoint), or start a new run in another hydra.run.dir"
     )
 
 
-def _told(name: str, before: Any, now: Any) -> str:
+def _told(name: str, saved: Mapping[str, Any], identity: Identity) -> str:
     if name.startswith("the "):
         return f"{name} differ"
-    return f"{name} was {before!r:.60}, now {now!r:.60}"
+    before = f"was {saved[name]!r:.60}" if name in saved else "did not exist"
+    return f"{name} {before}, now {identity.get(name)!r:.60}"
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

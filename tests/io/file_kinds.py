@@ -39,6 +39,10 @@ from crm.votes.own import dataset
 FACTS = {"max_length": 200, "seed": 3, "commit": "abc", "config": {"model": {"name": "tiny"}, "data": {"name": "x"}}}
 REPLIES = {f"{n:064x}": f"reply {n} " * 20 for n in range(8)}
 TEXTS = [f"Rain falls {n} times." for n in range(12)]
+MODEL_FILES = (
+    *("crm.json", "config.json", "model.safetensors", "late_head.safetensors"),
+    *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
+)
 PARTS = ("train", "validation", *dataset.SUITES)
 QUERIES = tuple(BankQuery(f"q{n}", (Message("user", f"Why {n}?"),), "tea") for n in range(4))
 BANK = Bank("small", "m0", QUERIES, {f"m{a}": {q.id: f"{q.id} by {a}: it rains." for q in QUERIES} for a in range(2)})
@@ -206,8 +210,7 @@ def _read_addition(_: Parts, folder: Path) -> Any:
 KINDS = {
     "checkpoint": Kind(("last.ckpt", "last.ckpt.sha256"), _write_checkpoint, _read_checkpoint),
     "model": Kind(
-        tuple(f"model/{name}" for name in ("crm.json", "config.json", "model.safetensors", "late_head.safetensors"))
-        + ("model/tokenizer.json", "model/tokenizer_config.json", "model/chat_template.jinja"),
+        tuple(f"model/{name}" for name in MODEL_FILES),
         _write_model,
         _read_model,
     ),

@@ -48,7 +48,7 @@ def parse_train(row: Row, _at: object) -> Preference:
     if not criteria_a and not criteria_b:
         raise RecordError("a_criteria", "empty, and b_criteria too; a training row needs criteria on one side at least")
     prompt, response_a, response_b = conversations(row)
-    content = json.dumps({name: row[name] for name in TRAIN_FIELDS}, sort_keys=True)
+    content = json.dumps({name: row[name] for name in TRAIN_FIELDS}, sort_keys=True, default=str)
     return Preference(
         id=f"train-{hashlib.sha256(content.encode('utf-8')).hexdigest()[:16]}",
         prompt=prompt,

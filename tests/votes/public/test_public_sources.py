@@ -156,7 +156,8 @@ def test_prometheus_hhh_takes_the_rubric_as_the_criterion(read: Read) -> None:
 
 
 def test_rmb_reads_the_subjective_tasks(read: Read) -> None:
-    rows = read("rmb", {"dropped_identical_responses": 1}, **{"Pairwise_set/Helpfulness/Code/Bad.json": [3]})
+    counts = {"dropped_identical_responses": 1, "rows_with_unread_message_fields": 8}
+    rows = read("rmb", counts, **{"Pairwise_set/Helpfulness/Code/Bad.json": [3]})
     assert len(rows) == 7
     assert {(row.author_a, row.author_b)[row.winner == "b"] for row in rows} == {"good"}
     assert all(winner(row) == "good says" and len(row.prompt) == 3 for row in rows)
