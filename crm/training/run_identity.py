@@ -105,7 +105,8 @@ def _compare(path: Path, checkpoint: Mapping[str, Any], identity: Identity) -> N
     more = f"; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
     raise AnotherRunError(
         f"resume=true: {path} is of a run with other settings: {told}{more}. Give the settings of that run (its "
-        "config.yaml has them; a newer setting needs the version that wrote the checkpoint), or start a new run in another hydra.run.dir"
+        "config.yaml has them; a newer setting needs the version that wrote the checkpoint), or start a new run in "
+        "another hydra.run.dir"
     )
 
 
