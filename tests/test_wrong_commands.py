@@ -41,6 +41,7 @@ train ""                                            | '': cannot be read as a se
 train "a b"                                         | a b: cannot be read as a setting; write name=value
 train "a=b\nc"                                      | cannot be read as a setting
 train --nope                                        | unrecognized arguments: --nope; settings are written name=value
+train seed=1 -m noise=none,add                      | noise=none,add; write -m and the like before all settings
 train -c                                            | --cfg/-c: expected one argument; settings are written
 train -c nothing                                    | --cfg/-c: invalid choice: 'nothing'
 train --info=nothing                                | --info/-i: invalid choice: 'nothing'

@@ -26,7 +26,9 @@ def check_options(words: Sequence[str]) -> None:
     """
 
     def refuse(message: str) -> NoReturn:
-        raise ValueError(f"{message}; settings are written name=value, --help lists them")
+        between = message.startswith("unrecognized") and "=" in message and "--" not in message
+        way_out = "write -m and the like before all settings" if between else "settings are written name=value"
+        raise ValueError(f"{message}; {way_out}, --help lists them")
 
     parser = get_args_parser()
     parser.error = refuse  # type: ignore[method-assign]

@@ -93,10 +93,11 @@ def read_jobs(root: Path, command: str = "train") -> list[SweepJob]:
         words = tuple(map(str, OmegaConf.load(file)))
         started[words] += 1
         jobs.append(_job(file.parents[1], str(file.parents[1].relative_to(root)), words, command))
+    there = {job.name for job in jobs}  # also what was started later by hand, in the folder that the sweep had planned
     for number, words in enumerate(planned(root / PLAN)):
         if started[words]:
             started[words] -= 1
-        else:
+        elif str(number) not in there:
             jobs.append(_job(root / str(number), str(number), words, command))
     if not jobs:
         raise ValueError(f"{root}: no job in it (no {OVERRIDES} in any folder); give the folder of a sweep")
