@@ -131,20 +131,20 @@ class ChangeRow(Body):
     model: str
     rank_first: int
     rank_second: int
-    win_rate_first: float
-    win_rate_second: float
-    change: float
-    """Second win rate less first."""
+    win_rate_first: float | None
+    win_rate_second: float | None
+    change: float | None
+    """Second win rate less first; null where a model was not read."""
 
 
 class CompareSaid(Body):
     """How far two people agree."""
 
-    tau: float
-    """Kendall's tau of the two rankings, from -1 to 1."""
-    low: float
+    tau: float | None
+    """Kendall's tau of the two rankings, from -1 to 1; null where a person likes all models equally well."""
+    low: float | None
     """Lower limit of its 95 % interval over queries."""
-    high: float
+    high: float | None
     models: list[ChangeRow]
     """The greatest gain first."""
 

@@ -142,8 +142,10 @@ def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> floa
 
 def rank_correlation(first: Floats, second: Floats) -> float:
     """Kendall's tau-b of two aligned columns (M,)."""
-    # The asymptotic method concerns the p-value only, which nobody reads here; the exact one is slow in a bootstrap.
-    return float(stats.kendalltau(first, second, method="asymptotic").statistic)
+    # The method concerns the p-value only, which nobody reads here: the exact one is slow in a bootstrap, and the
+    # asymptotic one divides by zero for two models.
+    method = "asymptotic" if len(first) > 2 else "auto"
+    return float(stats.kendalltau(first, second, method=method).statistic)
 
 
 def _sandwich(data: Floats, clusters: Sequence[Any], strata: Sequence[Any] | None = None) -> tuple[float, float, int]:

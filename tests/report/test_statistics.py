@@ -175,6 +175,9 @@ def test_tau_by_hand() -> None:
     # Of three pairs one is turned: (2 - 1) / 3.
     assert s.kendall_tau(first, {"c": 1.0, "b": 3.0, "a": 2.0}) == pytest.approx(1 / 3)
     assert math.isnan(s.kendall_tau(first, dict.fromkeys(first, 1.0)))
+    two = {"a": 3.0, "b": 2.0}
+    assert s.kendall_tau(two, two) == 1 and s.kendall_tau(two, {"a": 2.0, "b": 3.0}) == -1
+    assert math.isnan(s.kendall_tau(two, {"a": 2.0, "b": 2.0}))
     with pytest.raises(ValueError, match="'d'"):
         s.kendall_tau(first, {**first, "d": 0.0})
 
