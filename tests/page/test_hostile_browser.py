@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -73,7 +74,10 @@ HOSTILE = [
 ]
 
 
-def test_no_text_is_ever_run(browser: Any, tmp_path: Path) -> None:
+VIEWS = ("By topic", "Cost", "Share and keep", "Add a model", "For researchers", "Compare")
+
+
+def test_no_text_is_ever_run(browser: Any, tmp_path: Path, tried: Callable[..., None]) -> None:
     """200 injections as names of models, topics, queries, responses, criteria and in links: none runs."""
     assert len(HOSTILE) == 200
     rows = tuple(BankQuery(f"q{n}", (Message("user", text),), text.strip()) for n, text in enumerate(HOSTILE[::10]))
@@ -96,7 +100,7 @@ def test_no_text_is_ever_run(browser: Any, tmp_path: Path) -> None:
             page.keyboard.press("Enter")
             complete(page)
             assert page.evaluate("window.hit") is None, start
-        for name in ("By topic", "Cost", "Share and keep", "Add a model", "For researchers", "Compare"):
+        for name in VIEWS:
             view(page, name)
             assert page.evaluate("window.hit") is None, name
         page.locator("#other").fill("\n".join(lines))
@@ -107,9 +111,43 @@ def test_no_text_is_ever_run(browser: Any, tmp_path: Path) -> None:
             page.locator("#why article").first.wait_for()
             assert page.evaluate("window.hit") is None
         page.close()
+    tried(inputs=len(HOSTILE))
 
 
-def test_no_text_is_run_while_somebody_picks(browser: Any, tmp_path: Path) -> None:
+def test_no_name_is_run_in_any_view(browser: Any, tmp_path: Path, tried: Callable[..., None]) -> None:
+    """All 200 as models in one bank, under their own names and as the names to show; the reasons of every fourth."""
+    rows = tuple(BankQuery(f"q{n}", (Message("user", f"Why {n}?"),), HOSTILE[n].strip()) for n in range(20))
+    names = ["base", *dict.fromkeys(f"{text} {at}" for at, text in enumerate(HOSTILE))]
+    answers = {name: {q.id: "word " * (1 + at % 50) + name for q in rows} for at, name in enumerate(names)}
+    facts = {name: {"display": f"{name} shown", "usd_out": at, "open_weights": True} for at, name in enumerate(names)}
+    ranker = counting_ranker(Bank("hostile", "base", rows, answers), tmp_path)
+    with serve_ranker(ranker, tmp_path, "requests_per_minute=100000") as address:
+        page = browser.new_page()
+        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+        page.goto(f"{address}/?criteria=concise")
+        complete(page)
+        shown = page.locator("#rows .row")
+        assert shown.count() == len(names) == 201
+        explained = [row for row in shown.all()[::4] if row.is_enabled()]
+        for row in explained:
+            row.click()
+            page.locator("#why article").first.wait_for()
+        assert page.evaluate("window.hit") is None, "in the reasons"
+        page.route("**/api/bank", lambda route: route.fulfill(json=route.fetch().json() | {"facts": facts}))
+        page.reload()
+        complete(page)
+        for name in VIEWS:
+            view(page, name)
+            assert page.evaluate("window.hit") is None, name
+        page.locator("#other").fill("Prefers detailed answers")
+        page.get_by_role("button", name="Compare", exact=True).last.click()
+        page.locator("#panel svg").wait_for()
+        assert page.evaluate("window.hit") is None, "compared"
+        page.close()
+    tried(inputs=len(HOSTILE) * (len(VIEWS) + 2) + len(explained))
+
+
+def test_no_text_is_run_while_somebody_picks(browser: Any, tmp_path: Path, tried: Callable[..., None]) -> None:
     """In questions, answers, the criteria of the pool, and what was typed before."""
     rows = tuple(BankQuery(f"q{n}", (Message("user", text),), "any") for n, text in enumerate(HOSTILE[::4]))
     answers = {
@@ -137,6 +175,7 @@ def test_no_text_is_run_while_somebody_picks(browser: Any, tmp_path: Path) -> No
         complete(page)
         assert page.evaluate("window.hit") is None and page.locator(".chip").count()
         page.close()
+    tried(inputs=len(rows))
 
 
 def test_the_browser_itself_would_refuse_markup(page: Any) -> None:
