@@ -272,6 +272,7 @@ def _callbacks(config: TrainConfig, run_dir: Path) -> list[Callback]:
             monitor="validation/loss",
             save_weights_only=True,
             enable_version_counter=False,
+            save_on_train_epoch_end=False,  # else after `last.ckpt`, which would not know of it
         )
     ]
     callbacks.append(

@@ -160,6 +160,7 @@ class LastCheckpoint(Checkpoint):
             return
         self._saved_at, self._due = step, True
         if not validation_follows(trainer):
+            trainer._logger_connector.update_train_step_metrics()
             self._save(trainer)
 
     def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
@@ -168,7 +169,11 @@ class LastCheckpoint(Checkpoint):
             self._save(trainer)
 
     def _save(self, trainer: L.Trainer) -> None:
+        """Once all up to here is written down: Lightning does so later, and a kill in between would lose those rows."""
         self._due = False
+        loop = trainer.fit_loop
+        if loop.epoch_loop.batch_progress.is_last_batch:
+            trainer._logger_connector.log_metrics(loop.epoch_loop._results.metrics(on_step=False)["log"])
         trainer.save_checkpoint(self.path)
 
     def state_dict(self) -> dict[str, Any]:
@@ -178,6 +183,12 @@ class LastCheckpoint(Checkpoint):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore `state_dict`."""
         self._saved_at = state_dict["saved_at"]
+
+
+def epoch_was_over(checkpoint: dict[str, Any]) -> bool:
+    """Whether a checkpoint was saved behind the last batch of an epoch."""
+    progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
+    return bool(progress["is_last_batch"])
 
 
 def validation_follows(trainer: L.Trainer) -> bool:

@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from crm.model.batching.padding_batches import Batch, PaddingBatch
 from crm.model.heads import HeadOutput
 from crm.model.reward_model import RewardModel, centring_penalty, preference_loss
+from crm.training.checkpointing import epoch_was_over
 from crm.training.metrics import MARGIN_EDGES, PreferenceAccuracy, ValidationMetrics
 from crm.training.optimizers import build_optimizer
 from crm.training.rank_state import gather_states, restore_state
@@ -183,8 +184,10 @@ class LitRewardModel(L.LightningModule):
         checkpoint["ranks"] = gather_states(self.train_accuracy, self._tokens_seen())
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore what `on_save_checkpoint` kept."""
+        """Restore what `on_save_checkpoint` kept; the accuracy of an epoch that was over is told, and begins anew."""
         self._tokens_before = restore_state(checkpoint["ranks"], self.train_accuracy)
+        if epoch_was_over(checkpoint):
+            self.train_accuracy.reset()
 
 
 def _means(loss: Tensor, output: HeadOutput) -> Tensor:

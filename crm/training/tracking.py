@@ -66,6 +66,8 @@ class CsvLogger(Logger):
             self._cut_at_first_step = False
             self._rewrite()
         row = {key: str(value) for key, value in metrics.items()} | {"step": str(step)}
+        if row in self._rows[-2:]:
+            return  # before a checkpoint a step and its epoch are written down at once, and then once more
         self._rows.append(row)
         new = sorted(set(row) - set(self._columns))
         if new or len(self._rows) == 1:

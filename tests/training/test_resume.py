@@ -141,7 +141,10 @@ def train_until_saved(run_dir: Path, step: int, *overrides: str) -> None:
     train(run_dir, *overrides)
 
 
-@pytest.mark.parametrize(("case", "overrides", "step"), [("every_step", EVERY_STEP, 3), ("every_step", EVERY_STEP, 6)])
+@pytest.mark.parametrize(
+    ("case", "overrides", "step"),
+    [("every_step", EVERY_STEP, 3), ("every_step", EVERY_STEP, 6), ("accumulated", EVERY_SECOND, 6)],
+)
 def test_a_kill_right_behind_a_save_loses_no_row(
     case: str,
     overrides: Sequence[str],
@@ -150,14 +153,16 @@ def test_a_kill_right_behind_a_save_loses_no_row(
     uninterrupted: dict[str, tuple[Path, TrainingOutcome]],
     tried: Callable[..., None],
 ) -> None:
-    """A validation follows step 6, none follows step 3."""
+    """None is followed by a validation, by one, by one at the end of an epoch."""
     process = FORK.Process(target=train_until_saved, args=(tmp_path, step, *overrides))
     process.start()
     process.join(120)
     assert process.exitcode == -signal.SIGKILL
     tried(faults=1)
-    train(tmp_path, *overrides, "resume=true")
-    assert_same_run(tmp_path, uninterrupted[case][0])
+    outcome = train(tmp_path, *overrides, "resume=true")
+    reference, expected = uninterrupted[case]
+    assert_same_run(tmp_path, reference)
+    assert outcome.digest == expected.digest, "the best checkpoint is another one"
 
 
 def test_with_kept_states_a_resumed_run_agrees_to_rounding(tmp_path: Path) -> None:
