@@ -24,7 +24,7 @@ from crm.io.chat.cache import ReplyCache, code_version, request_key
 from crm.io.chat.client import CHARACTERS_PER_TOKEN, ChatClient
 from crm.io.chat.counts import Counts
 from crm.io.chat.endpoint import Endpoint
-from crm.io.chat.failures import CallFailed
+from crm.io.chat.failures import CallFailed, one_line
 from crm.io.chat.replies import Schema, read_object
 from crm.io.chat.together import gather_limited
 from crm.schema import Message
@@ -149,7 +149,8 @@ class Asker:
         except CallFailed as failure:
             self.counts.requests += 1
             self.counts.failures[failure.kind] += 1
-            return Outcome(request.id, failure=failure.kind, detail=failure.detail)
+            detail = one_line(failure.detail, self.endpoint.api_key, limit=400)
+            return Outcome(request.id, failure=failure.kind, detail=detail)
         self.counts.requests += 1
         self.counts.answered += 1
         self.counts.repaired += repaired

@@ -68,7 +68,11 @@ class ChatClient:
         Raises `CallFailed`; ``ValueError`` where no request can succeed (401, 403, 404).
         """
         extra = {"response_format": response_format} if response_format else {}
-        return (await self.complete(messages, key, extra)).text()
+        completion = await self.complete(messages, key, extra)
+        try:
+            return completion.text()
+        except CallFailed as failure:  # a refusal is the server's own words
+            raise CallFailed(failure.kind, one_line(failure.detail, self.endpoint.api_key)) from None
 
     async def complete(self, messages: Sequence[Message], key: str, extra: Mapping[str, Any]) -> Completion:
         """The whole completion, which may hold no usable text; ``extra`` is sent besides the endpoint's parameters.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 from collections import Counter
@@ -20,6 +21,8 @@ from crm.io.chat.failures import FAILURES
 from crm.schema import Message, Preference
 
 ATTEMPTS = 3
+CALLS = 20
+"""Of each mode."""
 DEADLINE_S = 20.0
 SLOW = ("hang", "drip")
 FAULTS: dict[str, tuple[str | None, int]] = {
@@ -105,36 +108,40 @@ def check_sums(asker: Asker, requests: int, sent: int) -> None:
 
 
 @pytest.mark.parametrize("mode", FAULTS)
-def test_each_fault_has_its_kind_and_its_price(server: Any, valid_answer: Any, mode: str) -> None:
+def test_each_fault_has_its_kind_and_its_price(
+    server: Any, valid_answer: Any, mode: str, tried: Callable[..., None]
+) -> None:
     kind, price = FAULTS[mode]
     deadline = 0.4 if mode in SLOW else DEADLINE_S
     asker = Asker(endpoint(server.url, call_deadline_s=deadline))
     started = time.monotonic()
-    extractions = extract([preference(f"{mode}-{n}") for n in range(4)], asker)
-    assert time.monotonic() - started < 0.4 + 8
-    assert [extraction.status for extraction in extractions] == ["extracted" if kind is None else f"failed:{kind}"] * 4
+    extractions = extract([preference(f"{mode}-{n}") for n in range(CALLS)], asker)
+    tried(faults=0 if mode == "good" else len(server.bodies))
+    assert time.monotonic() - started < 0.4 * math.ceil(CALLS / asker.endpoint.concurrency) + 8
+    status = "extracted" if kind is None else f"failed:{kind}"
+    assert [extraction.status for extraction in extractions] == [status] * CALLS
     for extraction in extractions:
         check_criteria(extraction, valid_answer)
         assert mode != "gzip" or "compressed" in extraction.detail
     assert set(server.asked.values()) == {price}
-    check_sums(asker, requests=4, sent=4 * price)
-    assert asker.counts.retries == (4 * (ATTEMPTS - 1) if price == ATTEMPTS else 0)
-    assert asker.counts.repairs == (4 if price == 2 else 0)
+    check_sums(asker, requests=CALLS, sent=CALLS * price)
+    assert asker.counts.retries == (CALLS * (ATTEMPTS - 1) if price == ATTEMPTS else 0)
+    assert asker.counts.repairs == (CALLS if price == 2 else 0)
     assert set(server.paths) == {"/v1/chat/completions"}  # no redirect was followed
 
 
 @pytest.mark.slow
 def test_mixed_faults_then_a_restart_that_asks_only_for_what_failed(
-    server: Any, valid_answer: Any, tmp_path: Path
+    server: Any, valid_answer: Any, tmp_path: Path, tried: Callable[..., None]
 ) -> None:
     rng = random.Random(5)
     bad = [mode for mode in FAULTS if FAULTS[mode][0] is not None]
     good = [mode for mode in FAULTS if FAULTS[mode][0] is None]
-    modes = [rng.choice(bad if rng.random() < 0.3 else good) for _ in range(400)]
+    modes = [rng.choice(bad if rng.random() < 0.3 else good) for _ in range(500)]
     rows = [preference(f"{mode}-{n}") for n, mode in enumerate(modes)]
     expected = Counter(FAULTS[mode][0] for mode in modes)
     failed = len(rows) - expected[None]
-    assert 90 < failed < 150
+    assert 120 < failed < 190
 
     asker = Asker(endpoint(server.url, concurrency=32, call_deadline_s=4), ReplyCache(tmp_path / "replies.sqlite"))
     first = extract(rows, asker)
@@ -142,21 +149,22 @@ def test_mixed_faults_then_a_restart_that_asks_only_for_what_failed(
     for extraction, mode in zip(first, modes, strict=True):
         check_criteria(extraction, valid_answer)
         assert extraction.status.removeprefix("failed:") == (FAULTS[mode][0] or "extracted")
-    check_sums(asker, requests=400, sent=len(server.bodies))
+    check_sums(asker, requests=500, sent=len(server.bodies))
     assert len(server.bodies) == sum(FAULTS[mode][1] for mode in modes)
+    tried(faults=sum(FAULTS[mode][1] for mode in modes if mode != "good"))
     assert asker.counts.failures == expected - Counter({None: len(rows)})
 
     server.mode_of = lambda _name, _times: "good"
     server.asked.clear()
     again = Asker(endpoint(server.url), ReplyCache(tmp_path / "replies.sqlite"))
-    assert (plan(rows, again).calls, plan(rows, again).cached) == (failed, 400 - failed)
+    assert (plan(rows, again).calls, plan(rows, again).cached) == (failed, 500 - failed)
     second = extract(rows, again)
     assert set(server.asked) == {row.id for row, mode in zip(rows, modes, strict=True) if FAULTS[mode][0]}
     assert set(server.asked.values()) == {1}
-    assert count(second) == {"extracted": 400}
+    assert count(second) == {"extracted": 500}
     for extraction in second:
         check_criteria(extraction, valid_answer)
-    assert (again.counts.cached, again.counts.answered) == (400 - failed, failed)
+    assert (again.counts.cached, again.counts.answered) == (500 - failed, failed)
 
 
 def test_rows_with_criteria_are_left_alone(server: Any) -> None:
