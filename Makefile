@@ -6,7 +6,7 @@ QUERIES ?= 100
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install test quick lint format audit sbom demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-page bench-serve page-pictures bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install test quick reliability reliability-red soak lint format audit sbom demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-page bench-serve page-pictures bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -36,6 +36,15 @@ quick: install ## Run the tests that start no training, no process and no browse
 .venv/rewardbench/.installed: | .venv/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(@D) rewardbench==0.1.4
 	@touch $@
+
+reliability: install .venv/transformers4/.installed .venv/rewardbench/.installed ## Everything that is tried to break it, counted in docs/reliability.md; about 15 minutes
+	$(BIN)/python -m bench.reliability
+
+reliability-red: install ## The same with faults put in, each of which has to be found
+	$(BIN)/python -m bench.reliability --red
+
+soak: install ## An hour of load, kills, nonsense and full disks; memory, descriptors and latency land in bench/results
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.soak
 
 lint: install ## Check style, types and who imports whom
 	$(BIN)/ruff check .

@@ -1,7 +1,8 @@
 """One line of the code made wrong for a moment. In: defects with their tests. Out: which tests notice.
 
-    python -m tests.seeded_bugs report.json
+    python -m tests.seeded_bugs report.json [module]
 
+The defects are the ``DEFECTS`` of a module, by default those of `tests.upstream_defects`.
 Each test is run as the code stands, then with the bug in it, in one process. What is replaced is the code of a function
 that is there already, so that whoever imported it before gets the bug too.
 """
@@ -20,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.upstream_defects import DEFECTS, Defect
+from tests.upstream_defects import Defect
 
 OF_THE_SEEDING = ("SeedingError", "NameError", "ImportError", "SyntaxError", "ModuleNotFoundError", "UnboundLocalError")
 """Errors of a bug that does not even run: a test that fails by one of them has noticed nothing."""
@@ -120,10 +121,11 @@ def seeded(defect: Defect) -> Iterator[None]:
         function.__code__ = right
 
 
-def main(report: Path) -> None:
+def main(report: Path, module: str = "tests.upstream_defects") -> None:
     """Write how many tests pass as the code stands, which fail, and what they say to each defect."""
-    seeding = Seeding(DEFECTS)
-    tests = sorted({test for defect in DEFECTS.values() for test in defect.tests})
+    defects: Mapping[str, Defect] = import_module(module).DEFECTS
+    seeding = Seeding(defects)
+    tests = sorted({test for defect in defects.values() for test in defect.tests})
     words = ["--quiet", "--no-header", "--tb=line", "-p", "no:cacheprovider", "--basetemp", str(report.parent / "t")]
     pytest.main([*words, *tests], plugins=[seeding])
     told = {"passed": seeding.passed, "failures": seeding.failures, "with the bug": seeding.told}
@@ -131,4 +133,4 @@ def main(report: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,1 @@
+"""What the project promises to survive, tried and counted in one table."""
