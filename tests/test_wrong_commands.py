@@ -17,6 +17,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from crm import cli
 from crm.cli.command_line import quoted
 from crm.cli.help import script
+from crm.config import ENTRY_POINTS
 
 ROOT = Path(__file__).resolve().parents[1]
 Run = Callable[..., tuple[object, str]]
@@ -80,9 +81,6 @@ train model.hidden_size=7                           | model.hidden_size=7: expec
 train model.path=/nonexistent                       | model.path=/nonexistent: no such folder
 train resume=maybe                                  | resume: Value 'maybe' is not a valid bool
 train resume=true hydra.run.dir=empty               | resume=true: no whole checkpoint
-train hydra.run.dir=/proc/x                         | hydra.run.dir=/proc/x: No such file or directory; name another
-train hydra.run.dir=conf/x                          | hydra.run.dir=conf/x: Not a directory
-train hydra.run.dir=full                            | hydra.run.dir=full: No space left on device; make room
 train hydra.job.name=a/b                            | hydra.run.dir=outputs: No such file or directory
 train -m hydra.sweep.dir=/proc/x seed=1,2           | hydra.sweep.dir=/proc/x: No such file or directory
 evaluate                                            | checkpoint=None: expected a folder written by training
@@ -92,7 +90,6 @@ evaluate judge=llm                                  | judge.base_url=None: expec
 evaluate judge=length suite=nope                    | suite=nope: no such option
 evaluate judge=length data.path=x                   | data.path='x': expected none for data=simulation; say
 evaluate judge=length suite.names=[[D+]]            | suite.names
-evaluate judge=length hydra.run.dir=conf/x          | hydra.run.dir=conf/x: Not a directory
 leaderboard judge=length seed=-1                    | seed=-1: expected a number in [0, 4294967295]
 leaderboard judge=length criteria=concise           | criteria: expected a list; write criteria=[a,b]
 leaderboard judge=length "criteria=[it's]"          | quote texts inside and the whole
@@ -121,7 +118,6 @@ app judge=length prot=1                             | prot: no such setting
 app judge=length predictions=/proc/x                | predictions=
 serve                                               | checkpoint=None: expected a folder written by training
 serve judge=length port=abc                         | port: Value 'abc' of type 'str' could not be converted
-serve judge=length hydra.run.dir=/proc/x            | hydra.run.dir=/proc/x: No such file or directory
 """
 LINES = [tuple(map(str.strip, line.split(" | "))) for line in WRONG.strip().splitlines()]
 
@@ -155,6 +151,24 @@ def test_a_wrong_command_ends_with_one_sentence(line: str, said: str, run: Run, 
     assert shown.startswith(f"{script(command)}: ") and shown.count("\n") == 1
     assert said in shown
     assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        ("/proc/x", "No such file or directory; name another"),
+        ("conf/x", "Not a directory"),
+        ("full", "No space left on device; make room there or name another folder"),
+    ],
+)
+@pytest.mark.parametrize("command", ENTRY_POINTS)
+def test_a_folder_that_takes_nothing_is_named_at_the_start(
+    command: str, folder: str, said: str, run: Run, tried: Callable[..., None]
+) -> None:
+    tried(faults=1)
+    code, shown = run(command, f"hydra.run.dir={folder}")
+    assert (code, shown.count("\n")) == (2, 1)
+    assert shown.startswith(f"{script(command)}: hydra.run.dir={folder}: {said}")
 
 
 VALUES = ("größe", "a b", "it's", 'say "hi"', "back\\slash", 'both\\" and more', "ends\\", "a,b=c#d[e](f){g}", "~", "")
