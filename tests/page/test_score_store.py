@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from crm.config import compose
+from crm.page.run import make_ranker
 from crm.page.score_store import FORMAT, Key, ScoreStore, comparison_key, criteria_key
 from crm.schema import Comparison, Message
 
@@ -64,7 +66,7 @@ def test_many_threads_write_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_kill_loses_no_kept_score(tmp_path: Path) -> None:
+def test_a_kill_loses_no_kept_score(tmp_path: Path, tried: Callable[..., None]) -> None:
     """The process says what it has kept, is killed while it goes on, and all of that is there."""
     path = tmp_path / "scores.sqlite"
     code = (
@@ -84,6 +86,7 @@ def test_a_kill_loses_no_kept_score(tmp_path: Path) -> None:
     wanted = [f"{n}-{m}" for n in said for m in range(20)]
     assert len(store.known("j", "c", wanted)) == len(wanted) >= 600
     assert len(store) % 20 == 0, "a portion is kept as a whole or not at all"
+    tried(faults=1)
 
 
 @pytest.mark.parametrize("content", [b"no database" * 100, b"SQLite format 3\0" + b"\xff" * 4000])
@@ -92,6 +95,13 @@ def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes, tried: Cal
     with pytest.raises(ValueError, match=r"scores=.*text: cannot be used .*move it away, .* scored again"):
         ScoreStore(tmp_path / "text")
     assert (tmp_path / "text").read_bytes() == content
+    tried(faults=1)
+
+
+def test_the_page_names_a_damaged_file_at_its_start(tmp_path: Path, tried: Callable[..., None]) -> None:
+    (tmp_path / "scores.sqlite").write_bytes(b"\xff" * 5000)
+    with pytest.raises(ValueError, match=r"scores=.*scores.sqlite: cannot be used .*move it away"):
+        make_ranker(compose("app", ["judge=length", "bank.queries_per_topic=1", f"predictions={tmp_path}"], tmp_path))
     tried(faults=1)
 
 
