@@ -186,9 +186,9 @@ class LastCheckpoint(Checkpoint):
 
 
 def epoch_was_over(checkpoint: dict[str, Any]) -> bool:
-    """Whether a checkpoint was saved behind the last batch of an epoch."""
-    progress = checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]
-    return bool(progress["is_last_batch"])
+    """Whether a checkpoint was saved behind the last batch of an epoch; one without loops was not."""
+    loop = checkpoint.get("loops", {}).get("fit_loop", {})
+    return bool(loop.get("epoch_loop.batch_progress", {}).get("is_last_batch"))
 
 
 def validation_follows(trainer: L.Trainer) -> bool:
