@@ -44,10 +44,13 @@ def test_killed_at_seven_files_it_ends_in_the_same_dataset(
         crm.io.files.os.fsync = flush_or_die
         prepare(*words, out="killed/data")
 
+    kills = 0
     for number in FILES:
         process = multiprocessing.get_context("fork").Process(target=dying, args=(number,))
         process.start()
         process.join(120)
-        tried(faults=int(process.exitcode == -signal.SIGKILL))
-        assert process.exitcode in (-signal.SIGKILL, 0)
+        kills += process.exitcode == -signal.SIGKILL
+        assert process.exitcode in (-signal.SIGKILL, 0), "it had less to write than that"
+    tried(faults=kills)
+    assert kills >= 5
     assert contents(prepare(*words, out="killed/data")) == contents(whole)
