@@ -81,6 +81,26 @@ def test_a_header_that_comes_twice_is_none() -> None:
     assert asked(LOCAL, own, ("Origin", "http://localhost"), ("Origin", "http://localhost")).status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("command", "words", "sentence"),
+    [
+        (
+            "app",
+            "hosts=[http://x.example]",
+            "hosts='http://x.example': expected names such as .*without scheme and port",
+        ),
+        ("serve", "hosts=['x.example:80']", "hosts='x.example:80': expected names"),
+        ("app", "hosts=['*']", r"hosts='\*': expected names"),
+        ("app", "proxy=nginx", "proxy='nginx': expected an address such as 127.0.0.1, or a network"),
+        ("app", "proxy=10.0.0.1/8", "proxy='10.0.0.1/8': expected an address"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(command: str, words: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        compose(command, ["checkpoint=none", words], tmp_path)
+    compose("app", ["checkpoint=none", "hosts=[x.example,'2001:db8::1']", "proxy=172.17.0.0/16"], tmp_path)
+
+
 @pytest.fixture(params=["page", "rewards"])
 def address(request: pytest.FixtureRequest, tmp_path: Path, bank: Any) -> Any:
     """Each server with the settings of its command, on a loopback address."""
