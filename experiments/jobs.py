@@ -31,8 +31,8 @@ from crm.config import compose
 from crm.evaluation import run_evaluation
 from crm.evaluation.robustness import SECTION, Effect, run_robustness, told
 from crm.leaderboard import Leaderboard, run_leaderboard
+from crm.model.export import write_section
 from crm.model.manifest import MANIFEST
-from crm.model.model_card import write_section
 from crm.schema import Result
 from crm.training import run_training, settle_precision
 from experiments.processes import CHILD_ENVIRONMENT, end_with_parent

@@ -4,10 +4,9 @@
 - `LitJudge`: a checkpoint that reads them, for ``Trainer.predict``
 - `config`: settings of ``evaluate.py``
 - `judge_sweep`: tables of several judges
-- `predict`: readings of comparisons, each exactly once, in a file
-- `read_predictions`: a prediction file as records
-- `reading_digest`: what a prediction file belongs to
+- `prediction_file`: readings of comparisons, each exactly once, in a file
 - `results`: predictions to results
+- `robustness`: what attacks do to a judge
 - `run_evaluation`: evaluate as configured
 - `samples`: predictions as right or wrong
 """

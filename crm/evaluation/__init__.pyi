@@ -1,10 +1,9 @@
 from . import config as config
 from . import judge_sweep as judge_sweep
+from . import prediction_file as prediction_file
 from . import results as results
+from . import robustness as robustness
 from . import samples as samples
 from .datamodule import EvaluationDataModule as EvaluationDataModule
 from .lit_judge import LitJudge as LitJudge
-from .prediction_file import predict as predict
-from .prediction_file import read_predictions as read_predictions
-from .prediction_file import reading_digest as reading_digest
 from .run import run_evaluation as run_evaluation

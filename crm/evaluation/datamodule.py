@@ -5,7 +5,7 @@
     trainer.predict(LitJudge(judge), datamodule=data, return_predictions=False)
 
 Every suite has a loader and a prediction file, ``<folder>/<digest>/<suite>.jsonl``. What stands in the file of an
-earlier run is not read again, and batches are those that `crm.evaluation.predict` would read.
+earlier run is not read again, and batches are those that `crm.evaluation.prediction_file.predict` would read.
 """
 
 from __future__ import annotations

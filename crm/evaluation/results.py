@@ -20,7 +20,6 @@ from scipy import special
 
 from crm.evaluation.samples import Sample, to_samples
 from crm.io.files import replace_file
-from crm.io.sealed import read_sealed, sealed_text
 from crm.report.statistics import (
     Floats,
     Interval,
@@ -34,6 +33,7 @@ from crm.report.statistics import (
 )
 from crm.report.tables import csv_text
 from crm.schema import Prediction, Result
+from crm.sealed import read_sealed, sealed_text
 
 SCHEMA_VERSION = 2
 PACKAGES = ("numpy", "scipy", "pandas", "torch", "transformers", "lightning", "crm-leaderboard")

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from crm.io.sealed import SEAL, check_line, sealed_line
 from crm.schema import Match, Prediction, RecordError
+from crm.sealed import SEAL, check_line, sealed_line
 
 AnyRecord = TypeVar("AnyRecord", Prediction, Match)
 _NUMBERS = ("preference_logit", "score_a", "score_b", "score_candidate", "score_baseline")

@@ -13,7 +13,6 @@ from rich.console import Console
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
-from crm.io.sealed import sealed_text
 from crm.judges import CrmJudge, Judge, OpenedJudge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
@@ -30,6 +29,7 @@ from crm.report.tables import caption, write_table
 from crm.report.terminal import print_table
 from crm.report.trackers import check_tracker, track
 from crm.schema import GENERIC_CRITERION, Match
+from crm.sealed import sealed_text
 
 log = logging.getLogger(__name__)
 CRITERIA_FORMAT = 1

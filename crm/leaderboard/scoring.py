@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crm.evaluation import predict, read_predictions, reading_digest
+from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
 from crm.io.processes import ALONE, Processes
 from crm.judges import Judge
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_baseline

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.files import replace_file
-from crm.io.sealed import seal
 from crm.model.heads import PROMPT_ORDERS, PromptOrder, head_named
+from crm.sealed import seal
 
 MANIFEST = "crm.json"
 CARD = "README.md"

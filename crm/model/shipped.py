@@ -20,12 +20,12 @@ from safetensors.torch import save
 from torch import nn
 
 from crm.io.files import replace_file
-from crm.io.sealed import SEAL, seal
 from crm.model.backbone import keep_lowest_layers, load_backbone
 from crm.model.export import export_model, load_checkpoint
 from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel
+from crm.sealed import SEAL, seal
 
 SHIPPED = Path(__file__).with_name("real_judge.safetensors")
 FORMAT = 2

@@ -17,12 +17,12 @@ from typing import Any
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.endpoint import Endpoint
 from crm.io.files import replace_file
-from crm.io.sealed import read_sealed, sealed_text
 from crm.io.untrusted import Limits
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.collecting import Collector
 from crm.leaderboard.bank.responses import check_complete, read_responses, with_author, without_author
 from crm.page.index_ranker import AnyRanker
+from crm.sealed import read_sealed, sealed_text
 
 MAX_MODELS = 100
 """Of a bank; more are not compared in a table that people can read."""

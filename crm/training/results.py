@@ -16,12 +16,12 @@ from transformers.utils import logging as transformers_logging
 
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.io.sealed import sealed_text
 from crm.model.backbone import merge_lora
 from crm.model.encoding import Encoder
 from crm.model.export import export_as_single_label, export_model
 from crm.model.reward_model import RewardModel
 from crm.report.tables import write_table
+from crm.sealed import sealed_text
 from crm.training.building import BEST, build_model
 from crm.training.checkpointing import SafeCheckpointIO, is_whole
 from crm.training.config import TrainConfig

@@ -21,7 +21,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from crm.io.files import replace_file
-from crm.io.sealed import read_sealed
+from crm.sealed import read_sealed
 
 FAILURE, SUMMARY, OVERRIDES, PLAN = "failure.txt", "summary.json", ".hydra/overrides.yaml", "multirun.yaml"
 SUMMARY_FORMAT = 2

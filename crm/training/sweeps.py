@@ -20,7 +20,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from crm.io.sealed import read_sealed
+from crm.sealed import read_sealed
 from crm.training.config import TrainConfig
 from crm.training.sweep_jobs import SUMMARY, SUMMARY_FORMAT, forget, is_first_rank, noted_failure
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from crm.config import compose
-from crm.evaluation import read_predictions
+from crm.evaluation.prediction_file import read_predictions
 from crm.evaluation.results import read_run
 from crm.evaluation.samples import to_samples
 from crm.io.files import replace_file

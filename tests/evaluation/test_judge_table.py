@@ -22,8 +22,8 @@ from crm.evaluation.judge_table import (
 from crm.evaluation.prediction_file import read_predictions
 from crm.evaluation.results import summarise, write_results
 from crm.io.files import replace_file
-from crm.io.sealed import sealed_text
 from crm.schema import Prediction, to_json
+from crm.sealed import sealed_text
 
 
 def run(root: Path, name: str, suites: Mapping[str, Sequence[float | None]], shift: int = 0, **facts: Any) -> Path:

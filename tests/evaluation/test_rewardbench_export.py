@@ -12,8 +12,8 @@ from crm.config import compose
 from crm.evaluation.rewardbench_export import export, main
 from crm.evaluation.run import run_evaluation
 from crm.io.files import replace_file
-from crm.io.sealed import sealed_line, sealed_text
 from crm.model.export import export_model
+from crm.sealed import sealed_line, sealed_text
 
 ROWS: list[dict[str, Any]] = [
     {"id": 31, "subset": "hard", "chosen": "one two three", "rejected": "one"},

@@ -20,7 +20,6 @@ from crm.evaluation.results import read_results, read_run, summarise, write_resu
 from crm.io.chat.cache import ReplyCache
 from crm.io.files import replace_file
 from crm.io.parquet import write_parquet
-from crm.io.sealed import sealed_text
 from crm.judges.controls import LengthJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.bank_judge import stored_ids
@@ -32,6 +31,7 @@ from crm.model.manifest import check_files, read_manifest
 from crm.model.shipped import _unpacked, pack
 from crm.page.additions import Additions
 from crm.schema import Comparison, Message, Preference
+from crm.sealed import sealed_text
 from crm.training.checkpointing import SafeCheckpointIO
 from crm.training.sweep_jobs import OVERRIDES, SUMMARY, SUMMARY_FORMAT, read_jobs
 from crm.votes.own import dataset

@@ -19,7 +19,6 @@ from crm.evaluation.prediction_file import predict, read_predictions
 from crm.evaluation.results import read_results, read_run, summarise
 from crm.io.chat.cache import ReplyCache
 from crm.io.intake import Intake
-from crm.io.sealed import read_sealed
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import load_bank
 from crm.leaderboard.bank_judge import index_bank
@@ -27,6 +26,7 @@ from crm.leaderboard.ranking import Leaderboard
 from crm.model.encoding import Encoder
 from crm.model.export import load_checkpoint
 from crm.page.score_store import ScoreStore
+from crm.sealed import read_sealed
 from crm.training.run import run_training
 from crm.training.sweep_jobs import SUMMARY_FORMAT
 from crm.votes.own import dataset, records

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.files import replace_file
-from crm.io.sealed import read_sealed, sealed_text
+from crm.sealed import read_sealed, sealed_text
 
 log = logging.getLogger(__name__)
 FORMAT = 2

@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from crm.io.chat.endpoint import Endpoint
-from crm.io.sealed import seal
 from crm.schema import Message
+from crm.sealed import seal
 
 log = logging.getLogger(__name__)
 FORMAT = 2

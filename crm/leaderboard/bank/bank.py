@@ -17,9 +17,9 @@ from typing import Any
 
 from crm.io.files import replace_file
 from crm.io.intake import Intake
-from crm.io.sealed import SEAL, check_line, sealed_line
 from crm.io.untrusted import MAX_LINE_BYTES, check_row, check_text, decode, open_file, printable
 from crm.schema import Message, RecordError, messages, short
+from crm.sealed import SEAL, check_line, sealed_line
 
 HEAD, QUERIES, RESPONSES = "bank.json", "queries.jsonl", "responses.jsonl"
 

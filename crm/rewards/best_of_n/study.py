@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from crm.io.files import replace_file
-from crm.io.sealed import sealed_text
 from crm.report.statistics import Interval
 from crm.report.tables import number, write_table
 from crm.rewards.best_of_n.candidates import Candidates
@@ -24,6 +23,7 @@ from crm.rewards.best_of_n.curves import Peak, curves, gold_table, interval_of, 
 from crm.rewards.best_of_n.estimator import Floats, kl_bound
 from crm.rewards.best_of_n.picking import Picks, words_of
 from crm.rewards.best_of_n.plots import best_of_n_picture
+from crm.sealed import sealed_text
 
 SCHEMA_VERSION = 1
 
