@@ -64,12 +64,19 @@ def tried(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 @pytest.fixture(autouse=True)
 def handlers_stay() -> Iterator[None]:
-    """A command that configures logging leaves nothing behind: its streams are closed when the next test logs."""
+    """A command that configures logging leaves nothing behind: its streams are closed when the next test logs.
+
+    Hydra also switches off loggers that are there already.
+    """
     root = logging.getLogger()
-    before = list(root.handlers)
+    before, level = list(root.handlers), root.level
     yield
     for handler in set(root.handlers) - set(before):
         root.removeHandler(handler)
+    root.setLevel(level)
+    for logger in root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger):
+            logger.disabled = False
 
 
 @pytest.fixture(autouse=True)
