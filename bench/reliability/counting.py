@@ -22,7 +22,7 @@ def pytest_runtest_logreport(report: Any) -> None:
         _found["failed"] += 1
     if report.skipped:
         _found["skipped"] += 1
-    if report.when != "call":
+    if report.when != "call" or report.skipped:
         return
     _found["tests"] += 1
     for name, value in report.user_properties:

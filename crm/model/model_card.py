@@ -197,7 +197,8 @@ def write_section(folder: Path, title: str, text: str) -> None:
     if not places:
         raise ValueError(f"{card}: missing, or not a card that was exported here; export the model again")
     kept.insert(places[0], f"{title}\n\n{text.strip()}\n")
-    replace_file(card, "\n## ".join(kept))
+    if kept != parts:
+        replace_file(card, "\n## ".join(kept))
 
 
 def _rows(head: str, prompt_order: str, facts: Mapping[str, Any], digest: str) -> Iterator[tuple[str, str]]:
