@@ -2,6 +2,9 @@
 
 Votes are between whole responses. A judge that learned from them alone has no reason to turn down an empty response,
 which is as concise as can be, or one that repeats the user's own words.
+
+Letters of nowhere decide nothing: they stand beside the response that wins as often as beside the one that loses. A
+judge that met them in losers alone would turn down every word that it does not know, those of unseen topics too.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ MOST_KEPT = 0.4
 
 
 def spoiled(comparisons: Iterable[Comparison], share: float, *, seed: int, epoch: int) -> Iterator[Comparison]:
-    """The comparisons in their order, about ``share`` (0 to 1) of them with a spoiled loser.
+    """The comparisons in their order, about ``share`` (0 to 1) of them spoiled.
 
     Which ones, and how, depends on (seed, epoch, id) alone. Labels stay; so do ties, and winners that are as good as
     empty themselves.
@@ -34,17 +37,20 @@ def spoiled(comparisons: Iterable[Comparison], share: float, *, seed: int, epoch
 
 
 def is_spoiled(comparison: Comparison) -> bool:
-    """Whether its loser was spoiled."""
+    """Whether it was spoiled."""
     return comparison.id.endswith(tuple(f"|{kind}" for kind in SPOILS))
 
 
 def spoil(comparison: Comparison, kind: str, rng: random.Random) -> Comparison:
-    """The comparison with its loser spoiled as ``kind`` (a key of `SPOILS`) says, which its id tells.
+    """The comparison spoiled as ``kind`` (a key of `SPOILS`) says, which its id tells.
 
     Raises ``ValueError`` for a tie, which has no loser.
     """
     winner, loser = winner_and_loser(comparison)
     text = SPOILS[kind](rng, winner[-1].content, loser[-1].content, comparison.criteria)
+    if kind == GARBLED_WINNER:
+        turned = replace(comparison, label="b" if comparison.label == "a" else "a")
+        return replace(with_loser(turned, winner, text, kind), label=comparison.label)
     return with_loser(comparison, winner if kind in ("empty", "cut") else loser, text, kind)
 
 
@@ -87,22 +93,24 @@ def _stuffed(rng: random.Random, winner: str, loser: str, criteria: Sequence[str
     return stuffed(rng, loser, said, most=20)
 
 
-def _garbled(rng: random.Random, winner: str, loser: str, criteria: Sequence[str]) -> str:
+def _garbled(rng: random.Random, response: str) -> str:
     """Letters of nowhere, 5 to 200, in words of up to 60, before or after the response."""
     kind = rng.choice((_LATIN, _ANY))
     letters = [chr(rng.choice(rng.choice(kind))) for _ in range(rng.randint(5, 200))]
     for place in range(rng.randint(1, 60), len(letters), 60):
         letters[place] = " "
     text = "".join(letters)
-    return f"{text}\n\n{loser}" if rng.random() < 0.5 else f"{loser}\n\n{text}"
+    return f"{text}\n\n{response}" if rng.random() < 0.5 else f"{response}\n\n{text}"
 
 
 _LATIN = (range(ord("a"), ord("z")), range(ord("A"), ord("Z")), range(ord("0"), ord("9")))
 _ANY = (*_LATIN, range(0xE0, 0x17F), range(0x4E00, 0x9FFF), range(0x200B, 0x200E))
+GARBLED_WINNER = "garbled winner"
 SPOILS: dict[str, Callable[[random.Random, str, str, Sequence[str]], str]] = {
     "empty": lambda rng, winner, loser, criteria: emptied(rng, winner),
     "cut": lambda rng, winner, loser, criteria: cut(rng, winner, MOST_KEPT),
     "stuffed": _stuffed,
-    "garbled": _garbled,
+    "garbled": lambda rng, winner, loser, criteria: _garbled(rng, loser),
+    GARBLED_WINNER: lambda rng, winner, loser, criteria: _garbled(rng, winner),
 }
-"""Kind to the text of the spoiled loser, of the winner's text, the loser's, and the criteria."""
+"""Kind to the new text of the loser, or of the garbled winner; of the winner's text, the loser's, and the criteria."""

@@ -34,7 +34,9 @@ differ by may move a score, which suites do not show and leaderboards do."""
 SPOILED, WHOLE_WINS = 3, 0.95
 """Responses of a table that are emptied, cut and stuffed, so many each; how likely a whole one is preferred to them."""
 SPOILED_SHARE = 0.2
-"""Of the sentences, those that a cut or empty response is compared in."""
+"""Of the sentences, those that a spoiled response is compared in with the whole one that it was made of."""
+MOST_STUFFED = 20
+"""How often a stuffed response says a sentence, at most."""
 
 
 class Said(NamedTuple):
@@ -145,13 +147,7 @@ class TasteTables:
             of = rng.randrange(whole)
             query, text = rows.conversations[of]
             rows.conversations.append((query, spoil(rng, text)))
-            asked = [
-                index
-                for index, (_, trait, sign) in enumerate(said)
-                if rng.random() < SPOILED_SHARE
-                and not (spoil is cut and self._traits[trait].name == "Length" and sign < 0)
-            ]
-            rows.add(of, len(rows.conversations) - 1, np.array(asked, dtype=np.int64), WHOLE_WINS)
+            rows.add(of, len(rows.conversations) - 1, self._drawn(said, rng, shortened=spoil is cut), WHOLE_WINS)
         for _ in range(SPOILED):
             _, trait, sign = rng.choice(said)
             able = np.flatnonzero(sign * gaps[:, trait] >= SMALLEST)
@@ -160,5 +156,12 @@ class TasteTables:
             better, worse = pairs[rng.choice(able.tolist())]
             same = [index for index, (_, other, way) in enumerate(said) if (other, way) == (trait, sign)]
             query, text = rows.conversations[worse]
-            rows.conversations.append((query, stuffed(rng, text, [said[rng.choice(same)].text])))
+            rows.conversations.append((query, stuffed(rng, text, [said[rng.choice(same)].text], MOST_STUFFED)))
             rows.add(better, len(rows.conversations) - 1, np.array(same, dtype=np.int64), WHOLE_WINS)
+            rows.add(worse, len(rows.conversations) - 1, self._drawn(said, rng), WHOLE_WINS)
+
+    def _drawn(self, said: Sequence[Said], rng: random.Random, shortened: bool = False) -> NDArray[np.int64]:
+        """Some sentences; none for short responses where one is compared that was ``shortened``."""
+        short = {index for index, trait in enumerate(self._traits) if shortened and trait.name == "Length"}
+        asked = [place for place, (_, trait, sign) in enumerate(said) if sign > 0 or trait not in short]
+        return np.array([place for place in asked if rng.random() < SPOILED_SHARE], dtype=np.int64)

@@ -32,6 +32,7 @@ class _InTurns:
 
     def __init__(self, reader: LateReader) -> None:
         self.encoder, self.precision, self.size = reader.encoder, reader.precision, reader.size
+        self.shared = reader.shared
         self._reader, self._lock = reader, threading.Lock()
         self._read: OrderedDict[str, torch.Tensor] = OrderedDict()
         self._asked: dict[str, None] = {}
@@ -57,7 +58,7 @@ class _InTurns:
 
     def wish(self, criteria: Sequence[str], weights: Sequence[float] | None) -> torch.Tensor:
         """As `LateReader.wish`."""
-        return added_up(self.wishes(list(criteria) or [GENERIC_CRITERION]), weights)
+        return added_up(self.wishes(list(criteria) or [GENERIC_CRITERION]), weights, self.shared)
 
 
 class IndexedBank:

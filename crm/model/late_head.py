@@ -10,6 +10,9 @@ Of a gated head, whether a criterion is for or against is a number of its own: w
 thousands of ways, a negation in one. It multiplies the vector, so that opposites of the same words are opposite.
 
 Nothing in a score stands for the response alone: where a criterion says nothing to the model, all responses are equal.
+But under a wish and its opposite a gated head can turn down no response, not even an empty one. So it has one vector
+more, added to every criterion. Whole responses teach it nothing, since whoever prefers one of two has an opposite who
+prefers the other; responses that nobody prefers do.
 
 What a response shows on its surface is found in the lowest layers, whether a wish is for or against it in the middle
 ones: responses may be read by fewer layers than criteria, which are short.
@@ -32,7 +35,7 @@ INNER = 384
 DETECTORS = 128
 """Kinds of token whose occurrences in a text are counted."""
 CRITERION_QUERIES = 4
-SIDE_QUERIES, SIDE_WIDTH, SIDE_INNER = 2, 16, 96
+SIDE_QUERIES, SIDE_WIDTH, SIDE_INNER = 2, 16, 88
 TOWARDS = 0.5
 """Most criteria are for something: so far is a new gate open."""
 DROPPED = 0.2
@@ -75,7 +78,8 @@ class LateHead(nn.Module):
     """``kept`` states a response, and as many a criterion, each of ``width`` numbers.
 
     ``response_layers`` are the lowest layers of the backbone that read a response; 0 means all, as for criteria.
-    ``gated`` is whether criteria have a side.
+    ``gated`` is whether criteria have a side, ``side_inner`` the inner numbers of what tells it; ``shared`` whether
+    there is a vector that is added to every criterion.
     """
 
     def __init__(
@@ -86,6 +90,8 @@ class LateHead(nn.Module):
         inner: int = INNER,
         response_layers: int = 0,
         gated: bool = False,
+        shared: bool = False,
+        side_inner: int = SIDE_INNER,
     ) -> None:
         super().__init__()
         self.kept, self.width, self.response_layers, self.gated = kept, width, response_layers, gated
@@ -95,7 +101,8 @@ class LateHead(nn.Module):
         for pooling in (self.response, self.criterion):
             nn.init.normal_(pooling.outer.weight, std=FIRST_STD)
             nn.init.zeros_(pooling.outer.bias)
-        self.side = TextPooling(hidden_size, SIDE_QUERIES, SIDE_WIDTH, 1, SIDE_INNER) if gated else None
+        self.side = TextPooling(hidden_size, SIDE_QUERIES, SIDE_WIDTH, 1, side_inner) if gated else None
+        self.shared = nn.Parameter(torch.zeros(kept * width)) if shared else None
         self.asks_others = False
         """Whether `forward` tells what responses differ by under criteria of other comparisons of the batch."""
         self.wishes: nn.Parameter | None = None
@@ -123,15 +130,17 @@ class LateHead(nn.Module):
         """A new one, initialised from ``seed`` alone."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return cls(hidden_size, kept, width, response_layers=response_layers, gated=gated)
+            return cls(hidden_size, kept, width, response_layers=response_layers, gated=gated, shared=gated)
 
     @classmethod
     def of_weights(cls, weights: Mapping[str, Tensor], response_layers: int = 0) -> LateHead:
         """The head that has these weights; its sizes are theirs. Raises ``ValueError`` where they do not fit."""
         try:
             kept, hidden_size, width = weights["response.values"].shape
-            gated = any(name.startswith("side.") for name in weights)
-            head = cls(hidden_size, kept, width, len(weights["response.inner.weight"]), response_layers, gated)
+            side = weights.get("side.inner.weight")
+            told = {"gated": side is not None, "shared": "shared" in weights}
+            told |= {} if side is None else {"side_inner": len(side)}
+            head = cls(hidden_size, kept, width, len(weights["response.inner.weight"]), response_layers, **told)
             head.load_state_dict(dict(weights))
         except (KeyError, RuntimeError, ValueError) as error:
             raise ValueError(f"weights of the head do not fit it: {str(error).splitlines()[0]}") from None
@@ -146,10 +155,11 @@ class LateHead(nn.Module):
         with torch.autocast(of_responses.device.type, enabled=False):
             with torch.set_grad_enabled(torch.is_grad_enabled() and not (texts.criteria and self.wishes is not None)):
                 responses = self.response.of_groups(of_responses.float(), texts.responses)  # (U, D)
-            criteria: Tensor | None = self.wishes  # (W, D)
             if texts.criteria:
                 criteria = self.of_criteria(of_criteria.float(), texts.criteria)  # (V, D)
-            assert criteria is not None, "a batch without criteria"
+            else:
+                assert self.wishes is not None, "a batch without criteria"
+                criteria = self._shared_by(self.wishes)  # (W, D)
             scores = responses @ criteria.T / math.sqrt(self.kept * self.width)
             asked = (texts.asked >= 0)[:, None]
             of_pairs = scores[texts.shown[:, :, None], texts.asked.clamp(min=0)[:, None]]  # (B, 2, K)
@@ -157,12 +167,16 @@ class LateHead(nn.Module):
             return found._replace(unasked=_unasked(scores, texts)) if self.asks_others else found
 
     def of_criteria(self, states: Tensor, groups: Sequence[Tensor]) -> Tensor:
-        """(N, D): what criteria are about, times their side in (-1, 1) where the head is gated."""
+        """(N, D): what criteria are about, times their side in (-1, 1) where the head is gated, and what all share."""
         if self.side is None:
-            return self.criterion.of_groups(states, groups)
+            return self._shared_by(self.criterion.of_groups(states, groups))
         states = nn.functional.dropout(states, DROPPED, self.training)
         sides = torch.tanh(self.side.of_groups(states, groups) + TOWARDS)  # (N, 1)
-        return sides * self.criterion.of_groups(states, groups)
+        return self._shared_by(sides * self.criterion.of_groups(states, groups))
+
+    def _shared_by(self, criteria: Tensor) -> Tensor:
+        """(N, D)."""
+        return criteria if self.shared is None else criteria + self.shared
 
 
 def _unasked(scores: Tensor, texts: TextTokens) -> Tensor:

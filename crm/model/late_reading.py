@@ -44,6 +44,10 @@ class LateReader:
         if not model.reads_forests:
             raise ValueError(f"model: {type(model.backbone).__name__} is not known to pack, as Qwen3 and Llama are")
         self.precision, self._autocast = precision, autocast
+        none = torch.zeros(self.size)
+        shared = none if self.head.shared is None else self.head.shared.detach().float().cpu()
+        self.shared = shared / math.sqrt(self.size)
+        """(D,) float32: what every one of `wishes` has in it."""
 
     @property
     def size(self) -> int:
@@ -77,7 +81,7 @@ class LateReader:
 
         Divided so that its product with a response's vector is the score. No criteria are the generic one.
         """
-        return added_up(self.wishes(list(criteria) or [GENERIC_CRITERION]), weights)
+        return added_up(self.wishes(list(criteria) or [GENERIC_CRITERION]), weights, self.shared)
 
     @torch.inference_mode()
     def _vectors(
@@ -123,9 +127,13 @@ class LateReader:
         return [forest.places(leaf, start, len(own)) for leaf, (own, start) in ends], states
 
 
-def added_up(wishes: Tensor, weights: Sequence[float] | None) -> Tensor:
-    """(D,) one wish of several (N, D), each counted ``weights`` times. Raises ``ValueError`` for another number."""
+def added_up(wishes: Tensor, weights: Sequence[float] | None, shared: Tensor) -> Tensor:
+    """(D,) one wish of several (N, D), each counted ``weights`` times but for what they have ``shared`` (D,).
+
+    Whoever dislikes something wants no empty response for it: of what is shared only the size of a weight counts.
+    Raises ``ValueError`` for another number of weights.
+    """
     shares = torch.ones(len(wishes)) if weights is None else torch.tensor(list(weights), dtype=torch.float32)
     if len(shares) != len(wishes):
         raise ValueError(f"weights: {len(shares)} for {len(wishes)} criteria, expected one each")
-    return (shares[:, None] * wishes).sum(dim=0)
+    return (shares[:, None] * wishes).sum(dim=0) + (shares.abs() - shares).sum() * shared

@@ -95,7 +95,7 @@ def wish(weights):
     for criterion, weight in weights.items():
         states = states_of("criterion", [{{"role": "system", "content": f"{{instruction}} {{criterion}}"}}], start)
         side = torch.tanh(pooled("side", states) + 0.5) if "side.outer.bias" in head else 1.0
-        found = found + weight * side * pooled("criterion", states)
+        found = found + weight * side * pooled("criterion", states) + abs(weight) * head.get("shared", 0.0)
     return found / len(found) ** 0.5
 
 

@@ -19,7 +19,7 @@ import torch
 from crm.judges import Asked, CrmJudge, Judge, Reading, open_checkpoint
 from crm.model.encoding import Order
 from crm.model.export import checkpoint_folder
-from crm.model.late_reading import LateReader, added_up
+from crm.model.late_reading import LateReader
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 
 Reward = float | None
@@ -167,7 +167,7 @@ def _by_vectors(reader: LateReader, groups: Sequence[Group]) -> list[list[Reward
     told = {group.criteria: group.criteria or (GENERIC_CRITERION,) for group in groups}
     texts = list(dict.fromkeys(text for criteria in told.values() for text in criteria))
     said = dict(zip(texts, reader.wishes(texts), strict=True))
-    wishes = {own: added_up(torch.stack([said[text] for text in criteria]), None) for own, criteria in told.items()}
+    wishes = {own: torch.stack([said[text] for text in criteria]).sum(dim=0) for own, criteria in told.items()}
     found = []
     for group in groups:
         own = vectors[[places[group.prompt, text] for text in group.responses]]

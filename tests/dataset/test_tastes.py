@@ -265,6 +265,18 @@ def test_pairs_of_a_table_answer_one_query_and_spoiled_responses_lose(tables: Ta
             assert target == pytest.approx(WHOLE_WINS if second >= whole else 1 - WHOLE_WINS)
 
 
+def test_nobody_prefers_a_stuffed_response_to_itself_whatever_is_asked(tables: TableSource) -> None:
+    table = tables(0, in_words=True)
+    texts = [response[0].content for _, response in table.conversations]
+    whole, asked = QUERIES_A_TABLE[True] * RESPONSES[True], {}
+    for (first, second), sentence in zip(table.shown.tolist(), table.asked.tolist(), strict=True):
+        plain, spoiled = min(first, second), max(first, second)
+        if spoiled >= whole and len(texts[spoiled]) > len(texts[plain]) and texts[plain] in texts[spoiled]:
+            asked.setdefault(spoiled, set()).add(sentence)
+    assert asked and all(len(sentences) > 0.1 * len(table.criteria) for sentences in asked.values())
+    assert {sentence % 2 for sentences in asked.values() for sentence in sentences} == {0, 1}
+
+
 def test_without_words_a_table_asks_for_wishes_by_their_numbers(tables: TableSource) -> None:
     bare, known = tables(0, in_words=False), [trait.name for trait in TRAITS if trait.name not in UNSEEN_TRAITS]
     assert bare.criteria == [] and tables.wishes == 2 * len(known) > bare.asked.max()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -65,8 +67,13 @@ def test_sizes_are_read_off_the_weights() -> None:
     head = LateHead.seeded(8, seed=1, kept=3, width=5)
     again = LateHead.of_weights(head.state_dict())
     assert (again.kept, again.width) == (3, 5)
-    gated = LateHead.seeded(8, seed=1, gated=True)
-    assert LateHead.of_weights(gated.state_dict()).gated and not again.gated
+    assert again.side is again.shared is None
+    gated = LateHead(8, 3, 5, gated=True, shared=True, side_inner=7)
+    again = LateHead.of_weights(gated.state_dict())
+    assert again.gated and again.shared is not None and again.side is not None
+    assert again.side.inner.out_features == 7
+    older = LateHead.of_weights({name: value for name, value in gated.state_dict().items() if name != "shared"})
+    assert older.gated and older.shared is None
     with pytest.raises(ValueError, match=r"weights of the head do not fit it"):
         LateHead.of_weights({name: value for name, value in head.state_dict().items() if "inner" not in name})
 
@@ -84,6 +91,31 @@ def test_a_gate_is_one_number_that_multiplies_what_a_criterion_is_about() -> Non
     torch.testing.assert_close(head.of_criteria(states, [group])[1], -found[1], atol=1e-6, rtol=1e-4)
     plain = LateHead.seeded(8, seed=1, kept=3, width=5)
     assert torch.equal(plain.of_criteria(states, [group]), plain.criterion.of_groups(states, [group]))
+
+
+def test_what_is_shared_counts_under_a_wish_and_its_opposite() -> None:
+    """Three texts of one token, the last a criterion: its products with two responses, by hand."""
+    head = LateHead.seeded(8, seed=1, kept=3, width=5, gated=True).eval()
+    assert head.shared is not None and head.side is not None
+    states = torch.randn(3, 8, generator=torch.Generator().manual_seed(4))
+    texts = TextTokens([torch.tensor([[0], [1]])], [torch.tensor([[2]])], torch.tensor([[0, 1]]), torch.tensor([[0]]))
+    vectors = head.response.of_groups(states, [torch.tensor([[0], [1]])])
+    gap = (vectors[0] - vectors[1]) / 15**0.5
+    about = head.of_criteria(states, texts.criteria)[0]
+    torch.testing.assert_close(head(states, states, texts).preference_logit[0], gap @ about, atol=1e-6, rtol=1e-4)
+    with torch.no_grad():
+        head.shared.copy_(torch.arange(15.0))
+        expected = gap @ about, gap @ head.shared
+    torch.testing.assert_close(head(states, states, texts).preference_logit[0], sum(expected), atol=1e-5, rtol=1e-4)
+    with torch.no_grad():
+        head.side.outer.bias.sub_(2 * (head.side.of_groups(states, texts.criteria)[0, 0] + 0.5))
+    opposite = expected[1] - expected[0]
+    torch.testing.assert_close(head(states, states, texts).preference_logit[0], opposite, atol=1e-5, rtol=1e-4)
+    head.learn_wishes(1, seed=0)
+    assert head.wishes is not None
+    unsaid = replace(texts, criteria=[])
+    wished = gap @ (head.wishes[0] + head.shared)
+    torch.testing.assert_close(head(states, states, unsaid).preference_logit[0], wished, atol=1e-5, rtol=1e-4)
 
 
 def test_a_gated_head_does_without_some_of_the_states_while_it_is_trained() -> None:

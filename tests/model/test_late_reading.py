@@ -91,6 +91,17 @@ def test_criteria_add_up_with_their_weights(make_model, make_reader, comparisons
         reader.wish(["Short", "Friendly"], [1.0])
 
 
+def test_a_dislike_wants_what_all_want(make_model, make_reader, comparisons) -> None:
+    model = make_model("late", "llama-1-gated")
+    with torch.no_grad():
+        model.score.shared.copy_(torch.linspace(-1, 1, len(model.score.shared)))
+    reader = make_reader(model)
+    one, other = reader.wishes(["Short", "Friendly"]) - reader.shared
+    expected = 2 * one - 3 * other + 5 * reader.shared
+    torch.testing.assert_close(reader.wish(["Short", "Friendly"], [2.0, -3.0]), expected)
+    torch.testing.assert_close(reader.shared, model.score.shared.detach() / reader.size**0.5)
+
+
 def test_a_vector_depends_on_its_conversation_alone(make_model, make_reader, comparisons) -> None:
     reader = make_reader(make_model("late"))
     talks = [(row.prompt, response) for row in comparisons for response in (row.response_a, row.response_b)]
