@@ -66,17 +66,23 @@ def tried(request: pytest.FixtureRequest) -> Callable[..., None]:
 def handlers_stay() -> Iterator[None]:
     """A command that configures logging leaves nothing behind: its streams are closed when the next test logs.
 
-    Hydra also switches off loggers that are there already.
+    Hydra also switches off loggers that are there already, and others make our own say less.
     """
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
+    levels = {logger: logger.level for logger in _loggers()}
     yield
     for handler in set(root.handlers) - set(before):
         root.removeHandler(handler)
     root.setLevel(level)
-    for logger in root.manager.loggerDict.values():
-        if isinstance(logger, logging.Logger):
-            logger.disabled = False
+    for logger in _loggers():
+        logger.disabled = False
+        if logger in levels or logger.name.partition(".")[0] == "crm":
+            logger.setLevel(levels.get(logger, logging.NOTSET))
+
+
+def _loggers() -> list[logging.Logger]:
+    return [logger for logger in logging.root.manager.loggerDict.values() if isinstance(logger, logging.Logger)]
 
 
 @pytest.fixture(autouse=True)
