@@ -37,11 +37,6 @@ from crm.schema import Result
 from crm.training import run_training, settle_precision
 from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 
-SCALAR_WARM_UP = ("head=scalar", "loss=ranking", "trainer.max_steps=1000")
-"""Warm-up of a joint head without pretrained weights: a backbone that has learned to read responses one by one learns
-to read two in one prompt several times sooner than one from scratch."""
-
-
 ATTACK_SEED = 1
 KEPT_LINES = 4
 """Of a few jobs, those that are done stay in the display."""
@@ -60,8 +55,8 @@ class Job:
     overrides: tuple[str, ...] | None
     evaluations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     leaderboards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    warm_up: tuple[str, ...] = ()
-    """Further overrides of a training that goes before, whose backbone the job starts from; none where empty."""
+    stages: tuple[tuple[str, ...], ...] = ((),)
+    """Further overrides of trainings one after the other, each of which starts from the model of the one before."""
     evaluated: tuple[str, ...] = ()
     """Further overrides of ``evaluate.py`` for attacks, such as the data."""
     ranking: tuple[str, ...] = ()
@@ -69,7 +64,7 @@ class Job:
     attacked: int = 0
     """Pairs whose losing response is attacked, of the suites D+ and D-; what comes out goes into the model's card."""
     start: Path | None = None
-    """Model folder of another job, made before, whose backbone this one starts from."""
+    """Model folder of another job, made before, whose model the first stage starts from."""
 
 
 @dataclass(frozen=True)
@@ -174,14 +169,15 @@ def _judged(job: Job, channel: Any) -> str:
 
 
 def _train(job: Job, overrides: tuple[str, ...], channel: Any) -> Path:
-    """The model folder; trained, after its warm-up where it has one, unless it is there already."""
-    if job.start is not None:
-        words = (*overrides, f"model.path='{job.start}'")
-        return _trained(words, job.folder, _Report(job.name, channel, 0.0, 0.9), job.start)
-    if job.warm_up:
-        start = _trained((*overrides, *job.warm_up), job.folder / "warm_up", _Report(job.name, channel, 0.0, 0.45))
-        return _trained((*overrides, f"model.path='{start}'"), job.folder, _Report(job.name, channel, 0.45, 0.9), start)
-    return _trained(overrides, job.folder, _Report(job.name, channel, 0.0, 0.9))
+    """The model folder, stage after stage; what is there already is not trained again."""
+    model, count = job.start, len(job.stages)
+    for number, stage in enumerate(job.stages, 1):
+        words = (*overrides, *stage) if model is None else (*overrides, *stage, f"model.path='{model}'")
+        folder = job.folder if number == count else job.folder / f"stage_{number}"
+        report = _Report(job.name, channel, 0.9 * (number - 1) / count, 0.9 * number / count)
+        model = _trained(words, folder, report, model)
+    assert model is not None, "a job has at least one stage"
+    return model
 
 
 def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Path | None = None) -> Path:

@@ -33,7 +33,7 @@ def spoiled(comparisons: Iterable[Comparison], share: float, *, seed: int, epoch
         rng = generator(seed, epoch, comparison.id, "spoiling")
         drawn = rng.random() < share and comparison.label != "tie"
         long_enough = drawn and len(winner_and_loser(comparison)[0][-1].content) > SHORTEST
-        yield spoil(comparison, rng.choice(list(SPOILS)), rng) if long_enough else comparison
+        yield spoil(comparison, rng.choice(DRAWN), rng) if long_enough else comparison
 
 
 def is_spoiled(comparison: Comparison) -> bool:
@@ -87,10 +87,16 @@ def stuffed(rng: random.Random, worse: str, criteria: Sequence[str], most: int =
     return f"{words}\n\n{worse}" if rng.random() < 0.5 else f"{worse}\n\n{words}"
 
 
-def _stuffed(rng: random.Random, winner: str, loser: str, criteria: Sequence[str]) -> str:
+def _stuffed(rng: random.Random, loser: str, criteria: Sequence[str]) -> str:
     """Whole wishes, or single words of them: a keyword alone may please as well."""
     said = criteria if rng.random() < 0.5 else [rng.choice(". ".join(criteria).split())]
     return stuffed(rng, loser, said, most=20)
+
+
+def _hidden(rng: random.Random, loser: str, criteria: Sequence[str]) -> str:
+    """The wish once or twice, between its letters a character that nobody sees."""
+    words = chr(rng.choice(_UNSEEN)).join(". ".join(criteria) * rng.randint(1, 2))
+    return f"{words}\n\n{loser}" if rng.random() < 0.5 else f"{loser}\n\n{words}"
 
 
 def _garbled(rng: random.Random, response: str) -> str:
@@ -104,13 +110,18 @@ def _garbled(rng: random.Random, response: str) -> str:
 
 
 _LATIN = (range(ord("a"), ord("z")), range(ord("A"), ord("Z")), range(ord("0"), ord("9")))
-_ANY = (*_LATIN, range(0xE0, 0x17F), range(0x4E00, 0x9FFF), range(0x200B, 0x200E))
+_UNSEEN = range(0x200B, 0x200E)
+_ANY = (*_LATIN, range(0xE0, 0x17F), range(0x4E00, 0x9FFF), _UNSEEN)
 GARBLED_WINNER = "garbled winner"
 SPOILS: dict[str, Callable[[random.Random, str, str, Sequence[str]], str]] = {
     "empty": lambda rng, winner, loser, criteria: emptied(rng, winner),
     "cut": lambda rng, winner, loser, criteria: cut(rng, winner, MOST_KEPT),
-    "stuffed": _stuffed,
+    "stuffed": lambda rng, winner, loser, criteria: _stuffed(rng, loser, criteria),
+    "hidden": lambda rng, winner, loser, criteria: _hidden(rng, loser, criteria),
+    "repeated": lambda rng, winner, loser, criteria: f"{loser}\n\n{loser}",
     "garbled": lambda rng, winner, loser, criteria: _garbled(rng, loser),
     GARBLED_WINNER: lambda rng, winner, loser, criteria: _garbled(rng, winner),
 }
 """Kind to the new text of the loser, or of the garbled winner; of the winner's text, the loser's, and the criteria."""
+DRAWN = (*SPOILS, *["garbled", GARBLED_WINNER] * 2)
+"""Kinds as often as they are drawn."""

@@ -29,11 +29,17 @@ from crm.report.report import Section, render_report
 from crm.report.tables import caption, suite_table, write_table
 from crm.report.terminal import print_table
 from crm.schema import Result
-from experiments.jobs import SCALAR_WARM_UP, Job, JobResult, run_jobs
+from experiments.jobs import Job, JobResult, run_jobs
 
 HEADS = ("scalar", "pairwise_span", "late")
 USERS = {"detailed": ("Prefers detailed answers",), "concise": ("Prefers concise answers",), "general": ()}
 """Criteria of the three leaderboards; the general user names none."""
+SCALAR_WARM_UP = ("head=scalar", "loss=ranking", "trainer.max_steps=1000")
+"""Before a joint head without pretrained weights: a backbone that has learned to read responses one by one learns to
+read two in one prompt several times sooner than one from scratch."""
+SPOILED = ("spoiled=0.3", "trainer.max_steps=1200")
+"""After a head that reads criteria and response together: spoiled from the start, it learns far slower."""
+STAGES = {"scalar": ((), SPOILED), "pairwise_span": (SCALAR_WARM_UP, (), SPOILED), "late": ((),)}
 BANK_SEED = 1
 ATTACKED = 200
 """Pairs that each head is attacked on."""
@@ -86,7 +92,7 @@ def demo_job(head: str, out: Path, seed: int, overrides: Sequence[str], queries_
         name=head,
         folder=out / head,
         overrides=(f"experiment=demo_{head}", f"seed={seed}", *overrides),
-        warm_up=SCALAR_WARM_UP if head == "pairwise_span" else (),
+        stages=STAGES[head],
         evaluations={"suites": ("suite=all", *data)},
         attacked=ATTACKED,
         evaluated=data,
@@ -127,7 +133,7 @@ def summarise_demo(
         },
         "seconds": {head: {key: round(value, 1) for key, value in finished[head].seconds.items()} for head in finished},
         "commit": commit(),
-        "config": {job.name: [*(job.overrides or ()), *(f"warm_up:{word}" for word in job.warm_up)] for job in jobs},
+        "config": {job.name: [" ".join((*(job.overrides or ()), *stage)) for stage in job.stages] for job in jobs},
     }
 
 

@@ -65,13 +65,13 @@ def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path) -> N
     assert again.seconds["train"] < first.seconds["train"]
 
 
-def test_a_new_warm_up_is_followed_by_a_new_training(tmp_path: Path) -> None:
+def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path) -> None:
     def made(steps: int) -> tuple[int, int]:
         warm_up = ("head=scalar", "loss=ranking", f"trainer.max_steps={steps}")
         overrides = (*TINY, "loss=cls", "head=pairwise_span", "trainer.epochs=1")
-        job = Job("one", tmp_path / "one", overrides, warm_up=warm_up)
+        job = Job("one", tmp_path / "one", overrides, stages=(warm_up, ()))
         run_jobs([job], workers=1)
-        folders = (tmp_path / "one" / "warm_up" / "model", tmp_path / "one" / "model")
+        folders = (tmp_path / "one" / "stage_1" / "model", tmp_path / "one" / "model")
         return tuple((folder / "crm.json").stat().st_mtime_ns for folder in folders)  # type: ignore[return-value]
 
     first = made(1)

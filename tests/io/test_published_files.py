@@ -36,6 +36,7 @@ def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
         (folder / name).write_bytes(content)
     monkeypatch.setattr("datasets.config.DOWNLOADED_DATASETS_PATH", tmp_path / "cache")
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     Server.asked = []
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Server, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
