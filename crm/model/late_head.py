@@ -138,9 +138,9 @@ class LateHead(nn.Module):
         try:
             kept, hidden_size, width = weights["response.values"].shape
             side = weights.get("side.inner.weight")
-            told = {"gated": side is not None, "shared": "shared" in weights}
-            told |= {} if side is None else {"side_inner": len(side)}
-            head = cls(hidden_size, kept, width, len(weights["response.inner.weight"]), response_layers, **told)
+            inner, side_inner = len(weights["response.inner.weight"]), SIDE_INNER if side is None else len(side)
+            gated, shared = side is not None, "shared" in weights
+            head = cls(hidden_size, kept, width, inner, response_layers, gated, shared, side_inner)
             head.load_state_dict(dict(weights))
         except (KeyError, RuntimeError, ValueError) as error:
             raise ValueError(f"weights of the head do not fit it: {str(error).splitlines()[0]}") from None
