@@ -38,8 +38,12 @@ SCALAR_WARM_UP = ("head=scalar", "loss=ranking", "trainer.max_steps=1000")
 """Before a joint head without pretrained weights: a backbone that has learned to read responses one by one learns to
 read two in one prompt several times sooner than one from scratch."""
 SPOILED = ("spoiled=0.3", "trainer.max_steps=1200")
-"""After a head that reads criteria and response together: spoiled from the start, it learns far slower."""
-STAGES = {"scalar": ((), SPOILED), "pairwise_span": (SCALAR_WARM_UP, (), SPOILED), "late": ((),)}
+"""After a head has learned to follow votes: spoiled from the start, it learns far slower."""
+STAGES = {
+    "scalar": ((), SPOILED),
+    "pairwise_span": (SCALAR_WARM_UP, (), SPOILED),
+    "late": ((), ("spoiled=0.3", "trainer.max_steps=500")),
+}
 BANK_SEED = 1
 ATTACKED = 200
 """Pairs that each head is attacked on."""
