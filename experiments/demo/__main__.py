@@ -42,7 +42,7 @@ SPOILED = ("spoiled=0.3", "trainer.max_steps=1200")
 STAGES = {
     "scalar": ((), SPOILED),
     "pairwise_span": (SCALAR_WARM_UP, (), SPOILED),
-    "late": ((), ("spoiled=0.3", "trainer.max_steps=500")),
+    "late": ((), ("spoiled=0.3", "trainer.max_steps=900")),
 }
 BANK_SEED = 1
 ATTACKED = 200
