@@ -184,6 +184,16 @@ class LastCheckpoint(Checkpoint):
         """Restore `state_dict`."""
         self._saved_at = state_dict["saved_at"]
 
+    def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Count the epoch in which it was saved: every save is within one.
+
+        Lightning (2.6.6) no longer counts it once a run has gone on from an epoch's end. Such a run, killed behind its
+        last step and resumed, trained an epoch too many.
+        """
+        progress = checkpoint.get("loops", {}).get("fit_loop", {}).get("epoch_progress", {})
+        for counts in progress.values():
+            counts["ready"] = counts["started"] = counts["processed"] + 1
+
 
 def epoch_was_over(checkpoint: dict[str, Any]) -> bool:
     """Whether a checkpoint was saved behind the last batch of an epoch; one without loops was not."""

@@ -48,6 +48,8 @@ pytestmark = pytest.mark.slow
 
 WARM_UP = (*EVERY_STEP, "optimizer=paper", "optimizer.lr=1e-3", "optimizer.warmup_fraction=0.6")
 """14 of 24 steps."""
+UNVALIDATED = (*EVERY_SECOND, "trainer.validate_every=100")
+"""Twelve steps, none of them followed by a validation."""
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +62,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[P
         "late": (base / "d", train(base / "d", *LATE)),
         "table": (base / "e", train_on_tables(base / "e", *TABLE)),
         "warm_up": (base / "f", train(base / "f", *WARM_UP)),
+        "unvalidated": (base / "g", train(base / "g", *UNVALIDATED)),
     }
 
 
@@ -142,23 +145,31 @@ def train_until_saved(run_dir: Path, step: int, *overrides: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "overrides", "step"),
-    [("every_step", EVERY_STEP, 3), ("every_step", EVERY_STEP, 6), ("accumulated", EVERY_SECOND, 6)],
+    ("case", "overrides", "steps"),
+    [
+        ("every_step", EVERY_STEP, (3,)),
+        ("every_step", EVERY_STEP, (6,)),
+        ("accumulated", EVERY_SECOND, (6,)),
+        ("accumulated", EVERY_SECOND, (6, 12)),
+        ("unvalidated", UNVALIDATED, (6, 12)),
+    ],
 )
 def test_a_kill_right_behind_a_save_loses_no_row(
     case: str,
     overrides: Sequence[str],
-    step: int,
+    steps: Sequence[int],
     tmp_path: Path,
     uninterrupted: dict[str, tuple[Path, TrainingOutcome]],
     tried: Callable[..., None],
 ) -> None:
-    """None is followed by a validation, by one, by one at the end of an epoch."""
-    process = FORK.Process(target=train_until_saved, args=(tmp_path, step, *overrides))
-    process.start()
-    process.join(120)
-    assert process.exitcode == -signal.SIGKILL
-    tried(faults=1)
+    """Followed by no validation, by one, by one at an epoch's end; behind an epoch's end and then behind the last."""
+    for number, step in enumerate(steps):
+        resume = ("resume=true",) * (number > 0)
+        process = FORK.Process(target=train_until_saved, args=(tmp_path, step, *overrides, *resume))
+        process.start()
+        process.join(120)
+        assert process.exitcode == -signal.SIGKILL
+        tried(faults=1)
     outcome = train(tmp_path, *overrides, "resume=true")
     reference, expected = uninterrupted[case]
     assert_same_run(tmp_path, reference)
