@@ -38,6 +38,8 @@ from crm.web.listening import bound, serve
 
 log = logging.getLogger(__name__)
 SCORES = "scores.sqlite"
+TEXTS = 4096
+"""Texts whose token ids are kept where a bank has been read: what people write hardly comes again."""
 GRACE_S = 3
 """Seconds that requests have to end when the server is stopped."""
 SIMULATED = "These models, questions and answers are simulated: the names stand for no real model."
@@ -64,6 +66,8 @@ def make_ranker(config: AppConfig) -> tuple[AnyRanker, str]:
     folder = Path(config.predictions or opened.predictions)
     indexed = index_bank(opened.judge, bank, folder, progress=config.progress)
     if indexed is not None:
+        assert isinstance(opened.judge, CrmJudge)
+        opened.judge.encoder.remember(TEXTS)
         return IndexRanker(indexed), opened.name
     store = ScoreStore(folder / SCORES)
     log.info("%s: %d scores of earlier are there", store.path, len(store))
