@@ -201,6 +201,7 @@ def test_words_of_many_who_ask_at_once_are_read_together(judge: CrmJudge, tmp_pa
 
     class Slow:
         encoder, precision, size = judge.late_reader.encoder, "32-true", judge.late_reader.size
+        shared = judge.late_reader.shared
 
         def responses(self, texts: Any) -> Any:
             return judge.late_reader.responses(texts)

@@ -54,6 +54,7 @@ class CountingReader:
 
     size = len(TRAITS)
     precision = "32-true"
+    shared = torch.zeros(len(TRAITS))
     encoder = SimpleNamespace(digest="counting", max_length=2048)
 
     def responses(self, conversations: Sequence[Any]) -> torch.Tensor:
