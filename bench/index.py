@@ -55,7 +55,7 @@ class StandIn:
     """What an index needs of a reader, with random vectors: the same for the same seed."""
 
     size, precision = SIZE, "32-true"
-    encoder = SimpleNamespace(digest="simulated", max_length=0)
+    encoder, shared = SimpleNamespace(digest="simulated", max_length=0), torch.zeros(1)
 
     def __init__(self, seed: int) -> None:
         self._draws = torch.Generator().manual_seed(seed)

@@ -7,9 +7,11 @@ import { address, read, steps } from './server.js';
 /** @returns {Record<string, string>} tokens by model, kept in this browser alone */
 const tokens = () => JSON.parse(localStorage.getItem('added') || '{}');
 
+let last = ''; // what was said, for a panel that is drawn again meanwhile
+
 /** @param {HTMLElement} panel */
 export function models(panel) {
-  const said = el('p', { id: 'add-said', role: 'status' });
+  const said = el('p', { id: 'add-said', role: 'status' }, last);
   const title = el('h2', {}, 'Add a model');
   if (!page.bank.additions) return panel.replaceChildren(title, el('p', {}, 'This server takes no models.'));
   const name = el('input', { id: 'add-name', maxlength: 100, required: true });
@@ -33,8 +35,10 @@ export function models(panel) {
 /** @param {HTMLElement} said @param {string} now @param {() => Promise<string>} work */
 async function attempt(said, now, work) {
   said.textContent = now;
+  last = '';
   try {
     const done = await work();
+    last = done;
     await reload();
     const place = document.getElementById('panel');
     if (place) models(place);
