@@ -83,8 +83,12 @@ def cut(rng: random.Random, whole: str, most: float = 0.5) -> str:
 
 def stuffed(rng: random.Random, worse: str, criteria: Sequence[str], most: int = 8) -> str:
     """A response, and the wish said again and again, 2 to ``most`` times, before or after it."""
-    words = " ".join([". ".join(criteria)] * rng.randint(2, most))
-    return f"{words}\n\n{worse}" if rng.random() < 0.5 else f"{worse}\n\n{words}"
+    return _beside(rng, " ".join([". ".join(criteria)] * rng.randint(2, most)), worse)
+
+
+def _beside(rng: random.Random, text: str, response: str) -> str:
+    """The text before or after the response."""
+    return f"{text}\n\n{response}" if rng.random() < 0.5 else f"{response}\n\n{text}"
 
 
 def _stuffed(rng: random.Random, loser: str, criteria: Sequence[str]) -> str:
@@ -95,8 +99,7 @@ def _stuffed(rng: random.Random, loser: str, criteria: Sequence[str]) -> str:
 
 def _hidden(rng: random.Random, loser: str, criteria: Sequence[str]) -> str:
     """The wish once or twice, between its letters a character that nobody sees."""
-    words = chr(rng.choice(_UNSEEN)).join(". ".join(criteria) * rng.randint(1, 2))
-    return f"{words}\n\n{loser}" if rng.random() < 0.5 else f"{loser}\n\n{words}"
+    return _beside(rng, chr(rng.choice(_UNSEEN)).join(". ".join(criteria) * rng.randint(1, 2)), loser)
 
 
 def _garbled(rng: random.Random, response: str) -> str:
@@ -105,8 +108,7 @@ def _garbled(rng: random.Random, response: str) -> str:
     letters = [chr(rng.choice(rng.choice(kind))) for _ in range(rng.randint(5, 200))]
     for place in range(rng.randint(1, 60), len(letters), 60):
         letters[place] = " "
-    text = "".join(letters)
-    return f"{text}\n\n{response}" if rng.random() < 0.5 else f"{response}\n\n{text}"
+    return _beside(rng, "".join(letters), response)
 
 
 _LATIN = (range(ord("a"), ord("z")), range(ord("A"), ord("Z")), range(ord("0"), ord("9")))
