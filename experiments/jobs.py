@@ -29,9 +29,9 @@ from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
 from crm.evaluation import run_evaluation
-from crm.evaluation.robustness import SECTION, Effect, run_robustness, told
+from crm.evaluation.robustness import Effect, run_robustness, told
 from crm.leaderboard import Leaderboard, run_leaderboard
-from crm.model.export import write_section
+from crm.model.card_sections import TALKED_ROUND, write_section
 from crm.model.manifest import MANIFEST
 from crm.schema import Result
 from crm.training import run_training, settle_precision
@@ -155,9 +155,10 @@ def run_job(job: Job, channel: Any) -> JobResult:
 
 
 def _attacked(job: Job, common: Sequence[str]) -> list[Effect]:
-    config = compose("evaluate", [*common, *job.evaluated], job.folder / "attacks")
+    out = job.folder / "attacks"
+    config = compose("evaluate", [*common, *job.evaluated], out)
     effects = run_robustness(config, job.attacked, ATTACK_SEED, show=False)
-    write_section(job.folder / "model", SECTION, told(effects))
+    write_section(job.folder / "model", TALKED_ROUND, told(out))
     return effects
 
 

@@ -49,8 +49,7 @@ def spoil(comparison: Comparison, kind: str, rng: random.Random) -> Comparison:
     winner, loser = winner_and_loser(comparison)
     text = SPOILS[kind](rng, winner[-1].content, loser[-1].content, comparison.criteria)
     if kind == GARBLED_WINNER:
-        turned = replace(comparison, label="b" if comparison.label == "a" else "a")
-        return replace(with_loser(turned, winner, text, kind), label=comparison.label)
+        return turned(with_loser(turned(comparison), winner, text, kind))
     return with_loser(comparison, winner if kind in ("empty", "cut") else loser, text, kind)
 
 
@@ -60,6 +59,11 @@ def winner_and_loser(comparison: Comparison) -> tuple[Turns, Turns]:
         raise ValueError(f"label: {comparison.id} is a tie, expected a comparison that one response loses")
     sides = (comparison.response_a, comparison.response_b)
     return sides if comparison.label == "a" else sides[::-1]
+
+
+def turned(comparison: Comparison) -> Comparison:
+    """The same with winner and loser exchanged, a tie as it is."""
+    return replace(comparison, label={"a": "b", "b": "a"}.get(comparison.label, comparison.label))
 
 
 def with_loser(comparison: Comparison, turns: Turns, text: str, name: str) -> Comparison:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from crm.dataset.spoiling import winner_and_loser, with_loser
+from crm.dataset.spoiling import turned, winner_and_loser, with_loser
 from crm.io.draws import generator
 from crm.schema import Comparison
 
@@ -108,9 +108,8 @@ def neutral(comparison: Comparison, name: str, *, seed: int) -> Comparison:
 
 def padded_winner(comparison: Comparison, *, seed: int) -> Comparison:
     """The comparison with a text about nothing, as long as an instruction, beside the response that is preferred."""
-    turned = replace(comparison, label="b" if comparison.label == "a" else "a")
-    padded = neutral(turned, "instruction", seed=seed)
-    return replace(padded, label=comparison.label, id=f"{comparison.id}|{PADDED_WINNER}")
+    padded = turned(neutral(turned(comparison), "instruction", seed=seed))
+    return replace(padded, id=f"{comparison.id}|{PADDED_WINNER}")
 
 
 def _added(comparison: Comparison, name: str, seed: int) -> tuple[str, bool]:

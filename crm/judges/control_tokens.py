@@ -36,7 +36,7 @@ class ControlTokens:
         For texts that spell no control token these are the tokenizer's own ids of what was written.
         """
         if not any(self._pattern.search(text) for text in texts):
-            return list(self._tokenizer.encode(write(texts), add_special_tokens=False))
+            return list(self._tokenizer.encode(write(texts), add_special_tokens=False, verbose=False))
         return self.ids_where_spelled(texts, write)
 
     def ids_where_spelled(self, texts: Sequence[str], write: Callable[[Sequence[str]], str]) -> list[int]:

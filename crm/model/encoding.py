@@ -228,7 +228,7 @@ class Encoder:
     def _tokenize(self, text: str) -> tuple[int, ...]:
         ids = self._known.get(text)
         if ids is None:
-            ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+            ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
         return tuple(self._ids.setdefault(token, token) for token in ids)
 
     @property

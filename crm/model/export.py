@@ -34,7 +34,6 @@ from crm.model.heads import PromptOrder, head_named
 from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST, check_files, read_manifest, write_manifest
 from crm.model.model_card import write_card
-from crm.model.model_card import write_section as write_section
 from crm.model.older_readers import make_readable
 from crm.model.reward_model import RewardModel
 from crm.model.template import TURN_END, chat_template

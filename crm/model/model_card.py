@@ -12,7 +12,6 @@ from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
 
-from crm.io.files import replace_file
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION, PromptOrder, head_named
 from crm.model.manifest import CARD
 from crm.model.template import TURN_END, TURN_START
@@ -183,22 +182,6 @@ def write_card(folder: Path, head: str, prompt_order: PromptOrder, facts: Mappin
         serving=serving.format(first=first),
     )
     (folder / CARD).write_text(str(card), encoding="utf-8")
-
-
-def write_section(folder: Path, title: str, text: str) -> None:
-    """Put a section into the card of ``folder``, before its licence, in the place of an earlier one of that title.
-
-    Raises ``ValueError`` where the folder has no card of ours.
-    """
-    card = folder / CARD
-    parts = card.read_text(encoding="utf-8").split("\n## ") if card.is_file() else []
-    kept = [part for part in parts if not part.startswith(f"{title}\n")]
-    places = [place for place, part in enumerate(kept) if part.startswith("Licence\n")]
-    if not places:
-        raise ValueError(f"{card}: missing, or not a card that was exported here; export the model again")
-    kept.insert(places[0], f"{title}\n\n{text.strip()}\n")
-    if kept != parts:
-        replace_file(card, "\n## ".join(kept))
 
 
 def _rows(head: str, prompt_order: str, facts: Mapping[str, Any], digest: str) -> Iterator[tuple[str, str]]:

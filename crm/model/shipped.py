@@ -21,6 +21,7 @@ from torch import nn
 
 from crm.io.files import replace_file
 from crm.model.backbone import keep_lowest_layers, load_backbone
+from crm.model.card_sections import TALKED_ROUND, read_section, write_section
 from crm.model.export import export_model, load_checkpoint
 from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST
@@ -54,7 +55,8 @@ def main(words: Sequence[str] | None = None) -> int:
 def pack(checkpoint: Path, path: Path = SHIPPED) -> Path:
     """Write the head of a late checkpoint in float16, and what is needed to find its backbone again.
 
-    Raises ``ValueError`` for another head. That the backbone was frozen shows when it is put together again.
+    What its card tells of attacks comes along. Raises ``ValueError`` for another head. That the backbone was frozen
+    shows when it is put together again.
     """
     model, _, manifest = load_checkpoint(checkpoint)
     if not isinstance(model.score, LateHead):
@@ -68,6 +70,7 @@ def pack(checkpoint: Path, path: Path = SHIPPED) -> Path:
         "layers": len(model.backbone.layers),  # type: ignore[arg-type]
         "response_layers": model.score.response_layers,
         "backbone": weights_digest(model.backbone),
+        "talked_round": read_section(checkpoint, TALKED_ROUND),
     }
     weights = {name: weight.half() for name, weight in model.score.state_dict().items()}
     told |= {"format": FORMAT, "weights": _digest(weights)}
@@ -86,7 +89,10 @@ def assemble(backbone: str, out: Path, packed: Path = SHIPPED) -> str:
         )
     head = LateHead.of_weights(weights, told["response_layers"])
     (out / MANIFEST).unlink(missing_ok=True)  # while other files are written there is no checkpoint
-    return export_model(RewardModel(loaded, head, "late"), tokenizer, out, told["facts"], told["prompt_order"])
+    digest = export_model(RewardModel(loaded, head, "late"), tokenizer, out, told["facts"], told["prompt_order"])
+    if told.get("talked_round"):
+        write_section(out, TALKED_ROUND, told["talked_round"])
+    return digest
 
 
 def _settings(group: Any) -> Any:

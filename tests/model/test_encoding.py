@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import tokenization_utils_base
 
 from crm.model import encoding
 from crm.model.encoding import Encoder, per_character, system_text
@@ -197,6 +198,19 @@ def test_a_sequence_longer_than_the_limit_gives_none(make_encoder, comparisons, 
     longest = max(make_encoder(head).encode(comparisons[1]).lengths)
     assert make_encoder(head, longest).encode(comparisons[1]) is not None
     assert make_encoder(head, longest - 1).encode(comparisons[1]) is None
+
+
+def test_a_long_text_is_left_to_whoever_asked_and_the_tokenizer_says_nothing(
+    tokenizer, make_encoder, comparisons, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(tokenization_utils_base.logger, "warning", said.append)
+    monkeypatch.setattr(tokenizer, "model_max_length", 8)
+    monkeypatch.setattr(tokenizer, "deprecation_warnings", {})
+    assert make_encoder("scalar", max_length=8).encode(comparisons[4]) is None
+    assert said == []
+    tokenizer.encode("one two three four five six seven eight nine ten")
+    assert len(said) == 1, "what it would have said"
 
 
 def test_the_digest_names_head_length_and_template(make_encoder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,10 +85,10 @@ def test_a_gate_is_one_number_that_multiplies_what_a_criterion_is_about() -> Non
     side = head.side(states[None, :3], torch.ones(1, 3, dtype=torch.bool))[0]
     about = head.criterion.of_groups(states, [group])
     found = head.of_criteria(states, [group])
-    torch.testing.assert_close(found[0], torch.tanh(side + 0.5) * about[0], atol=1e-6, rtol=1e-4)
+    torch.testing.assert_close(found[0], torch.tanh(side + 0.5) * about[0], atol=rounding(about, 10_000), rtol=0)
     with torch.no_grad():
         head.side.outer.bias.sub_(2 * (head.side.of_groups(states, [group])[1, 0] + 0.5))
-    torch.testing.assert_close(head.of_criteria(states, [group])[1], -found[1], atol=1e-6, rtol=1e-4)
+    torch.testing.assert_close(head.of_criteria(states, [group])[1], -found[1], atol=rounding(about, 10_000), rtol=0)
     plain = LateHead.seeded(8, seed=1, kept=3, width=5)
     assert torch.equal(plain.of_criteria(states, [group]), plain.criterion.of_groups(states, [group]))
 
@@ -102,20 +102,22 @@ def test_what_is_shared_counts_under_a_wish_and_its_opposite() -> None:
     vectors = head.response.of_groups(states, [torch.tensor([[0], [1]])])
     gap = (vectors[0] - vectors[1]) / 15**0.5
     about = head.of_criteria(states, texts.criteria)[0]
-    torch.testing.assert_close(head(states, states, texts).preference_logit[0], gap @ about, atol=1e-6, rtol=1e-4)
+
+    def close(expected: torch.Tensor, wish: torch.Tensor, texts: TextTokens = texts) -> None:
+        summed = rounding(vectors[:, None] * torch.stack([wish, head.shared]) / 15**0.5, 10_000)
+        torch.testing.assert_close(head(states, states, texts).preference_logit[0], expected, atol=summed, rtol=0)
+
+    close(gap @ about, about)
     with torch.no_grad():
         head.shared.copy_(torch.arange(15.0))
         expected = gap @ about, gap @ head.shared
-    torch.testing.assert_close(head(states, states, texts).preference_logit[0], sum(expected), atol=1e-5, rtol=1e-4)
+    close(sum(expected), about)
     with torch.no_grad():
         head.side.outer.bias.sub_(2 * (head.side.of_groups(states, texts.criteria)[0, 0] + 0.5))
-    opposite = expected[1] - expected[0]
-    torch.testing.assert_close(head(states, states, texts).preference_logit[0], opposite, atol=1e-5, rtol=1e-4)
+    close(expected[1] - expected[0], about)
     head.learn_wishes(1, seed=0)
     assert head.wishes is not None
-    unsaid = replace(texts, criteria=[])
-    wished = gap @ (head.wishes[0] + head.shared)
-    torch.testing.assert_close(head(states, states, unsaid).preference_logit[0], wished, atol=1e-5, rtol=1e-4)
+    close(gap @ (head.wishes[0] + head.shared), head.wishes[0], replace(texts, criteria=[]))
 
 
 def test_a_gated_head_does_without_some_of_the_states_while_it_is_trained() -> None:

@@ -19,7 +19,7 @@ from crm.model.export import export_as_single_label, export_model, load_checkpoi
 from crm.model.heads import LINEAR_HEADS, PROMPT_ORDERS
 from crm.model.late_reading import LateReader
 from crm.model.manifest import read_manifest
-from crm.model.model_card import READS, write_section
+from crm.model.model_card import READS
 from crm.schema import Comparison, Message
 from tests.conftest import rounding
 
@@ -164,16 +164,3 @@ def test_settings_of_generation_beside_a_model_do_no_harm(exported, tmp_path) ->
     (copy / "adapter_config.json").write_text("{}")
     with pytest.raises(ValueError, match=r"adapter_config\.json is not in crm\.json"):
         load_checkpoint(copy)
-
-
-def test_a_section_stands_before_the_licence_once_and_changes_no_score(exported, tmp_path) -> None:
-    folder = Path(shutil.copytree(exported[1], tmp_path / "model"))
-    before = said(folder)
-    write_section(folder, "Measured", "| a |\n|---|\n| 1 |")
-    write_section(folder, "Measured", "| a |\n|---|\n| 2 |")
-    assert said(folder).count("## Measured") == 1 and "| 2 |\n\n## Licence" in said(folder)
-    assert said(folder).replace("## Measured\n\n| a |\n|---|\n| 2 |\n\n", "") == before
-    load_checkpoint(folder)
-    (folder / "README.md").write_text("# Somebody's own\n")
-    with pytest.raises(ValueError, match="not a card that was exported here"):
-        write_section(folder, "Measured", "x")

@@ -12,6 +12,7 @@ from safetensors import safe_open
 
 from crm.model.backbone import keep_lowest_layers
 from crm.model.batching.batches import collate
+from crm.model.card_sections import TALKED_ROUND, read_section, write_section
 from crm.model.export import export_model, load_checkpoint
 from crm.model.late_head import LateHead
 from crm.model.reward_model import RewardModel
@@ -53,6 +54,15 @@ def test_it_is_put_together_as_it_was(
     }
     assert tells["config"] == {"model": {"path": "models/base"}, "data": {"name": "tastes"}}
     assert b"/home/me" not in packed.read_bytes()
+
+
+def test_what_attacks_did_comes_along_in_its_card(parts: tuple[Path, Path], tmp_path: Path) -> None:
+    base, trained = parts
+    measured = "Measured.\n\n| attack | flipped |\n|:--|:--|\n| praise | 0.5 |"
+    write_section(trained, TALKED_ROUND, measured)
+    assemble(str(base), tmp_path / "again", pack(trained, tmp_path / "judge.safetensors"))
+    assert read_section(tmp_path / "again", TALKED_ROUND) == measured
+    load_checkpoint(tmp_path / "again")
 
 
 def test_other_weights_and_other_files_are_refused(parts: tuple[Path, Path], tmp_path: Path, capsys: Any) -> None:
