@@ -4,9 +4,12 @@ SCALE ?= demo
 # Queries of the public bank that `make app-real` reads; 0 reads all 804.
 QUERIES ?= 100
 BIN := .venv/bin
+EXTRAS := dev lora tensorboard embeddings bertopic sweeps bench profiles app serve
+empty :=
+comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help install test quick reliability reliability-red soak lint format audit sbom demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-page bench-serve page-pictures bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install install-checked hashes test quick reliability reliability-red soak lint format audit sbom demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-page bench-serve page-pictures bench-gpu bench-prepare smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -17,8 +20,15 @@ install: .venv/.installed ## Make .venv and install the pinned packages, once
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
 	echo "$(PYTHON) is missing or not Python 3.11 to 3.13; name one that is: make PYTHON=python3.12 install" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lora,tensorboard,embeddings,bertopic,sweeps,bench,profiles,app,serve]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(subst $(empty) $(empty),$(comma),$(EXTRAS))]'
 	@touch $@
+
+install-checked: ## The same, with every downloaded file held against hashes.txt; install torch before
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r hashes.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(BIN)/python -m pip check --disable-pip-version-check
+	@touch .venv/.installed
 
 test: install .venv/transformers4/.installed .venv/rewardbench/.installed ## Run the whole test suite (CPU, no network), one process a core
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile
@@ -59,8 +69,14 @@ format: install ## Rewrite the code in the project's style
 # What looks at the packages is not among those that it looks at.
 .venv/audit/.installed: pyproject.toml constraints.txt | .venv/.installed
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt bandit cyclonedx-bom pip-audit
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt bandit cyclonedx-bom pip-audit pip-tools
 	@touch $@
+
+hashes: .venv/audit/.installed ## Write hashes.txt anew: the digests of all files of all pinned packages; needs a network
+	.venv/audit/bin/pip-compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	--no-emit-trusted-host --strip-extras --unsafe-package torch $(EXTRAS:%=--extra %) --constraint constraints.txt \
+	--output-file hashes.txt pyproject.toml
+	sed -i '/^#/d' hashes.txt
 
 audit: .venv/audit/.installed sbom ## Licences, risky code and known weaknesses of the pinned packages, and an SBOM; needs a network
 	$(BIN)/python -m bench.audit.licences
