@@ -129,5 +129,5 @@ SPOILS: dict[str, Callable[[random.Random, str, str, Sequence[str]], str]] = {
     GARBLED_WINNER: lambda rng, winner, loser, criteria: _garbled(rng, winner),
 }
 """Kind to the new text of the loser, or of the garbled winner; of the winner's text, the loser's, and the criteria."""
-DRAWN = (*SPOILS, "stuffed", *["garbled", GARBLED_WINNER] * 2)
+DRAWN = (*SPOILS, *["garbled", GARBLED_WINNER] * 2)
 """Kinds as often as they are drawn."""
