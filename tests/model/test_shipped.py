@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from crm.evaluation.attacks import ATTACKS
 from crm.model.backbone import keep_lowest_layers
 from crm.model.batching.batches import collate
 from crm.model.card_sections import TALKED_ROUND, read_section, write_section
@@ -91,6 +92,7 @@ def test_the_shipped_one_is_small_and_names_no_folder_of_whoever_trained_it() ->
         told = json.loads(file.metadata()["judge"])
         assert {str(file.get_slice(name).get_dtype()) for name in file.keys()} == {"F16"}  # noqa: SIM118
     assert (told["layers"], told["response_layers"], told["prompt_order"]) == (15, 3, "criteria_first")
+    assert told["talked_round"].count("| yes") == len(ATTACKS), "it withstands every attack"
     assert "root" not in told["facts"]["config"]["data"] and not {"logger", "run_dir"} & set(told["facts"]["config"])
 
 
