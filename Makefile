@@ -76,7 +76,8 @@ hashes: .venv/audit/.installed ## Write hashes.txt anew: the digests of all file
 	.venv/audit/bin/pip-compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 	--no-emit-trusted-host --strip-extras --unsafe-package torch $(EXTRAS:%=--extra %) --constraint constraints.txt \
 	--output-file hashes.txt pyproject.toml
-	sed -i '/^#/d' hashes.txt
+	sed -i.said '/^#/d' hashes.txt
+	rm hashes.txt.said
 
 audit: .venv/audit/.installed sbom ## Licences, risky code and known weaknesses of the pinned packages, and an SBOM; needs a network
 	$(BIN)/python -m bench.audit.licences
