@@ -12,9 +12,8 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hydra
@@ -27,9 +26,10 @@ from crm.cli.command_line import check_options
 from crm.cli.help import ASKED, help_text, script
 from crm.cli.mistakes import MISTAKES, explain
 from crm.cli.places import folder_of_run, places_of
+from crm.cli.sweep_end import end_of_sweep
 from crm.config import config_dir
 from crm.training import AnotherRunError
-from crm.training.sweep_jobs import failed_jobs, note_failure
+from crm.training.sweep_jobs import note_failure
 from crm.training.sweeps import (
     SweepFolder,
     begin_job,
@@ -200,7 +200,7 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
             raise
         _tell(name, error, schema, folder_of_run(sys.argv))
         code = 2
-    code = max(code, 2 * bool(failed), _end_of_sweep(name))
+    code = max(code, 2 * bool(failed), end_of_sweep(name))
     if code:
         sys.exit(code)
 
@@ -211,36 +211,6 @@ def _help(name: str, schema: type) -> None:
     except MISTAKES as error:
         _tell(name, error, schema)
         sys.exit(2)
-
-
-def _end_of_sweep(name: str) -> int:
-    """Write the tables of a sweep of trainings or evaluations, name the jobs that failed; the exit code."""
-    folder = SweepFolder.current
-    if folder is None or not folder.is_dir():
-        return 0
-    failed = failed_jobs(folder)
-    if name == "train" and any(folder.rglob(".hydra")):
-        from crm.training.sweep_table import write_sweep_tables
-
-        failed = [job.name for job in write_sweep_tables(folder) if job.status != "finished"]
-        _show(folder, ("sweep.md", "seeds.md"))
-        print(f"crm-{name}: the table of this sweep is {folder / 'sweep.md'}")
-    if name == "evaluate" and any(folder.rglob(".hydra")):
-        from crm.evaluation.judge_sweep import write_tables_of_judges
-
-        failed = [job.name for job in write_tables_of_judges(folder) if job.status != "finished"]
-        _show(folder, ("judges.md", "paired.md"))
-        print(f"crm-{name}: the tables of this sweep are {folder / 'judges.md'} and paired.md beside it")
-    if failed:
-        print(f"{script(name)}: {len(failed)} jobs of this sweep failed: {', '.join(failed)}", file=sys.stderr)
-    return 2 if failed else 0
-
-
-def _show(folder: Path, tables: Iterable[str]) -> None:
-    """Print those of a sweep's tables that were written, as they stand in their files."""
-    for table in tables:
-        if (folder / table).is_file():
-            print(f"\n{(folder / table).read_text(encoding='utf-8')}")
 
 
 def _reason(error: Exception, schema: type, places: Mapping[str, str]) -> str:

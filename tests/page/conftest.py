@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Asked, Reading
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
@@ -32,6 +33,12 @@ def small_bank(queries: int = 8, name: str = "small") -> Bank:
     )
     words = {"brief": 1, "base": 2, "middle": 3, "wordy": 4}
     return Bank(name, "base", rows, {who: {q.id: " ".join([who] * words[who]) for q in rows} for who in AUTHORS})
+
+
+@pytest.fixture
+def late(make_model: Any, make_encoder: Any) -> CrmJudge:
+    """Reads responses before anybody asks, so that a bank is indexed."""
+    return CrmJudge(make_model("late"), make_encoder("late", max_length=600), batch_size=8, model_digest="m")
 
 
 class WordJudge:

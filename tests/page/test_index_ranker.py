@@ -22,11 +22,6 @@ from tests.page.test_ranker import responses
 
 
 @pytest.fixture
-def late(make_model: Any, make_encoder: Any) -> CrmJudge:
-    return CrmJudge(make_model("late"), make_encoder("late", max_length=600), batch_size=8, model_digest="m")
-
-
-@pytest.fixture
 def ranker(late: CrmJudge, bank: Any, tmp_path: Path) -> IndexRanker:
     indexed = index_bank(late, bank, tmp_path, progress=False)
     assert indexed is not None
