@@ -69,10 +69,11 @@ format: install ## Rewrite the code in the project's style
 # What looks at the packages is not among those that it looks at.
 .venv/audit/.installed: pyproject.toml constraints.txt | .venv/.installed
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt bandit cyclonedx-bom pip-audit pip-tools
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt bandit cyclonedx-bom pip-audit
 	@touch $@
 
 hashes: .venv/audit/.installed ## Write hashes.txt anew: the digests of all files of all pinned packages; needs a network
+	.venv/audit/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip-tools
 	.venv/audit/bin/pip-compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 	--no-emit-trusted-host --strip-extras --unsafe-package torch $(EXTRAS:%=--extra %) --constraint constraints.txt \
 	--output-file hashes.txt pyproject.toml

@@ -31,7 +31,7 @@ from crm.config import compose
 from crm.evaluation import run_evaluation
 from crm.evaluation.robustness import Effect, run_robustness, told
 from crm.leaderboard import Leaderboard, run_leaderboard
-from crm.model.card_sections import TALKED_ROUND, write_section
+from crm.model.export import TALKED_ROUND, write_section
 from crm.model.manifest import MANIFEST
 from crm.schema import Result
 from crm.training import run_training, settle_precision

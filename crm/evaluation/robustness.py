@@ -29,7 +29,7 @@ from crm.io.draws import generator
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges import check_judge, open_judge
-from crm.model.card_sections import TALKED_ROUND, write_section
+from crm.model.export import TALKED_ROUND, write_section
 from crm.report.statistics import Interval, cluster_interval, mean_interval
 from crm.report.tables import caption, number, write_table
 from crm.report.terminal import print_table

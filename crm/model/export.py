@@ -30,6 +30,8 @@ from transformers import (
 )
 
 from crm.model.backbone import FILES, ask_hub
+from crm.model.card_sections import TALKED_ROUND as TALKED_ROUND
+from crm.model.card_sections import write_section as write_section
 from crm.model.heads import PromptOrder, head_named
 from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST, check_files, read_manifest, write_manifest
