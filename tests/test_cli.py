@@ -37,7 +37,7 @@ SAID = [
     ("train", "data.train=[1,2", "data.train=[1,2: cannot be read as a setting"),
     ("train", "model.path=${nope}", "model.path: Interpolation key 'nope' not found"),
     ("evaluate", "suite=standrd", "did you mean standard?"),
-    ("evaluate", "batch_size=2", "checkpoint=None: expected a folder written by training for judge=crm"),
+    ("evaluate", "batch_size=2", "checkpoint=None: expected a run folder of train.py"),
     ("leaderboard", "criteria=concise", "criteria: expected a list; write criteria=[a,b]"),
     ("leaderboard", "bank=foldr", "did you mean folder?"),
 ]
@@ -106,7 +106,7 @@ def test_an_evaluation_that_fails_leaves_its_reason(tmp_path: Path) -> None:
     """The sweep whose job it is, if any, sits in another process and tells it from there."""
     ended = command_line(tmp_path, "evaluate.py", "checkpoint=none", "hydra.run.dir=run")
     assert ended.returncode == 2
-    assert (tmp_path / "run/failure.txt").read_text().startswith("checkpoint=none: no crm.json there")
+    assert (tmp_path / "run/failure.txt").read_text().startswith("checkpoint=none: no such folder; give a run folder")
 
 
 @pytest.mark.slow

@@ -83,8 +83,8 @@ train resume=maybe                                  | resume: Value 'maybe' is n
 train resume=true hydra.run.dir=empty               | resume=true: no whole checkpoint
 train hydra.job.name=a/b                            | hydra.run.dir=outputs: No such file or directory
 train -m hydra.sweep.dir=/proc/x seed=1,2           | hydra.sweep.dir=/proc/x: No such file or directory
-evaluate                                            | checkpoint=None: expected a folder written by training
-evaluate checkpoint=/nonexistent                    | checkpoint=/nonexistent: no crm.json there
+evaluate                                            | checkpoint=None: expected a run folder of train.py
+evaluate checkpoint=/nonexistent                    | checkpoint=/nonexistent: no such folder; give a run
 evaluate judge=nope                                 | judge=nope: no such option
 evaluate judge=llm                                  | judge.base_url=None: expected a value
 evaluate judge=length suite=nope                    | suite=nope: no such option
@@ -116,7 +116,7 @@ app judge=length port=99999                         | port=99999: expected a num
 app judge=length host=nope.invalid                  | host=nope.invalid port=7860: cannot be used
 app judge=length prot=1                             | prot: no such setting
 app judge=length predictions=/proc/x                | predictions=
-serve                                               | checkpoint=None: expected a folder written by training
+serve                                               | checkpoint=None: expected a run folder of train.py
 serve judge=length port=abc                         | port: Value 'abc' of type 'str' could not be converted
 """
 LINES = [tuple(map(str.strip, line.split(" | "))) for line in WRONG.strip().splitlines()]

@@ -73,9 +73,9 @@ class AnyJudgeConfig(JudgingConfig):
 
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     checkpoint: str | None = None
-    """Folder written by training, or its ``owner/name`` or ``owner/name@revision`` on a hub; ``judge=crm`` reads it."""
+    """For ``judge=crm``: a run folder of `train.py`, its ``model`` folder, or ``owner/name[@revision]`` of a hub."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         given = self.judge.name != "crm" or self.checkpoint
-        self.require(given, "checkpoint", "a folder written by training for judge=crm")
+        self.require(given, "checkpoint", "a run folder of train.py or owner/name of a hub; or another judge=...")

@@ -140,10 +140,13 @@ class CrmJudge:
 
 
 def open_checkpoint(
-    folder: Path, *, batch_size: int, precision: str, packing: Packing | None = None
+    checkpoint: str | Path, *, batch_size: int = 64, precision: str = "32-true", packing: Packing | None = None
 ) -> tuple[CrmJudge, dict[str, Any]]:
-    """A checkpoint folder as a judge, and its manifest. Raises ``ValueError`` as `load_checkpoint` does."""
-    model, tokenizer, manifest = load_checkpoint(folder)
+    """A model folder, a run folder or a hub's model as a judge, and its manifest.
+
+    Raises ``ValueError`` as `load_checkpoint` does.
+    """
+    model, tokenizer, manifest = load_checkpoint(checkpoint)
     encoder = Encoder(tokenizer, model.head, int(manifest["max_length"]), manifest["prompt_order"])
     judge = CrmJudge(
         model,

@@ -117,7 +117,8 @@ def _open_crm(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
         precision=config.precision,
         packing=packing_named(config.batching.name, config.batching.tokens),
     )
-    beside = folder.parent / "predictions" if Path(str(config.checkpoint)).is_dir() else PREDICTIONS
+    local = Path(str(config.checkpoint)).expanduser().is_dir()
+    beside = folder.parent / "predictions" if local else PREDICTIONS
     kept = Path(config.predictions) if config.predictions else beside
     name = str(manifest["head"]) + (", blind" if blind else "")
     return OpenedJudge(judge, name, kept, judge.encoder.digest, (int(manifest["seed"]),))

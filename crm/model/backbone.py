@@ -33,7 +33,7 @@ NOTHING_UNFIT: dict[str, Any] = {"missing_keys": (), "mismatched_keys": ()}
 HINTS = {
     "model": OFFLINE_HINT,
     "judge": "judge.path=<folder> takes a local Hugging Face folder",
-    "checkpoint": "give the `model` folder of a training run",
+    "checkpoint": "give a run folder of train.py, or the `model` folder in it",
 }
 """What to do instead, by the group of settings that names the model; ``checkpoint`` is a setting, not a group."""
 PAD = "<|pad|>"

@@ -203,23 +203,63 @@ def export_as_single_label(
     return _write(exported, tokenizer, "pairwise", folder, {**facts, "single_label": True}, prompt_order)
 
 
-def checkpoint_folder(given: str) -> Path:
-    """The folder of ``checkpoint=``: itself, or the files of a hub's ``owner/name`` or ``owner/name@revision``.
+def checkpoint_folder(given: str | Path) -> Path:
+    """The model folder that ``checkpoint=`` names: itself, ``model`` in a run folder, or a hub's model, fetched.
 
-    Only the manifest and the files that it lists are fetched, where they are not cached. Raises ``ValueError``, within
-    seconds, where the hub cannot be reached, has no such model, or holds one that training did not write.
+    A hub's model is ``owner/name`` or ``owner/name@revision``, with or without ``hf://``. Only the manifest and the
+    files that it lists are fetched, where they are not cached. Raises ``ValueError``, within seconds, for a folder
+    without a model (saying what it holds and what to type), and where the hub cannot be reached, has no such model, or
+    holds one that training did not write.
     """
-    if Path(given).parent.is_dir() or given.startswith(("~", "/")) or given.count("/") != 1:
-        return Path(given)
-    path, _, revision = given.partition("@")
+    text = str(given)
+    folder = Path(text).expanduser()
+    for model in (folder, folder / "model"):
+        if (model / MANIFEST).is_file():
+            return model
+    name, _, revision = text.removeprefix("hf://").partition("@")
+    local = folder.exists() or folder.parent.is_dir() or text.startswith(("~", "/")) or name.count("/") != 1
+    if local and not text.startswith("hf://"):
+        raise ValueError(f"checkpoint={text}: {_what_is_there(folder)}")
+    return _of_hub(name, revision or None)
+
+
+def _of_hub(path: str, revision: str | None) -> Path:
     try:
-        folder = _fetch(path, revision or None, local_files_only=True)
+        folder = _fetch(path, revision, local_files_only=True)
         if all((folder / name).is_file() for name in read_manifest(folder)["files"]):
             return folder
     except (OSError, ValueError):
         pass  # not cached, or not all of it: the hub is asked next
-    ask_hub(path, revision or None, "checkpoint")
-    return _fetch(path, revision or None)
+    ask_hub(path, revision, "checkpoint")
+    return _fetch(path, revision)
+
+
+def _what_is_there(folder: Path) -> str:
+    """Why there is no model in ``folder``, and what to type instead."""
+    if folder.is_dir() and any(folder.glob("checkpoints/*.ckpt")):
+        return f"its training has not ended; go on with resume=true hydra.run.dir={folder}"
+    if (folder / "config.json").is_file():
+        return (
+            f"no {MANIFEST} there: not a model of train.py, or not all of it; other reward models: judge=reward_model "
+            f"judge.path={folder}; to train from it: model.path={folder}"
+        )
+    found = "no model there" if folder.exists() else "no such folder"
+    if runs := _runs_near(folder if folder.is_dir() else folder.parent):
+        return f"{found}; trained models nearby, newest first: {', '.join(map(str, runs[:3]))}; give one of these"
+    return f"{found}; give a run folder of train.py, the `model` folder in it, or owner/name of a hub"
+
+
+def _runs_near(folder: Path) -> list[Path]:
+    """Run folders with a model, newest first: in ``folder``, beside it, and where commands write."""
+    near = {place: 3 for place in (folder, folder.parent) if place != Path(place.anchor)}
+    usual = {Path(name): 6 for name in ("runs", "outputs", "multirun", "results", "models")}
+    found = {
+        path.parent.parent if path.parent.name == "model" else path.parent: path.stat().st_mtime
+        for place, depths in (near | usual).items()
+        for depth in range(depths)
+        for path in place.glob("*/" * depth + MANIFEST)
+    }
+    return sorted(found, key=lambda run: -found[run])
 
 
 def _fetch(path: str, revision: str | None, **named: Any) -> Path:
@@ -229,12 +269,14 @@ def _fetch(path: str, revision: str | None, **named: Any) -> Path:
     return Path(get(allow_patterns=[MANIFEST, *(escape(name) for name in listed if name.endswith(ALLOWED))]))
 
 
-def load_checkpoint(folder: Path) -> tuple[RewardModel, Any, dict[str, Any]]:
+def load_checkpoint(checkpoint: str | Path) -> tuple[RewardModel, Any, dict[str, Any]]:
     """Model (float32, eval mode), tokenizer and manifest; every file is checked against its digest first.
 
-    Raises ``ValueError`` for a file that is missing, differs by as little as one bit or was added, and for weights that
-    do not fit the architecture: a head is never initialised at random in silence.
+    ``checkpoint`` is what `checkpoint_folder` takes. Raises ``ValueError`` for a file that is missing, differs by as
+    little as one bit or was added, and for weights that do not fit the architecture: a head is never initialised at
+    random in silence.
     """
+    folder = checkpoint_folder(checkpoint)
     manifest = read_manifest(folder)
     if manifest.get("single_label"):
         raise ValueError(f"checkpoint={folder}: a one-label copy for other tools; give the `model` folder beside it")

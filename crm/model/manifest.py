@@ -50,7 +50,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     path = folder / MANIFEST
     if not path.is_file():
-        raise ValueError(f"checkpoint={folder}: no {MANIFEST} there; give the `model` folder of a training run")
+        raise ValueError(f"checkpoint={folder}: no {MANIFEST} there; give a run folder of train.py")
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

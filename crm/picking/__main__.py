@@ -24,7 +24,7 @@ from crm.schema import Preference
 def main(words: Sequence[str] | None = None) -> int:
     """Command line; 2 for what cannot be done."""
     parser = argparse.ArgumentParser(prog="python -m crm.picking", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--checkpoint", type=Path, required=True, help="a checkpoint with head=late")
+    parser.add_argument("--checkpoint", required=True, help="a checkpoint with head=late")
     parser.add_argument("--pool", type=Path, help="YAML file of criteria; by default the 12 that come along")
     parser.add_argument("data", nargs="+", help="settings of the group data, such as data=table data.path=votes.jsonl")
     given = parser.parse_args(words)

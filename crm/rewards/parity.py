@@ -11,7 +11,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -113,7 +112,7 @@ def verdict(ours: Numbers, theirs: Numbers, tolerance: float = TOLERANCE) -> tup
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; the verdict is printed."""
     parser = argparse.ArgumentParser(prog="python -m crm.rewards.parity", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("folder", type=Path, help="the model's folder, of head=scalar for /classify and /pooling")
+    parser.add_argument("folder", help="the model's folder or hub id, of head=scalar for /classify and /pooling")
     parser.add_argument("url", help="such as http://127.0.0.1:8000")
     parser.add_argument("--route", choices=("score", "classify", "pooling"), default="score", help="score: serve.py's")
     parser.add_argument("--model", help="the name under which the server knows the model")

@@ -18,7 +18,6 @@ import torch
 
 from crm.judges import Asked, CrmJudge, Judge, Reading, open_checkpoint
 from crm.model.encoding import Order
-from crm.model.export import checkpoint_folder
 from crm.model.late_reading import LateReader
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 
@@ -137,8 +136,7 @@ def open_rewards(judge: str | Path | Judge, batch_size: int = 32) -> Rewards:
     """
     if not isinstance(judge, str | Path):
         return Rewards(judge)
-    opened, _ = open_checkpoint(checkpoint_folder(str(judge)), batch_size=batch_size, precision="32-true")
-    return Rewards(opened)
+    return Rewards(open_checkpoint(judge, batch_size=batch_size)[0])
 
 
 def _pairs(group: Group) -> list[Pair]:

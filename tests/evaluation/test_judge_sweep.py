@@ -34,7 +34,7 @@ def test_a_sweep_over_judges_ends_with_tables(
     assert all((sweep / name).read_text() in ended.stdout for name in ("judges.md", "paired.md"))
     table = pd.read_csv(sweep / "judges.csv", skiprows=1).set_index("judge")
     assert table["mark"]["oracle"] == "best"
-    assert table["reason"]["judge=crm"].startswith("failed: checkpoint=none: no crm.json there")
+    assert table["reason"]["judge=crm"].startswith("failed: checkpoint=none: no such folder")
     pairs = pd.read_csv(sweep / "paired.csv", skiprows=1)
     assert pairs[["first", "second", "verdict"]].values.tolist() == [["longer wins", "oracle", "oracle is better"]]
     # From another folder: the paths in results.json are relative to the one where the sweep was started.

@@ -251,7 +251,7 @@ def test_a_wrong_manifest_is_named(damaged: Path) -> None:
         with pytest.raises(ValueError, match=message):
             load_checkpoint(damaged)
     path.unlink()
-    with pytest.raises(ValueError, match=r"no crm\.json there"):
+    with pytest.raises(ValueError, match=r"no crm\.json there: not a model of train"):
         load_checkpoint(damaged)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import time
@@ -64,7 +65,7 @@ def test_what_is_neither_here_nor_reachable_is_one_sentence_at_once(
 ) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", offline)
     started, path = time.perf_counter(), name.partition("@")[0]
-    with pytest.raises(ValueError, match=f"^checkpoint={path}: not cached here.*give the `model` folder") as caught:
+    with pytest.raises(ValueError, match=f"^checkpoint={path}: not cached here.*give a run folder") as caught:
         checkpoint_folder(name)
     assert "\n" not in str(caught.value) and time.perf_counter() - started < 15
 
@@ -103,11 +104,44 @@ def test_only_files_that_the_manifest_lists_are_fetched_and_no_code(folder: Path
 
 
 @pytest.mark.parametrize("name", ["justaname", "a/b/c", "/gone/model", "./gone"])
-def test_what_cannot_be_a_hub_s_name_is_a_folder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_a_hub_s_name_is_a_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(*given: Any) -> Any:
         raise AssertionError("the hub was asked")
 
     monkeypatch.setattr(socket.socket, "connect", connect)
-    assert checkpoint_folder(name) == Path(name)
-    with pytest.raises(ValueError, match=r"no crm\.json there; give the `model` folder of a training run"):
-        load_checkpoint(checkpoint_folder(name))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=f"^checkpoint={name}: no such folder; give a run folder of train.py, the `mo"):
+        load_checkpoint(name)
+
+
+def test_a_run_folder_and_a_hub_address_are_as_good_as_the_model_folder(snapshot: Path, folder: Path) -> None:
+    given: list[str | Path] = [str(folder), folder, folder.parent, f"{folder.parent}/"]
+    assert [checkpoint_folder(place) for place in given] == [folder] * 4
+    assert checkpoint_folder("hf://someone/ranker@v1") == snapshot
+
+
+def test_a_wrong_folder_is_answered_with_what_is_there(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, run in enumerate(("runs/old", "outputs/train/2026-01-01/08-00-00")):
+        shutil.copytree(folder, Path(run) / "model")
+        os.utime(Path(run) / "model/crm.json", (number, number))
+    Path("runs/killed/checkpoints").mkdir(parents=True)
+    Path("runs/killed/checkpoints/last.ckpt").write_text("")
+    shutil.copytree(folder, "bought", ignore=shutil.ignore_patterns("crm.json"))
+    Path("runs/old/notes").mkdir()
+    newest_first = "trained models nearby, newest first: outputs/train/2026-01-01/08-00-00, runs/old; give one of these"
+    answers = {
+        "old": f"no such folder; {newest_first}",
+        "runs": f"no model there; {newest_first}",
+        "runs/old/notes": f"no model there; {newest_first}",
+        "runs/old/model/model.safetensors": f"no model there; {newest_first}",
+        "runs/killed": "its training has not ended; go on with resume=true hydra.run.dir=runs/killed",
+        "bought": "no crm.json there: not a model of train.py, or not all of it; other reward models: "
+        "judge=reward_model judge.path=bought; to train from it: model.path=bought",
+    }
+    for given, answer in answers.items():
+        with pytest.raises(ValueError, match="checkpoint=") as refused:
+            checkpoint_folder(given)
+        assert str(refused.value) == f"checkpoint={given}: {answer}"

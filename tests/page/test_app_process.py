@@ -67,7 +67,7 @@ def test_a_ranking_that_streams_when_the_server_ends_is_no_traceback(tmp_path: P
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("judge=crm",), "crm-app: checkpoint=None: expected a folder written by training for judge=crm"),
+        (("judge=crm",), "crm-app: checkpoint=None: expected a run folder of train.py"),
         (("judge=length", "places=0"), "crm-app: places=0: expected 1 or more"),
         (("judge=length", "bank=folder", "bank.path=nowhere"), "crm-app: nowhere/bank.json: no such file"),
         (("judge=length", "bank=alpacaeval", "bank.root=nowhere"), "crm-app: bank.root='nowhere': has no folder"),
