@@ -88,7 +88,7 @@ def test_a_wrong_folder_is_told_before_data_is_read(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("crm.evaluation.run.load_data", lambda **_: pytest.fail("read the data first"))
     monkeypatch.setattr("crm.leaderboard.run.open_bank", lambda *_: pytest.fail("made the bank first"))
     for command in (evaluate, rank):
-        with pytest.raises(ValueError, match=r"checkpoint=.*nothing: no such folder; give a run folder of train.py"):
+        with pytest.raises(ValueError, match="nothing: no such folder; "):
             command(tmp_path / "nothing", tmp_path / "out")
 
 
