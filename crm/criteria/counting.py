@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from crm.io.words import count_words, split_words
+
 
 @dataclass(frozen=True, slots=True)
 class Trait:
@@ -25,13 +27,13 @@ class Trait:
 
 _CODE = re.compile(r"^ {0,3}```.*?(?:^ {0,3}```|\Z)", re.DOTALL | re.MULTILINE)
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_SENTENCE = re.compile(r"[.!?…]+(?=[\s\"'”’)]|$)|\n+")
+_SENTENCE = re.compile(r"[.!?…]+(?=[\s\"'”’)]|$)|[。！？｡។။]+|\n+")
 _ITEM_MARK = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+", re.MULTILINE)
 _LIST_ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+\S", re.MULTILINE)
 _NO_SENTENCE = re.compile(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)])\s+|#{1,6}\s).*$", re.MULTILINE)
 _EMPHASIS = re.compile(r"^ {0,3}#{1,6}\s+\S|\*\*[^*\n]+\*\*|__[^_\n]+__", re.MULTILINE)
-_QUESTION = re.compile(r"\?(?=[\s\"'”’)*]|$)")
-_LIVELY = re.compile("!+(?=[\\s\"'”’)*]|$)|[\U0001f300-\U0001faff\u2600-\u27bf]")
+_QUESTION = re.compile(r"\?(?=[\s\"'”’)*]|$)|？")
+_LIVELY = re.compile("！+|!+(?=[\\s\"'”’)*]|$)|[\U0001f300-\U0001faff\u2600-\u27bf]")
 _FIGURE = re.compile(r"(?<![\w.])[$€£]?\d[\d,.]*%?")
 _QUOTE = re.compile(r"\"[^\"\n]{2,300}\"|“[^”\n]{2,300}”|«[^»\n]{2,300}»|^>\s+\S", re.MULTILINE)
 _ASIDE = re.compile(r"\([^()\n]*[^\W\d_]{2}[^()\n]*\)")
@@ -118,11 +120,12 @@ def _prose(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(_prose(text))
+    """Words of letters; of scripts without spaces, each character."""
+    return [word for run in _WORD.findall(text) for word in split_words(run)]
 
 
 def _length(text: str) -> float:
-    return math.log(10 + len(text.split()))
+    return math.log(10 + count_words(text))
 
 
 def _sentence_length(text: str) -> float:
@@ -131,22 +134,20 @@ def _sentence_length(text: str) -> float:
     List items and headings are no sentences. Below 10 words there is nothing to measure: not a number.
     """
     lengths = [
-        len(words)
-        for part in _SENTENCE.split(_NO_SENTENCE.sub("", _CODE.sub("\n", text)))
-        if (words := _WORD.findall(part))
+        len(words) for part in _SENTENCE.split(_NO_SENTENCE.sub("", _CODE.sub("\n", text))) if (words := _words(part))
     ]
     return math.log(sum(lengths) / len(lengths)) if sum(lengths) >= 10 else math.nan
 
 
 def _paragraph_length(text: str) -> float:
     """Log of the mean number of words in a paragraph; a blank line ends one. Below 30 words: not a number."""
-    lengths = [len(words) for part in _BLANK_LINE.split(_CODE.sub("\n", text)) if (words := _WORD.findall(part))]
+    lengths = [len(words) for part in _BLANK_LINE.split(_CODE.sub("\n", text)) if (words := _words(part))]
     return math.log(sum(lengths) / len(lengths)) if sum(lengths) >= 30 else math.nan
 
 
 def _long_words(text: str) -> float:
     """Share of words with 7 letters or more, as in the readability index LIX; 20 words of average weight damp it."""
-    words = _words(text)
+    words = _words(_prose(text))
     return (sum(len(word) >= 7 for word in words) + 0.25 * 20) / (len(words) + 20)
 
 
@@ -164,7 +165,7 @@ def _rate(pattern: re.Pattern[str]) -> Callable[[str], float]:
 
     def per_hundred(text: str) -> float:
         prose = _prose(text)
-        return 100 * len(pattern.findall(prose)) / max(100, len(_WORD.findall(prose)))
+        return 100 * len(pattern.findall(prose)) / max(100, len(_words(prose)))
 
     return per_hundred
 

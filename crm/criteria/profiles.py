@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from crm.criteria.topics.extras import require
+from crm.io.words import first_words
 from crm.schema import GENERIC_CRITERION, MAX_CRITERIA, RecordError
 from crm.votes.public.personalized_rewardbench import Tell
-from crm.votes.sampling import first_words
 
 PROFILES = ("none", "all", "first", "bm25", "embedding")
 """Which posts a judge is told: none, all, the first as the file has them, or the most relevant by one of two ways."""

@@ -22,9 +22,10 @@ from crm.criteria.counting import TRAITS, Trait
 from crm.dataset.taste_pairs import PairFinder, Query, Speaker, spoiled_pair, whole_pair
 from crm.dataset.taste_tables import TasteTables
 from crm.io.draws import generator
+from crm.io.words import first_words
 from crm.schema import Preference, prompt_key
 from crm.votes.public.banks import FOLDERS, read_published
-from crm.votes.sampling import first_words, hold_out, shuffled, turn
+from crm.votes.sampling import hold_out, shuffled, turn
 from crm.votes.splits import Splits, prompt_groups, sizes
 
 UNSEEN_TRAITS = ("Advice", "Asides", "Emphatic words", "Past tense")

@@ -9,6 +9,7 @@ import pandas as pd
 from crm.evaluation.results import accuracy
 from crm.evaluation.samples import Sample, to_samples
 from crm.report.statistics import Interval
+from crm.report.tables import distinct
 from crm.schema import Prediction
 
 COLUMNS = ("suite", "topic", "n", "accuracy", "low", "high")
@@ -40,8 +41,12 @@ def topic_table(predictions: Sequence[Prediction], topics: Mapping[str, Topics])
 def _breakdown(samples: Sequence[Sample], topics: Topics) -> list[tuple[str, Interval]]:
     groups: dict[str, list[Sample]] = {}
     for sample in samples:
-        groups.setdefault(topics[sample.comparison_id] or NONE, []).append(sample)
-    keys = {sample.comparison_id: topics[sample.comparison_id] or NONE for sample in samples}
+        groups.setdefault(_row_of(topics[sample.comparison_id]), []).append(sample)
+    keys = {sample.comparison_id: _row_of(topics[sample.comparison_id]) for sample in samples}
     found = [(ALL, accuracy(samples)), (MEAN, accuracy(samples, strata=keys))]
     found += [(name, accuracy(groups[name])) for name in sorted(groups, key=lambda name: (name == NONE, name))]
     return [(name, interval) for name, interval in found if interval is not None]
+
+
+def _row_of(topic: str | None) -> str:
+    return distinct(topic, "topic ", (ALL, MEAN, NONE)) if topic else NONE

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crm.io.draws import generator
+from crm.io.words import count_words
 from crm.judges.judge import Asked, Reading
 from crm.schema import Message
 
@@ -23,7 +24,7 @@ class LengthJudge:
     @property
     def digest(self) -> str:
         """Fixed: there is nothing to set."""
-        return "length-words"
+        return "length-words-2"
 
     def fits(self, asked: Asked) -> bool:
         """Always."""
@@ -63,5 +64,5 @@ class CoinJudge:
 
 
 def words(turns: Sequence[Message]) -> int:
-    """Words of a response, between white space."""
-    return sum(len(turn.content.split()) for turn in turns)
+    """Words of a response, as `count_words` counts them."""
+    return sum(count_words(turn.content) for turn in turns)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from crm.io.words import count_words
 from crm.leaderboard.bank.bank import Bank, check_baseline
 from crm.report.statistics import Floats, Indices
 from crm.schema import Match
@@ -134,7 +135,7 @@ class BankNumbers:
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
         self.words: Indices = np.array(
-            [[len(bank.responses[name][query.id].split()) for name in bank.authors] for query in bank.queries]
+            [[count_words(bank.responses[name][query.id]) for name in bank.authors] for query in bank.queries]
         )
         self._column = {name: place for place, name in enumerate(bank.authors)}
         self._row = {query.id: place for place, query in enumerate(bank.queries)}

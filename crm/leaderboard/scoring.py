@@ -10,6 +10,7 @@ import numpy as np
 
 from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
 from crm.io.processes import ALONE, Processes
+from crm.io.words import count_words
 from crm.judges import Judge
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_baseline
 from crm.leaderboard.racing import Standing, race
@@ -154,8 +155,8 @@ def _match(bank: Bank, baseline: str, query: BankQuery, candidate: str, readings
         candidate=candidate,
         baseline=baseline,
         preference_logit=_mean([reading.preference_logit for reading in known]) if read else None,
-        length_candidate=len(bank.responses[candidate][query.id].split()),
-        length_baseline=len(bank.responses[baseline][query.id].split()),
+        length_candidate=count_words(bank.responses[candidate][query.id]),
+        length_baseline=count_words(bank.responses[baseline][query.id]),
         score_candidate=_mean([reading.score_a for reading in known]) if read else None,
         score_baseline=_mean([reading.score_b for reading in known]) if read else None,
     )

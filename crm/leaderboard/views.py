@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from crm.leaderboard.ratings import bradley_terry, elo, length_controlled
+from crm.report.tables import distinct
 
 if TYPE_CHECKING:
     from crm.leaderboard.ranking import Leaderboard, Row
@@ -35,9 +36,7 @@ def records_of(board: Leaderboard) -> list[dict[str, Any]]:
         record["rank_high"] = row.rank_low + len(row.tied_with)  # models that are not worse come before it
         if controlled:
             record["length_controlled"] = controlled[row.model]
-        for topic, rate in _topic_rates(row, board).items():
-            record[f"topic {topic}" if topic in record else topic] = rate
-        found.append(record)
+        found.append(record | _topic_rates(row, board, (*record, "length_controlled")))
     return found
 
 
@@ -58,11 +57,14 @@ def _plain(row: Row) -> dict[str, Any]:
     }
 
 
-def _topic_rates(row: Row, board: Leaderboard) -> dict[str, float | None]:
-    """Win rates by topic; None on one that a model was not asked about."""
-    if row.model == board.baseline:
-        return dict.fromkeys(board.topics, 0.5)
-    return {topic: row.topics[topic].mean if topic in row.topics else None for topic in board.topics}
+def _topic_rates(row: Row, board: Leaderboard, taken: Sequence[str]) -> dict[str, float | None]:
+    """Win rates by topic; None on one that a model was not asked about.
+
+    A topic that is called like a column in ``taken`` gets the name "topic ..." (and so does that name itself).
+    """
+    known = {topic: interval.mean for topic, interval in row.topics.items()}
+    rates = dict.fromkeys(board.topics, 0.5) if row.model == board.baseline else known
+    return {distinct(topic, "topic ", taken): rates.get(topic) for topic in board.topics}
 
 
 def _controlled(board: Leaderboard) -> tuple[dict[str, float], float]:
@@ -84,8 +86,9 @@ def _numbers(board: Leaderboard) -> pd.DataFrame:
 
 
 def _topics(board: Leaderboard) -> pd.DataFrame:
+    first = ("rank", "model", "overall")
     return pd.DataFrame(
-        {"rank": row.rank, "model": row.model, "overall": row.win_rate, **_topic_rates(row, board)}
+        dict(zip(first, (row.rank, row.model, row.win_rate), strict=True)) | _topic_rates(row, board, first)
         for row in board.rows
     )
 

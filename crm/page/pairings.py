@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crm.io.words import count_words
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.bank import BankQuery
 from crm.leaderboard.scoring import bank_comparison
@@ -62,4 +63,4 @@ def make_pairing(bank: Bank, baseline: str, query: BankQuery, author: str) -> Pa
     """One candidate beside ``baseline`` on one query."""
     ours, theirs = bank.responses[author][query.id], bank.responses[baseline][query.id]
     key = comparison_key(bank_comparison(query, author, ours, theirs, ()))
-    return Pairing(query, author, baseline, ours, theirs, key, len(ours.split()), len(theirs.split()))
+    return Pairing(query, author, baseline, ours, theirs, key, count_words(ours), count_words(theirs))

@@ -11,6 +11,7 @@ from functools import cache
 
 import numpy as np
 
+from crm.io.words import count_words
 from crm.leaderboard.bank_judge import IndexedBank
 from crm.report.statistics import Floats
 
@@ -61,7 +62,7 @@ class Reaction:
 
 
 def _words(line: str) -> int:
-    return min(len(line.split()), MOST_WORDS)
+    return min(count_words(line), MOST_WORDS)
 
 
 def nonsense(words: int) -> list[str]:

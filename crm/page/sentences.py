@@ -8,6 +8,7 @@ from typing import Any
 
 from scipy.special import expit
 
+from crm.io.words import count_words
 from crm.page.index_ranker import AnyRanker
 from crm.page.pairings import Pairing, make_pairing
 from crm.page.profile import Profile, ProfileError
@@ -50,6 +51,6 @@ def split(text: str) -> list[str]:
 
 def with_response(pairing: Pairing, response: str) -> Pairing:
     """Another text of the candidate, under a name of its own: judges tell comparisons apart by ids made of names."""
-    changed = replace(pairing, response=response, length=len(response.split()))
+    changed = replace(pairing, response=response, length=count_words(response))
     key = comparison_key(changed.comparison(()))
     return replace(changed, key=key, candidate=f"{pairing.candidate} {key}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,14 @@ def caption(n: int | None = None, seeds: Sequence[int] = (), config: str = "", c
         f"commit {commit}" if commit else "",
     ]
     return "; ".join(part for part in parts if part)
+
+
+def distinct(name: str, prefix: str, taken: Collection[str]) -> str:
+    """A column's ``name``, with ``prefix`` before it where it is one of ``taken``; different names stay different."""
+    bare = name
+    while bare.startswith(prefix):
+        bare = bare.removeprefix(prefix)
+    return prefix + name if bare in taken else name
 
 
 def suite_table(results: Mapping[str, Sequence[Result]], metric: str = "accuracy") -> pd.DataFrame:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from crm.io.words import first_words
 from crm.schema import Message, Preference, prompt_key
-from crm.votes.sampling import first_words
 from crm.votes.splits import Splits, sizes
 
 HELD_OUT = "H"

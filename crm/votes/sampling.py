@@ -66,16 +66,6 @@ def _in_turns(
     return [row for turn in zip_longest(*queues) for row in turn if row is not None]
 
 
-def first_words(text: str, limit: int | None) -> str:
-    """The text, or its first ``limit`` words (joined by spaces) and `` ...`` where it is longer."""
-    if limit is None:
-        return text
-    if limit < 1:
-        raise ValueError(f"limit: {limit} words leave no text; give at least 1, or none for the whole text")
-    words = text.split()
-    return text if len(words) <= limit else " ".join(words[:limit]) + " ..."
-
-
 def turn(role: str, content: str) -> tuple[Message, ...]:
     """A conversation of one message."""
     return (Message(role, content),)

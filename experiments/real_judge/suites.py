@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 
 from crm.dataset.comparisons import make_comparisons
+from crm.io.words import count_words
 from crm.judges import Asked, CrmJudge
 from crm.model.late_reading import LateReader
 from crm.report.statistics import cluster_interval, correctness, mean_interval
@@ -39,7 +40,7 @@ def read_suites(judge: CrmJudge, suites: Mapping[str, Sequence[Preference]], ste
     gaps = _by_comparisons(judge, asked, steps) if reader is None else _by_vectors(reader, asked, steps)
     found = []
     for (name, side, trait, row), gap in zip(rows, gaps, strict=True):
-        words = [len(text[-1].content.split()) for text in (row.response_a, row.response_b)]
+        words = [count_words(text[-1].content) for text in (row.response_a, row.response_b)]
         label = [int(row.label == "a")]
         gap = 0.0 if math.isnan(gap) else gap  # what is too long to be read is undecided
         right, length = (float(correctness([value], label)[0]) for value in (gap, words[0] - words[1]))

@@ -97,3 +97,13 @@ def test_an_opening_opens_and_a_closing_closes() -> None:
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "```", "🎉", "\u2028", "?" * 5000, "a " * 5000])
 def test_any_text_has_a_measure(trait, text: str) -> None:
     assert isinstance(trait.measure(text), float)
+
+
+def test_scripts_without_spaces_are_measured_by_characters() -> None:
+    short, sentence = "今天很好", "今天的天气非常好我们去公园"  # 4 and 13 characters
+    assert TRAIT["Length"].measure(short) == pytest.approx(math.log(10 + 4))
+    assert TRAIT["Length"].measure(sentence * 3) == pytest.approx(math.log(10 + 39))
+    assert TRAIT["Sentence length"].measure(f"{sentence}。{sentence}！") == pytest.approx(math.log(13))
+    assert TRAIT["Paragraph length"].measure(f"{sentence * 3}\n\n{sentence * 3}") == pytest.approx(math.log(39))
+    assert TRAIT["Vocabulary"].measure(sentence) == pytest.approx(5 / (13 + 20)), "no long word"
+    assert TRAIT["Questions to the reader"].measure("你好吗？我很好。") == pytest.approx(math.log(2))

@@ -56,3 +56,11 @@ def test_only_suites_of_some_topics_are_broken_down(topics: int, shown: bool) ->
     table = topic_table([*rows, *readings("x", 1.0, suite="T+")], {"D+": of, "T+": {"x": "t0"}})
     assert (set(table["suite"]) == {"D+"}) is shown
     assert len(table) == (topics + 2 if shown else 0)
+
+
+def test_topics_called_like_rows_of_the_table_have_rows_of_their_own() -> None:
+    rows = [row for name, logit in (("1", 1.0), ("2", -1.0), ("3", 1.0), ("4", -1.0)) for row in readings(name, logit)]
+    table = topic_table(rows, {"D+": {"1": ALL, "2": MEAN, "3": NONE, "4": None}})
+    found = dict(zip(table["topic"], zip(table["n"], table["accuracy"], strict=True), strict=True))
+    own = {f"topic {ALL}": (1, 1.0), f"topic {MEAN}": (1, 0.0), f"topic {NONE}": (1, 1.0), NONE: (1, 0.0)}
+    assert found == {ALL: (4, 0.5), MEAN: (4, 0.5), **own}

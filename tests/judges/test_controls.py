@@ -44,6 +44,10 @@ def test_the_longer_response_wins(simulated) -> None:
     said = Message("assistant", "one two three")
     by_hand = replace(rows[0], response_a=(said,), response_b=(Message("assistant", "\n one  "),))
     assert read(LengthJudge(), [by_hand])[0].preference_logit == pytest.approx(math.log(4 / 2))
+    chinese = replace(
+        rows[0], response_a=(Message("assistant", "好的"),), response_b=(Message("assistant", "这是一段长话"),)
+    )
+    assert read(LengthJudge(), [chinese])[0].preference_logit == pytest.approx(math.log(3 / 7))
     logits = [reading.preference_logit for reading in read(LengthJudge(), rows)]
     mirrored = [reading.preference_logit for reading in read(LengthJudge(), [swapped(row) for row in rows])]
     assert logits == pytest.approx([-logit for logit in mirrored])

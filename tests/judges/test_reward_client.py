@@ -48,7 +48,7 @@ def test_many_groups_come_back_in_their_order_through_several_requests() -> None
         assert [found.rewards for found in http.score(asked)] == [pytest.approx(pair) for pair in expected]
         (long,) = http.score([group("x " * (LONG + 1), "b")])
         assert long == GroupRewards((None, log_words("b")), ("too_long", None))
-        assert http.model().digest == http.digest == "length-words"
+        assert http.model().digest == http.digest == "length-words-2"
 
 
 def test_a_full_server_is_asked_again_when_it_says_and_one_that_is_gone_until_the_deadline() -> None:

@@ -288,3 +288,22 @@ def test_records_hold_what_the_tables_hold() -> None:
         assert record["B"] == board.frame("topics").set_index("model").loc[name, "B"] and "topic rank" in record
     controlled = board.frame("length_controlled").set_index("model")["length_controlled"]
     assert {name: record["length_controlled"] for name, record in found.items()} == pytest.approx(controlled.to_dict())
+
+
+def test_topics_called_like_columns_replace_none() -> None:
+    """Every table names its models, whatever the topics are called, and each topic has a column of its own."""
+    topics = ["model", "rank", "overall", "win_rate", "length_controlled", "topic model", "Arts"]
+    matches = [match(f"q{place}", "x", float(place), topic) for place, topic in enumerate(topics)]
+    board = Leaderboard(matches)
+    table = board.frame("topics").set_index("model")
+    renamed = ["topic model", "topic rank", "topic overall", "topic topic model"]
+    assert sorted(table.columns) == sorted(["rank", "overall", *renamed, "win_rate", "length_controlled", "Arts"])
+    assert sorted(table.index) == ["base", "x"]
+    assert table.loc["x", "overall"] == pytest.approx(board.win_rates()["x"])
+    assert table.loc["x", "topic model"] == 0.5 and table.loc["x", "topic rank"] == pytest.approx(
+        1 / (1 + math.exp(-1))
+    )
+    record = next(one for one in board.records() if one["model"] == "x")
+    assert record["win_rate"] == board.win_rates()["x"]
+    assert record["topic win_rate"] == pytest.approx(1 / (1 + math.exp(-3)))
+    assert record["topic length_controlled"] == pytest.approx(1 / (1 + math.exp(-4)))

@@ -10,10 +10,14 @@ import torch
 
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.leaderboard.outcomes import BankNumbers
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank, to_matches
 from crm.model.batching.batches import collate
 from crm.model.heads import LINEAR_HEADS
+from crm.page.pairings import make_pairing
+from crm.rewards.best_of_n.candidates import Candidates
+from crm.rewards.best_of_n.picking import words_of
 from crm.schema import Comparison, Match, Message, Prediction
 from tests.conftest import rounding
 
@@ -180,3 +184,17 @@ def test_in_a_race_what_is_too_long_is_lost_and_a_query_that_is_too_long_for_all
     assert lost <= {("q3", "v")} and (lost or standing.verdicts["v"] != "open")
     with pytest.raises(ValueError, match="on no query is there a response short enough for the judge"):
         run_race(bank, 5)
+
+
+def test_lengths_of_scripts_without_spaces_are_of_their_characters() -> None:
+    query = BankQuery("q", (Message("user", "问"),), "t")
+    texts = {"base": "短的", "x": "长一点的回答", "y": "two words"}
+    own = Bank("tiny", "base", (query,), {name: {"q": text} for name, text in texts.items()})
+    lengths = {
+        match.candidate: (match.length_candidate, match.length_baseline) for match in to_matches(own, "base", [])
+    }
+    assert lengths == {"x": (6, 2), "y": (2, 2)}
+    assert dict(zip(own.authors, BankNumbers(own).words[0].tolist(), strict=True)) == {"base": 2, "x": 6, "y": 2}
+    pairing = make_pairing(own, "base", query, "x")
+    assert (pairing.length, pairing.baseline_length) == (6, 2)
+    assert words_of([Candidates(query.prompt, tuple(texts.values()))]).tolist() == [[2, 6, 2]]

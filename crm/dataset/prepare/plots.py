@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from crm.io.words import count_words
 from crm.report.plots import COLOURS, GREY, save_figure, short_name, tidy_axes
 from crm.schema import Preference
 
@@ -132,4 +133,4 @@ def _name_bars(axes: Axes, names: list[str], unit: str, title: str) -> None:
 
 
 def _words(turns: tuple[Any, ...]) -> int:
-    return sum(len(turn.content.split()) for turn in turns)
+    return sum(count_words(turn.content) for turn in turns)

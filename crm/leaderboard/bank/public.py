@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from crm.io.words import first_words
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.schema import prompt_key
 from crm.votes.public.banks import FOLDERS, UNTAGGED, read_published
-from crm.votes.sampling import first_words, fraction, turn
+from crm.votes.sampling import fraction, turn
 
 __all__ = ["BASELINES", "FOLDERS", "UNTAGGED", "in_turns", "read_public_bank", "smaller_bank"]
 BASELINES = {"alpacaeval": "gpt4_1106_preview", "justeval": "gpt-3.5-turbo-0301"}

@@ -10,7 +10,8 @@ import { queryOf } from './state.js';
 /** Win rates by topic, coloured by how far they are from one half. @param {HTMLElement} panel */
 function topics(panel) {
   const rows = rowsShown();
-  const names = Object.keys(page.bank.topics).filter((topic) => rows.some((row) => typeof row[topic] === 'number'));
+  const column = (topic) => (rows.some((row) => `topic ${topic}` in row) ? `topic ${topic}` : topic); // one called "rank", say
+  const names = Object.keys(page.bank.topics).filter((topic) => rows.some((row) => typeof row[column(topic)] === 'number'));
   if (!names.length) return panel.replaceChildren(el('h2', {}, 'By topic'), el('p', {}, 'This ranking has no topics to show.'));
   const cell = (share) => {
     const made = el('td', {}, typeof share === 'number' ? String(Math.round(100 * share)) : '');
@@ -19,7 +20,7 @@ function topics(panel) {
     return made;
   };
   const head = el('tr', {}, el('th', { scope: 'col' }, 'Model'), ...names.map((topic) => el('th', { scope: 'col' }, topic)));
-  const body = rows.map((row) => el('tr', {}, el('th', { scope: 'row' }, nameOf(row.model)), ...names.map((topic) => cell(row[topic]))));
+  const body = rows.map((row) => el('tr', {}, el('th', { scope: 'row' }, nameOf(row.model)), ...names.map((topic) => cell(row[column(topic)]))));
   panel.replaceChildren(el('h2', {}, 'By topic'),
     el('p', { class: 'quiet' }, 'Win rate in percent: blue above one half, orange below it. Few questions make a cell unsure.'),
     el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Win rates by topic' },

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from rich.progress import track
 
+from crm.io.words import count_words
 from crm.rewards.best_of_n.candidates import Candidates, table
 from crm.rewards.best_of_n.estimator import Floats, best_of_k, first_k, soft_best_of_k
 from crm.rewards.best_of_n.gold import width
@@ -85,7 +86,7 @@ def controls(candidates: Sequence[Candidates], gold: Floats, ks: Sequence[int]) 
 
 def words_of(candidates: Sequence[Candidates]) -> Floats:
     """(Q, n) words of each response."""
-    return table([[float(len(text.split())) for text in own.responses] for own in candidates], width(candidates))
+    return table([[float(count_words(text)) for text in own.responses] for own in candidates], width(candidates))
 
 
 def _by_scores(scores: Floats, gold: Floats, ks: Sequence[int]) -> Picks:

@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
+from crm.io.words import count_words, first_words
 from crm.schema import Preference, prompt_key
 from crm.votes.fields import response, text
 from crm.votes.public.pairs import wished_pair
-from crm.votes.sampling import first_words, hold_out, shuffled, turn, wordings
+from crm.votes.sampling import hold_out, shuffled, turn, wordings
 from crm.votes.splits import Splits, prompt_groups, subsampled
 
 STYLES = ("concise", "plain", "verbose")
@@ -160,7 +161,7 @@ def _pairs(
         counts["pairs"] += 1
         if shorter not in texts or longer not in texts:
             counts["dropped_answer_missing"] += 1
-        elif len(texts[shorter].split()) >= len(texts[longer].split()):
+        elif count_words(texts[shorter]) >= count_words(texts[longer]):
             counts["dropped_detailed_side_not_longer"] += 1
         else:
             concise, detailed = (first_words(texts[style], max_words) for style in (shorter, longer))

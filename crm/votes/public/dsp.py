@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
+from crm.io.words import first_words
 from crm.schema import Preference, folded, prompt_key
 from crm.votes.fields import inner, response, text
 from crm.votes.public.pairs import wished_pair
-from crm.votes.sampling import first_words, hold_out, turn
+from crm.votes.sampling import hold_out, turn
 from crm.votes.splits import Splits, prompt_groups, subsampled
 
 DOMAINS = ("academy", "business", "entertainment", "literature")

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.intake import Intake
+from crm.io.words import first_words
 from crm.schema import Message, Preference
 from crm.votes.fields import inner, number, text
 from crm.votes.public.rated import EQUAL, Rated, RatedInPlace, flips, pairs_within, rated_pair
-from crm.votes.sampling import first_words, fraction, hold_out, turn
+from crm.votes.sampling import fraction, hold_out, turn
 from crm.votes.splits import Splits, subsampled
 
 WORDINGS: dict[str, tuple[str, ...]] = {

@@ -25,7 +25,7 @@ def http() -> Iterator[TestClient]:
 def test_scores_are_the_judge_s_and_what_cannot_be_read_is_null_with_a_reason(http: TestClient) -> None:
     asked = [group("a b", LONG_TEXT, "nan", "c"), group("d e f", criteria=[])]
     answer = http.post("/v1/score", json={"groups": asked, "model": "words"}).json()
-    assert (answer["model"], answer["digest"], answer["pointwise"]) == ("words", "length-words", True)
+    assert (answer["model"], answer["digest"], answer["pointwise"]) == ("words", "length-words-2", True)
     assert answer["groups"] == [
         {
             "rewards": [log_words("a b"), None, None, log_words("c")],
@@ -133,7 +133,7 @@ def test_other_mistakes_have_their_status_and_a_sentence(http: TestClient) -> No
         ),
     ):
         assert answer.status_code == status and said in answer.json()["error"], answer.text
-        assert answer.headers["X-Model-Digest"] == "length-words"
+        assert answer.headers["X-Model-Digest"] == "length-words-2"
 
 
 def test_a_key_is_wanted_of_everything_but_health() -> None:
@@ -150,7 +150,7 @@ def test_a_key_is_wanted_of_everything_but_health() -> None:
                 assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
             assert http.post("/v1/score", json={"groups": [group("a")]}, headers=header).status_code == 401
         assert http.get("/v1/models", headers={"Authorization": "Bearer hush"}).json()["data"] == [
-            {"id": "words", "object": "model", "owned_by": "crm", "digest": "length-words", "pointwise": True}
+            {"id": "words", "object": "model", "owned_by": "crm", "digest": "length-words-2", "pointwise": True}
         ]
 
 

@@ -45,7 +45,7 @@ def test_a_recorded_request_gets_the_recorded_answer(http: TestClient, path: Pat
     assert answer.status_code == 200, answer.text
     assert shape(answer.json()) == shape(recorded["answer"])
     assert numbers(answer.json()) == pytest.approx(numbers(recorded["answer"]))
-    assert answer.headers["X-Model-Digest"] == "length-words"
+    assert answer.headers["X-Model-Digest"] == "length-words-2"
 
 
 def test_every_tool_is_recorded() -> None:
@@ -88,7 +88,7 @@ def test_what_has_no_reward_is_an_error_and_never_a_number(http: TestClient, pat
 
 
 def test_another_model_than_the_one_that_is_served_is_refused(http: TestClient) -> None:
-    for name, status in (("words", 200), ("length-words", 200), ("other", 404)):
+    for name, status in (("words", 200), ("length-words-2", 200), ("other", 404)):
         assert http.post("/classify", json={"model": name, "input": CHATML.format("a")}).status_code == status
 
 
