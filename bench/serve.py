@@ -1,6 +1,6 @@
 """The reward server under load. In: overrides of ``serve.py``. Out: ``results/serve.json``.
 
-``python -m bench.serve checkpoint=<run>/model`` (`make bench-serve`): the server in a process of its own, and 50
+``python -m bench.serve checkpoint=<run>/model``: the server in a process of its own, and 50
 clients in this one, which ask for the rewards of simulated responses, one request after the other, over 127.0.0.1.
 Before that the same rows are scored without a server, by as many threads. Everything shares the machine.
 """

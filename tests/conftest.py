@@ -47,21 +47,6 @@ def rounding(values: Any, terms: int = SUMMED) -> float:
     return float(terms**0.5 * torch.finfo(values.dtype).eps * values.abs().max())
 
 
-@pytest.fixture
-def tried(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """``tried(inputs=3000)`` or ``tried(faults=64)``: what this test has tried, for `make reliability` to add up.
-
-    An input is something given to be read; a fault is something that was done to the program: a kill, a flipped bit, a
-    full disk, an endpoint that answers nonsense. Call it where the trying is done, with what was really tried.
-    """
-    properties = request.node.user_properties
-
-    def count(*, inputs: int = 0, faults: int = 0) -> None:
-        properties.extend([("inputs", inputs), ("faults", faults)])
-
-    return count
-
-
 @pytest.fixture(autouse=True)
 def handlers_stay() -> Iterator[None]:
     """A command that configures logging leaves nothing behind: its streams are closed when the next test logs.

@@ -84,16 +84,12 @@ def sources() -> Iterator[tuple[str, str]]:
             yield path.name, block
 
 
-INSIDE = "bench/soak/"
-"""A soak wears out what is inside of packages: it has to reach there."""
-
-
 def test_other_packages_are_entered_by_their_front_doors_only() -> None:
     past_the_door = [
         f"{file}: from {module} import {name}"
         for file, code in sources()
         for module, name in imports(code)
-        if file.split("/")[:2] != module.split(".")[:2] and not is_open(module, name) and not file.startswith(INSIDE)
+        if file.split("/")[:2] != module.split(".")[:2] and not is_open(module, name)
     ]
     assert past_the_door == []
 

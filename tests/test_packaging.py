@@ -11,8 +11,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bench.audit.licences import CORE, installed, needed_by, pins, requirements
-
 ROOT = Path(__file__).parents[1]
 PACKAGED = ("*.py", "*.pyi", "*.j2", "*.yaml", "*.safetensors", "*.html", "*.css", "*.js", "py.typed")
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -72,20 +70,6 @@ def test_every_dependency_is_pinned_to_an_allowed_version_on_every_python(projec
         version = pins.get(canonicalize_name(wanted.name))
         assert version is not None, f"{wanted.name} has no pin on {python}"
         assert wanted.specifier.contains(version), f"{text} refuses the pin {version} on {python}"
-
-
-def test_every_package_that_is_installed_has_digests_of_its_pin_and_no_other_does() -> None:
-    """Not torch, whose builds come from several places; `make hashes` writes the file."""
-    lines = (ROOT / "hashes.txt").read_text("utf-8").replace("\\\n", " ").splitlines()
-    digests = {}
-    for line in filter(None, lines):
-        name, version = re.fullmatch(r"([\w.-]+)==(\S+)(?: +--hash=sha256:[0-9a-f]{64})+", line).groups()  # type: ignore[union-attr]
-        digests[canonicalize_name(name)] = version
-    versions, found = pins(), installed()
-    assert digests == {name: versions[name] for name in digests}
-    (extras,) = re.findall(r"^EXTRAS := (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    wanted = {who: texts for who, texts in requirements().items() if who in (CORE, *extras.split())}
-    assert needed_by(wanted, found).keys() & found.keys() - digests.keys() <= {"torch"}
 
 
 def test_torch_is_pinned_exactly_and_no_compromised_lightning_is_allowed(project: dict[str, Any]) -> None:

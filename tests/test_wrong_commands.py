@@ -143,9 +143,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
 
 @pytest.mark.parametrize(("line", "said"), LINES, ids=[line for line, _ in LINES])
-def test_a_wrong_command_ends_with_one_sentence(line: str, said: str, run: Run, tried: Callable[..., None]) -> None:
+def test_a_wrong_command_ends_with_one_sentence(line: str, said: str, run: Run) -> None:
     command, *words = shlex.split(line.replace(r"\n", "\n"))
-    tried(inputs=1)
     code, shown = run(command, *words)
     assert code == 2
     assert shown.startswith(f"{script(command)}: ") and shown.count("\n") == 1
@@ -162,10 +161,7 @@ def test_a_wrong_command_ends_with_one_sentence(line: str, said: str, run: Run, 
     ],
 )
 @pytest.mark.parametrize("command", ENTRY_POINTS)
-def test_a_folder_that_takes_nothing_is_named_at_the_start(
-    command: str, folder: str, said: str, run: Run, tried: Callable[..., None]
-) -> None:
-    tried(faults=1)
+def test_a_folder_that_takes_nothing_is_named_at_the_start(command: str, folder: str, said: str, run: Run) -> None:
     code, shown = run(command, f"hydra.run.dir={folder}")
     assert (code, shown.count("\n")) == (2, 1)
     assert shown.startswith(f"{script(command)}: hydra.run.dir={folder}: {said}")
@@ -175,9 +171,8 @@ VALUES = ("größe", "a b", "it's", 'say "hi"', "back\\slash", 'both\\" and more
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_what_it_says_to_write_is_read_as_what_was_meant(value: str, tried: Callable[..., None]) -> None:
+def test_what_it_says_to_write_is_read_as_what_was_meant(value: str) -> None:
     """By a shell and by Hydra's own parser."""
-    tried(inputs=1)
     (word,) = shlex.split(quoted(f"data.path={value}"))
     (override,) = OverridesParser.create().parse_overrides([word])
     assert (override.key_or_group, override.value()) == ("data.path", value)
@@ -185,9 +180,7 @@ def test_what_it_says_to_write_is_read_as_what_was_meant(value: str, tried: Call
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loaded", ["antlr4.Token", "hydra.core.config_store", "crm.cli.help", "numpy", "torch.nn"])
-def test_a_command_that_is_stopped_while_it_loads_says_so(
-    loaded: str, tmp_path: Path, tried: Callable[..., None]
-) -> None:
+def test_a_command_that_is_stopped_while_it_loads_says_so(loaded: str, tmp_path: Path) -> None:
     """Python tells what it has imported, so that the moment of the signal is always the same."""
     # A shell that starts us in the background has its children take no notice of the signal.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -205,6 +198,5 @@ def test_a_command_that_is_stopped_while_it_loads_says_so(
             break
     process.send_signal(signal.SIGINT)
     said = [line for line in process.stderr if not line.startswith("import time:")]
-    tried(faults=1)
     assert process.wait(60) == 130
     assert len(said) == 1 and said[0].startswith("crm-train: stopped")

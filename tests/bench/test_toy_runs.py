@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import multiprocessing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from bench import gpu, growth, run
+from bench import gpu, run
 from bench.flops import Work, flops, unique_work
 from bench.models import SMALL, TOY
 from bench.pairs import from_ids, synthetic_pairs, synthetic_queries
 from bench.report import to_markdown
 from bench.scoring_peers import arrival_tokens, cached_tokens
-from bench.startup import peak_megabytes
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +28,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "RESPONSE", 20)
     monkeypatch.setattr("bench.rounds.gc.collect", lambda: 0)
     monkeypatch.setattr(run, "TOY", SMALL)
-    monkeypatch.setattr(growth, "TOY", SMALL)
     monkeypatch.setattr(gpu, "TOYS", {"small": SMALL})
 
 
@@ -51,17 +47,6 @@ def test_the_cpu_contest_writes_both_files(small: None, tmp_path: Path, monkeypa
     assert {"torch", "transformers", "trl", "lightning", "python", "cpu"} <= set(found["versions"])
     assert found["seeds"] == [0] and found["commit"]
     assert (tmp_path / "cpu.md").read_text("utf-8") == to_markdown(found)
-
-
-def test_growth_writes_numbers_and_a_picture(small: None, tmp_path: Path) -> None:
-    words = ["--lengths", "20", "40", "--models", "2", "3", "--comparisons", "60", "120", "--rounds", "1"]
-    assert growth.main([*words, "--out", str(tmp_path), "--images", str(tmp_path)]) == 0
-    found = json.loads((tmp_path / "growth.json").read_text("utf-8"))
-    assert [row["length"] for row in found["lengths"]] == [20, 40]
-    assert [row["models"] for row in found["models"]] == [2, 3]
-    assert [row["comparisons"] for row in found["comparisons"]] == [60, 120]
-    assert all(row["seconds"] > 0 and row["megabytes"] > 100 for row in found["comparisons"])
-    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_gpu_contest_runs_on_cpu_at_toy_size(small: None, tmp_path: Path) -> None:
@@ -97,12 +82,6 @@ def test_flops_of_qwen3_are_those_of_the_table() -> None:
     work = Work(2048, 2048 * 2049 // 2)
     found = [flops(size, work, training=True) / 2048 / 1e9 for size in gpu.QWEN3.values()]
     assert found == pytest.approx([3.3, 9.2, 23.6, 43.5], rel=0.02)
-
-
-def test_peak_memory_is_of_the_process_and_not_of_the_one_that_started_it() -> None:
-    ballast = np.ones(100_000_000)  # 800 MB
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(peak_megabytes) < 0.9 * ballast.nbytes / 1e6 < peak_megabytes()
 
 
 def test_peers_tokens_by_hand() -> None:

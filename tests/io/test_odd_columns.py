@@ -46,9 +46,7 @@ def read(source: str, row: Row, folder: Path) -> tuple[list[Any], Intake]:
 
 
 @pytest.mark.parametrize("source", ROWS)
-def test_a_time_inside_messages_is_left_out_and_counted(
-    source: str, tmp_path: Path, tried: Callable[..., None]
-) -> None:
+def test_a_time_inside_messages_is_left_out_and_counted(source: str, tmp_path: Path) -> None:
     """The record is that of the row without it; only an id that is a digest of the row may be another."""
     plain = ROWS[source][1]
     timed = {
@@ -59,21 +57,16 @@ def test_a_time_inside_messages_is_left_out_and_counted(
     assert (after.prompt, after.response_a, after.response_b) == (before.prompt, before.response_a, before.response_b)
     assert reading.all_counts()["rows_with_unread_message_fields"] == 1
     assert "rows_with_unread_message_fields" not in without.all_counts()
-    tried(inputs=2)
 
 
 @pytest.mark.parametrize("source", ["trl", "table", "arena", "train_rows"])
-def test_nan_in_a_column_that_nobody_reads_costs_no_row(
-    source: str, tmp_path: Path, tried: Callable[..., None]
-) -> None:
+def test_nan_in_a_column_that_nobody_reads_costs_no_row(source: str, tmp_path: Path) -> None:
     records, reading = read(source, {**ROWS[source][1], "margin": float("nan")}, tmp_path)
     assert (len(records), reading.rejected) == (1, 0)
-    tried(inputs=1)
 
 
-def test_infinity_and_nan_where_they_are_read_are_still_refused(tmp_path: Path, tried: Callable[..., None]) -> None:
+def test_infinity_and_nan_where_they_are_read_are_still_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"rows.parquet:1: margin: inf is not a finite number"):
         read("trl", {**ROWS["trl"][1], "margin": float("inf")}, tmp_path)
     with pytest.raises(ValueError, match=r"rows.parquet:1: winner: null"):
         read("table", {**VOTE, "winner": float("nan")}, tmp_path)
-    tried(inputs=2)

@@ -243,9 +243,7 @@ def in_process(judge: CrmJudge, bank: Bank, folder: Path, pause: float = 0.0) ->
 
 
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments_change_nothing(
-    judge: CrmJudge, tmp_path: Path, tried: Callable[..., None]
-) -> None:
+def test_twenty_kills_at_random_moments_change_nothing(judge: CrmJudge, tmp_path: Path) -> None:
     bank = make_bank(queries=80)
     started = time.monotonic()
     in_process(judge, bank, tmp_path / "whole", pause=0.02).join()
@@ -256,7 +254,6 @@ def test_twenty_kills_at_random_moments_change_nothing(
         time.sleep(moments.uniform(0.0, takes / 5))
         os.kill(process.pid, signal.SIGKILL)
         process.join()
-        tried(faults=int(process.exitcode == -signal.SIGKILL))
     markers = len(list((tmp_path / "part").rglob("*.json")))
     print(f"{markers} of 10 shards were there after 20 kills; a whole build takes {takes:.2f} s")
     build(judge, bank, tmp_path / "part")

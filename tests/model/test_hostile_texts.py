@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -91,7 +91,7 @@ def sequences(encoder: Encoder, row: Comparison) -> list[list[int]]:
 
 
 @pytest.mark.slow
-def test_10000_texts_spell_no_control_token(tokenizer, make_encoder, tried: Callable[..., None]) -> None:
+def test_10000_texts_spell_no_control_token(tokenizer, make_encoder) -> None:
     words = random.Random(0)
     control_ids = tokenizer.convert_tokens_to_ids(list(CONTROLS))
     encoders = {(head, order): make_encoder(head, 10**6, order) for head, order in WAYS}
@@ -103,7 +103,6 @@ def test_10000_texts_spell_no_control_token(tokenizer, make_encoder, tried: Call
                 counts = [ids.count(control) for control in control_ids]
                 assert counts == [len(turns) + marks, len(turns) + marks, 0, 0], (head, order, row)
                 assert tokenizer.decode(ids) == by_hand(turns, head, order), "every character is still there"
-    tried(inputs=2000 * 5)
 
 
 def read_back(rendered: str) -> list[dict[str, str]]:
@@ -123,9 +122,7 @@ def exported(make_model, tokenizer, tmp_path_factory) -> dict[tuple[str, str], A
 
 
 @pytest.mark.slow
-def test_3000_prompts_are_those_of_the_exported_folder_and_read_back(
-    exported, make_encoder, tried: Callable[..., None]
-) -> None:
+def test_3000_prompts_are_those_of_the_exported_folder_and_read_back(exported, make_encoder) -> None:
     words, prompts = random.Random(1), 0
     plain = [piece for piece in CONTROL_LIKE if not any(control in piece for control in CONTROLS)] + PLAIN
     encoders = {(head, order): make_encoder(head, 10**6, order) for head, order in WAYS}
@@ -141,7 +138,6 @@ def test_3000_prompts_are_those_of_the_exported_folder_and_read_back(
             moved = [*turns[1:], turns[0]] if order == "criteria_last" else turns
             assert read_back(rendered)[: len(turns)] == moved
             prompts += 1
-    tried(inputs=prompts)
 
 
 class Listening:
@@ -175,7 +171,7 @@ def rows_of(batch: Any) -> Iterator[tuple[int, ...]]:
 
 @pytest.mark.parametrize(("head", "order"), WAYS)
 def test_training_evaluation_and_the_server_read_the_same_tokens(
-    make_model, make_encoder, monkeypatch, head, order, tried: Callable[..., None]
+    make_model, make_encoder, monkeypatch, head, order
 ) -> None:
     words = random.Random(2)
     drawn_rows = [comparison(words, [*CONTROL_LIKE, *PLAIN], number) for number in range(12)]
@@ -199,4 +195,3 @@ def test_training_evaluation_and_the_server_read_the_same_tokens(
             assert None not in answer.json()["groups"][0]["rewards"]
     assert listening.said() == of_evaluation
     assert of_training <= of_evaluation and len(of_training) >= len(rows), "in training one order a row is drawn"
-    tried(inputs=5 * len(rows))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +72,7 @@ def test_what_was_kept_before_there_were_tokens_stays(ranker: Ranker, bank: Any,
 
 
 def test_a_damaged_file_is_named_at_the_start_and_stops_nobody_before(
-    make_ranker: Any, judge: Any, bank: Any, tmp_path: Path, tried: Callable[..., None]
+    make_ranker: Any, judge: Any, bank: Any, tmp_path: Path
 ) -> None:
     """Also one without a seal, as earlier versions wrote it; files of other names are not ours."""
     running = Additions(make_ranker(judge, bank), tmp_path / "added")
@@ -99,7 +98,6 @@ def test_a_damaged_file_is_named_at_the_start_and_stops_nobody_before(
     assert "one" not in running.remove("one", first.token).authors
     damaged.unlink()
     assert Additions(make_ranker(judge, bank), tmp_path / "added").restore() == ["three"]
-    tried(faults=len(contents))
 
 
 def test_the_endpoint_is_asked_and_the_last_step_is_the_model(ranker: Ranker, bank: Any, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,7 +65,7 @@ def test_many_threads_write_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_kill_loses_no_kept_score(tmp_path: Path, tried: Callable[..., None]) -> None:
+def test_a_kill_loses_no_kept_score(tmp_path: Path) -> None:
     """The process says what it has kept, is killed while it goes on, and all of that is there."""
     path = tmp_path / "scores.sqlite"
     code = (
@@ -86,23 +85,20 @@ def test_a_kill_loses_no_kept_score(tmp_path: Path, tried: Callable[..., None]) 
     wanted = [f"{n}-{m}" for n in said for m in range(20)]
     assert len(store.known("j", "c", wanted)) == len(wanted) >= 600
     assert len(store) % 20 == 0, "a portion is kept as a whole or not at all"
-    tried(faults=1)
 
 
 @pytest.mark.parametrize("content", [b"no database" * 100, b"SQLite format 3\0" + b"\xff" * 4000])
-def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes, tried: Callable[..., None]) -> None:
+def test_a_file_that_is_none_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "text").write_bytes(content)
     with pytest.raises(ValueError, match=r"scores=.*text: cannot be used .*move it away, .* scored again"):
         ScoreStore(tmp_path / "text")
     assert (tmp_path / "text").read_bytes() == content
-    tried(faults=1)
 
 
-def test_the_page_names_a_damaged_file_at_its_start(tmp_path: Path, tried: Callable[..., None]) -> None:
+def test_the_page_names_a_damaged_file_at_its_start(tmp_path: Path) -> None:
     (tmp_path / "scores.sqlite").write_bytes(b"\xff" * 5000)
     with pytest.raises(ValueError, match=r"scores=.*scores.sqlite: cannot be used .*move it away"):
         make_ranker(compose("app", ["judge=length", "bank.queries_per_topic=1", f"predictions={tmp_path}"], tmp_path))
-    tried(faults=1)
 
 
 def test_a_file_of_a_later_version_is_refused_and_untouched(tmp_path: Path) -> None:
@@ -127,7 +123,7 @@ SCORES: dict[tuple[str, str], dict[Key, float | None]] = {
 }
 
 
-def test_scores_of_the_first_version_are_taken_over(tmp_path: Path, tried: Callable[..., None]) -> None:
+def test_scores_of_the_first_version_are_taken_over(tmp_path: Path) -> None:
     """As that version made its file; a text where a number should be is no score."""
     path = tmp_path / "scores.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as database:
@@ -143,7 +139,6 @@ def test_scores_of_the_first_version_are_taken_over(tmp_path: Path, tried: Calla
         assert all(store.known(*who, {key for key, _ in scores}) == scores for who, scores in SCORES.items())
         assert len(store) == len(rows) and store.known("j", "c", ["k"]) == {}
         store.close()
-    tried(inputs=len(rows) + 1)
 
 
 def kept(path: Path) -> ScoreStore:
@@ -174,7 +169,7 @@ def lost_after(path: Path) -> int | None:
     return lost
 
 
-def test_no_flipped_byte_gives_another_score(tmp_path: Path, tried: Callable[..., None]) -> None:
+def test_no_flipped_byte_gives_another_score(tmp_path: Path) -> None:
     """Of the file, and of the log of what a killed process had not yet put into it."""
     store, whole = kept(tmp_path / "scores.sqlite"), tmp_path / "whole.sqlite"
     killed = [tmp_path / "killed.sqlite", tmp_path / "killed.sqlite-wal"]
@@ -195,7 +190,6 @@ def test_no_flipped_byte_gives_another_score(tmp_path: Path, tried: Callable[...
             (folder / target.name).write_bytes(flipped)
             found.append(lost_after(folder / target.name.removesuffix("-wal")))
     assert found.count(None) and any(found) and found.count(0), "refused, scored again, and harmless: all three happen"
-    tried(faults=len(found))
 
 
 def test_a_changed_number_is_none(tmp_path: Path) -> None:

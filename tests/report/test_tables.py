@@ -7,7 +7,6 @@ import io
 import itertools
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -79,14 +78,13 @@ def cells_of(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@"])
-def test_no_line_break_or_tab_in_a_text_begins_a_cell_with_a_formula(start: str, tried: Callable[..., None]) -> None:
+def test_no_line_break_or_tab_in_a_text_begins_a_cell_with_a_formula(start: str) -> None:
     for broken in BREAKS:
         names = [f"gpt{broken}{start}1+1", f"{broken}{start}1+1", f'a"{broken}{start}1+1', f"x{broken}"]
         frame = pd.DataFrame({"model": names, f"topic{broken}{start}2": [1.0, -2.5, 3.0, 4.0]})
         cells = cells_of(csv_text(frame, "=c"))
         assert "-2.5" in cells
         assert not [cell for cell in cells if cell.lstrip().startswith(("=", "+", "-", "@")) and cell != "-2.5"]
-    tried(inputs=5 * len(BREAKS))
 
 
 @settings(derandomize=True, deadline=None)

@@ -148,10 +148,7 @@ class Poison(Callback):
                 pl_module.model.score.weight[0, 0] = float("nan")
 
 
-def test_a_loss_that_is_not_finite_stops_the_run_with_the_step_named(
-    tmp_path: Path, tried: Callable[..., None]
-) -> None:
-    tried(faults=1)
+def test_a_loss_that_is_not_finite_stops_the_run_with_the_step_named(tmp_path: Path) -> None:
     with pytest.raises(NonFiniteError, match="loss is nan at optimizer step 5"):
         train(tmp_path, "trainer.batch_size=4", callbacks=[Poison(5)])
     kept = SafeCheckpointIO().load_checkpoint(tmp_path / "checkpoints/last.ckpt")
@@ -192,8 +189,7 @@ def assert_all_finite(run_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [5, 7], ids=["in the middle", "on the last step"])
-def test_a_gradient_that_is_not_finite_touches_no_weight(step: int, tmp_path: Path, tried: Callable[..., None]) -> None:
-    tried(faults=1)
+def test_a_gradient_that_is_not_finite_touches_no_weight(step: int, tmp_path: Path) -> None:
     settings = ("trainer.batch_size=4", "trainer.save_every=1", "trainer.validate_every=2")
     with pytest.raises(NonFiniteError, match=f"the gradient norm is nan at optimizer step {step}"):
         train(tmp_path, *settings, callbacks=[PoisonGradient(step)])
@@ -202,8 +198,7 @@ def test_a_gradient_that_is_not_finite_touches_no_weight(step: int, tmp_path: Pa
     assert not (tmp_path / "model").exists() and not (tmp_path / "summary.json").exists()
 
 
-def test_a_step_that_throws_the_weights_away_saves_none_of_them(tmp_path: Path, tried: Callable[..., None]) -> None:
-    tried(faults=1)
+def test_a_step_that_throws_the_weights_away_saves_none_of_them(tmp_path: Path) -> None:
     with pytest.raises(NonFiniteError, match=r"the weight norm is (inf|nan) after optimizer step 1"):
         train(tmp_path, "trainer.batch_size=4", "trainer.save_every=1", callbacks=[Explode(1)])
     assert_all_finite(tmp_path)

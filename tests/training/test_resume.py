@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +87,10 @@ def test_a_killed_and_resumed_run_is_the_run_that_was_never_stopped(
     kills: Sequence[int],
     tmp_path: Path,
     uninterrupted: dict[str, tuple[Path, TrainingOutcome]],
-    tried: Callable[..., None],
 ) -> None:
     resume: tuple[str, ...] = ()
     for step in kills:
         kill_at(step, tmp_path, target, *overrides, *resume)
-        tried(faults=1)
         assert last_step(tmp_path) >= step
         resume = ("resume=true",)
     outcome = target(tmp_path, *overrides, "resume=true")
@@ -113,10 +111,9 @@ def test_every_vote_is_read_once_an_epoch(uninterrupted: dict[str, tuple[Path, T
 
 @pytest.mark.parametrize("how", ["half", "whole"])
 def test_a_kill_during_a_save_costs_that_save_alone(
-    how: str, tmp_path: Path, uninterrupted: dict[str, tuple[Path, TrainingOutcome]], tried: Callable[..., None]
+    how: str, tmp_path: Path, uninterrupted: dict[str, tuple[Path, TrainingOutcome]]
 ) -> None:
     kill_in_save(3, how, tmp_path, *EVERY_STEP)
-    tried(faults=1)
     assert SafeCheckpointIO().load_checkpoint(tmp_path / "checkpoints/last.ckpt")["global_step"] in (3, 6)
     train(tmp_path, *EVERY_STEP, "resume=true")
     assert_same_run(tmp_path, uninterrupted["every_step"][0])
@@ -160,7 +157,6 @@ def test_a_kill_right_behind_a_save_loses_no_row(
     steps: Sequence[int],
     tmp_path: Path,
     uninterrupted: dict[str, tuple[Path, TrainingOutcome]],
-    tried: Callable[..., None],
 ) -> None:
     """Followed by no validation, by one, by one at an epoch's end; behind an epoch's end and then behind the last."""
     for number, step in enumerate(steps):
@@ -169,7 +165,6 @@ def test_a_kill_right_behind_a_save_loses_no_row(
         process.start()
         process.join(120)
         assert process.exitcode == -signal.SIGKILL
-        tried(faults=1)
     outcome = train(tmp_path, *overrides, "resume=true")
     reference, expected = uninterrupted[case]
     assert_same_run(tmp_path, reference)
@@ -192,10 +187,9 @@ def test_dropout_matters_in_the_case_that_tests_it(uninterrupted: dict[str, tupl
 
 @pytest.mark.parametrize("damage", ["flip", "cut"])
 def test_a_damaged_last_checkpoint_costs_one_interval(
-    damage: str, tmp_path: Path, uninterrupted: dict[str, tuple[Path, TrainingOutcome]], tried: Callable[..., None]
+    damage: str, tmp_path: Path, uninterrupted: dict[str, tuple[Path, TrainingOutcome]]
 ) -> None:
     kill_at(8, tmp_path, train, *EVERY_STEP)
-    tried(faults=2)
     last = tmp_path / "checkpoints/last.ckpt"
     content = bytearray(last.read_bytes())
     content[len(content) // 2] ^= 1
@@ -246,9 +240,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     ],
 )
 def test_a_run_of_other_settings_is_refused_before_anything_is_written(
-    changed: str | tuple[str, ...], said: str, stopped: Path, tried: Callable[..., None]
+    changed: str | tuple[str, ...], said: str, stopped: Path
 ) -> None:
-    tried(inputs=1)
     before = contents(stopped / "run")
     with pytest.raises(AnotherRunError, match=said):
         train(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
 from pathlib import Path
@@ -73,7 +73,7 @@ URLS = [
 
 
 @pytest.mark.parametrize("index", [False, True])
-def test_the_page_calls_nobody(index: bool, tmp_path: Path, tried: Callable[..., None]) -> None:
+def test_the_page_calls_nobody(index: bool, tmp_path: Path) -> None:
     """Every route, with addresses in each text that people may send."""
     rows = "".join(json.dumps({"query_id": f"q{n}", "text": url}) + "\n" for n, url in enumerate(URLS))
     bank, asked = small_bank(len(URLS)), 0
@@ -97,10 +97,9 @@ def test_the_page_calls_nobody(index: bool, tmp_path: Path, tried: Callable[...,
             asked += len(answers)
         assert http.delete("/api/models", params={"name": "x", "token": added.json()["token"]}).status_code == 200
     assert found == []
-    tried(inputs=asked + 2)
 
 
-def test_the_reward_server_calls_nobody(tried: Callable[..., None]) -> None:
+def test_the_reward_server_calls_nobody() -> None:
     asked = 0
     with calls_out() as found, serve(WordJudge()) as address, httpx.Client(base_url=address) as http:
         for url in URLS:
@@ -114,4 +113,3 @@ def test_the_reward_server_calls_nobody(tried: Callable[..., None]) -> None:
             assert answers[1].status_code == 200 and all(answer.status_code < 500 for answer in answers)
             asked += len(answers)
     assert found == []
-    tried(inputs=asked)

@@ -108,15 +108,12 @@ def check_sums(asker: Asker, requests: int, sent: int) -> None:
 
 
 @pytest.mark.parametrize("mode", FAULTS)
-def test_each_fault_has_its_kind_and_its_price(
-    server: Any, valid_answer: Any, mode: str, tried: Callable[..., None]
-) -> None:
+def test_each_fault_has_its_kind_and_its_price(server: Any, valid_answer: Any, mode: str) -> None:
     kind, price = FAULTS[mode]
     deadline = 0.4 if mode in SLOW else DEADLINE_S
     asker = Asker(endpoint(server.url, call_deadline_s=deadline))
     started = time.monotonic()
     extractions = extract([preference(f"{mode}-{n}") for n in range(CALLS)], asker)
-    tried(faults=0 if mode == "good" else len(server.bodies))
     assert time.monotonic() - started < 0.4 * math.ceil(CALLS / asker.endpoint.concurrency) + 8
     status = "extracted" if kind is None else f"failed:{kind}"
     assert [extraction.status for extraction in extractions] == [status] * CALLS
@@ -132,7 +129,7 @@ def test_each_fault_has_its_kind_and_its_price(
 
 @pytest.mark.slow
 def test_mixed_faults_then_a_restart_that_asks_only_for_what_failed(
-    server: Any, valid_answer: Any, tmp_path: Path, tried: Callable[..., None]
+    server: Any, valid_answer: Any, tmp_path: Path
 ) -> None:
     rng = random.Random(5)
     bad = [mode for mode in FAULTS if FAULTS[mode][0] is not None]
@@ -151,7 +148,6 @@ def test_mixed_faults_then_a_restart_that_asks_only_for_what_failed(
         assert extraction.status.removeprefix("failed:") == (FAULTS[mode][0] or "extracted")
     check_sums(asker, requests=500, sent=len(server.bodies))
     assert len(server.bodies) == sum(FAULTS[mode][1] for mode in modes)
-    tried(faults=sum(FAULTS[mode][1] for mode in modes if mode != "good"))
     assert asker.counts.failures == expected - Counter({None: len(rows)})
 
     server.mode_of = lambda _name, _times: "good"

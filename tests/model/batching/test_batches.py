@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -65,7 +64,7 @@ def test_scores_do_not_depend_on_padding_or_batch_mates(make_encoder, make_model
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("head", HEADS)
 def test_50_batches_leave_each_row_as_it_is_alone_and_orders_opposite(
-    make_model, make_encoder, comparisons, many, head, tried: Callable[..., None]
+    make_model, make_encoder, comparisons, many, head
 ) -> None:
     words, model, encoder = random.Random(0), make_model(head, "llama"), make_encoder(head)
     rows = [replace(row, id=f"c{n}") for n, row in enumerate((*comparisons, *many)) if row.response_a != row.response_b]
@@ -84,4 +83,3 @@ def test_50_batches_leave_each_row_as_it_is_alone_and_orders_opposite(
         if not head_named(head).joint:
             assert torch.equal(both[: len(asked)], -both[len(asked) :]), "to the last bit"
     assert torch.cat(list(alone.values())).std() > 1e-3, "the model tells rows apart"
-    tried(inputs=50)

@@ -1,1 +1,0 @@
-"""What the project promises to survive, tried and counted in one table."""
