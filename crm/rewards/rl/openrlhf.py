@@ -18,10 +18,8 @@ import torch
 
 from crm.judges import Judge
 from crm.rewards.rl.single import SingleRewards
-from crm.rewards.rl.turns import answer_turns, criteria_texts, prompt_turns
-
-ENDS = ("<|im_end|>", "<|endoftext|>", "<|eot_id|>", "</s>", "<eos>")
-"""What policies end a text with; OpenRLHF passes it on."""
+from crm.rewards.rl.turns import answer_turns, completion_turns, criteria_texts, prompt_turns
+from crm.rewards.server.chatml import criteria_and_turns, spoken, written_after
 
 
 def openrlhf_reward(
@@ -31,7 +29,8 @@ def openrlhf_reward(
 
     The label of a sample (``--data.label_key``) is JSON: ``{"criteria": ["..."], "prompt": "..."}``, with ``anchor``
     for a judge that only compares. ``prompt`` is text or messages; without it the judge reads the policy's prompt,
-    which is right only where no chat template was applied. ``rewards`` are in nats, ``scores`` between 0 and 1.
+    which is plain text or in ChatML. Tokens that end a text in the prompt's template are cut off the response.
+    ``rewards`` are in nats, ``scores`` between 0 and 1.
     A sample that fails raises, which OpenRLHF logs, or has ``failed_reward`` and ``failed`` 1 in ``extra_logs``.
     """
     rewards = SingleRewards(judge, failed_reward)
@@ -48,13 +47,15 @@ def openrlhf_reward(
 
 
 def _reward(rewards: SingleRewards, query: str, prompt: str, label: str) -> tuple[float, bool]:
-    wanted = _label(label)
-    anchor = wanted.get("anchor")
+    given = _label(label)
+    response = written_after(prompt, query, "query")
+    asked = given.get("prompt", given.get("messages"))
+    turns = spoken(prompt, "prompts") if asked is None else prompt_turns(asked, "label.prompt")
+    own, talk = criteria_and_turns(turns, "prompts")
+    criteria = criteria_texts(given["criteria"], "label.criteria") or own
+    anchor = given.get("anchor")
     return rewards.of(
-        criteria_texts(wanted["criteria"], "label.criteria"),
-        prompt_turns(wanted.get("prompt", prompt), "label.prompt"),
-        answer_turns(_response(query, prompt), "query"),
-        None if anchor is None else answer_turns(anchor, "label.anchor"),
+        criteria, talk, completion_turns(response), None if anchor is None else answer_turns(anchor, "label.anchor")
     )
 
 
@@ -68,15 +69,3 @@ def _label(label: str) -> dict[str, Any]:
             f'label: {label!r:.80} is not JSON such as {{"criteria": ["Prefers ..."]}}; set --data.label_key'
         )
     return found
-
-
-def _response(query: str, prompt: str) -> str:
-    if not query.startswith(prompt):
-        raise ValueError(
-            f"query: {query!r:.80} does not begin with its prompt, so that the response cannot be told from it; "
-            "the tokenizer may change texts, which OpenRLHF passes on as it reads them back"
-        )
-    response = query[len(prompt) :]
-    while ends := [end for end in ENDS if response.rstrip().endswith(end)]:
-        response = response.rstrip().removesuffix(ends[0])
-    return response

@@ -15,7 +15,7 @@ from typing import Any
 
 from crm.judges import Judge
 from crm.rewards.rl.scales import Scales
-from crm.rewards.rl.turns import Turns, answer_turns, completion_turns, criteria_texts, prompt_turns
+from crm.rewards.rl.turns import Turns, answer_turns, completion_turns, conversation, criteria_texts, prompt_turns
 from crm.rewards.scoring import Group, Reward, Rewards, open_rewards
 
 TRL_OWN = ("completion_ids", "trainer_state", "log_extra", "environments")
@@ -35,11 +35,12 @@ def grpo_reward(
 ) -> TrlReward:
     """A reward function for TRL's GRPOTrainer and RLOOTrainer, by a checkpoint folder, a model of a hub, or any judge.
 
-    ``criteria``, ``prompt`` and ``anchor`` name columns. Of the criteria a row has one text or a list of them. The
-    judge reads the policy's prompt, unless ``prompt`` names what it reads instead, as text or messages: give it where
-    the policy reads the criteria too. ``anchor`` is the answer that a judge which only compares puts beside each
-    completion. With ``standardize``, rewards are in standard deviations of the criteria's first scores (`Scales`);
-    without, in nats. Raises ``ValueError`` for a folder without a model.
+    ``criteria``, ``prompt`` and ``anchor`` name columns. Of the criteria a row has one text, a list of them, or the
+    list's JSON text. A prompt of plain text is a user's turn, in whatever template; one that ends in an assistant's
+    turn begins the response. The judge reads the policy's prompt, unless ``prompt`` names what it reads instead, as
+    text or messages: give it where the policy reads the criteria too. ``anchor`` is the answer that a judge which only
+    compares puts beside each completion. With ``standardize``, rewards are in standard deviations of the criteria's
+    first scores (`Scales`); without, in nats. Raises ``ValueError`` for a folder without a model.
     """
     return TrlReward(open_rewards(judge, batch_size), criteria, prompt, anchor, Scales() if standardize else None)
 
@@ -85,15 +86,12 @@ class TrlReward:
         self, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]
     ) -> list[tuple[Group, list[int]]]:
         """Completions that can be read, by what they answer, and their rows."""
-        rows: dict[Asking, list[int]] = {}
-        read = [completion_turns(completion) for completion in completions]
-        for row, asking in enumerate(self._asked(prompts, columns)):
-            if read[row] is not None:
-                rows.setdefault(asking, []).append(row)
-        return [
-            (Group(wanted, turns, tuple(text for row in own if (text := read[row])), anchor), own)
-            for (wanted, turns, anchor), own in rows.items()
-        ]
+        rows: dict[Asking, dict[int, Turns]] = {}
+        for row, (wanted, prompt, anchor) in enumerate(self._asked(prompts, columns)):
+            if (completion := completion_turns(completions[row])) is not None:
+                talk, response = conversation(prompt, completion, f"prompt, row {row}")
+                rows.setdefault((wanted, talk, anchor), {})[row] = response
+        return [(Group(*asked[:2], tuple(own.values()), asked[2]), list(own)) for asked, own in rows.items()]
 
     def _asked(self, prompts: Sequence[Any], columns: Mapping[str, Any]) -> list[Asking]:
         wanted = [

@@ -14,7 +14,7 @@ from typing import Any
 
 from crm.judges import Judge
 from crm.rewards.rl.single import SingleRewards
-from crm.rewards.rl.turns import answer_turns, criteria_texts, prompt_turns
+from crm.rewards.rl.turns import answer_turns, completion_turns, criteria_texts, prompt_turns
 
 
 def verl_reward(
@@ -22,8 +22,8 @@ def verl_reward(
 ) -> Callable[..., dict[str, float | int]]:
     """``compute_score`` for verl.
 
-    The column ``extra_info`` of its data set holds ``criteria`` (one text or a list), ``prompt`` (text or messages)
-    and, for a judge that only compares, ``anchor``, an answer. Every answer has the same keys, as verl needs: ``score``
+    The column ``extra_info`` of its data set holds ``criteria`` (one text, a list, or its JSON text), ``prompt`` (text
+    or messages) and, for a judge that only compares, ``anchor``, an answer. Every answer has the same keys: ``score``
     in nats, and ``failed``, 1 where it is ``failed_reward`` because the judge gave none.
     """
     rewards = SingleRewards(judge, failed_reward)
@@ -39,7 +39,7 @@ def verl_reward(
         score, failed = rewards.of(
             criteria_texts(_plain(extra_info["criteria"]), "extra_info.criteria"),
             prompt_turns(_plain(extra_info["prompt"]), "extra_info.prompt"),
-            answer_turns(solution_str, "solution_str"),
+            completion_turns(solution_str),
             None if anchor is None else answer_turns(_plain(anchor), "extra_info.anchor"),
         )
         return {"score": score, "failed": int(failed)}

@@ -18,6 +18,7 @@ from crm.rewards.server.batching import RETRY_AFTER_S, QueueFullError, ReadingEr
 from crm.rewards.server.edge import Edge
 from crm.rewards.server.measures import Measures
 from crm.rewards.server.serving import Served
+from crm.schema import RecordError
 from crm.web.bodies import Body, BodyError, describe
 from crm.web.body_limit import BodyLimit
 from crm.web.hosts import KnownHosts
@@ -89,6 +90,7 @@ def _explain(api: FastAPI) -> None:
     busy = {"Retry-After": str(RETRY_AFTER_S)}
     known: dict[type[Exception], tuple[int, Mapping[str, str]]] = {
         BodyError: (422, {}),
+        RecordError: (422, {}),
         QueueFullError: (503, busy),
         ReadingError: (500, {}),
     }

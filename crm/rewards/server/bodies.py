@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from crm.rewards.rl.turns import criteria_texts
 from crm.rewards.scoring import Group, Pair, Turns
 from crm.schema import MAX_CRITERIA, Message
 from crm.web.bodies import Body, BodyError
@@ -23,7 +24,12 @@ AnyText = Annotated[str, Field(max_length=MAX_TEXT)]
 VISIBLE = r"[^\s\x1c-\x1f]"
 """In a text that Python does not strip to nothing: to Python the four separators are white space too."""
 Criterion = Annotated[str, Field(max_length=MAX_TEXT, pattern=VISIBLE)]
-Criteria = Annotated[list[Criterion], Field(max_length=MAX_CRITERIA)]
+Criteria = Annotated[
+    list[Criterion],
+    Field(max_length=MAX_CRITERIA),
+    BeforeValidator(lambda given: list(criteria_texts(given, "criteria")) if isinstance(given, str) else given),
+]
+"""A list of texts, its JSON text, or one text, as the adapters of `crm.rewards.rl` take them."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 

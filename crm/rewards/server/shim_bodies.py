@@ -7,7 +7,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from crm.rewards.scoring import Turns
-from crm.rewards.server.bodies import MAX_GROUPS, AnyText, Criteria, Finite, Talk, said
+from crm.rewards.server.bodies import MAX_GROUPS, AnyText, Criteria, Finite, Response, Talk, said
+from crm.schema import Message
 from crm.web.bodies import Body, BodyError
 
 Texts = Annotated[list[AnyText], Field(min_length=1, max_length=MAX_GROUPS)]
@@ -33,14 +34,17 @@ class Label(Body):
     """What a label says of its sample."""
 
     criteria: Criteria = Field(default_factory=list)
+    prompt: AnyText | Talk | None = None
+    """What the policy was asked, as text or turns, where its template is not ChatML."""
     messages: Talk | None = None
-    """The prompt, where the policy's template is not ChatML."""
-    anchor: AnyText | None = None
+    """The same, by another name."""
+    anchor: Response | None = None
     """Of a judge that only compares: the response to compare with."""
 
-    def messages_said(self) -> Turns:
-        """The prompt as records."""
-        return said(self.messages or [])
+    def turns(self) -> Turns:
+        """The prompt as records; none where only the template holds it."""
+        asked = self.messages if self.prompt is None else self.prompt
+        return (Message("user", asked),) if isinstance(asked, str) else said(asked or [])
 
 
 class GetRewardSaid(Body):

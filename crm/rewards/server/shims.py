@@ -17,7 +17,8 @@ from scipy.special import expit
 
 from crm.rewards.scoring import Group
 from crm.rewards.server.batching import ALONE, Work
-from crm.rewards.server.chatml import answered, group_of, spoken
+from crm.rewards.server.bodies import turns as response_turns
+from crm.rewards.server.chatml import answered, group_of, spoken, written_after
 from crm.rewards.server.serving import Served
 from crm.rewards.server.shim_bodies import (
     ClassifyAsked,
@@ -114,14 +115,11 @@ def openrlhf_groups(asked: GetRewardAsked) -> list[Group]:
 
 def _openrlhf_group(place: int, query: str, prompt: str, label: str | None) -> Group:
     told = _label(label, place)
-    start = query.find(prompt)  # a tokenizer may have put a token before it
-    if start < 0 or not prompt:
-        raise BodyError(f"query[{place}]: does not hold prompts[{place}], so that nobody knows where the response is")
-    turns = spoken(prompt, f"prompts[{place}]") if told.messages is None else list(told.messages_said())
-    criteria, talk, response = answered(turns, query[start + len(prompt) :], f"prompts[{place}]")
+    written = written_after(prompt, query, f"query[{place}]")
+    turns = told.turns() or spoken(prompt, f"prompts[{place}]")
+    criteria, talk, response = answered(turns, written, f"prompts[{place}]")
     own = tuple(text.strip() for text in told.criteria) or criteria
-    anchor = None if told.anchor is None else (Message("assistant", told.anchor),)
-    return Group(own, talk, (response,), anchor)
+    return Group(own, talk, (response,), None if told.anchor is None else response_turns(told.anchor))
 
 
 def _label(label: str | None, place: int) -> Label:

@@ -91,7 +91,7 @@ def test_openrlhf_reads_the_response_alone_and_fails_aloud() -> None:
     plain = reward_func([f"{ASKED}one</s>"], [ASKED], [json.dumps({"criteria": "likes words"})])
     assert plain["rewards"].tolist() == pytest.approx([math.log(2)])
     for query, label, said in (
-        ("something else", json.dumps(LABEL), "does not begin with its prompt"),
+        ("something else", json.dumps(LABEL), "does not hold its prompt"),
         (f"{RENDERED}one", "likes words", "is not JSON such as"),
         (f"{RENDERED}one", json.dumps({"prompt": ASKED}), "is not JSON such as"),
     ):

@@ -75,7 +75,7 @@ def test_an_activation_that_is_asked_for_changes_nothing(http: TestClient, use_a
         ("/classify", {}, "input: missing, and there are no messages either"),
         ("/score", {"response_text": "x " * (LONG + 1), "query": "q"}, r"response_text\[0\]: cannot be read \(too_l"),
         ("/score", {"query": "q"}, "response_text: field required"),
-        ("/get_reward", {"query": ["ab"], "prompts": ["c"]}, r"query\[0\]: does not hold prompts\[0\]"),
+        ("/get_reward", {"query": ["ab"], "prompts": ["c"]}, r"query\[0\]: 'ab' does not hold its prompt 'c'"),
         ("/get_reward", {"query": ["a", "b"], "prompts": ["a"]}, "2, 1 and 2 items, expected one of each"),
         ("/get_reward", {"query": ["ab"], "prompts": ["a"], "labels": ["4"]}, r"labels\[0\]: expected JSON such as"),
         ("/get_reward", {"query": ["ab"], "prompts": ["a"], "labels": ['{"wish": 1}']}, r"labels\[0\]: .*wish: extra"),
