@@ -19,7 +19,7 @@ import pandas as pd
 from scipy import special
 
 from crm.evaluation.samples import Sample, to_samples
-from crm.io.files import replace_file
+from crm.io.files import replace_file, with_nulls
 from crm.report.statistics import (
     Floats,
     Interval,
@@ -184,7 +184,7 @@ def write_results(folder: Path | str, results: Sequence[Result], run: Mapping[st
         "schema_version": SCHEMA_VERSION,
         "environment": environment(),
         "run": dict(run),
-        "results": [_json_row(result) for result in results],
+        "results": with_nulls([asdict(result) for result in results]),
     }
     replace_file(Path(folder) / "results.csv", csv_text(results_frame(results)))
     return replace_file(Path(folder) / "results.json", sealed_text(document, indent=1))
@@ -209,11 +209,6 @@ def _document(path: Path | str) -> dict[str, Any]:
     if version != SCHEMA_VERSION:
         raise ValueError(f"{path}: schema_version: {version!r}, this version reads {SCHEMA_VERSION}; summarise again")
     return document
-
-
-def _json_row(result: Result) -> dict[str, Any]:
-    """JSON has no NaN: an unknown error or limit is null."""
-    return {name: None if value != value else value for name, value in asdict(result).items()}
 
 
 def _result(row: dict[str, Any]) -> Result:

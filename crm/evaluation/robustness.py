@@ -26,7 +26,7 @@ from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.readings import read_suites, reader
 from crm.evaluation.run import comparisons_of
 from crm.io.draws import generator
-from crm.io.files import replace_file
+from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.judges import check_judge, open_judge
 from crm.model.export import TALKED_ROUND, checkpoint_folder, write_section
@@ -112,7 +112,8 @@ def run_robustness(config: EvaluateConfig, pairs: int, seed: int, show: bool = T
     line = caption(len(drawn), [seed], f"{opened.name} on {config.data.title()}", commit())
     out = Path(config.run_dir)
     write_table(out, "robustness", table, line)
-    replace_file(out / "robustness.json", json.dumps(as_json(effects) | {"caption": line}, indent=2) + "\n")
+    document = with_nulls(as_json(effects)) | {"caption": line}
+    replace_file(out / "robustness.json", json.dumps(document, indent=2, allow_nan=False) + "\n")
     if show:
         print_table(table, f"What attacks do beyond as much neutral text ({out})")
     return effects

@@ -29,6 +29,15 @@ def replace_file(path: Path | str, content: str | bytes) -> Path:
     return Path(path)
 
 
+def with_nulls(value: Any) -> Any:
+    """A value of nested dicts and lists for JSON, which has no NaN and no infinity: those are null."""
+    if isinstance(value, dict):
+        return {key: with_nulls(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [with_nulls(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 @contextmanager
 def drafted(path: Path) -> Iterator[Path]:
     """The name of a draft beside ``path``, to be written inside the block; it becomes ``path`` when the block ends.

@@ -11,6 +11,8 @@ from typing import Any
 import lightning as L
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 
+from crm.report.tables import number
+
 log = logging.getLogger(__name__)
 NOISE = ("💡 Tip", "GPU available", "TPU available", "HPU available", "`weights_only` was not")
 """Beginnings of Lightning's messages that are no news: advertisements, absent devices, a default that our own
@@ -65,12 +67,12 @@ class ValidationLines(Callback):
             return
         numbers = {name: float(value) for name, value in trainer.callback_metrics.items()}
         log.info(
-            "step %d of %d: train loss %.3f, validation loss %.3f, accuracy %.3f",
+            "step %d of %d: train loss %.3f, validation loss %.3f, accuracy %s",
             trainer.global_step,
             pl_module.total_steps,
             numbers.get("train/loss", float("nan")),
             numbers.get("validation/loss", float("nan")),
-            numbers.get("validation/accuracy", float("nan")),
+            number(numbers.get("validation/accuracy", float("nan"))),
         )
 
 

@@ -14,7 +14,7 @@ import lightning as L
 from lightning.pytorch.loggers import Logger
 from transformers.utils import logging as transformers_logging
 
-from crm.io.files import replace_file
+from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.model.backbone import merge_lora
 from crm.model.encoding import Encoder
@@ -40,12 +40,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """What a run leaves: ``checkpoint`` is the exported model folder; loss and accuracy are those of its best step."""
+    """What a run leaves: ``checkpoint`` is the exported model folder; loss (nats) and accuracy (0 to 1, None where
+    every validation row is a tie) are those of its best step."""
 
     checkpoint: Path
     digest: str
     validation_loss: float
-    validation_accuracy: float
+    validation_accuracy: float | None
     steps: int
     seconds: float
 
@@ -73,8 +74,9 @@ def finish(
     trainer.callbacks.append(logits)  # type: ignore[attr-defined]
     sharded = best if best.is_dir() else None  # by DeepSpeed, which reads its own
     numbers = trainer.validate(lit, datamodule=data, ckpt_path=sharded, verbose=False, weights_only=True)[0]
-    loss, accuracy = (float(numbers[f"validation/{name}"]) for name in ("loss", "accuracy"))
+    loss = float(numbers["validation/loss"])
     _refuse_not_finite(loss, steps)
+    accuracy: float | None = with_nulls(float(numbers["validation/accuracy"]))
     judged = logits.gather(trainer)
     seconds = time.perf_counter() - started
     outcome = TrainingOutcome(run_dir / "model", "", loss, accuracy, steps, seconds)
@@ -91,7 +93,8 @@ def finish(
     _write_summary(run_dir, outcome, lit, {"counts": counts, "throughput": speed, "config": plain})
     _look_at_worst(run_dir, judged, loggers, outcome)
     said = f"; {told(speed)}" if speed else ""
-    log.info("validation accuracy %.3f, loss %.3f%s; the model is in %s", accuracy, loss, said, outcome.checkpoint)
+    shown = "unknown (every row is a tie)" if accuracy is None else f"{accuracy:.3f}"
+    log.info("validation accuracy %s, loss %.3f%s; the model is in %s", shown, loss, said, outcome.checkpoint)
     return outcome
 
 
@@ -120,8 +123,8 @@ def _look_at_worst(run_dir: Path, judged: Sequence[Judged], loggers: list[Logger
     """The table of the validation rows that the best weights get most wrong, and what trackers keep of the run."""
     worst = worst_pairs(judged)
     files = [*write_table(run_dir, "worst_pairs", worst), run_dir / SUMMARY, run_dir / "metrics.csv"]
-    best_numbers = {"best/loss": outcome.validation_loss, "best/accuracy": outcome.validation_accuracy}
-    log_summary(loggers, best_numbers, {"worst_pairs": worst})
+    best = {"best/loss": outcome.validation_loss, "best/accuracy": outcome.validation_accuracy}
+    log_summary(loggers, {name: value for name, value in best.items() if value is not None}, {"worst_pairs": worst})
     log_artifact(loggers, f"results-{outcome.digest}", files)
 
 
@@ -131,7 +134,7 @@ def _export(
     model: RewardModel,
     encoder: Encoder,
     plain: dict[str, Any],
-    validation_accuracy: float,
+    validation_accuracy: float | None,
 ) -> str:
     """``model/`` and, for the pairwise head, its one-label twin; returns the digest."""
     facts = {

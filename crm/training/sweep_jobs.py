@@ -36,7 +36,7 @@ NUMBERS = ("validation_loss", "validation_accuracy", "steps", "seconds")
 class SweepJob:
     """One job; ``status`` is ``finished``, ``failed``, ``unfinished`` or ``not started``, ``reason`` says why.
 
-    ``numbers`` are those of `NUMBERS` (loss in nats, accuracy in [0, 1], optimizer steps, seconds), empty unless
+    ``numbers`` are those of `NUMBERS` (loss in nats, accuracy in [0, 1] or NaN, optimizer steps, seconds), empty unless
     it is a training that finished.
     """
 
@@ -156,6 +156,8 @@ def _job(folder: Path, name: str, words: Sequence[str], command: str) -> SweepJo
 
 def _finite(summary: Mapping[str, Any], key: str, path: Path) -> float:
     value = summary.get(key)
+    if key == "validation_accuracy" and value is None and key in summary:
+        return math.nan  # every validation row is a tie
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{path}: {key}: expected a finite number, got {value!r:.80}")
     return value

@@ -7,6 +7,7 @@ A row a job, failed and unfinished ones with their reason. Where jobs differ in 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,8 +86,9 @@ def _group_row(settings: Sequence[str], group: Sequence[SweepJob]) -> dict[str, 
     row |= {"n": len(finished), "not finished": len(group) - len(finished)}
     for name in MEASURED:
         mean = low = high = float("nan")
-        if finished:
-            interval = mean_interval([job.numbers[name] for job in finished])
+        values = [job.numbers[name] for job in finished]
+        if values and not any(map(math.isnan, values)):  # a mean over some of the seeds would not be theirs
+            interval = mean_interval(values)
             mean = interval.mean
             if interval.clusters > 1:
                 low, high = interval.low, interval.high

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from crm.io.files import replace_file
+from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.judges import open_checkpoint
 from crm.report.tables import caption, number, write_table
 from crm.rewards.best_of_n.estimator import kl_bound, reached, sizes
 from crm.rewards.best_of_n.picking import controls, judges
 from crm.rewards.best_of_n.plots import best_of_n_picture
-from crm.rewards.best_of_n.study import Study, plain, study_of
+from crm.rewards.best_of_n.study import Study, study_of
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import Users, of_alpacaeval, of_arena
 
@@ -145,7 +145,7 @@ def compact(study: Study) -> dict[str, Any]:
             columns = ("mean", "low", "high", "n") if measure == "gold" else ("mean",)
             found.setdefault(str(name), {})[str(measure)] = {column: rounded(at[column]) for column in columns}
     peak = next(peak for peak in study.peaks if peak.picked_by == "judge")
-    loss = plain(peak.loss and {"mean": peak.loss.mean, "low": peak.loss.low, "high": peak.loss.high})
+    loss = with_nulls(peak.loss and {"mean": peak.loss.mean, "low": peak.loss.low, "high": peak.loss.high})
     return found | {"peak": {"k": peak.k, "largest": peak.largest, "loss": loss, "n": peak.n}}
 
 

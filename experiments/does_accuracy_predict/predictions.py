@@ -21,7 +21,7 @@ from crm.config import compose
 from crm.evaluation.prediction_file import read_predictions
 from crm.evaluation.results import read_run
 from crm.evaluation.samples import to_samples
-from crm.io.files import replace_file
+from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.judges import open_judge
 from crm.model.backbone import show_loading
@@ -31,7 +31,6 @@ from crm.rewards.best_of_n.candidates import Candidates, simulated, table
 from crm.rewards.best_of_n.estimator import Floats, best_of_k, expected
 from crm.rewards.best_of_n.gold import by_judge
 from crm.rewards.best_of_n.selection import knockout
-from crm.rewards.best_of_n.study import plain
 from crm.rewards.scoring import Rewards, open_rewards
 from crm.votes.simulation.taste import AXIS, TRAIN_AXES, wordings
 from experiments.best_of_n.users import with_wish
@@ -90,7 +89,7 @@ def save_suites(folder: Path) -> None:
         found[suite] = {
             "comparisons": [row.comparison_id for row in told],
             "prompts": [row.cluster for row in told],
-            "right": [plain(value) for value in right.tolist()],
+            "right": [with_nulls(value) for value in right.tolist()],
         }
     replace_file(folder / SUITES_FILE, json.dumps(found, allow_nan=False) + "\n")
 
@@ -159,4 +158,4 @@ def _made(spec: Spec, out: Path, picking: Picking) -> dict[str, Any]:
 
 def _rounded(values: Floats) -> Any:
     """Nested lists; null for what is not a number."""
-    return [_rounded(row) for row in values] if values.ndim else plain(round(float(values), 5))
+    return [_rounded(row) for row in values] if values.ndim else with_nulls(round(float(values), 5))

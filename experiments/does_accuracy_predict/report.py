@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from crm.io.files import replace_file
+from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.report.tables import number, write_table
-from crm.rewards.best_of_n.study import plain
 from experiments.does_accuracy_predict import pictures
 from experiments.does_accuracy_predict.analysis import ALL, RESAMPLES, Drawn, correlations, draw
 from experiments.does_accuracy_predict.judges import SUITES, Spec
@@ -134,4 +133,4 @@ def _rounded(value: Any) -> Any:
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
-    return plain(round(float(value), 5)) if isinstance(value, float) else value
+    return with_nulls(round(float(value), 5)) if isinstance(value, float) else value

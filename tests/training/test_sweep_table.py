@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,14 @@ def test_the_command_prints_the_tables_or_one_sentence(
             main()
         assert ended.value.code == 2
         assert capsys.readouterr().err.startswith(f"sweep_table: {folder}: no ")
+
+
+def test_an_accuracy_that_is_not_known_is_a_dash_and_a_mean_over_it_too(tmp_path: Path) -> None:
+    plan(tmp_path, ["loss.ties=soft", "seed=1,2"])
+    job(tmp_path, "0", "loss.ties=soft", "seed=1", validation_loss=0.7, validation_accuracy=None)
+    job(tmp_path, "1", "loss.ties=soft", "seed=2", validation_loss=0.5, validation_accuracy=None)
+    assert [found.status for found in write_sweep_tables(tmp_path)] == ["finished", "finished"]
+    means = (tmp_path / "seeds.md").read_text(encoding="utf-8")
+    assert "0.600" in means and "nan" not in means.lower()
+    assert "nan" not in (tmp_path / "sweep.md").read_text(encoding="utf-8").lower()
+    assert math.isnan(seed_table(read_jobs(tmp_path)).validation_accuracy[0])

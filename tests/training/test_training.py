@@ -233,3 +233,28 @@ def test_validation_rows_that_are_all_too_long_are_told(tmp_path: Path, monkeypa
     monkeypatch.setattr(PreferenceDataModule, "_encoded", lambda *_: [])
     with pytest.raises(ValueError, match=r"model\.max_length=\d+: all \d+ comparisons to validate on are longer"):
         train(tmp_path)
+
+
+def test_a_validation_of_ties_only_has_no_accuracy_and_the_run_ends_whole(tmp_path: Path) -> None:
+    rows = [
+        {
+            "prompt": f"Name river {n} of {n * 7} and say where it ends",
+            "response_a": f"River {n}",
+            "response_b": "?" * n,
+        }
+        for n in range(1, 41)
+    ]
+    votes = tmp_path / "ties.jsonl"
+    lines = (json.dumps({**row, "winner": "tie", "criteria_a": ["Be brief"], "criteria_b": ["Go on"]}) for row in rows)
+    votes.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    words = ("loss=ranking", "loss.ties=soft", "data=table", f"data.path={votes}", "data.validation_fraction=0.3")
+    own = [word for word in TINY if not word.startswith("data.")]
+    outcome = run_training(compose("train", [*own, *words], tmp_path / "run"))
+    assert outcome.validation_accuracy is None
+    assert outcome.validation_loss == pytest.approx(math.log(2), abs=0.05)
+    told = json.loads((tmp_path / "run/summary.json").read_text(encoding="utf-8"))
+    assert told["validation_accuracy"] is None and told["validation_loss"] == outcome.validation_loss
+    assert (tmp_path / "run/worst_pairs.md").is_file()
+    assert json.loads((outcome.checkpoint / "crm.json").read_text(encoding="utf-8"))["validation_accuracy"] is None
+    card = (outcome.checkpoint / "README.md").read_text(encoding="utf-8")
+    assert "nan" not in card.lower().split() and "validation accuracy" not in card

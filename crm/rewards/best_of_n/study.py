@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from crm.io.files import replace_file
+from crm.io.files import replace_file, with_nulls
 from crm.report.statistics import Interval
 from crm.report.tables import number, write_table
 from crm.rewards.best_of_n.candidates import Candidates
@@ -79,9 +78,9 @@ def document(study: Study) -> dict[str, Any]:
         "k": list(study.ks),
         "kl_at_most": {str(k): round(kl_bound(k), 4) for k in study.ks},
         "counts": study.counts,
-        "cycles": plain(study.cycles and asdict(study.cycles)),
-        "peaks": [plain(asdict(peak)) for peak in study.peaks],
-        "curves": [plain(row) for row in study.curves.to_dict("records")],
+        "cycles": with_nulls(study.cycles and asdict(study.cycles)),
+        "peaks": with_nulls([asdict(peak) for peak in study.peaks]),
+        "curves": with_nulls(study.curves.to_dict("records")),
     }
 
 
@@ -102,10 +101,3 @@ def _counts(judge: Picks, candidates: Sequence[Candidates], gold: Floats) -> dic
     found = Counter(queries=len(candidates), prompts=len({own.cluster for own in candidates}), responses=responses)
     found.update(gold_unknown=responses - int(there.sum()), unread=unread, **judge.counts)
     return dict(found)
-
-
-def plain(value: Any) -> Any:
-    """Without NaN and infinity, which JSON lacks: null."""
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
