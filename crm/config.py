@@ -18,6 +18,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -37,6 +38,7 @@ ENTRY_POINTS = {
 }
 """Module and class of the settings of every command."""
 PRECISIONS = ("32-true", "bf16-mixed")
+MAPPING = """a mapping: {key: value}, or where a key is not plain letters '["key=value","other key=value"]'"""
 MAX_SEED = 2**32 - 1
 """The largest that numpy takes."""
 
@@ -101,17 +103,41 @@ class Settings:
     def as_mappings(self, *names: str) -> None:
         """Have these settings be mappings of texts, or null. Raises ``ValueError`` for anything else.
 
-        They are typed Any and null by default: Hydra takes a whole mapping in the place of null, and adds no keys to
-        one that is there.
+        A mapping may also be a list of texts such as ``["key=value"]``, split at the last equals sign, or one text,
+        as JSON or YAML write a mapping: Hydra's grammar has no quotes for keys. The fields are typed Any and null by
+        default: Hydra takes a whole mapping in the place of null, and adds no keys to one that is there.
         """
         for name in names:
-            value = getattr(self, name)
-            self.require(value is None or isinstance(value, dict), name, "a mapping such as {a: b}")
+            value = given = getattr(self, name)
+            if isinstance(value, str):
+                value = mapping_in(value)
+            if isinstance(value, list) and all(isinstance(item, str) for item in value):
+                split = [item.rpartition("=") for item in value]
+                value = {key if mark else text: text if mark else "" for key, mark, text in split}
+                self.require(len(value) == len(split), name, "every key once")
+            self.require(given is None or isinstance(value, dict), name, MAPPING)
             setattr(self, name, value and {str(key): str(item) for key, item in value.items()})
 
     def refused(self, name: str, allowed: str, value: Any) -> ValueError:
         """The error for a setting or an item of it."""
         return ValueError(f"{self._prefix}{name}={value!r}: expected {allowed}")
+
+
+def mapping_in(text: str) -> list[str] | None:
+    """The items ``key=value`` of a mapping that ``text`` writes as JSON or YAML do, or as a list of such items.
+
+    None where it writes something else.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return None
+    found = node.value if isinstance(node, yaml.CollectionNode) else []
+    rows = [pair if isinstance(pair, tuple) else (pair,) for pair in found]
+    if not rows or not all(isinstance(each, yaml.ScalarNode) for row in rows for each in row):
+        return None
+    whole = all("=" not in value.value if key else "=" in value.value for *key, value in rows)
+    return ["=".join(each.value for each in row) for row in rows] if whole else None
 
 
 @cache

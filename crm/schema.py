@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -271,12 +272,23 @@ def query_of(prompt: Sequence[Message]) -> str:
 
 
 def folded(text: str) -> str:
-    """Equal for texts that differ only in case and white space."""
+    """Equal for texts that differ only in case, white space, Unicode form (NFKC) and characters nobody sees."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold().translate(_Unseen()))
     return " ".join(text.casefold().split())
 
 
+class _Unseen(dict[int, int | None]):
+    """For `str.translate`: takes out format characters (zero width, direction, soft hyphen) and variation selectors."""
+
+    def __missing__(self, code: int) -> int | None:
+        unseen = unicodedata.category(chr(code)) == "Cf" or code == 0x34F or 0xFE00 <= code <= 0xFE0F
+        self[code] = None if unseen else code
+        return self[code]
+
+
 def prompt_key(prompt: Sequence[Message]) -> str:
-    """Key of a prompt, 16 hex digits: equal for texts that differ only in case and white space."""
+    """Key of a prompt, 16 hex digits: equal for texts that are equal when `folded`."""
     text = "\n".join(f"{turn.role}:{folded(turn.content)}" for turn in prompt)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

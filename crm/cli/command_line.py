@@ -11,8 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from hydra._internal.utils import get_args_parser
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 
-from crm.config import nearest
+from crm.config import mapping_in, nearest
+from crm.io.untrusted import hydra_text
 
 NAMED = re.compile(r"([~+]{0,2}[\w./@-]+)=(.*)", re.DOTALL)
 EMPTY = "''"
@@ -37,12 +40,27 @@ def check_options(words: Sequence[str]) -> None:
         raise ValueError(unread(nameless[0]))
 
 
+def typed(word: str) -> str:
+    """A mapping that Hydra's grammar does not take (keys have no quotes there) as a list; any other word as it is."""
+    found = NAMED.fullmatch(word)
+    items = mapping_in(found[2]) if found else None
+    if found is None or items is None:
+        return word
+    try:
+        OverridesParser.create().parse_override(word)
+    except HydraException:
+        return f"{found[1]}=[{','.join(map(hydra_text, items))}]"
+    return word
+
+
 def unread(word: str) -> str:
     """What to say of a word that Hydra's grammar does not take: how to quote its value, where it has one."""
     found = NAMED.fullmatch(word)
     if found is None or found[2] == "":
         return f"{word or EMPTY}: {UNREAD}"
-    if found[2][0] in "[{(":
+    if found[2][0] == "{":
+        return f'{word}: {UNREAD}, mappings as \'{found[1]}=["key=value","other key=value"]\''
+    if found[2][0] in "[(":
         return f"""{word}: {UNREAD}; quote texts inside and the whole: 'name=["it is so"]'"""
     return f"{word}: cannot be read as a setting; quote the value, and the whole for the shell: {quoted(word)}"
 
@@ -50,8 +68,7 @@ def unread(word: str) -> str:
 def quoted(word: str) -> str:
     """``name=value`` as a shell must be given it for Hydra to take the value as a text, whatever is in it."""
     name, _, value = word.partition("=")
-    escaped = re.sub(r'(\\*)("|\Z)', lambda found: found[1] * 2 + ("\\" if found[2] else "") + found[2], value)
-    return shlex.quote(f'{name}="{escaped}"')
+    return shlex.quote(f"{name}={hydra_text(value)}")
 
 
 def refused(message: str, groups: Sequence[str]) -> str | None:

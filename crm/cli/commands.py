@@ -22,7 +22,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from crm import config as settings
-from crm.cli.command_line import check_options
+from crm.cli.command_line import check_options, typed
 from crm.cli.help import ASKED, help_text, script
 from crm.cli.mistakes import MISTAKES, explain
 from crm.cli.places import folder_of_run, places_of
@@ -190,6 +190,7 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
     logging.raiseExceptions = False  # a full disk is told once, by what fails on it, not by every line of the log
     code = 0
     try:
+        sys.argv[1:] = map(typed, sys.argv[1:])
         check_options(sys.argv[1:])
         entry()
     except KeyboardInterrupt:

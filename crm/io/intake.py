@@ -34,7 +34,7 @@ class Rejection:
     why: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {printable(self.field)}: {printable(self.why)}"
+        return f"{self.file}:{self.line}: {printable(self.field)}: {printable(self.why, 1_000)}"
 
 
 class Intake:

@@ -6,11 +6,12 @@ that may, the 5-grams decide.
 
 from __future__ import annotations
 
+import unicodedata
 import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from crm.schema import Message
+from crm.schema import Message, folded
 
 if TYPE_CHECKING:
     from datasketch import MinHash
@@ -63,11 +64,11 @@ class NearDuplicates:
 
 
 def plain_text(prompt: Sequence[Message]) -> str:
-    """Letters and digits of the turns, in lower case, single spaces; the bare text where it has none of them."""
+    """Letters, marks and digits of the turns, `folded`, single spaces; the bare text where it has none of them."""
     spoken = [turn.content for turn in prompt if turn.role != "system"] or [turn.content for turn in prompt]
-    text = " ".join(spoken).casefold()
-    words = "".join(char if char.isalnum() else " " for char in text).split()
-    return " ".join(words or text.split())
+    text = folded(" ".join(spoken))
+    words = "".join(char if char.isalnum() or unicodedata.category(char)[0] == "M" else " " for char in text).split()
+    return " ".join(words) or text
 
 
 def _shingles(text: str) -> frozenset[int]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import unicodedata
+from collections.abc import Callable
 
 import pytest
 
-from crm.votes.near_duplicates import NEAR_DUPLICATE, NearDuplicates
+from crm.schema import Message, prompt_key
+from crm.votes.near_duplicates import NEAR_DUPLICATE, NearDuplicates, plain_text
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("ck", "lm", "nt", "rs", "sh")]
 
@@ -57,3 +60,36 @@ def test_a_text_is_like_itself_however_short_and_added_once() -> None:
         index.add(text)
         index.add(text)
         assert index.like(text) == [(text, 1.0)]
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "decomposed": lambda text: unicodedata.normalize("NFD", text),
+    "composed": lambda text: unicodedata.normalize("NFC", text),
+    "full width": lambda text: "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text),
+    "zero width": lambda text: "\u200b".join(text),
+    "joiners and marks of direction": lambda text: f"\ufeff\u200e{text}\u200d\u00ad",
+    "other spaces": lambda text: text.replace(" ", "\u00a0\u2003"),
+    "capitals": str.upper,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Où est né Molière, déjà ?",
+        "서울의 날씨가 어때요?",
+        "Thời tiết ở Hà Nội thế nào?",
+        "मौसम कैसा है?",
+        "What is 2 + 2?",
+    ],
+)
+def test_a_text_is_one_prompt_in_every_form_that_a_reader_takes_for_the_same(text: str, form: str) -> None:
+    one, other = ((Message("user", each),) for each in (text, FORMS[form](text)))
+    assert prompt_key(one) == prompt_key(other)
+    assert found(plain_text(one), plain_text(other)) == [1.0]
+
+
+def test_marks_make_other_words() -> None:
+    """Two forms of a Hindi word differ in a vowel sign alone, which is a mark and no letter."""
+    assert plain_text((Message("user", "की"),)) != plain_text((Message("user", "का"),))

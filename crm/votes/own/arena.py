@@ -22,8 +22,8 @@ from crm.schema import Message, Preference, RecordError, messages
 from crm.votes.fields import Conversation, any_text, identity, items, require, split_shared
 from crm.votes.row_reader import Row, rows_of
 
-WINNERS = {"model_a": "a", "model_b": "b", "tie": "tie", "tie (bothbad)": "tie", "both_bad": "tie"}
-BOTH_BAD = ("tie (bothbad)", "both_bad")
+BOTH_BAD = ("tie (bothbad)", "tie (both bad)", "both_bad")
+WINNERS = {"model_a": "a", "model_b": "b", **dict.fromkeys(("tie", *BOTH_BAD), "tie")}
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
 
 

@@ -22,7 +22,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from crm.schema import Preference, RecordError, messages, short
+from crm.schema import Preference, RecordError, folded, messages, short
 from crm.votes.fields import Conversation, conversations, require, string_list
 from crm.votes.row_reader import Row, rows_of
 from crm.votes.sampling import turn
@@ -118,6 +118,6 @@ def _turns(row: Row) -> tuple[Conversation, Conversation, Conversation]:
         return turn("user", query), a, b
     prompt, response_a, response_b = conversations(row)
     first = next((message.content for message in prompt if message.role == "user"), None)
-    if first is None or first.split() != query.split():
+    if first is None or folded(first) != folded(query):
         raise RecordError("prompt", "differs from the first user turn of model_a and model_b")
     return prompt, response_a, response_b

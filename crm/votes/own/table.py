@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,9 +80,21 @@ def read(
         for name in [name for name in names if name not in used.values()][:MAX_COUNTED]:
             reading.counts[f"unread_column_{printable(name)}"] = 1
         if layout is VOTES:  # one reading of winners for all files
-            votes = votes or Votes(winners, used["winner"], (used["response_a"], used["response_b"]))
+            if votes is None:
+                cells = partial(_cells, path, used["winner"])
+                votes = Votes(winners, used["winner"], (used["response_a"], used["response_b"]), cells)
             votes.look_ahead(row.get(used["winner"]) for row in first)
         yield from _records(file, reading, used, layout, votes)
+    if votes:
+        votes.check_sides()
+
+
+def _cells(path: Path, column: str) -> Iterator[Any]:
+    """Every cell of a column, in all files."""
+    for file in data_files(path):
+        for _, row in formats.rows(file):
+            if isinstance(row, dict) and not isinstance(row.get(column), (list, dict)):
+                yield row.get(column)
 
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from crm.schema import Preference, RecordError
+from crm.schema import Preference, RecordError, folded
 from crm.votes.fields import Conversation, asked, criteria_cell, identity, require, split_shared, turns
 from crm.votes.public.pairs import chosen_pair
 from crm.votes.row_reader import Row, rows_of
@@ -57,8 +57,8 @@ def _explicit(row: Row) -> tuple[Conversation, Conversation, Conversation]:
     chosen, rejected = (turns(row[name], name, "assistant") for name in ("chosen", "rejected"))
     if isinstance(row["prompt"], str) and chosen[0].role != "assistant":
         shared, chosen, rejected = split_shared(chosen, rejected, ("chosen", "rejected"))
-        questions = {" ".join(turn.content.split()) for turn in shared if turn.role == "user"}
-        if " ".join(row["prompt"].split()) not in questions and prompt != shared:
+        questions = {folded(turn.content) for turn in shared if turn.role == "user"}
+        if folded(row["prompt"]) not in questions and prompt != shared:
             raise RecordError("prompt", "is no user turn of the conversations in chosen and rejected")
         return shared, chosen, rejected
     for name, response in (("chosen", chosen), ("rejected", rejected)):

@@ -147,11 +147,15 @@ def test_criteria_cells(tmp_path: Path, cell: Any, criteria: tuple[str, ...]) ->
 KNOWN = {
     "a": "a A model_a Model_A response_a left LEFT 1 answer_1 Answer_1 gpt-x",
     "b": "b B model_b response_b right 2 answer_2 claude-y CLAUDE-Y",
-    "tie": "tie Tie draw both",
+    "tie": "tie Tie draw both bothbad both_bad",
 }
 
 
-@pytest.mark.parametrize(("cell", "side"), [(cell, side) for side, cells in KNOWN.items() for cell in cells.split()])
+@pytest.mark.parametrize(
+    ("cell", "side"),
+    [(cell, side) for side, cells in KNOWN.items() for cell in cells.split()]
+    + [("tie (bothbad)", "tie"), ("Tie (both bad)", "tie"), ("1.0", "a"), ("+2", "b"), ("ｍｏｄｅｌ＿ａ", "a")],
+)
 def test_winners_that_are_known(tmp_path: Path, cell: str, side: str) -> None:
     rows = [{**ROW, "better": text} for text in (cell, f"  {cell}\t")]
     records, reading = read(write(tmp_path, *rows), MAPPED)
@@ -160,7 +164,7 @@ def test_winners_that_are_known(tmp_path: Path, cell: str, side: str) -> None:
     assert reading.counts["ties"] == (side == "tie")
 
 
-@pytest.mark.parametrize("cell", ["bothbad", "ab", "", "true", "3", "1.5", "answer", "0", "model a", "gpt"])
+@pytest.mark.parametrize("cell", ["ab", "true", "3", "1.5", "answer", "0", "model a", "gpt"])
 def test_winners_that_are_not_known_say_how_to_map_them(tmp_path: Path, cell: str) -> None:
     records, reading = read(write(tmp_path, {**ROW, "better": cell}), MAPPED)
     assert not records
@@ -182,31 +186,12 @@ def test_a_cell_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
         plain(winner="same", author_a="same", author_b="same"),
         plain(winner="left", author_a="right", author_b="left"),
         plain(winner="left", author_a="left", author_b="right"),
+        plain(winner="right", author_a="left", author_b="right"),
     ]
     records, reading = read(write(tmp_path, *rows))
-    assert [record.winner for record in records] == ["a"]
+    assert [record.winner for record in records] == ["a", "b"]
     assert [line for line, _, _ in refusals(reading)] == [1, 2]
-    assert all("can be read in two ways; map it" in why for _, _, why in refusals(reading))
-
-
-def test_zero_and_one_must_be_mapped(tmp_path: Path) -> None:
-    path = write(tmp_path, *(plain(prompt=str(n), winner=str(n)) for n in (1, 0, 2)))
-    records, reading = read(path)
-    assert not records
-    assert [why.split(";")[0] for _, _, why in refusals(reading)] == [
-        "'1' may count from 0 or from 1, as there is a 0 too",
-        "'0' may be a side or a tie",
-        "'2' may count from 0 or from 1, as there is a 0 too",
-    ]
-    records, reading = read(path, winners={"0": "a", "1": "b"})
-    assert [record.winner for record in records] == ["b", "a"]
-    assert [line for line, _, _ in refusals(reading)] == [3]
-
-
-def test_a_late_zero_stops_the_file_since_earlier_rows_were_read_otherwise(tmp_path: Path) -> None:
-    rows = [plain(prompt=str(n), winner="1") for n in range(table.LOOK_AHEAD)] + [plain(winner=0)]
-    with pytest.raises(ValueError, match=r"rows\.jsonl:101: winner: a 0, after 1 or 2 was read as a side"):
-        read(write(tmp_path, *rows))
+    assert all("can be read in two ways; map it: 'data.winners={" in why for _, _, why in refusals(reading))
 
 
 def test_ids_are_kept_or_made_of_the_content(tmp_path: Path) -> None:
