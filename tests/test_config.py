@@ -17,7 +17,7 @@ GROUPS = {
         *("optimizer", "trainer", "batching", "logger", "experiment", "debug"),
     ),
     "evaluate": ("judge", "suite", "data", "batching"),
-    "leaderboard": ("bank", "engine", "batching"),
+    "leaderboard": ("bank", "batching"),
     "bank": ("fetch",),
     "best_of_n": ("candidates", "gold"),
     "prepare": ("data", "annotator", "topic_model"),
@@ -46,7 +46,7 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
     extra = ["data.path=somewhere"] if group == "data" and (option in OWN or option == "dataset") else []
     extra += [f"{group}.base_url=http://x/v1", f"{group}.model=y"] if option in ("openai", "llm") else []
     extra += ["judge.base_url=http://x"] if option == "server" else []
-    extra += ["judge.path=somewhere"] if option in ("reward_model", "pair_ranker") else []
+    extra += ["judge.path=somewhere"] if option == "reward_model" else []
     if entry == "prepare" and option in ("dataset", "mixture", "tastes"):
         extra += ["data.sources=[dsp]"] if option == "mixture" else []
         with pytest.raises(ValueError, match=rf"data\.name='{option}'"):

@@ -10,20 +10,20 @@ from crm.io.chat.config import EndpointConfig
 from crm.io.installed import check_known
 from crm.model.config import BatchingConfig
 
-JUDGES = ("crm", "reward_model", "pair_ranker", "llm", "server", "length", "coin", "oracle")
+JUDGES = ("crm", "reward_model", "llm", "server", "length", "coin", "oracle")
 
 
 @dataclass
 class JudgeConfig(EndpointConfig, group="judge"):
     """Who answers ``preference_logit``. What an option does not use it ignores, so that a sweep can name several.
 
-    ``crm`` reads ``checkpoint``; ``reward_model`` and ``pair_ranker`` read ``path``; ``llm`` asks an endpoint;
+    ``crm`` reads ``checkpoint``; ``reward_model`` reads ``path``; ``llm`` asks an endpoint;
     ``server`` asks a reward server at ``base_url``; ``length``, ``coin`` and ``oracle`` are controls.
     """
 
     name: str = "crm"
     path: str | None = None
-    """Folder or hub id of a model that gives one score (``reward_model``) or compares two (``pair_ranker``)."""
+    """For ``reward_model``: folder or hub id of a model that gives one score."""
     revision: str | None = None
     """Commit or tag of a hub id; the newest where null."""
     criteria_in: str = setting("system", one_of=("system", "user", "none"))
@@ -39,8 +39,8 @@ class JudgeConfig(EndpointConfig, group="judge"):
         check_known("judge.name", self.name, JUDGES, "judges")
         super().__post_init__()
         self.as_mappings("options")
-        if self.name in ("reward_model", "pair_ranker"):
-            self.require(self.path, "path", f"a folder or hub id for judge={self.name}")
+        if self.name == "reward_model":
+            self.require(self.path, "path", "a folder or hub id for judge=reward_model")
         if self.name == "llm":
             self.need("llm")
         if self.name == "server":

@@ -17,7 +17,6 @@ from crm.judges.hub_reward_model import open_reward_model
 from crm.judges.judge import Judge
 from crm.judges.llm_judge import LlmJudge
 from crm.judges.oracle import OracleJudge
-from crm.judges.pair_ranker import open_pair_ranker
 from crm.judges.reward_client import RewardClient
 from crm.judges.server_judge import ServerJudge
 from crm.model.backbone import check_reachable
@@ -51,7 +50,7 @@ def check_judge(config: AnyJudgeConfig) -> None:
     """Raise ``ValueError`` for a broken checkpoint or model, or an endpoint that is none, before any data are read."""
     if config.judge.name == "crm":
         read_manifest(checkpoint_folder(str(config.checkpoint)))
-    if config.judge.name in ("reward_model", "pair_ranker"):
+    if config.judge.name == "reward_model":
         check_reachable(str(config.judge.path), config.judge.revision, "judge")
     if config.judge.name == "llm":
         make_endpoint(config.judge, "judge")
@@ -78,8 +77,6 @@ def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:
         return _open_llm(config, kept)
     if config.judge.name == "reward_model":
         return _open_reward_model(config, kept, blind)
-    if config.judge.name == "pair_ranker":
-        return OpenedJudge(open_pair_ranker(**_hub_settings(config)), _hub_name(config, blind), kept)
     if config.judge.name == "server":
         judge = ServerJudge(_reward_client(config.judge))
         return OpenedJudge(judge, f"server {judge.served.name}", kept)
@@ -88,25 +85,18 @@ def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:
 
 
 def _open_reward_model(config: AnyJudgeConfig, kept: Path, blind: bool) -> OpenedJudge:
-    judge = open_reward_model(**_hub_settings(config))
-    return OpenedJudge(judge, _hub_name(config, blind), kept, judge.prompt_digest)
-
-
-def _hub_settings(config: AnyJudgeConfig) -> dict[str, Any]:
-    return {
-        "path": str(config.judge.path),
-        "revision": config.judge.revision,
-        "criteria_in": config.judge.criteria_in,
-        "max_length": config.judge.max_length,
-        "batch_size": config.batch_size,
-        "precision": config.precision,
-    }
-
-
-def _hub_name(config: AnyJudgeConfig, blind: bool) -> str:
-    """Which kind of judge, and the last part of where it comes from; blind where it is told no criteria."""
+    """Named by the last part of its path; blind where it is told no criteria."""
+    judge = open_reward_model(
+        str(config.judge.path),
+        config.judge.revision,
+        criteria_in=config.judge.criteria_in,
+        max_length=config.judge.max_length,
+        batch_size=config.batch_size,
+        precision=config.precision,
+    )
     told = ", blind" if blind or config.judge.criteria_in == "none" else ""
-    return f"{config.judge.name} {Path(str(config.judge.path)).resolve().name}{told}"
+    name = f"reward_model {Path(str(config.judge.path)).resolve().name}{told}"
+    return OpenedJudge(judge, name, kept, judge.prompt_digest)
 
 
 def _open_crm(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:

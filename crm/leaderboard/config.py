@@ -5,32 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import isfinite
 
-from crm.config import Settings, setting
+from crm.config import setting
 from crm.judges import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
 from crm.training.config import LoggerConfig
-
-
-@dataclass
-class EngineConfig(Settings, group="engine"):
-    """Who builds an index (``head=late``) besides this process; all must see the same folders."""
-
-    name: str = setting("local", one_of=("local", "slurm", "ray"))
-    workers: int = setting(0, at_least=0, zero="this process alone")
-    """At work at once: processes, SLURM jobs or Ray tasks."""
-    cluster: str | None = None
-    """For ray: the address of one that is there, ``auto`` or ``host:port``; null starts one here. For slurm: ``local``
-    tries everything on this machine."""
-    cpus: int = setting(1, at_least=1)
-    """Of a SLURM job or Ray task."""
-    gpus: int = setting(0, at_least=0)
-    """The same."""
-    mem_gb: int = setting(16, at_least=1, unit="GB")
-    """Of a SLURM job."""
-    timeout_min: int = setting(720, at_least=1, unit="minutes")
-    """Of a SLURM job; what is missing then is made by whoever asked."""
-    partition: str | None = None
-    """Of SLURM; null takes the cluster's default."""
 
 
 @dataclass
@@ -38,7 +16,6 @@ class LeaderboardConfig(AnyJudgeConfig):
     """``leaderboard.py``."""
 
     bank: BankConfig = field(default_factory=BankConfig)
-    engine: EngineConfig = field(default_factory=EngineConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     """Where the ranking goes besides the files of the run folder."""
     topics: list[str] = field(default_factory=list)
@@ -61,11 +38,6 @@ class LeaderboardConfig(AnyJudgeConfig):
             not self.settle_top or self.devices * self.nodes == 1,
             "settle_top",
             "0 with several devices: a race goes on from what it has just read; use devices=1",
-        )
-        self.require(
-            not self.engine.workers or self.devices * self.nodes == 1,
-            "devices",
-            "1 on one machine beside engine.workers, who are processes too",
         )
         self.require(all(map(str.strip, self.criteria)), "criteria", "no blank ones")
         count = len(self.criteria)

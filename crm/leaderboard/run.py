@@ -18,7 +18,6 @@ from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.bank_judge import index_bank, judge_of_bank
 from crm.leaderboard.config import LeaderboardConfig
-from crm.leaderboard.engines import build_elsewhere
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import race_bank, score_bank
@@ -84,13 +83,6 @@ def _by_index(
     Raises ``ValueError`` for weights of criteria, where there are no vectors that could be weighted.
     """
     found = None
-    if config.engine.workers:
-        if not (isinstance(opened.judge, CrmJudge) and opened.judge.late_reader):
-            raise ValueError(
-                f"engine={config.engine.name}: {opened.name} leaves no index that workers could build; take a "
-                "checkpoint with head=late, or devices= for its readings"
-            )
-        build_elsewhere(config)
     if not config.settle_top:
         found = index_bank(opened.judge, bank, opened.predictions, progress=config.progress, processes=processes)
     if found is not None:

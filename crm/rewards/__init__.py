@@ -2,7 +2,6 @@
 
 - `best_of_n`: the best of k responses, and what it is worth
 - `grpo_reward`: a reward function for TRL's trainers
-- `parity`: does a server say what the folder says
 - `rl`: the same for other trainers of policies
 - `scoring`: a judge as a source of rewards
 - `server`: rewards over HTTP

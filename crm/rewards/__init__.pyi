@@ -1,5 +1,4 @@
 from . import best_of_n as best_of_n
-from . import parity as parity
 from . import rl as rl
 from . import scoring as scoring
 from . import server as server

@@ -25,7 +25,6 @@ from crm.votes.public import (
     personalized_rewardbench,
     plain,
     rewardbench,
-    scaleeval,
     summeval,
     topicalchat,
 )
@@ -79,13 +78,6 @@ PUBLIC: dict[str, Source] = {
         "alpacaeval_concise_verbose",
         "tatsu-lab/alpaca_eval cd543a14",
         "CC-BY-NC-4.0",
-    ),
-    "scaleeval": Source(
-        "responses that an LLM compared under two criteria, in an order that is not published: pairs without winners",
-        scaleeval.read,
-        "scaleeval",
-        "GAIR-NLP/scaleeval d92fa715",
-        evaluation_only=True,
     ),
     "personas8": Source(
         "pairs that an LLM judged as each of eight personas",

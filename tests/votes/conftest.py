@@ -123,17 +123,6 @@ SETS: dict[str, Files] = {
     "llmbar": {
         f"{subset}/dataset.json": llmbar_rows(2 if subset.endswith("Negation") else 1) for subset in LLMBAR_SUBSETS
     },
-    "scaleeval": {
-        **{
-            f"responses/{model}/code.jsonl": [
-                {"prompt": "Q", "response": f"{model} says"},
-                {"prompt": "P", "response": ""},
-            ]
-            for model in ("claude-instant", "gemini", "gpt3.5")
-        },
-        "results/claude_vs_gemini/creativity/judge/code.jsonl": [{"ID": 1, "Score": "1"}, {"ID": 2, "Score": "0"}],
-        "results/claude_vs_gemini/reasoning/judge/code.jsonl": [{"ID": 1, "Score": "2"}],
-    },
     "topicalchat": {
         "topical_chat.json": [
             rated(system_id="S", system_output="s", scores=(1, 3, 2, 2, 0, 4)),

@@ -26,7 +26,6 @@ from crm.schema import LABELS, Preference, to_json
 from crm.votes.catalogue import PUBLIC, location
 from crm.votes.public import d2t, topicalchat
 from crm.votes.public.rated import flips
-from crm.votes.public.scaleeval import FLIPS
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 AS_PUBLISHED = {"llmbar", "vibecheck_arena", "autoj", "pandalm", "cot_rationales"}
@@ -47,7 +46,6 @@ EXPECTED = {
     "summeval": Counts(1600, 12000, flips=3587, ties=183, with_criteria=11817),
     "dsp": Counts(661, 3908, dropped=58, flips=3908, with_criteria=3908),
     "concise_verbose": Counts(14486, 12526, dropped=1964, flips=12526, with_criteria=12526),
-    "scaleeval": Counts(2600, 680, dropped=280, ties=680),
     "personas8": Counts(8008, 7873, dropped=127, with_criteria=7873),
     "prefeval": Counts(1052, 3000, dropped=52, with_criteria=3000),
     "llmbar": Counts(734, 734, with_criteria=734),
@@ -123,13 +121,6 @@ def test_flips_of_d2t_are_those_of_the_ratings() -> None:
 def test_flips_of_topicalchat_are_those_of_the_ratings() -> None:
     rows = json.loads((folder("topicalchat") / "topical_chat.json").read_bytes())
     assert flips_of(rows, "source", tuple(topicalchat.RANGES)) == (900, 196)
-
-
-def test_verdicts_of_scaleeval_disagree_about_as_often_as_a_coin() -> None:
-    reading = Intake(strict=True)
-    rows = list(PUBLIC["scaleeval"].read(folder("scaleeval"), reading))
-    assert (len(rows), reading.counts[FLIPS]) == (680, 220)
-    assert not any(row.criteria_a or row.criteria_b for row in rows)
 
 
 def test_the_case_studies_of_llmbar_are_reversed() -> None:

@@ -5,8 +5,6 @@ A request that fails is an outcome, not an exception: `CallFailed` never leaves 
 
 from __future__ import annotations
 
-from crm.io.chat.hiding import hide
-
 FAILURES = {
     "rate_limited": "429 until the attempts or the time ran out",
     "server_error": "a 5xx status",
@@ -30,9 +28,6 @@ RETRIED = frozenset({"rate_limited", "server_error", "timeout", "connection"})
 UNANSWERED = RETRIED | {"not_completion"}
 """Kinds in which no model answered: enough of them in a row mean that the endpoint is down."""
 
-LONGEST_SPELLING = 20
-"""Characters that one of a key may be written as: no cut leaves a part of a key that is not found."""
-
 
 class CallFailed(Exception):  # noqa: N818 - an outcome on its way, not an error that a user meets
     """A call without a usable reply: its ``kind`` (of `FAILURES`), one line of ``detail``, seconds the server asked
@@ -50,6 +45,6 @@ class CallFailed(Exception):  # noqa: N818 - an outcome on its way, not an error
 def one_line(text: str, secret: str | None = None, limit: int = 200) -> str:
     """A server's text made fit for a message: without the secret, on one line, at most ``limit`` characters."""
     if secret:
-        text = hide(text[: 10 * limit + LONGEST_SPELLING * len(secret)], secret)
+        text = text.replace(secret, "[key]")
     text = " ".join("".join(char if char.isprintable() else " " for char in text[: 10 * limit]).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."

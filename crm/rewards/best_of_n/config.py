@@ -47,7 +47,7 @@ class GoldConfig(Settings, group="gold"):
     """Of ``trait``: what is counted in a response."""
     sign: int = setting(1, one_of=(1, -1))
     """Of ``trait``: 1 wants more of it, -1 less."""
-    judge: str = setting("crm", one_of=("crm", "reward_model", "pair_ranker", "length"))
+    judge: str = setting("crm", one_of=("crm", "reward_model", "length"))
     """Of ``judge``: who says which response is better; other settings of ``judge`` are those of the one that picks."""
     checkpoint: str | None = None
     """Of ``judge``: as the setting ``checkpoint``."""
@@ -59,8 +59,8 @@ class GoldConfig(Settings, group="gold"):
         self.require(self.trait or self.name != "trait", "trait", f"one of {', '.join(TRAIT_NAMES)}")
         if self.name == "judge":
             self.require(self.checkpoint or self.judge != "crm", "checkpoint", "a model for gold=judge")
-            needs = self.judge in ("reward_model", "pair_ranker")
-            self.require(self.path or not needs, "path", f"a folder or hub id for gold.judge={self.judge}")
+            needs = self.judge == "reward_model"
+            self.require(self.path or not needs, "path", "a folder or hub id for gold.judge=reward_model")
 
 
 @dataclass

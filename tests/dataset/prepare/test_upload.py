@@ -55,7 +55,7 @@ def test_a_name_that_the_hub_would_refuse_is_refused_here(tmp_path: Path) -> Non
         check_upload("my votes", "dsp", None)
 
 
-@pytest.mark.parametrize("source", ["records", "table", "scaleeval"])
+@pytest.mark.parametrize("source", ["records", "table", "personas8"])
 def test_texts_without_a_licence_stay_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: str) -> None:
     hub = Hub()
     monkeypatch.setattr(module, "HfApi", lambda: hub)
@@ -85,7 +85,7 @@ def test_an_unreachable_hub_is_one_sentence(
 def test_the_card_says_whose_the_texts_are() -> None:
     assert "Linear95/DSP" in about("dsp")
     assert "as its source gives it" in note("dsp", None)
-    assert "do not pass it on" in note("scaleeval", None)
+    assert "do not pass it on" in note("personas8", None)
     assert "Not stated" in note("records", None)
     assert note("records", "MIT") == "MIT, as stated by whoever prepared this dataset."
     assert note("simulation", None).startswith("Apache-2.0")

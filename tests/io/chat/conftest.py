@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import gzip
 import json
 import re
@@ -13,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from functools import partial
 from typing import Any
 
 import pytest
@@ -41,39 +39,6 @@ def http(body: str | bytes, status: int = 200, *headers: str, length: int | None
 
 def in_seconds(seconds: int) -> str:
     return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
-
-
-def spellings(key: str) -> dict[str, str]:
-    """A key in every way in which a server could send it back."""
-    coded = base64.b64encode
-    return {
-        "plain": key,
-        "percent": "".join(f"%{ord(letter):02x}" for letter in key),
-        "percent of some": key.replace("s", "%73").replace("-", "%2D"),
-        "percent twice": "".join(f"%25{ord(letter):02X}" for letter in key),
-        "json escapes": "".join(f"\\u{ord(letter):04x}" for letter in key),
-        "python escapes": "".join(f"\\x{ord(letter):02x}" for letter in key),
-        "html decimal": "".join(f"&#{ord(letter)};" for letter in key),
-        "html hexadecimal": "".join(f"&#x{ord(letter):X};" for letter in key),
-        "quoted printable": "".join(f"={ord(letter):02X}" for letter in key),
-        "hexadecimal": key.encode().hex(),
-        "hexadecimal with colons": key.encode().hex(":"),
-        "base64": coded(key.encode()).decode(),
-        "base64 without its end": coded(key.encode()).decode().rstrip("="),
-        "base64 of the header": coded(f"Authorization: Bearer {key}".encode()).decode(),
-        "base64 of a user": coded(f"user:{key}".encode()).decode(),
-        "base64 behind a word": f"x{coded(key.encode()).decode()}",
-        "base64 twice": coded(coded(key.encode())).decode(),
-        "base64 for addresses": base64.urlsafe_b64encode(key.encode()).decode(),
-        "base64 in percent": coded(key.encode()).decode().replace("=", "%3D"),
-        "base32": base64.b32encode(key.encode()).decode(),
-        "capitals": key.upper(),
-        "spaced": " ".join(key),
-        "reversed": key[::-1],
-        "wide letters": "".join(chr(ord(letter) + 0xFEE0) for letter in key),
-        "the first two thirds": key[: len(key) * 2 // 3],
-        "the last two thirds": key[len(key) // 3 :],
-    }
 
 
 def filled(text: str, size: int = 1_900_000) -> str:
@@ -109,7 +74,7 @@ def costly(good: str) -> dict[str, Callable[[], bytes]]:
 
 def responses(name: str, key: str) -> dict[str, Callable[[], bytes]]:
     """What each mode sends at once; ``hang``, ``drip`` and ``reset`` are played by the server itself."""
-    good, ways = answer(name), spellings(key)
+    good = answer(name)
     page = "<html><body><h1>502 Bad Gateway</h1></body></html>"
     return {
         "good": lambda: http(completion(good)),
@@ -158,13 +123,7 @@ def responses(name: str, key: str) -> dict[str, Callable[[], bytes]]:
         "surrogate": lambda: http(completion(good).replace("Wants", "W\\\\ud800", 1).replace("\\\\", "\\")),
         "huge": lambda: http(completion(good + " " * 3_000_000)),
         **costly(good),
-        **{f"echo_{way.replace(' ', '_')}": partial(http, f"you sent {told}", 400) for way, told in ways.items()},
-        **{f"sorry_{way.replace(' ', '_')}": partial(_sorry, told) for way, told in ways.items()},
     }
-
-
-def _sorry(told: str) -> bytes:
-    return http(completion(None, refusal=f"I'm sorry, {told}."))
 
 
 class FaultServer:

@@ -189,4 +189,5 @@ def test_usage_is_taken_only_if_it_makes_sense() -> None:
 
 def test_messages_hide_the_secret_and_stay_short() -> None:
     assert one_line("a\n\tb\x1b[31m sk-1 c", "sk-1") == "a b [31m [key] c"
+    assert "sk-12" not in one_line(" " * 1995 + "sk-123456", "sk-123456")  # where the text is cut
     assert len(one_line("word " * 10_000)) == 200

@@ -17,7 +17,6 @@ from crm.votes.public import conditioned, d2t, topicalchat
 from crm.votes.public.conditioned import as_criteria
 from crm.votes.public.dialogues import dialogue
 from crm.votes.public.rated import flips
-from crm.votes.public.scaleeval import FLIPS
 
 Read = Callable[..., list[Preference]]
 
@@ -54,16 +53,6 @@ def spoken_for(row: Preference) -> dict[str, tuple[str, ...]]:
 
 def by_id(rows: list[Preference]) -> dict[str, Preference]:
     return {row.id: row for row in rows}
-
-
-def test_scaleeval_gives_pairs_and_no_winner(read: Read) -> None:
-    kept = {"dropped_one_criterion_only": 1, FLIPS: 1}
-    (row,) = read("scaleeval", kept)
-    assert (row.id, row.winner, row.topic) == ("scaleeval-claude_vs_gemini-code-1", "tie", "code")
-    assert (row.author_a, row.response_a[0].content) == ("claude-instant", "claude-instant says")
-    assert (row.author_b, row.response_b[0].content, row.query) == ("gemini", "gemini says", "Q")
-    beyond = {"results/claude_vs_gemini/reasoning/judge/code.jsonl": [{"ID": 1, "Score": "2"}, {"ID": 9, "Score": "2"}]}
-    assert len(read("scaleeval", kept | {"dropped_responses_missing": 1}, **beyond)) == 1
 
 
 def test_personas_become_criteria_of_the_chosen_side(read: Read) -> None:
