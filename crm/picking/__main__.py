@@ -1,4 +1,4 @@
-"""``python -m crm.picking --checkpoint <late judge> data=table data.path=votes.jsonl``: criteria of who voted so."""
+"""``python -m crm.picking --checkpoint <late model> data=table data.path=votes.jsonl`` prints what the voter likes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 import pandas as pd
 from rich.progress import track
 
-from crm.config import compose
+from crm.cli.mistakes import MISTAKES, explain
+from crm.config import compose, schemas
 from crm.dataset.load import load_data
 from crm.judges import open_checkpoint
 from crm.picking.from_votes import Proposal, propose
@@ -25,7 +26,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Command line; 2 for what cannot be done."""
     parser = argparse.ArgumentParser(prog="python -m crm.picking", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--checkpoint", required=True, help="a checkpoint with head=late")
-    parser.add_argument("--pool", type=Path, help="YAML file of criteria; by default the 12 that come along")
+    parser.add_argument("--pool", type=Path, help="YAML file of criteria; 12 are built in")
     parser.add_argument("data", nargs="+", help="settings of the group data, such as data=table data.path=votes.jsonl")
     given = parser.parse_args(words)
     try:
@@ -34,16 +35,17 @@ def main(words: Sequence[str] | None = None) -> int:
             raise ValueError(f"--checkpoint: {given.checkpoint} has head={judge.encoder.head}; use one with head=late")
         steps = partial(track, description="reading votes", transient=True)
         show(propose(votes(given.data), judge.late_reader, read_pool(given.pool), steps))
-    except ValueError as error:
-        print(f"crm.picking: {error}", file=sys.stderr)
+    except MISTAKES as error:
+        print(f"crm.picking: {explain(error, schemas()['train'])}", file=sys.stderr)
         return 2
     return 0
 
 
 def votes(words: Sequence[str]) -> list[Preference]:
-    """All votes that the settings of ``data`` name, each once."""
+    """All votes that the settings of ``data`` name, each once and none set aside; they need no criteria."""
     config = compose("train", list(words), Path())
-    splits = load_data(**asdict(config.data), criteria="own")
+    whole = {"validation_fraction": 0.0, "test_fraction": 0.0}
+    splits = load_data(**asdict(config.data) | whole, criteria="none")
     rows = [*splits.train, *splits.validation, *(row for suite in splits.suites.values() for row in suite)]
     return list({row.id: row for row in rows}.values())
 
@@ -53,10 +55,11 @@ def show(found: Proposal) -> None:
     rows = [(wish.text, round(wish.weight, 2), round(wish.low, 2), round(wish.high, 2)) for wish in found.wishes]
     if rows:
         print_table(pd.DataFrame(rows, columns=["seems to like", "weight", "low", "high"]), f"{found.votes} votes")
+        print(f"Of {found.asked} picks between left and right these criteria foresee {found.agreed}.")
     else:
         print(f"{found.votes} votes say nothing clear about any criterion of the pool.")
-    unread = f" {found.unread} votes were too long to be read." if found.unread else ""
-    print(f"Of {found.asked} picks between left and right these criteria foresee {found.agreed}.{unread}")
+    if found.unread:
+        print(f"{found.unread} votes were too long to be read.")
 
 
 if __name__ == "__main__":

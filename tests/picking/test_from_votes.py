@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from crm.judges.crm_judge import CrmJudge
 from crm.model.late_reading import LateReader
-from crm.picking.__main__ import main, show
+from crm.picking.__main__ import main, show, votes
 from crm.picking.from_votes import propose
 from crm.picking.in_words import wishes
 from crm.picking.pool import PoolEntry, read_pool
@@ -101,6 +103,40 @@ def test_the_pool_that_comes_along_and_files_that_are_none(tmp_path: Path) -> No
 def test_the_command_refuses_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--checkpoint", str(tmp_path / "none"), "data=table"]) == 2
     assert capsys.readouterr().err.startswith("crm.picking: ")
+
+
+def test_votes_without_criteria_are_read_whole(
+    reader: LateReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command of the guide, on a file as people have it: no criteria, and every vote counts."""
+    path = tmp_path / "mine.jsonl"
+    judge = SimpleNamespace(late_reader=reader)
+    monkeypatch.setattr("crm.picking.__main__.open_checkpoint", lambda *_, **__: (judge, {}))
+    for count in (1, 4, 60):
+        rows = voted(reader, POOL[1].like, POOL[1].opposite, count)
+        lines = (
+            {
+                "prompt": row.query,
+                "response_a": row.response_a[0].content,
+                "response_b": row.response_b[0].content,
+                "winner": row.winner,
+            }
+            for row in rows
+        )
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        for more in ([], ["criteria=none"]):
+            assert len(votes(["data=table", f"data.path={path}", *more])) == count
+        assert main(["--checkpoint", "late", "data=table", f"data.path={path}"]) == 0
+        assert f"{count} votes" in capsys.readouterr().out
+
+
+def test_a_setting_that_is_not_there_is_one_sentence(
+    reader: LateReader, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = SimpleNamespace(late_reader=reader)
+    monkeypatch.setattr("crm.picking.__main__.open_checkpoint", lambda *_, **__: (judge, {}))
+    assert main(["--checkpoint", "late", "data=tabel"]) == 2
+    assert "data=tabel: no such option" in capsys.readouterr().err
 
 
 def test_the_table_says_what_was_found_and_how_far_it_goes(
