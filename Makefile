@@ -73,7 +73,6 @@ bench: install ## Speed of training and scoring on CPU against named peers; the 
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.run
 
 bench-users: install ## What one more user's leaderboard costs, with a bank's responses read once; the table lands in bench/results
-	OMP_NUM_THREADS=1 $(BIN)/python -m bench.users
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.index
 
 bench-gpu: install ## The same contest on one GPU with Qwen3 sizes (the installed torch has to see it)

@@ -15,7 +15,8 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,10 +25,9 @@ import torch
 from torch import Tensor, nn
 
 from bench.machine import versions
-from bench.models import build_reward_model
+from bench.models import Size, build_reward_model
 from bench.pairs import LONGEST, bench_tokenizer
 from bench.run import RESULTS, quieten
-from bench.users import DEMO, PACKING, Seconds, clock, tastes
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges import CrmJudge
@@ -36,9 +36,17 @@ from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.bank import BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.bank_judge import IndexedBank, index_bank
+from crm.model.batching.packs import Packing
 from crm.model.encoding import Encoder
 from crm.schema import Message
+from crm.votes.simulation.axes import AXES
+from crm.votes.simulation.taste import wordings
 
+DEMO = Size(hidden=128, layers=2, heads=4, key_value_heads=4, head_dim=32, intermediate=384)
+"""The size of `make demo`."""
+PACKING = Packing("tree", 4096)
+Seconds = dict[str, float]
+"""``wall`` and ``cpu``."""
 SIZE = 1024
 """Numbers of a vector: 16 kept states of 64."""
 TOPICS = 12
@@ -147,6 +155,20 @@ def further(indexed: IndexedBank, rounds: int, words: Sequence[str] = ("words",)
     """Median seconds of users whose scores nobody has asked for before; one more goes first and is not counted."""
     users = [[f"{text} {turn}" for text in words] for turn in range(rounds + 1)]
     return _median([clock(leaderboard, indexed, user) for user in users][1:])
+
+
+def tastes(count: int) -> list[tuple[str, ...]]:
+    """``count`` users with one, two or three criteria each, all different: wordings of the simulation in turn."""
+    known = [text for axis in AXES for sign in (1, -1) for text in wordings(axis.name, sign, "train")]
+    step = len(known) // 3 + 1
+    return [tuple(known[(user + part * step) % len(known)] for part in range(1 + user % 3)) for user in range(count)]
+
+
+def clock(work: Callable[..., object], *given: object) -> Seconds:
+    """Seconds on the wall and of the process's CPU."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    work(*given)
+    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 
 def _median(taken: Sequence[Seconds]) -> Seconds:

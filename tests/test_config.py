@@ -150,7 +150,6 @@ REFUSED = [
     ("leaderboard", ["criteria=['  ']"], "criteria"),
     ("leaderboard", ["bank.queries_per_topic=0"], "bank.queries_per_topic=0"),
     ("leaderboard", ["settle_top=-1"], "settle_top=-1"),
-    ("leaderboard", ["bank_states_gb=-1"], "bank_states_gb=-1"),
     ("leaderboard", ["settle_confidence=95"], "settle_confidence=95"),
 ]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import shutil
 from pathlib import Path
 
@@ -129,42 +128,11 @@ def test_a_leaderboard_by_any_judge(tmp_path: Path) -> None:
         run_leaderboard(compose("leaderboard", silent, tmp_path / "silent"))
 
 
-@pytest.mark.slow
-def test_the_next_user_is_served_from_kept_states(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = run_training(compose("train", [*TINY, *DATA, "prompt=criteria_last"], tmp_path / "run")).checkpoint
-    keep = ("bank_states_gb=1", f"predictions='{tmp_path / 'kept'}'")
-    with caplog.at_level(logging.INFO):
-        rank(made, tmp_path / "first", *keep, "criteria=[be brief]")
-    assert re.search(r"states of the bank's conversations: \d+ MB kept on disk", caplog.text)
-    ranker, _ = make_ranker(compose("app", [f"checkpoint='{made}'", "bank.queries_per_topic=1", *keep], tmp_path))
-    list(ranker.rank(Profile(("be brief",))))
-    monkeypatch.setattr("crm.leaderboard.cached_judge.prefill", lambda *_: pytest.fail("read a response again"))
-    ours = rank(made, tmp_path / "second", *keep, "criteria=[tell me everything]")
-    race = rank(made, tmp_path / "third", *keep, "criteria=[be kind]", "settle_top=2")
-    plain = rank(made, tmp_path / "plain", "criteria=[tell me everything]")
-    spread = max(abs(rate - 0.5) for rate in plain.win_rates().values())
-    rates = pytest.approx(plain.win_rates(), abs=spread / 100)  # rounding is far below what models differ by
-    assert ours.win_rates() == rates
-    assert race.standing == rank(made, tmp_path / "plain", "criteria=[be kind]", "settle_top=2").standing
-    *_, page = ranker.rank(Profile(("tell me everything",)))
-    assert page.board is not None and page.board.win_rates() == rates
-
-
 def test_the_page_compares_with_the_baseline_of_the_settings(tmp_path: Path) -> None:
     words = ("judge=length", "bank.queries_per_topic=1", "bank.baseline=aster-mini", f"predictions='{tmp_path}'")
     ranker, name = make_ranker(compose("app", words, tmp_path))
     *_, last = ranker.rank(Profile())
     assert name == "longer wins" and last.board is not None and last.board.baseline == "aster-mini"
-
-
-def test_a_model_with_the_criteria_first_keeps_nothing_and_says_so(
-    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    rank(model, tmp_path, "bank_states_gb=1")
-    assert "bank_states_gb=1: no states are kept: prompt_order=criteria_first" in caplog.text
-    assert not (tmp_path / "predictions" / "states").exists()
 
 
 def test_a_race_says_what_it_settled(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,5 @@
 """A judge on a bank: scores, rankings, races.
 
-- `CachedJudge`: reads a bank once and any user's criteria after it
 - `Leaderboard`: matches to win rates, ranks and intervals
 - `bank`: queries and the responses of LLMs
 - `bank_judge`: a judge made ready for a bank, whose texts are read once

@@ -5,6 +5,5 @@ from . import scoring as scoring
 from .agreement import compare as compare
 from .agreement import compare_with_truth as compare_with_truth
 from .bank.opening import open_bank as open_bank
-from .cached_judge import CachedJudge as CachedJudge
 from .ranking import Leaderboard as Leaderboard
 from .run import run_leaderboard as run_leaderboard

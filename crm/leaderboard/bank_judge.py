@@ -1,9 +1,7 @@
-"""A checkpoint made ready for one bank. In: judge and bank. Out: the same judge, or the bank, its texts read once.
+"""Make a checkpoint ready for one bank: an index of the responses (``head=late``), or their token ids in an Arrow file.
 
-Of a late head, what every response leaves is kept, and nothing is read again. Of others: on request what a
-criteria-last model makes of the conversations, and always the token ids of all responses, in an Arrow file. It is
-memory-mapped: 24,000 responses of 240 words are 35 MB that processes on one machine share, and no later process makes
-them again.
+The file is memory-mapped: 24,000 responses of 240 words are 35 MB that processes on one machine share, and no later
+process makes them again.
 """
 
 from __future__ import annotations
@@ -22,10 +20,7 @@ from crm.io.files import drafted
 from crm.io.processes import ALONE, Processes
 from crm.judges import CrmJudge, Judge
 from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.cached_judge import CachedJudge
-from crm.leaderboard.conversations import KeepingError
 from crm.leaderboard.indexed_bank import IndexedBank as IndexedBank
-from crm.leaderboard.scoring import bank_comparisons
 
 log = logging.getLogger(__name__)
 SCHEMA = pa.schema([("text", pa.binary(32)), ("ids", pa.list_(pa.int32()))])
@@ -36,20 +31,8 @@ BATCH = 1000
 """Texts tokenised in one call: the tokenizer spreads them over all cores."""
 
 
-def judge_of_bank(
-    judge: CrmJudge,
-    bank: Bank,
-    folder: Path,
-    *,
-    states_gb: float,
-    by_query: bool = False,
-    processes: Processes = ALONE,
-) -> CrmJudge:
-    """``judge`` with token ids in ``folder``; where ``states_gb`` is above 0 a `CachedJudge` with files of that size.
-
-    Of several processes each keeps its share, in a folder of its own. A model that cannot keep anything stays as it is,
-    and a line in the log says why.
-    """
+def judge_of_bank(judge: CrmJudge, bank: Bank, folder: Path) -> CrmJudge:
+    """``judge`` with the token ids of the bank's responses, kept in ``folder``."""
     texts = [
         text
         for answers in bank.responses.values()
@@ -57,25 +40,7 @@ def judge_of_bank(
         for text in judge.encoder.response_texts(answer)
     ]
     judge.encoder.use(stored_ids(folder, judge.encoder.tokenizer, texts))
-    if not states_gb:
-        return judge
-    own = f"states-{processes.rank}-of-{processes.size}" if processes.size > 1 else "states"
-    try:
-        return CachedJudge(
-            judge.model,
-            judge.encoder,
-            processes.share(bank_comparisons(bank, (), bank.baseline)),
-            batch_size=judge.batch_size,
-            precision=judge.precision,
-            packing=judge.packing,
-            model_digest=judge.model_digest,
-            disk_gb=states_gb / processes.size,
-            folder=folder / own,
-            by_query=by_query,
-        )
-    except KeepingError as error:
-        log.warning("bank_states_gb=%g: no states are kept: %s", states_gb, error)
-        return judge
+    return judge
 
 
 def index_bank(

@@ -29,8 +29,6 @@ class LeaderboardConfig(AnyJudgeConfig):
     """Score only until it is known which models are the first so many, the baseline among them."""
     settle_confidence: float = setting(0.95, above=0, below=1)
     """Probability, at least, that the set found by ``settle_top`` is the one that scoring everything would give."""
-    bank_states_gb: float = setting(0.0, at_least=0, zero="keep none", unit="GB")
-    """Files, in 10^9 bytes, of what a criteria-last model makes of the bank's responses, for the next user."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -103,7 +103,7 @@ def _by_matches(
 ) -> Leaderboard:
     judge, kept = opened.judge, opened.predictions
     if isinstance(judge, CrmJudge):
-        judge = judge_of_bank(judge, bank, kept, states_gb=config.bank_states_gb, processes=processes)
+        judge = judge_of_bank(judge, bank, kept)
     matches, counts, standing = _score(config, judge, bank, criteria, kept, processes)
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
     if all(match.preference_logit is None for match in matches):

@@ -1,6 +1,6 @@
 """Text to a preference logit.
 
-- `attention`: tree attention, KV cache, frozen layers
+- `attention`: tree attention, frozen layers
 - `backbone`: pretrained or made: a transformers decoder and its tokenizer
 - `batching`: comparisons to batches, padded or packed
 - `config`: settings of model, head, prompt, batching

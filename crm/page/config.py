@@ -22,8 +22,6 @@ class AppConfig(AnyJudgeConfig, ServerConfig):
     """People whose leaderboards are made at a time; one more is asked to wait."""
     requests_per_minute: int = setting(600, at_least=1)
     """Of one address."""
-    bank_states_gb: float = setting(0.0, at_least=0, zero="keep none", unit="GB")
-    """As in ``leaderboard.py``: the first person waits for the bank to be read, all others for their criteria alone."""
     additions: bool = True
     """Whether people may add a model by a file, or from the endpoint below."""
     facts: str | None = None

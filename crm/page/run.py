@@ -73,7 +73,7 @@ def make_ranker(config: AppConfig) -> tuple[AnyRanker, str]:
     log.info("%s: %d scores of earlier are there", store.path, len(store))
     judge = opened.judge
     if isinstance(judge, CrmJudge):
-        judge = judge_of_bank(judge, bank, folder, states_gb=config.bank_states_gb, by_query=True)
+        judge = judge_of_bank(judge, bank, folder)
     return Ranker(bank, ScoringQueue(judge, store, places=config.places)), opened.name
 
 

@@ -183,7 +183,6 @@ SCALES = {
             "bank=justeval",
             "bank.without=[alpacaeval]",
             "bank.queries=24",
-            "bank_states_gb=3",
             "precision=bf16-mixed",
         ),
         pairs=("detail", "formality"),

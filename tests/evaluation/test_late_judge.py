@@ -12,8 +12,6 @@ from crm.config import compose
 from crm.evaluation.prediction_file import read_predictions
 from crm.evaluation.run import run_evaluation
 from crm.judges import open_checkpoint
-from crm.leaderboard.cached_judge import CachedJudge
-from crm.leaderboard.conversations import KeepingError
 from crm.model.export import export_model
 from crm.model.late_reading import LateReader
 from crm.schema import Comparison
@@ -61,8 +59,3 @@ def test_the_judge_says_what_its_vectors_say(judge: Any, comparisons: list[Compa
         expected = vectors @ reader.wish(row.criteria)
         found = [reading.score_a, reading.score_b]
         assert found == pytest.approx(expected.tolist(), abs=rounding(expected))
-
-
-def test_states_of_a_bank_are_not_kept_for_it(judge: Any, comparisons: list[Comparison]) -> None:
-    with pytest.raises(KeepingError, match=r"head=late: reads responses apart from criteria.*kept as vectors"):
-        CachedJudge(judge.model, judge.encoder, comparisons, batch_size=2)

@@ -24,8 +24,6 @@ from crm.judges.controls import LengthJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.bank_judge import stored_ids
 from crm.leaderboard.index import open_index
-from crm.leaderboard.kv_cache_files import read_cache, write_cache
-from crm.model.attention.kv_cache import KVCache
 from crm.model.export import export_model
 from crm.model.manifest import check_files, read_manifest
 from crm.model.shipped import _unpacked, pack
@@ -157,20 +155,6 @@ def _read_ids(parts: Parts, folder: Path) -> Any:
     return [list(ids[text]) for text in TEXTS]
 
 
-def _cache() -> KVCache:
-    keys = torch.arange(2.0 * 3 * 1 * 5 * 4).reshape(2, 3, 1, 5, 4)
-    return KVCache(keys, -keys, torch.tensor([5, 4, 3]))
-
-
-def _write_states(_: Parts, folder: Path) -> None:
-    write_cache(folder / "states-0.safetensors", _cache())
-
-
-def _read_states(_: Parts, folder: Path) -> Any:
-    found = read_cache(folder / "states-0.safetensors", tuple(_cache().keys.shape), torch.float32) or _cache()
-    return [getattr(found, name).tolist() for name in ("keys", "values", "lengths")]
-
-
 def _write_replies(_: Parts, folder: Path) -> None:
     cache = ReplyCache(folder / "replies.sqlite")
     try:
@@ -231,7 +215,6 @@ KINDS = {
     ),
     "index": Kind(("index-*/*.npy", "index-*/*.json"), _read_index, _read_index),
     "token ids": Kind(("tokens-*.arrow",), _read_ids, _read_ids),
-    "states": Kind(("states-0.safetensors",), _write_states, _read_states),
     "replies": Kind(("replies.sqlite",), _write_replies, _read_replies),
     "added model": Kind(("added/000.json",), _write_addition, _read_addition),
 }

@@ -2,8 +2,6 @@
 
 - `frozen_layers`: layers below a frozen depth, run once
 - `frozen_states`: where their states are kept
-- `kv_cache`: keys and values of texts read before
-- `prefill`: read texts once, continue them often
 """
 
-__all__ = ["frozen_layers", "frozen_states", "kv_cache", "prefill"]
+__all__ = ["frozen_layers", "frozen_states"]

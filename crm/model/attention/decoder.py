@@ -1,8 +1,7 @@
 """An unmodified decoder that reads forests, and in its last layer only where a head reads. In: a backbone. Out: it, so.
 
-transformers lets a model's attention be replaced by name. Ours reads a packed row when it is given a ``tree_mask``,
-continues texts whose keys and values it is given as ``cache``, and otherwise calls what the model had before, noting
-keys and values where it is told to ``keep`` them. On a CPU it is one scaled dot product a group of nodes; on a GPU one
+transformers lets a model's attention be replaced by name. Ours reads a packed row when it is given a ``tree_mask``
+and otherwise calls what the model had before. On a CPU it is one scaled dot product a group of nodes; on a GPU one
 call for the whole row (`varlen`).
 
 A head reads one or two positions of a sequence. Below the last layer every position matters to those; in the last
@@ -26,7 +25,6 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, rotate_half
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, eager_attention_forward
 
-from crm.model.attention.kv_cache import KVCache, LayerCaches
 from crm.model.attention.varlen import attend_in_one_call, varlen_aligns_right
 from crm.model.batching.tree_mask import TreeMask
 
@@ -64,17 +62,10 @@ def _attention(
     attention_mask: Tensor | None,
     *,
     tree_mask: TreeMask | None = None,
-    keep: LayerCaches | None = None,
-    cache: KVCache | None = None,
     dropout: float = 0.0,
     scaling: float | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    if keep is not None:
-        keep.append((key, value))
-    if cache is not None:
-        own = torch.arange(query.shape[2], device=query.device)[None]
-        return cache.attend(module.layer_idx, query, key, value, own, scaling), None
     if tree_mask is None:
         outcome: tuple[Tensor, Tensor | None] = plain(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others
@@ -136,7 +127,6 @@ def prune_last_layer(backbone: PreTrainedModel) -> bool:
     Afterwards ``backbone(..., read_positions=p).last_hidden_state`` is (S, R, H), the states at those positions, and
     without that argument the backbone answers as before. Sequences must be padded on the right, or S be 1 and the row a
     forest, ``tree_mask`` then saying what its tokens see and ``read_mask`` what those that are read see.
-    ``keep`` and ``cache`` mean here what they mean to `use_tree_attention`.
     """
     layer: Any = backbone.layers[-1]  # type: ignore[index]
     if not is_known(layer):
@@ -159,8 +149,7 @@ def _forward(
 ) -> Any:
     if read_positions is None:
         return type(layer).forward(layer, hidden_states, **others)
-    seen = (read_mask, others.get("keep"), others.get("cache"))
-    return _forward_at(layer, hidden_states, read_positions, others["position_embeddings"], *seen)
+    return _forward_at(layer, hidden_states, read_positions, others["position_embeddings"], read_mask)
 
 
 def _forward_at(
@@ -169,14 +158,12 @@ def _forward_at(
     positions: Tensor,
     rotations: tuple[Tensor, Tensor],
     tree_mask: TreeMask | None,
-    keep: LayerCaches | None,
-    cache: KVCache | None,
 ) -> Any:
     """(S, R, H): the layer's output at ``positions`` (S, R) of ``states`` (S, T, H)."""
     rows = torch.arange(len(states), device=states.device)[:, None]
     residual = states[rows, positions]
     normed = layer.input_layernorm(states)
-    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations, tree_mask, keep, cache)
+    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations, tree_mask)
     residual = residual + layer.self_attn.o_proj(attended)
     return residual + layer.mlp(layer.post_attention_layernorm(residual))
 
@@ -188,22 +175,14 @@ def _attend(
     positions: Tensor,
     rotations: tuple[Tensor, Tensor],
     tree_mask: TreeMask | None,
-    keep: LayerCaches | None,
-    cache: KVCache | None,
 ) -> Tensor:
     """(S, R, heads * head_dim): what ``readers`` (S, R, H) gather from the positions up to their own."""
-    # One table where padded sequences all start at 0 or a forest is one row; one a sequence where each goes on.
     rows = torch.arange(len(states), device=states.device)[:, None]
     at_keys = [table[:, None] for table in rotations]
     at_queries = [table.expand(len(states), -1, -1)[rows, positions][:, None] for table in rotations]
     keys = _rotated(_heads(attention, attention.k_proj(states), "k_norm"), *at_keys)
     queries = _rotated(_heads(attention, attention.q_proj(readers), "q_norm"), *at_queries)
     values = _heads(attention, attention.v_proj(states))
-    if keep is not None:
-        keep.append((keys, values))
-    if cache is not None:
-        gathered = cache.attend(attention.layer_idx, queries, keys, values, positions, attention.scaling)
-        return gathered.flatten(2)
     dropped = attention.attention_dropout if attention.training else 0.0
     if tree_mask is not None:
         seen: Tensor = attend_tree(queries, keys, values, tree_mask, scaling=attention.scaling, dropout=dropped)
