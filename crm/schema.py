@@ -227,7 +227,8 @@ class Match(_Record):
     """One candidate LLM against the baseline on one query of a bank, both orders averaged.
 
     ``preference_logit`` is the log-odds that the candidate's response is preferred, ``None`` where the judge could not
-    read the two or gave no verdict: such a match is lost. Lengths are in words.
+    read the two or gave no verdict: such a match is lost. One that is not ``answered`` (no connection, a spent budget)
+    has no logit either: its outcome is not known. Lengths are in words.
     """
 
     query_id: str
@@ -239,10 +240,14 @@ class Match(_Record):
     length_baseline: int
     score_candidate: float | None = None
     score_baseline: float | None = None
+    answered: bool = True
 
     @property
     def win(self) -> float:
-        """Probability, in [0, 1], that the candidate's response is preferred; 0 where nobody read it."""
+        """Probability, in [0, 1], that the candidate's response is preferred; 0 where the judge could not read it, NaN
+        where it did not answer."""
+        if not self.answered:
+            return math.nan
         return 0.0 if self.preference_logit is None else _sigmoid(self.preference_logit)
 
 

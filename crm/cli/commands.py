@@ -95,7 +95,9 @@ def leaderboard() -> None:
             return
         from crm.leaderboard import run_leaderboard
 
-        run_leaderboard(config)
+        board = run_leaderboard(config)
+        if board.unanswered:
+            raise ValueError(f"bank: {board.explain_unread()}; the same command asks for what is missing")
 
     _run("leaderboard", task)
 

@@ -18,12 +18,17 @@ from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.datamodule import EvaluationDataModule
 from crm.evaluation.lit_judge import LitJudge
 from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
+from crm.evaluation.samples import to_samples
 from crm.io.processes import Processes, start
 from crm.judges import CrmJudge, OpenedJudge
 from crm.schema import Comparison, Prediction
 from crm.training import prediction_trainer, settle_precision
 
 log = logging.getLogger(__name__)
+WAY_OUT = (
+    "its replies do not end with a verdict: raise judge.max_tokens or take another judge.model; 'Verdicts in words' in "
+    "docs/evaluation.md says what is accepted"
+)
 Suites = Mapping[str, Sequence[Comparison]]
 
 
@@ -69,7 +74,7 @@ def read_suites(
 ) -> SuiteReadings:
     """Predict every suite that has comparisons; what stands in the files of an earlier run is not read again.
 
-    ``by`` what `reader` gave. Raises ``ValueError`` where there is no reading at all.
+    ``by`` what `reader` gave. Raises ``ValueError`` where there is no reading at all, or no comparison has a verdict.
     """
     found, started = SuiteReadings(), time.perf_counter()
     for name, comparisons in suites.items():
@@ -89,6 +94,13 @@ def read_suites(
         )
     if not found.predictions:
         raise ValueError(f"suite: {', '.join(suites)}: no comparison to evaluate; choose suites that this data fills")
+    if all(sample.failures for samples in to_samples(found.predictions).values() for sample in samples):
+        kinds = Counter(row.failure for row in found.predictions if row.failure is not None)
+        said = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+        raise ValueError(
+            f"judge={config.judge.name}: no comparison has a verdict ({len(found.predictions)} readings: {said}), so "
+            f"there is nothing to evaluate; {WAY_OUT if config.judge.name == 'llm' else 'take another judge'}"
+        )
     return found
 
 

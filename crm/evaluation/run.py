@@ -91,7 +91,9 @@ def write_reports(run_dir: Path, judge: str, results: list[Result], run: Mapping
     """``results.json``, ``results.csv``, ``suites.md``/``.csv``, ``suites.png``, and the table in the terminal."""
     write_results(run_dir, results, run)
     table = suite_table({judge: results})
-    write_table(run_dir, "suites", table, caption(results[0].n, results[0].seeds, results[0].config, results[0].commit))
+    line = caption(results[0].n, results[0].seeds, results[0].config, results[0].commit)
+    lacking = sum(run.get("left_out", {}).values())
+    write_table(run_dir, "suites", table, line + f"; {lacking} readings left out" * bool(lacking))
     suite_accuracy(run_dir / "suites.png", {judge: results})
     if show:
         print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({run_dir})")

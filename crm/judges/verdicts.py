@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from crm.io.chat.replies import refuses
+from crm.io.chat.replies import refuses, split_thoughts
 
 Verdict = Literal["first", "second"]
 FAILURES = {
@@ -46,11 +46,13 @@ def read_verdict(text: str) -> tuple[Verdict, None] | tuple[None, str]:
 
     The line has to be ``Verdict: A`` (the response shown first) or ``Verdict: B``. Around it are tolerated: blanks and
     tabs, bold (of the whole line, of the word or of the letter), the letter in double brackets, one final period, and
-    the word in any case. Lines end in a line feed, with or without a carriage return, and in nothing else.
+    the word in any case. Lines end in a line feed, with or without a carriage return, and in nothing else. Thoughts
+    at the beginning (``<think>``) are no part of the reply, whatever verdict they draft.
     """
+    thoughts, text = split_thoughts(text)
     lines = [line for line in (line.strip(" \t\r") for line in text.split("\n")) if line]
     if not lines:
-        return None, "empty"
+        return None, "no_verdict" if thoughts else "empty"
     # The word first: four expressions on each of a million lines would take a second.
     letters = [letter for letter in map(_letter, (line for line in lines if "verdict" in line.lower())) if letter]
     if _letter(lines[-1]) is None:

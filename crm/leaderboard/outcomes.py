@@ -26,7 +26,7 @@ Flags = npt.NDArray[np.bool_]
 class Outcomes:
     """M models against one of them, the baseline, on Q queries, which stand sorted by their ids.
 
-    ``models`` are the candidates, sorted, and the baseline last; its column has been asked and read throughout.
+    ``models`` are the candidates, sorted, and the baseline last; its column is answered and read throughout.
     """
 
     queries: tuple[str, ...]
@@ -35,13 +35,13 @@ class Outcomes:
     models: tuple[str, ...]
     logits: Floats
     """(Q, M) log-odds that the model's response is preferred to the baseline's, whose own are 0; NaN: not read."""
-    asked: Flags
-    """(Q, M): whether the judge was asked; only a race leaves some out."""
+    answered: Flags
+    """(Q, M): False where no answer came, or a race did not ask: the outcome is not known."""
     words: Floats
     """(Q, M) lengths of responses."""
     scores: Floats | None = None
-    """(Q, M) of responses, where the judge has such: NaN where it was not asked, minus infinity where it could not
-    read."""
+    """(Q, M) of responses, where the judge has such: NaN where it did not answer, minus infinity where it could
+    not read."""
 
     @property
     def baseline(self) -> str:
@@ -50,14 +50,14 @@ class Outcomes:
 
     @property
     def unread(self) -> Flags:
-        """(Q, M): asked and not read."""
-        return np.asarray(self.asked & np.isnan(self.logits))
+        """(Q, M): too long for the judge, or answered without a verdict."""
+        return np.asarray(self.answered & np.isnan(self.logits))
 
     @cached_property
     def wins(self) -> Floats:
-        """(Q, M) win probabilities in [0, 1]: 0.5 for the baseline, 0 where it was not read, NaN where not asked."""
+        """(Q, M) win probabilities in [0, 1]: 0.5 for the baseline, 0 where it was not read, NaN where not answered."""
         read = np.where(np.isnan(self.logits), 0.0, special.expit(self.logits))
-        return np.where(self.asked, read, np.nan)
+        return np.where(self.answered, read, np.nan)
 
     @property
     def readable(self) -> Flags:
@@ -73,17 +73,17 @@ class Outcomes:
             self,
             queries=tuple(self.queries[place] for place in places),
             topics=tuple(self.topics[place] for place in places),
-            **{name: getattr(self, name)[rows] for name in ("logits", "asked", "words")},
+            **{name: getattr(self, name)[rows] for name in ("logits", "answered", "words")},
             scores=None if self.scores is None else self.scores[rows],
         )
 
     def matches(self) -> list[Match]:
-        """One a candidate and query that the judge was asked about, query by query."""
+        """One a candidate and query that the judge answered, query by query."""
         return [
             self._match(row, column)
             for row in range(len(self.queries))
             for column in range(len(self.models) - 1)
-            if self.asked[row, column]
+            if self.answered[row, column]
         ]
 
     def _match(self, row: int, column: int) -> Match:
@@ -108,8 +108,9 @@ def of_matches(matches: Sequence[Match]) -> Outcomes:
     column = np.array([column_of[match.candidate] for match in matches])
     shape = len(topics), len(models)
     logits, words, scores = (np.full(shape, np.nan) for _ in range(3))
-    asked = np.zeros(shape, dtype=np.bool_)
-    asked[row, column] = asked[:, -1] = True
+    answered = np.zeros(shape, dtype=np.bool_)
+    answered[:, -1] = True
+    answered[row, column] = [match.answered for match in matches]
     logits[row, column] = [_number(match.preference_logit) for match in matches]
     logits[:, -1] = 0.0
     words[row, column] = [match.length_candidate for match in matches]
@@ -120,13 +121,13 @@ def of_matches(matches: Sequence[Match]) -> Outcomes:
         for name in ("score_candidate", "score_baseline")
     )
     if np.isnan(own).any() or np.isnan(theirs).any():
-        return Outcomes(tuple(topics), tuple(topics.values()), models, logits, asked, words)
-    scores[row, column] = -np.inf
+        return Outcomes(tuple(topics), tuple(topics.values()), models, logits, answered, words)
+    scores[row, column] = np.where(answered[row, column], -np.inf, np.nan)
     scores[row[read], column[read]] = own
     count = np.bincount(row[read], minlength=len(topics))
     sums = np.bincount(row[read], theirs, len(topics))
     scores[:, -1] = np.where(count > 0, sums / np.maximum(count, 1), np.nan)
-    return Outcomes(tuple(topics), tuple(topics.values()), models, logits, asked, words, scores)
+    return Outcomes(tuple(topics), tuple(topics.values()), models, logits, answered, words, scores)
 
 
 class BankNumbers:

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from crm.leaderboard.outcomes import Outcomes, of_matches
+from crm.leaderboard.outcomes import Flags, Outcomes, of_matches
 from crm.leaderboard.racing import Membership, Standing
 from crm.leaderboard.views import records_of, view_of
 from crm.leaderboard.win_statistics import significantly_better, topic_intervals, win_rate_intervals
@@ -49,9 +50,11 @@ class Leaderboard:
 
     ``rows`` are sorted best first; ``wins`` is the table (queries, models) of win probabilities: 0.5 for the baseline,
     0 where the judge could not read a model, NaN where a race did not ask. Queries on which no model could be read say
-    nothing and are left out of everything (``left_out`` counts them). Raises ``ValueError`` for no matches, none that
-    was read, two baselines, the baseline as its own candidate, a candidate that appears twice on a query, or, but after
-    a race, one that lacks a match on a query: rates on different queries do not order models.
+    nothing and are left out of everything (``left_out`` counts them). So are those on which a comparison got no answer
+    (``incomplete`` counts them, ``unanswered`` the comparisons of each model): rates on different queries do not order
+    models. Raises ``ValueError`` for no matches, none that was read, no query answered for all, two baselines, the
+    baseline as its own candidate, a candidate that appears twice on a query, or, but after a race, one that lacks a
+    match on a query.
 
     With the ``standing`` of a race, models that were read on fewer queries than others stand by its verdicts first
     (in, open, out) and by their win rates only then.
@@ -62,13 +65,19 @@ class Leaderboard:
     ) -> None:
         given = matches if isinstance(matches, Outcomes) else of_matches(matches)
         self.standing = standing
-        self.outcomes = _on_readable_queries(given) if standing is None else given
-        self.baseline = given.baseline
-        self.left_out = len(given.queries) - len(self.outcomes.queries)
-        lost = self.outcomes.unread.sum(axis=0).tolist()
-        self.unread = Counter({name: count for name, count in zip(given.models, lost, strict=True) if count})
+        self.unanswered: Counter[str] = Counter()
+        self.incomplete = self.left_out = 0
+        self.outcomes = given
         if standing is None:
-            _refuse_missing(self.outcomes)
+            if not isinstance(matches, Outcomes):
+                _refuse_missing(matches)
+            self.unanswered = _count(given.models, ~given.answered)
+            whole = given.on(_answered_for_all(given))
+            self.outcomes = _on_readable_queries(whole)
+            self.incomplete = len(given.queries) - len(whole.queries)
+            self.left_out = len(whole.queries) - len(self.outcomes.queries)
+        self.baseline = given.baseline
+        self.unread = _count(given.models, self.outcomes.unread)
         self.topics = sorted(set(self.outcomes.topics))
         self.rows = self._rows(significance) if standing is None else self._raced(standing)
 
@@ -84,14 +93,20 @@ class Leaderboard:
 
     def shared(self) -> Leaderboard:
         """The leaderboard of the queries on which every model was read; ``ValueError`` where there are none."""
-        whole = np.asarray(self.outcomes.asked.all(axis=1))
+        whole = np.asarray(self.outcomes.answered.all(axis=1))
         if not whole.any():
             raise ValueError("matches: on no query was every model asked about; score the whole bank (settle_top=0)")
         return Leaderboard(self.outcomes.on(whole))
 
     def explain_unread(self) -> str:
-        """What could not be read and what became of it, in one line; nothing where all was read."""
+        """What could not be read or got no answer, and what became of it, in one line; nothing where all was read."""
         told = []
+        if self.unanswered:
+            few = ", ".join(f"{name} {count}" for name, count in self.unanswered.most_common(5))
+            told.append(
+                f"{self.unanswered.total()} comparisons got no answer and are not known ({few}): the {self.incomplete} "
+                "queries that lack one are left out for all"
+            )
         if self.unread:
             told.append(
                 f"{sum(self.unread.values())} comparisons of {len(self.unread)} models could not be read by the judge "
@@ -139,7 +154,7 @@ class Leaderboard:
 
     def _raced(self, standing: Standing) -> list[Row]:
         wins, models, verdicts = self.outcomes.wins, self.outcomes.models, standing.verdicts
-        rates, counts = np.nanmean(wins, axis=0).tolist(), self.outcomes.asked.sum(axis=0).tolist()
+        rates, counts = np.nanmean(wins, axis=0).tolist(), self.outcomes.answered.sum(axis=0).tolist()
         words, groups = _mean_words(self.outcomes), ("in", "open", "out")
         order = sorted(
             range(len(models)), key=lambda place: (groups.index(verdicts[models[place]]), -rates[place], models[place])
@@ -162,17 +177,39 @@ def _on_readable_queries(outcomes: Outcomes) -> Outcomes:
     return outcomes.on(readable)
 
 
-def _refuse_missing(outcomes: Outcomes) -> None:
-    """Raise ``ValueError`` where a model has no match on a query that others have one on."""
-    for row, column in np.argwhere(~outcomes.asked).tolist()[:1]:
+def _answered_for_all(outcomes: Outcomes) -> Flags:
+    """(Q,); raises ``ValueError`` where no query is."""
+    whole = np.asarray(outcomes.answered.all(axis=1))
+    if not whole.any():
+        worst = int(outcomes.answered.sum(axis=0).argmin())
         raise ValueError(
-            f"matches: {outcomes.models[column]!r} has none on query {outcomes.queries[row]!r}, others have; give one "
-            "for every query, without a logit where the judge could not read it"
+            f"matches: on none of {len(whole)} queries was every model's comparison answered; "
+            f"{outcomes.models[worst]!r} has the fewest answers, {outcomes.answered[:, worst].sum()}; ask again for "
+            "what is missing, or leave that model out (bank.without)"
         )
+    return whole
+
+
+def _count(models: Sequence[str], cells: Flags) -> Counter[str]:
+    """True ``cells`` (Q, M) by model, where there are any."""
+    counts = zip(models, cells.sum(axis=0).tolist(), strict=True)
+    return Counter({name: count for name, count in counts if count})
+
+
+def _refuse_missing(matches: Sequence[Match]) -> None:
+    """Raise ``ValueError`` where a model has no match on a query that others have one on."""
+    given = {(match.query_id, match.candidate) for match in matches}
+    queries, models = (sorted(set(names)) for names in zip(*given, strict=True))
+    for query, model in product(queries, models) if len(given) < len(queries) * len(models) else ():
+        if (query, model) not in given:
+            raise ValueError(
+                f"matches: {model!r} has none on query {query!r}, others have; give one for every query, without a "
+                "logit where the judge could not read it and answered=False where no answer came"
+            )
 
 
 def _mean_words(outcomes: Outcomes) -> list[float]:
-    """(M,) mean lengths in words, over the queries on which a model was asked about."""
-    known = np.where(outcomes.asked, outcomes.words, 0.0)
-    means: Floats = known.sum(axis=0) / outcomes.asked.sum(axis=0)
+    """(M,) mean lengths in words, over the queries on which the judge answered."""
+    known = np.where(outcomes.answered, outcomes.words, 0.0)
+    means: Floats = known.sum(axis=0) / outcomes.answered.sum(axis=0)
     return [float(mean) for mean in means]

@@ -33,9 +33,8 @@ def bradley_terry(matches: Sequence[Match] | Outcomes) -> tuple[dict[str, float]
         won, met = _all_pairs(np.roll(outcomes.scores, 1, axis=1))
     else:
         won, met = np.zeros((len(names), len(names))), np.zeros((len(names), len(names)))
-        asked = outcomes.asked[:, :-1]
-        won[1:, 0] = np.where(asked, outcomes.wins[:, :-1], 0.0).sum(axis=0)
-        met[1:, 0] = asked.sum(axis=0)
+        won[1:, 0] = np.nansum(outcomes.wins[:, :-1], axis=0)
+        met[1:, 0] = outcomes.answered[:, :-1].sum(axis=0)
     strengths = _fit_pairs(won, met)
     return dict(zip(names, strengths.tolist(), strict=True)), "all" if outcomes.scores is not None else "baseline"
 
@@ -93,7 +92,7 @@ def length_controlled(matches: Sequence[Match] | Outcomes) -> tuple[dict[str, fl
     spread = words[read].std()
     length = np.where(read, np.tanh(words / spread), 0.0) if spread > 0 else np.zeros_like(words)
     theta, beta = _fit_lengths(np.where(read, outcomes.wins[:, :-1], 0.0), length, read)
-    share = read.sum(axis=0) / outcomes.asked[:, :-1].sum(axis=0)
+    share = read.sum(axis=0) / outcomes.answered[:, :-1].sum(axis=0)
     return dict(zip(outcomes.models[:-1], (special.expit(theta) * share).tolist(), strict=True)), beta
 
 

@@ -20,7 +20,7 @@ from crm.leaderboard.bank_judge import index_bank, judge_of_bank
 from crm.leaderboard.config import LeaderboardConfig
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.scoring import race_bank, score_bank
+from crm.leaderboard.scoring import TOO_LONG, race_bank, score_bank
 from crm.leaderboard.views import VIEWS
 from crm.model.backbone import show_loading
 from crm.report.plots import one_leaderboard
@@ -35,6 +35,10 @@ CRITERIA_FORMAT = 1
 """Of ``criteria.json``."""
 COLUMNS = ("rank", "rank_low", "model", "win_rate", "low", "high", "n", "unread", "mean_words", "tied_with")
 """Of the main table; checked before anything is scored."""
+WAYS_OUT = {
+    TOO_LONG: "shorten the responses with bank.max_words, or take another judge",
+    "unanswered": "the log says why; the same command asks again",
+}
 
 
 def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard:
@@ -59,6 +63,8 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     board = _by_index(config, opened, bank, criteria, processes)
     if board is None:
         board = _by_matches(config, opened, bank, criteria, processes)
+    if board.unanswered:
+        log.warning("bank %s: %s", bank.name, incomplete(board))
     # Rates on different queries do not order models; after a race the default is what the verdicts say.
     sort = "rank" if board.standing and config.sort == "win_rate" else config.sort
     if processes.first:
@@ -88,7 +94,7 @@ def _by_index(
     if found is not None:
         outcomes = found.outcomes(criteria, config.weights)
         if not outcomes.readable.any():
-            raise ValueError(_nothing_read(bank, opened.name, "too long"))
+            raise ValueError(_nothing_read(bank, opened.name, TOO_LONG, WAYS_OUT[TOO_LONG]))
         return Leaderboard(outcomes)
     if config.weights:
         raise ValueError(
@@ -107,15 +113,21 @@ def _by_matches(
     matches, counts, standing = _score(config, judge, bank, criteria, kept, processes)
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
     if all(match.preference_logit is None for match in matches):
-        raise ValueError(_nothing_read(bank, opened.name, f"{counts[judge.left_out]} readings {judge.left_out}"))
+        missing = counts.get(judge.left_out, 0)
+        way_out = WAYS_OUT["unanswered" if missing and judge.left_out != TOO_LONG else TOO_LONG]
+        raise ValueError(
+            _nothing_read(bank, opened.name, f"{missing} readings {judge.left_out}, the others failed", way_out)
+        )
     return Leaderboard(matches, standing=standing)
 
 
-def _nothing_read(bank: Bank, judge: str, why: str) -> str:
-    return (
-        f"bank={bank.name}: {judge} gave no verdict on any comparison ({why}); shorten the responses with "
-        "bank.max_words, or take another judge"
-    )
+def incomplete(board: Leaderboard) -> str:
+    """What a ranking lacks that the same command asks for again; empty where it is whole."""
+    return f"{board.explain_unread()}; the same command asks for what is missing" if board.unanswered else ""
+
+
+def _nothing_read(bank: Bank, judge: str, why: str, way_out: str) -> str:
+    return f"bank={bank.name}: {judge} gave no verdict on any comparison ({why}); {way_out}"
 
 
 def _score(
@@ -162,7 +174,7 @@ def write_leaderboard(
     line = caption(queries, (), " | ".join(asked), commit())
     frame = board.frame("win_rate", sort=sort)
     outcome = explain(board.standing) if board.standing else ""
-    unread = board.explain_unread()
+    unread = incomplete(board) or board.explain_unread()
     write_table(run_dir, "leaderboard", frame, "; ".join(part for part in (line, outcome, unread) if part))
     whole = board.shared() if board.standing else board
     below = "; ".join(filter(None, (caption(len(whole.outcomes.queries), (), " | ".join(asked), commit()), unread)))
@@ -172,6 +184,7 @@ def write_leaderboard(
     facts = {"criteria": criteria, "queries": queries, "topics": board.topics, "baseline": board.baseline}
     facts |= {"weights": list(weights)} if weights else {}
     facts |= {"unread": dict(board.unread), "queries_left_out": board.left_out}
+    facts |= {"unanswered": dict(board.unanswered), "queries_unanswered": board.incomplete}
     if board.standing:
         facts["race"] = asdict(board.standing)
     replace_file(run_dir / "criteria.json", sealed_text({"format": CRITERIA_FORMAT, **facts}))

@@ -19,6 +19,8 @@ from crm.report.statistics import Floats
 from crm.schema import Comparison, Match, Message, Prediction
 
 ORDERS: tuple[Order, ...] = ("ab", "ba")
+TOO_LONG = "too_long"
+"""What judges say of comparisons that they can never read. Such a one is lost; any other that is missing is unknown."""
 
 
 def bank_comparisons(bank: Bank, criteria: Sequence[str], baseline: str) -> list[Comparison]:
@@ -71,7 +73,7 @@ def score_bank(
     counts = predict(
         judge, comparisons, suite=bank.name, digest=digest, path=path, progress=progress, processes=processes
     )
-    return to_matches(bank, baseline, read_predictions(path)), counts
+    return to_matches(bank, baseline, read_predictions(path), too_long=judge.left_out == TOO_LONG), counts
 
 
 def race_bank(
@@ -90,7 +92,8 @@ def race_bank(
 
     Scores are kept in the file that `score_bank` uses: it can go on from here, and what it has made is not made again.
     Queries of which no comparison can be read take no part; ``queries_left_out`` counts them. A model that alone
-    cannot be read on a query has lost it. Raises ``ValueError`` as `racing.race` does, and when no query is left.
+    cannot be read on a query has lost it. Raises ``ValueError`` as `racing.race` does, when no query is left, and
+    where a comparison gets no answer: nothing can then be claimed of the whole bank.
     """
     comparisons = bank_comparisons(bank, criteria, baseline)
     digest = reading_digest(judge.digest, comparisons)
@@ -114,7 +117,13 @@ def race_bank(
         counts["readings"] += 2 * len(wanted)
         counts["made"] += made
         known = [prediction for prediction in read_predictions(path) if prediction.comparison_id in ids]
-        matches = to_matches(bank, baseline, known, ids)
+        matches = to_matches(bank, baseline, known, ids, too_long=judge.left_out == TOO_LONG)
+        unknown = sum(not match.answered for match in matches)
+        if unknown:
+            raise ValueError(
+                f"settle_top={top}: {unknown} of {len(matches)} comparisons got no answer, so that nothing is settled; "
+                "the same command asks for what is missing, settle_top=0 ranks on the queries that are answered"
+            )
         asked.update({(match.query_id, match.candidate): match for match in matches})
         wins = [[0.5 if model == baseline else asked[query, model].win for model in models] for query in portion]
         return np.array(wins, dtype=np.float64)
@@ -128,11 +137,17 @@ def _fits(judge: Judge, row: Comparison) -> bool:
 
 
 def to_matches(
-    bank: Bank, baseline: str, predictions: Sequence[Prediction], asked: Collection[str] | None = None
+    bank: Bank,
+    baseline: str,
+    predictions: Sequence[Prediction],
+    asked: Collection[str] | None = None,
+    *,
+    too_long: bool = False,
 ) -> list[Match]:
     """A match for every comparison of the bank, or for those ``asked`` (ids): both orders averaged.
 
-    One that lacks a verdict in an order has no logit: it was asked and could not be read.
+    One that lacks a verdict in an order has no logit. A reading that is not among the predictions was ``too_long`` for
+    the judge, or got no answer: the match is then not ``answered``.
     """
     readings: dict[str, list[Prediction]] = {}
     for prediction in predictions:
@@ -140,13 +155,15 @@ def to_matches(
     pairs = [(query, author) for query in bank.queries for author in bank.authors if author != baseline]
     named = {comparison_id(query.id, author): (query, author) for query, author in pairs}
     return [
-        _match(bank, baseline, *pair, readings.get(name, []))
+        _match(bank, baseline, *pair, readings.get(name, []), too_long)
         for name, pair in named.items()
         if asked is None or name in asked
     ]
 
 
-def _match(bank: Bank, baseline: str, query: BankQuery, candidate: str, readings: Sequence[Prediction]) -> Match:
+def _match(
+    bank: Bank, baseline: str, query: BankQuery, candidate: str, readings: Sequence[Prediction], too_long: bool
+) -> Match:
     known = [reading for reading in readings if reading.preference_logit is not None]
     read = len(known) == len(ORDERS)
     return Match(
@@ -159,6 +176,7 @@ def _match(bank: Bank, baseline: str, query: BankQuery, candidate: str, readings
         length_baseline=count_words(bank.responses[baseline][query.id]),
         score_candidate=_mean([reading.score_a for reading in known]) if read else None,
         score_baseline=_mean([reading.score_b for reading in known]) if read else None,
+        answered=too_long or len(readings) == len(ORDERS),
     )
 
 

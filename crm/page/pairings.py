@@ -33,11 +33,11 @@ class Pairing:
         """What the judge is asked about; the candidate's is response A."""
         return bank_comparison(self.query, self.candidate, self.response, self.baseline_response, criteria)
 
-    def match(self, logit: float | None) -> Match:
+    def match(self, logit: float | None, answered: bool = True) -> Match:
         """As `scoring.to_matches` would make it; without a ``logit`` where the judge gave no verdict."""
-        return Match(
-            self.query.id, self.query.topic, self.candidate, self.baseline, logit, self.length, self.baseline_length
-        )
+        lengths = self.length, self.baseline_length
+        query = self.query
+        return Match(query.id, query.topic, self.candidate, self.baseline, logit, *lengths, answered=answered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ EVERY_S = 0.4
 class PartialRanking:
     """How far a ranking is. ``board`` rests on the ``done`` of ``total`` queries; ``None`` before the first.
 
-    ``failed`` counts comparisons without a verdict (too long for the judge, or a failure of its own): they count as
-    lost, unless nobody could be read on their query.
+    ``failed`` counts comparisons without a verdict: too long for the judge, or a failure of its own, which count as
+    lost unless nobody could be read on their query; or no answer, and their query is left out.
     """
 
     profile: Profile
@@ -142,6 +142,7 @@ class _Work:
         self.profile, self.part, self.blocks = profile, part, blocks
         self.done = 0
         self._failed = 0
+        self._ranked = False  # whether a query is answered for all models
         self._judged: list[JudgedPair] = []
         self._matches: list[Match] = []
         self._started = time.perf_counter()
@@ -149,18 +150,23 @@ class _Work:
     def add(self, block: Sequence[Pairing], scores: Scores) -> None:
         """The scores of one block."""
         self.done += 1
+        matches: list[Match] = []
         for pairing in block:
-            first, second = (scores.get((pairing.key, order)) for order in ORDERS)
+            keys = [(pairing.key, order) for order in ORDERS]
+            first, second = map(scores.get, keys)
             if first is None or second is None:
                 self._failed += 1
-                self._matches.append(pairing.match(None))
+                matches.append(pairing.match(None, answered=all(key in scores for key in keys)))
             else:
                 self._judged.append(JudgedPair(pairing, first, second))
-                self._matches.append(pairing.match(self._judged[-1].logit))
+                matches.append(pairing.match(self._judged[-1].logit))
+        self._matches += matches
+        answered, read = (all(m.answered for m in matches), any(m.preference_logit is not None for m in matches))
+        self._ranked |= answered and read
 
     def progress(self) -> PartialRanking:
         """The ranking by now."""
-        board = Leaderboard(self._matches) if self._judged else None
+        board = Leaderboard(self._matches) if self._ranked else None
         seconds = time.perf_counter() - self._started
         read = tuple(self._judged)
 

@@ -16,15 +16,13 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from crm.judges import Judge
-from crm.leaderboard.scoring import ORDERS
+from crm.leaderboard.scoring import ORDERS, TOO_LONG
 from crm.page.memory import give_back
 from crm.page.pairings import Pairing
 from crm.page.score_store import Key, ScoreStore, criteria_key
 
 log = logging.getLogger(__name__)
 Scores = dict[Key, float | None]
-TOO_LONG = "too_long"
-"""What judges say of comparisons that they cannot read at all."""
 TURN_S = 0.5
 """Seconds of reading after which the next ticket has its turn; one portion is read whatever it takes."""
 BEAT_S = 0.5

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from crm.cli import commands
 from crm.config import compose
 from crm.evaluation.run import run_evaluation
-from crm.schema import Result
+from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.schema import Message, Result
 
 KEY = "sk-very-secret-456"
 SMALL = ("data.train=8", "data.validation=4", "data.suite=8", "suite.names=[D+,D-]", "progress=false")
@@ -110,3 +112,85 @@ def test_a_wrong_setting_is_told_before_data_are_read(
     with pytest.raises(ValueError) as refused:
         evaluate(tmp_path, "llm", *overrides)
     assert said in str(refused.value)
+
+
+def test_a_judge_without_any_verdict_has_no_table(prefers_length: Any, completion_of: Any, tmp_path: Path) -> None:
+    """And one without a verdict in one of two orders, which is none for the comparison."""
+    for answer in (
+        lambda material, _body: completion_of("[[A]]"),
+        lambda material, _body: completion_of("Verdict: A" if longer(material) == "A" else "both are good"),
+    ):
+        prefers_length.answer = answer
+        with pytest.raises(
+            ValueError, match=r"judge=llm: no comparison has a verdict \(\d+ readings: no_verdict \d+\)"
+        ):
+            evaluate(tmp_path / "x", "llm", *at(prefers_length))
+        assert not (tmp_path / "x" / "llm" / "suites.md").exists()
+
+
+def test_a_judge_that_thinks_is_read_behind_its_thoughts(
+    prefers_length: Any, completion_of: Any, tmp_path: Path
+) -> None:
+    other = {"A": "B", "B": "A"}
+
+    def answer(material: dict[str, Any], _body: Any) -> Any:
+        verdict = longer(material)
+        return completion_of(f"<think>\nVerdict: {other[verdict]}\nNo.\n</think>\n\nVerdict: {verdict}")
+
+    prefers_length.answer = answer
+    found, expected = evaluate(tmp_path, "llm", *at(prefers_length)), evaluate(tmp_path, "length")
+    for suite in ("D+", "D-"):
+        assert found[suite, "accuracy"].value == expected[suite, "accuracy"].value
+        assert found[suite, "failure_rate"].value == 0
+
+
+def test_readings_without_a_reply_are_counted_in_the_caption(
+    prefers_length: Any, completion_of: Any, tmp_path: Path
+) -> None:
+    def answer(material: dict[str, Any], _body: Any) -> Any:
+        down = len(prefers_length.bodies) <= 3
+        return (503, {}, "{}") if down else completion_of(f"Verdict: {longer(material)}")
+
+    prefers_length.answer = answer
+    evaluate(tmp_path, "llm", *at(prefers_length, "judge.concurrency=1"))
+    assert "; 3 readings left out" in (tmp_path / "llm" / "suites.md").read_text().splitlines()[0]
+
+
+def test_a_leaderboard_of_a_judge_that_is_down_now_and_then_ends_with_exit_code_2(
+    prefers_length: Any, completion_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """It ranks on what was answered for all, says what is missing everywhere, and the same command completes it."""
+    texts = {"base": "two words", "ok": "three words here", "good": "many more words than the others have"}
+    queries = tuple(BankQuery(f"q{n}", (Message("user", f"Question {n}?"),), "t") for n in range(10))
+    answers = {who: {query.id: text for query in queries} for who, text in texts.items()}
+    answers["good"] |= {f"q{n}": f"{texts['good']} FLAKY" for n in range(4)}
+    Bank("flaky", "base", queries, answers).save(tmp_path / "bank")
+
+    def answer(material: dict[str, Any], _body: Any) -> Any:
+        down = "FLAKY" in json.dumps(material)
+        return (503, {}, "{}") if down else completion_of(f"Verdict: {longer(material)}")
+
+    prefers_length.answer = answer
+    words = ["judge=llm", *at(prefers_length), "bank=folder", f"bank.path='{tmp_path / 'bank'}'", "progress=false"]
+    words += [f"predictions='{tmp_path / 'kept'}'", f"hydra.run.dir='{tmp_path / 'run'}'", "criteria=[x]"]
+    missing = "4 comparisons got no answer and are not known (good 4): the 4 queries that lack one are left out for all"
+
+    def run() -> int:
+        monkeypatch.setattr("sys.argv", ["leaderboard.py", *words])
+        try:
+            commands.leaderboard()
+        except SystemExit as ended:
+            return int(str(ended.code))
+        return 0
+
+    assert run() == 2 and f"{missing}; the same command asks for what is missing" in capsys.readouterr().err
+    for name in ("leaderboard", "topics", "bradley_terry", "length_controlled"):
+        head, *_ = (tmp_path / "run" / f"{name}.md").read_text().splitlines()
+        assert missing in head and "n = 6" in head
+    rows = (tmp_path / "run" / "leaderboard.csv").read_text().splitlines()[2:]
+    assert [row.split(",")[2] for row in rows] == ["good", "ok", "base"]
+    assert json.loads((tmp_path / "run" / "criteria.json").read_text())["unanswered"] == {"good": 4}
+    prefers_length.answer = lambda material, _body: completion_of(f"Verdict: {longer(material)}")
+    asked = len(prefers_length.bodies)
+    assert run() == 0 and len(prefers_length.bodies) == asked + 8
+    assert "got no answer" not in (tmp_path / "run" / "leaderboard.md").read_text()

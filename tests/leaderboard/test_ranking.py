@@ -307,3 +307,40 @@ def test_topics_called_like_columns_replace_none() -> None:
     assert record["win_rate"] == board.win_rates()["x"]
     assert record["topic win_rate"] == pytest.approx(1 / (1 + math.exp(-3)))
     assert record["topic length_controlled"] == pytest.approx(1 / (1 + math.exp(-4)))
+
+
+def unanswered(matches: list[Match], candidate: str, queries: set[str]) -> list[Match]:
+    """The matches of a judge whose endpoint gave no answer on some queries of ``candidate``."""
+    unknown = {m.query_id for m in matches} & queries
+    return [
+        Match(m.query_id, m.topic, candidate, m.baseline, None, 10, 20, answered=False)
+        if m.candidate == candidate and m.query_id in unknown
+        else m
+        for m in matches
+    ]
+
+
+@pytest.mark.parametrize("scored", [False, True], ids=["logits alone", "with scores"])
+def test_a_comparison_without_an_answer_is_unknown_in_every_view(scored: bool) -> None:
+    """The ranking is that of the queries answered for all: nothing is lost, and no view counts another query."""
+    every = bank({"a": 2.0, "b": 0.3}, queries=20)
+    if scored:
+        every = [replace(m, score_candidate=m.preference_logit, score_baseline=0.0) for m in every]
+    lacking = {f"q{n}" for n in range(12)}
+    board = Leaderboard(unanswered(unanswered(every, "a", lacking), "b", {"q3"}))
+    rest = Leaderboard([m for m in every if m.query_id not in lacking])
+    for view in views.VIEWS:
+        assert board.frame(view).equals(rest.frame(view)), view
+    assert board.records() == rest.records() and board.rows[0].model == "a"
+    assert (board.unanswered, board.incomplete, board.unread) == ({"a": 12, "b": 1}, 12, {})
+    assert board.explain_unread() == (
+        "13 comparisons got no answer and are not known (a 12, b 1): the 12 queries that lack one are left out for all"
+    )
+    assert math.isnan(unanswered(every, "a", {"q0"})[0].win)
+
+
+def test_without_a_query_answered_for_all_nobody_is_ranked() -> None:
+    every = bank({"a": 1.0, "b": 0.0}, queries=4)
+    none = unanswered(unanswered(every, "a", {"q0", "q1", "q2"}), "b", {"q3"})
+    with pytest.raises(ValueError, match=r"on none of 4 queries .* 'a' has the fewest answers, 1; .*bank\.without"):
+        Leaderboard(none)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from crm.judges.crm_judge import CrmJudge
+from crm.judges.judge import Reading
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.outcomes import BankNumbers
 from crm.leaderboard.ranking import Leaderboard
@@ -198,3 +199,58 @@ def test_lengths_of_scripts_without_spaces_are_of_their_characters() -> None:
     pairing = make_pairing(own, "base", query, "x")
     assert (pairing.length, pairing.baseline_length) == (6, 2)
     assert words_of([Candidates(query.prompt, tuple(texts.values()))]).tolist() == [[2, 6, 2]]
+
+
+class FlakyJudge:
+    """Prefers more words. On queries in ``down`` it does not answer, on those in ``nonsense`` it gives no verdict."""
+
+    together, digest = 1, "flaky"
+
+    def __init__(self, down: set[str], nonsense: set[str] = frozenset(), left_out: str = "unanswered") -> None:  # type: ignore[assignment]
+        self.down, self.nonsense, self.left_out = down, nonsense, left_out
+
+    def fits(self, asked: Any) -> bool:
+        return True
+
+    def read(self, comparisons: Any) -> Any:
+        for row, order in comparisons:
+            words = [len(turns[0].content.split()) for turns in (row.response_a, row.response_b)]
+            if row.preference_id in self.nonsense:
+                yield [Reading(row, order, None, failure="no_verdict")]
+            elif row.preference_id not in self.down or (words[0] < 6 or order == "ba"):
+                yield [Reading(row, order, float(words[0] - words[1]))]
+
+
+def words_bank() -> Bank:
+    """Model "good" has 6 words, "ok" 3, the baseline 2."""
+    queries = tuple(BankQuery(f"q{n}", (Message("user", f"Tell me {n}"),), "t") for n in range(40))
+    texts = {"base": "two words", "ok": "three words now", "good": "six words are more than three"}
+    return Bank("words", "base", queries, {who: {q.id: text for q in queries} for who, text in texts.items()})
+
+
+def test_what_got_no_answer_is_unknown_and_asked_again_and_what_has_no_verdict_is_lost(tmp_path: Path) -> None:
+    bank, down = words_bank(), {f"q{n}" for n in range(25)}
+    given: Any = {"baseline": "base", "folder": tmp_path, "progress": False}
+    matches, counts = score_bank(FlakyJudge(down, {"q30"}), bank, (), **given)
+    assert counts["unanswered"] == 25, "one order of the model good on each of them"
+    assert {(m.query_id, m.candidate) for m in matches if not m.answered} == {(name, "good") for name in down}
+    board = Leaderboard(matches)
+    assert [row.model for row in board.rows] == ["good", "ok", "base"] and board.incomplete == 25
+    assert board.left_out == 1, "nobody has a verdict on q30"
+    assert {row.n for row in board.rows} == {14} and board.unread == {}
+    again, counts = score_bank(FlakyJudge(set(), {"q30"}), bank, (), **given)
+    assert counts["made"] == 25 and all(match.answered for match in again)
+    assert Leaderboard(again).incomplete == 0
+    # What was too long for the judge can never be read, and is lost as before.
+    lost = score_bank(FlakyJudge(down, left_out="too_long"), bank, (), **{**given, "folder": tmp_path / "long"})[0]
+    assert Leaderboard(lost).unread == {"good": 25} and Leaderboard(lost).incomplete == 0
+
+
+def test_a_race_claims_nothing_where_answers_are_missing(tmp_path: Path) -> None:
+    given: Any = {"baseline": "base", "folder": tmp_path, "progress": False, "top": 1, "confidence": 0.95, "seed": 0}
+    down = {f"q{n}" for n in range(40)}
+    with pytest.raises(
+        ValueError, match=r"settle_top=1: \d+ of \d+ comparisons got no answer, so that nothing is settled"
+    ):
+        race_bank(FlakyJudge(down), words_bank(), (), **given)
+    assert race_bank(FlakyJudge(set()), words_bank(), (), **given)[2].models("in") == ["good"]

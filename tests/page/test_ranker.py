@@ -83,6 +83,29 @@ def test_what_is_too_long_is_lost_and_not_asked_again(make_ranker: Any, judge: A
     assert ranker.known(Profile()).complete and ranker.known(Profile()).failed == 1
 
 
+def test_what_got_no_answer_is_not_lost_and_asked_again(
+    make_ranker: Any, judge: Any, bank: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge.left_out = "unanswered"
+    texts = {name: dict(answers) for name, answers in bank.responses.items()}
+    texts["wordy"] |= {f"q{n}": f"huge wordy words {n}" for n in range(3)}
+    ranker: Ranker = make_ranker(judge, replace(bank, responses=texts))
+    *_, last = ranker.rank(Profile())
+    assert last.failed == 3 and last.board is not None
+    assert last.board.unanswered == {"wordy": 3} and {row.n for row in last.board.rows} == {5}
+    assert last.board.rows[0].model == "wordy" and last.board.unread == {}
+    monkeypatch.setattr(type(judge), "fits", lambda *_: True)
+    *_, last = ranker.rank(Profile())
+    assert last.failed == 0 and last.board is not None and {row.n for row in last.board.rows} == {8}
+
+
+def test_a_ranking_without_any_answer_has_no_table(make_ranker: Any, judge: Any, bank: Any) -> None:
+    judge.left_out = "unanswered"
+    texts = {**bank.responses, "wordy": dict.fromkeys(bank.responses["wordy"], "huge words")}
+    *_, last = make_ranker(judge, replace(bank, responses=texts)).rank(Profile())
+    assert last.complete and last.board is None and last.failed == 8
+
+
 def test_a_changed_response_is_read_again(make_ranker: Any, judge: Any, bank: Any) -> None:
     list(make_ranker(judge, bank).rank(Profile()))
     before = judge.read_count

@@ -24,7 +24,8 @@ MAX_CHOICES = 128
 Schema = TypeVar("Schema", bound=BaseModel)
 
 _OPENING = re.compile(r"\{\s*[\"}]")
-_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_THOUGHTS = re.compile(r"\s*<(think|thinking)>")
+_THOUGHTS_END = "</think>"
 _REFUSAL = re.compile(
     r"(i['’]?m|i am) (very |so |really )?(sorry|unable|not able)\b|sorry\b"
     r"|i (can['’]?t|cannot|can not|won['’]?t|will not|must decline)\b|as an ai\b",
@@ -121,9 +122,9 @@ def read_completion(body: bytes) -> Completion:
 def read_object(text: str, schema: type[Schema]) -> Schema:
     """The one JSON object in ``text`` (bare, in a code fence or within prose) as a ``schema``.
 
-    A leading ``<think>`` block is skipped. Raises `CallFailed`: not_json, refusal or wrong_schema.
+    Thoughts before it are skipped. Raises `CallFailed`: not_json, refusal or wrong_schema.
     """
-    text = _THOUGHTS.sub("", text, count=1)
+    text = split_thoughts(text)[1]
     try:
         row = decode(_only_object(text).encode())
         check_row(row)
@@ -133,6 +134,26 @@ def read_object(text: str, schema: type[Schema]) -> Schema:
         return schema.model_validate(row, strict=True)
     except ValidationError as error:
         raise CallFailed("wrong_schema", _first_errors(error), text=text) from None
+
+
+def split_thoughts(text: str) -> tuple[str, str]:
+    """A model's thoughts, and what stands behind them: the text of ``<think>`` blocks at its beginning, and the rest.
+
+    A chat template may have opened the block already: then a ``</think>`` at the end or beginning of a line ends it.
+    Behind a block that does not end there is nothing. Without a block the text comes back as it is.
+    """
+    thoughts, end = [], 0
+    while opened := _THOUGHTS.match(text, end):
+        inside, tag = opened.end(), f"</{opened[1]}>"
+        closed = text.find(tag, inside)
+        thoughts.append(text[inside:closed] if closed >= 0 else text[inside:])
+        end = closed + len(tag) if closed >= 0 else len(text)
+    if not end and _THOUGHTS_END in text:
+        before, _, after = text.partition(_THOUGHTS_END)
+        alone = before.rstrip(" \t").endswith("\n") or after.lstrip(" \t")[:1] in ("", "\n", "\r")
+        if alone and "<think" not in before:
+            return before.strip(), after.lstrip()
+    return "\n".join(thoughts).strip(), text[end:].lstrip() if end else text
 
 
 def refuses(text: str) -> bool:

@@ -17,6 +17,7 @@ from crm.io.chat.client import ChatClient
 from crm.io.chat.counts import Counts
 from crm.io.chat.endpoint import Endpoint
 from crm.io.chat.failures import CallFailed
+from crm.io.chat.replies import split_thoughts
 from crm.io.chat.together import gather_limited
 from crm.leaderboard.bank.bank import BankQuery
 
@@ -27,12 +28,14 @@ PORTION = 4
 class Collector:
     """Asks ``endpoint`` every query as it stands, and keeps valid replies in ``cache``.
 
-    ``failures`` counts calls without a usable reply by kind (`crm.io.chat.failures`).
+    ``failures`` counts calls without a usable reply by kind (`crm.io.chat.failures`). What the model thought before it
+    answered (`split_thoughts`) is in ``thoughts``, by query id, and no part of a response.
     """
 
     def __init__(self, endpoint: Endpoint, cache: ReplyCache) -> None:
         self.endpoint, self.cache = endpoint, cache
         self.failures: Counter[str] = Counter()
+        self.thoughts: dict[str, str] = {}
         self._counts = Counts()
 
     def collect(self, queries: Sequence[BankQuery]) -> Iterator[dict[str, str]]:
@@ -53,13 +56,17 @@ class Collector:
 
     async def _one(self, client: ChatClient, query: BankQuery) -> str | None:
         key = request_key(self.endpoint, query.prompt, code_version([sys.modules[__name__]]))
-        kept = self.cache.get(key)
-        if kept is not None:
-            return kept
-        try:
-            text = await client.call(query.prompt, query.id)
-        except CallFailed as failure:
-            self.failures[failure.kind] += 1
-            return None
-        self.cache.put(key, text)
-        return text
+        text = self.cache.get(key)
+        if text is None:
+            try:
+                text = await client.call(query.prompt, query.id)
+                if not split_thoughts(text)[1].strip():
+                    raise CallFailed("empty", "the reply ends with the model's thoughts; allow more max_tokens")
+            except CallFailed as failure:
+                self.failures[failure.kind] += 1
+                return None
+            self.cache.put(key, text)
+        thoughts, response = split_thoughts(text)
+        if thoughts:
+            self.thoughts[query.id] = thoughts
+        return response

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from crm.io.chat.replies import split_thoughts
 from crm.io.intake import Intake
 from crm.io.untrusted import Limits
 from crm.leaderboard.bank.bank import Bank, BankQuery
@@ -27,9 +28,9 @@ MAX_NAME = 80
 def read_responses(path: Path, queries: Sequence[BankQuery], limits: Limits | None = None) -> dict[str, str]:
     """Response by query id, for every query; rows about other queries are passed over.
 
-    Raises ``ValueError`` naming file and line for a row that cannot be read or answers a query twice, and the queries
-    that are not answered, the first `SHOWN` of them in words; and a file beyond ``limits``, which belong wherever a
-    stranger sends the file.
+    Thoughts before a response (`split_thoughts`) are left out. Raises ``ValueError`` naming file and line for a row
+    that cannot be read or answers a query twice, and the queries that are not answered, the first `SHOWN` of them in
+    words; and a file beyond ``limits``, which belong wherever a stranger sends the file.
     """
     by_text = {prompt_key(query.prompt): query.id for query in queries if len(query.prompt) == 1}
     ids = {query.id for query in queries}
@@ -47,6 +48,11 @@ def read_responses(path: Path, queries: Sequence[BankQuery], limits: Limits | No
     for query_id, text in Intake(strict=True).rows(path, parse, limits=limits):
         if query_id not in ids or query_id is None:
             continue
+        thoughts, text = split_thoughts(text)
+        if thoughts and not text.strip():
+            raise ValueError(
+                f"{path.name}: the response to {query_id!r} ends with the model's thoughts; give its answer"
+            )
         if query_id in answers and answers[query_id] != text:
             raise ValueError(f"{path.name}: {query_id!r} is answered twice, and differently; keep one answer")
         answers[query_id] = text

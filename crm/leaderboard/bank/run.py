@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from rich.progress import Progress
 
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.config import make_endpoint
+from crm.io.files import replace_file
 from crm.io.hub import fetch_pinned
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
@@ -22,6 +25,7 @@ from crm.votes.sampling import turn
 
 log = logging.getLogger(__name__)
 REPLIES = "replies.sqlite"
+THOUGHTS = "thoughts.jsonl"
 
 
 def run_bank(config: BankBuildConfig) -> Bank:
@@ -30,7 +34,7 @@ def run_bank(config: BankBuildConfig) -> Bank:
     With ``fetch`` the published files of a bank are put below ``out`` instead. Raises ``ValueError`` where a query has
     no response, or a file cannot be had; what was collected is kept, and the same command goes on.
     """
-    out = Path(config.out)
+    out, thoughts = Path(config.out), dict[str, str]()
     if config.fetch.name is not None:
         return _published(config.fetch, out, config.progress)
     known = load_bank(out) if (out / "bank.json").is_file() else None
@@ -40,13 +44,15 @@ def run_bank(config: BankBuildConfig) -> Bank:
     if config.responses is not None:
         answers = read_responses(Path(config.responses), queries)
     else:
-        answers = _collected(config, queries, out)
+        answers, thoughts = _collected(config, queries, out)
         check_complete(queries, answers, "endpoint")
     if known is not None:
         bank = with_author(known, config.author, answers)
     else:
         bank = Bank(config.name or out.name, config.author, queries, {config.author: answers})
     bank.save(out)
+    if thoughts:
+        _keep_thoughts(out / THOUGHTS, config.author, thoughts)
     log.info("bank %s: %d queries, %d models (%s)", bank.name, len(bank.queries), len(bank.authors), out)
     return bank
 
@@ -79,7 +85,18 @@ def _query(row: dict[str, Any], _line: int) -> BankQuery:
     return BankQuery(row.get("id") or prompt_key(prompt), prompt, row.get("topic") or UNTAGGED)
 
 
-def _collected(config: BankBuildConfig, queries: tuple[BankQuery, ...], out: Path) -> dict[str, str]:
+def _keep_thoughts(file: Path, author: str, thoughts: Mapping[str, str]) -> None:
+    """Lines of author, query_id and thoughts, behind those of other models."""
+    rows = [{"author": author, "query_id": name, "thoughts": text} for name, text in thoughts.items()]
+    before = file.read_text(encoding="utf-8") if file.is_file() else ""
+    replace_file(file, before + "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    log.info("%d responses of %s began with thoughts; they are in %s and are not judged", len(rows), author, file)
+
+
+def _collected(
+    config: BankBuildConfig, queries: tuple[BankQuery, ...], out: Path
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Responses, and what was thought before them, by query id."""
     collector = Collector(make_endpoint(config.endpoint, "endpoint"), ReplyCache(out / REPLIES))
     answers: dict[str, str] = {}
     with Progress(disable=not config.progress) as bar:
@@ -89,4 +106,4 @@ def _collected(config: BankBuildConfig, queries: tuple[BankQuery, ...], out: Pat
             bar.update(task, completed=len(answers))
     for kind, count in sorted(collector.failures.items()):
         log.warning("%d queries without a response: %s", count, kind)
-    return answers
+    return answers, collector.thoughts

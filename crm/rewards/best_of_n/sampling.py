@@ -22,6 +22,7 @@ from crm.io.chat.client import ChatClient
 from crm.io.chat.counts import Counts
 from crm.io.chat.endpoint import Endpoint
 from crm.io.chat.failures import CallFailed
+from crm.io.chat.replies import split_thoughts
 from crm.io.chat.together import gather_limited
 from crm.rewards.best_of_n.candidates import Candidates
 from crm.rewards.scoring import Turns
@@ -70,14 +71,15 @@ class Sampler:
     async def _one(self, client: ChatClient, prompt: Turns, number: int) -> str | None:
         seeded = replace(self.endpoint, seed=self.seed + number)
         key = request_key(seeded, prompt, code_version([sys.modules[__name__]]))
-        kept = self.cache.get(key)
-        if kept is not None:
-            return kept
-        try:
-            completion = await client.complete(prompt, key, {"seed": seeded.seed})
-            text = completion.text()
-        except CallFailed as failure:
-            self.failures[failure.kind] += 1
-            return None
-        self.cache.put(key, text)
-        return text
+        text = self.cache.get(key)
+        if text is None:
+            try:
+                completion = await client.complete(prompt, key, {"seed": seeded.seed})
+                text = completion.text()
+                if not split_thoughts(text)[1].strip():
+                    raise CallFailed("empty", "the reply ends with the model's thoughts; allow more max_tokens")
+            except CallFailed as failure:
+                self.failures[failure.kind] += 1
+                return None
+            self.cache.put(key, text)
+        return split_thoughts(text)[1]

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from crm.io.chat import replies
 from crm.io.chat.client import MAX_REPLY_BYTES
 from crm.io.chat.failures import FAILURES, CallFailed, one_line
-from crm.io.chat.replies import MAX_TEXT, read_completion, read_object
+from crm.io.chat.replies import MAX_TEXT, read_completion, read_object, split_thoughts
 
 
 class Point(BaseModel):
@@ -191,3 +191,32 @@ def test_messages_hide_the_secret_and_stay_short() -> None:
     assert one_line("a\n\tb\x1b[31m sk-1 c", "sk-1") == "a b [31m [key] c"
     assert "sk-12" not in one_line(" " * 1995 + "sk-123456", "sk-123456")  # where the text is cut
     assert len(one_line("word " * 10_000)) == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "thoughts", "rest"),
+    [
+        ("<think>\nHm.\n</think>\n\nYes.", "Hm.", "Yes."),
+        (" <thinking>one</thinking> <think>two</think>three", "one\ntwo", "three"),
+        ("Opened by the template.\n</think>\n\nYes.", "Opened by the template.", "Yes."),
+        ("<think>never ends", "never ends", ""),
+        ("<think></think>\n\nYes.", "", "Yes."),
+        ("Write `</think>` where thoughts end.", "", "Write `</think>` where thoughts end."),
+        ("First <think> opens,\n</think> closes.", "", "First <think> opens,\n</think> closes."),
+        ("", "", ""),
+    ],
+)
+def test_thoughts_and_what_stands_behind_them(text: str, thoughts: str, rest: str) -> None:
+    assert split_thoughts(text) == (thoughts, rest)
+
+
+def test_many_blocks_of_thoughts_cost_no_time() -> None:
+    assert split_thoughts("<think></think>" * 200_000 + "x")[1] == "x"
+    assert split_thoughts("\n" * 1_000_000 + "</think" * 100_000)[0] == ""
+
+
+def test_an_object_in_the_thoughts_is_not_the_answer() -> None:
+    for thoughts in ('<think>{"x": 1}</think>', '{"x": 1}\n</think>\n'):
+        assert read_object(f"{thoughts}{VALID}", Point) == Point(x=3)
+    with pytest.raises(CallFailed, match="no JSON object"):
+        read_object(f"<think>{VALID}", Point)

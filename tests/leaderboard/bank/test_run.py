@@ -120,3 +120,50 @@ def test_an_endpoint_is_asked_for_what_is_missing_and_no_more(tmp_path: Path, qu
     made = build(tmp_path, *words)
     assert set(made.responses["m"].values()) == {f"re: {row['query']}" for row in QUERIES}
     assert asked == {row["query"]: 2 if "4" in row["query"] else 1 for row in QUERIES}
+
+
+def thinking(text: str) -> str:
+    return f"<think>\nWhat is {text}\n</think>\n\nre: {text}"
+
+
+def test_thoughts_are_kept_apart_and_are_no_part_of_a_response(
+    tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def call(_client: Any, messages: Any, *_given: Any) -> str:
+        text = messages[-1].content
+        return text if text == "Question 3?" else thinking(text)
+
+    monkeypatch.setattr("crm.io.chat.client.ChatClient.call", call)
+    words = (f"queries='{queries}'", "endpoint.base_url=http://127.0.0.1:9/v1", "endpoint.model=m")
+    made = build(tmp_path, "author=m", *words)
+    assert set(made.responses["m"].values()) == {
+        f"re: {row['query']}" if row["query"] != "Question 3?" else row["query"] for row in QUERIES
+    }
+    assert load_bank(tmp_path / "made") == made
+    rows = [json.loads(line) for line in (tmp_path / "made" / "thoughts.jsonl").read_text().splitlines()]
+    asked = {query.id: query_of(query.prompt) for query in made.queries}
+    assert {(row["author"], asked[row["query_id"]], row["thoughts"]) for row in rows} == {
+        ("m", row["query"], f"What is {row['query']}") for row in QUERIES if row["query"] != "Question 3?"
+    }
+    build(tmp_path, "author=n", *words[1:])
+    assert len((tmp_path / "made" / "thoughts.jsonl").read_text().splitlines()) == 10
+    file = write(tmp_path / "o.jsonl", [{"query": row["query"], "text": thinking(row["query"])} for row in QUERIES])
+    made = build(tmp_path, "author=o", f"responses='{file}'")
+    assert set(made.responses["o"].values()) == {f"re: {row['query']}" for row in QUERIES}
+
+
+def test_a_reply_that_ends_with_thoughts_is_no_response(
+    tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def call(_client: Any, messages: Any, *_given: Any) -> str:
+        return f"<think>{messages[-1].content} "
+
+    monkeypatch.setattr("crm.io.chat.client.ChatClient.call", call)
+    with pytest.raises(ValueError, match="endpoint: 6 of 6 queries have no response"):
+        build(
+            tmp_path,
+            *("author=m", f"queries='{queries}'", "endpoint.base_url=http://127.0.0.1:9/v1", "endpoint.model=m"),
+        )
+    file = write(tmp_path / "o.jsonl", [{"query": row["query"], "text": "<think>hm"} for row in QUERIES])
+    with pytest.raises(ValueError, match=r"o.jsonl: the response to '.*' ends with the model's thoughts"):
+        build(tmp_path, "author=o", f"queries='{queries}'", f"responses='{file}'")
