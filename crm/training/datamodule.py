@@ -170,9 +170,8 @@ class PreferenceDataModule(L.LightningDataModule):
             **made,
             "spoiled": sum(is_spoiled(row) for row in rows),
             "overlong": plan.overlong,
-            "left_over": plan.left_over(world_size),
             "largest_batch_tokens": most,
-            "trained_on": plan.comparisons - plan.left_over(world_size),
+            "trained_on": plan.comparisons,
         }
         return len(plan), counts | self._survey_validation()
 
@@ -182,7 +181,7 @@ class PreferenceDataModule(L.LightningDataModule):
         batch = self._table_loader(tables).batch(last)
         made, fit = len(tables(last, in_words=True).target), len(batch)
         self.passes, self.comparisons_a_step = 1, fit
-        counts = {"read": len(self.train), "made": made * self.steps, "left_over": 0}
+        counts = {"read": len(self.train), "made": made * self.steps}
         counts |= {"overlong": (made - fit) * self.steps, "trained_on": fit * self.steps}
         return self.steps, counts | {"largest_batch_tokens": batch.tokens} | self._survey_validation()
 

@@ -96,7 +96,7 @@ class LitRewardModel(L.LightningModule):
 
     def _log_step(self, rows: int) -> None:
         """What Lightning writes of this step if the pass at hand is its last."""
-        loss, margin, *scores = torch.stack(self._of_step).mean(dim=0)
+        loss, margin, *scores = torch.stack(self._of_step).sum(dim=0) / self.trainer.accumulate_grad_batches
         self.log("train/loss", loss, prog_bar=True, batch_size=rows, sync_dist=True)
         self.log("train/accuracy", self.train_accuracy, on_step=False, on_epoch=True, batch_size=rows)
         self.log("train/margin", margin, batch_size=rows, sync_dist=True)

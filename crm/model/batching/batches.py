@@ -6,8 +6,8 @@ Letters: B comparisons, S sequences (at most 2B), T tokens of the longest sequen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -101,13 +101,13 @@ class PaddedBatch:
     texts: TextTokens | None = None
     """For a head that pools over tokens"""
 
-    weight: ClassVar[float] = 1.0
-    """Factor of the batch's mean loss: all padded batches count alike"""
+    weight: float = 1.0
+    """Factor of this batch's mean loss, so that every comparison of an optimizer step counts the same"""
 
     def to(self, device: torch.device | str) -> PaddedBatch:
         """The same batch on another device."""
-        parts = {name: value for name, value in vars(self).items() if value is not None}
-        return PaddedBatch(**{name: value.to(device, non_blocking=True) for name, value in parts.items()})
+        parts: dict[str, Any] = {name: value for name, value in vars(self).items() if hasattr(value, "to")}
+        return replace(self, **{name: part.to(device, non_blocking=True) for name, part in parts.items()})
 
     @property
     def tokens(self) -> int:
@@ -124,7 +124,7 @@ class PaddedBatch:
         return int(self.target.shape[0])
 
 
-def collate(encoded: Sequence[EncodedComparison], pad_id: int) -> PaddedBatch:
+def collate(encoded: Sequence[EncodedComparison], pad_id: int, weight: float = 1.0) -> PaddedBatch:
     """Pad comparisons into one batch.
 
     Two comparisons whose sequences are [5, 6] and [5, 6, 7], pad id 0, give ``input_ids`` [[5, 6, 0, ...],
@@ -156,4 +156,5 @@ def collate(encoded: Sequence[EncodedComparison], pad_id: int) -> PaddedBatch:
         torch.tensor([1.0 if item.order == "ab" else -1.0 for item in encoded]),
         torch.tensor([item.comparison.direction == "reverse" for item in encoded]),
         text_tokens(encoded, locate),
+        weight,
     )

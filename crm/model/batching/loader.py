@@ -20,11 +20,12 @@ class TrainLoader:
     """Batches of one epoch per iteration, with ``state_dict`` for resuming after the last batch handed out.
 
     ``batch_size`` is per rank: a global batch of ``batch_size * world_size`` rows is dealt out in turn, so that the
-    ranks together read what one process with the global batch would. A last batch that does not deal out evenly is
-    trimmed to a multiple of the ranks; of one smaller than that, all ranks read the first row.
+    ranks together read what one process with the global batch would. Weights make every comparison of an optimizer
+    step of ``passes`` batches count the same, also where a batch does not deal out evenly or the last step of an epoch
+    has fewer; a rank without a row of its own reads another's, with weight 0.
 
     With a ``packing``, ``batch_size`` is that of an optimizer step, which is dealt out to ``passes`` packs a rank, of
-    near-equal work and with weights. ``first`` is the plan of the first epoch, where it has been drawn already.
+    near-equal work. ``first`` is the plan of the first epoch, where it has been drawn already.
     """
 
     def __init__(
@@ -86,13 +87,17 @@ class TrainLoader:
     def __iter__(self) -> Iterator[PaddedBatch | ForestBatch]:
         epoch, most = self._epoch, len(self)
         plan = self.plan(epoch)
-        for index in range(self._next_batch, min(most, len(plan))):
+        end = min(most, len(plan))
+        for index in range(self._next_batch, end):
             # The position moves before the batch is handed out: a checkpoint taken after this batch points past it,
             # and after the last one at the next epoch.
-            last = index + 1 == min(most, len(plan))
+            last = index + 1 == end
             self._epoch, self._next_batch = (epoch + 1, 0) if last else (epoch, index + 1)
-            pack = plan.share(index, self._rank, self._world_size)
-            yield self._packing.collate(pack.rows, pack.weight) if self._packing else collate(pack.rows, self._pad_id)
+            pack = plan.share(index, self._rank, self._world_size, self._passes, end)
+            if self._packing:
+                yield self._packing.collate(pack.rows, pack.weight)
+            else:
+                yield collate(pack.rows, self._pad_id, pack.weight)
 
     def state_dict(self) -> dict[str, Any]:
         """Where to go on: the epoch, the next batch in it, and what the plan depends on."""

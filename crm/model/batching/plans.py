@@ -28,19 +28,20 @@ class EpochPlan:
         """Rows in the epoch, on all ranks together."""
         return sum(map(len, self.batches))
 
-    def left_over(self, world_size: int) -> int:
-        """Rows of uneven batches that no rank reads (see `TrainLoader`); 0 on one rank."""
-        return sum(len(batch) - max(1, len(batch) - len(batch) % world_size) for batch in self.batches)
-
     def __len__(self) -> int:
         """Forward passes on each rank."""
         return len(self.batches)
 
-    def share(self, index: int, rank: int, world_size: int) -> Pack:
-        """What a rank reads in forward pass ``index``."""
-        batch = self.batches[index]
-        own = batch[rank : len(batch) - len(batch) % world_size : world_size]
-        return Pack(own or batch[:1], 1.0)
+    def share(self, index: int, rank: int, world_size: int, passes: int, end: int) -> Pack:
+        """What a rank reads in forward pass ``index``, of ``passes`` a step in an epoch that has ``end`` of them.
+
+        Batches and ranks may have unequal numbers of rows, and the last step of an epoch fewer passes, while the
+        trainer takes the mean over ``passes`` and ranks: the weight makes up for both.
+        """
+        first = index - index % passes
+        total = sum(map(len, self.batches[first : min(first + passes, end)]))
+        own = self.batches[index][rank::world_size]
+        return Pack(own or self.batches[index][:1], len(own) * passes * world_size / total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +56,11 @@ class PackedPlan:
         """Rows in the epoch, on all ranks together."""
         return sum(len(pack.rows) for packs in self.passes for pack in packs if pack.weight)
 
-    def left_over(self, world_size: int) -> int:
-        """Always 0: packs of unequal size have weights instead."""
-        return 0
-
     def __len__(self) -> int:
         return len(self.passes)
 
-    def share(self, index: int, rank: int, world_size: int) -> Pack:
-        """What a rank reads in forward pass ``index``."""
+    def share(self, index: int, rank: int, world_size: int, passes: int, end: int) -> Pack:
+        """What a rank reads in forward pass ``index``; every step has as many, and packs bring their weights."""
         return self.passes[index][rank]
 
 

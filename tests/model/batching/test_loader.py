@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from crm.dataset.comparisons import make_comparisons
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
+from crm.model.batching.packs import Packing
 from crm.model.batching.plans import draw_order, plan_epoch
+from crm.model.reward_model import preference_loss
 from crm.schema import Message
 
 fast = settings(derandomize=True, deadline=None, max_examples=25)
@@ -42,7 +44,10 @@ def names(tokenizer):
 
 
 def same(first: Any, second: Any) -> bool:
-    return all(torch.equal(value, getattr(second, name)) for name, value in vars(first).items() if value is not None)
+    tensors = {name: value for name, value in vars(first).items() if isinstance(value, torch.Tensor)}
+    return first.weight == second.weight and all(
+        torch.equal(value, getattr(second, name)) for name, value in tensors.items()
+    )
 
 
 def test_every_row_once_an_epoch_in_batches_of_the_size(make_loader, names) -> None:
@@ -104,13 +109,60 @@ def test_two_ranks_read_together_what_one_process_reads(make_loader, names) -> N
         assert not set(left) & set(right) and sorted(whole) == sorted(left + right)
 
 
-def test_uneven_last_batches_keep_ranks_in_step(make_loader, many, names) -> None:
-    """23 rows, two ranks of 5: the batch of 3 becomes 1 + 1; 21 rows: both read a lone row."""
-    for size, together in ((23, 22), (21, 21)):
-        ranks = [list(make_loader(5, rows=many[:size], rank=rank, world_size=2)) for rank in (0, 1)]
-        assert [len(batch) for batch in ranks[0]] == [len(batch) for batch in ranks[1]]
-        assert len({name for batches in ranks for batch in batches for name in names(batch)}) == together
-        assert make_loader(5, rows=many[:size], world_size=2).plan(0).left_over(2) == size - together
+@pytest.mark.parametrize("size", [1, 2, 5, 16, 17, 23])
+@pytest.mark.parametrize("passes", [1, 4])
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_every_row_of_a_step_counts_the_same(make_loader, many, names, size, passes, world_size) -> None:
+    """However few passes the last step has and however unevenly its rows are dealt out; the trainer takes the mean over
+    passes and ranks, so that a row counts its batch's weight by the rows of that batch, passes and ranks."""
+    loaders = [
+        make_loader(2, rows=many[:size], rank=rank, world_size=world_size, passes=passes) for rank in range(world_size)
+    ]
+    ranks = [list(loader) for loader in loaders]
+    assert len({len(batches) for batches in ranks}) == 1, "ranks stay in step"
+    read: Counter[str] = Counter()
+    for start in range(0, len(ranks[0]), passes):
+        batches = [batch for own in ranks for batch in own[start : start + passes] if batch.weight]
+        counts = [batch.weight / len(batch) / passes / world_size for batch in batches for _ in range(len(batch))]
+        assert counts == pytest.approx([1 / len(counts)] * len(counts))
+        read.update(name for batch in batches for name in names(batch))
+    assert read == Counter(f"q{index}" for index in range(size)), "each row once"
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize("passes", [1, 4])
+@pytest.mark.parametrize("size", [16, 7])
+def test_the_gradient_of_a_step_is_that_of_its_rows_in_one_tree(
+    make_model, make_loader, many, size, passes, world_size
+) -> None:
+    """16 rows are one pass of 16 or one of a step that could have 4; 7 do not deal out evenly."""
+    model = make_model("pairwise_span")
+
+    def gradient(batches: list[Any], means_over: int) -> torch.Tensor:
+        model.zero_grad()
+        for batch in batches:
+            loss = preference_loss(model(batch).preference_logit, batch.target).mean()
+            (loss * batch.weight / means_over).backward()
+        return torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
+
+    ranks = [
+        make_loader(16 // world_size, rows=many[:size], rank=rank, world_size=world_size, passes=passes)
+        for rank in range(world_size)
+    ]
+    rows = [row for batch in ranks[0].plan(0).batches for row in batch]
+    whole = gradient([Packing("tree", 100_000).collate(rows)], 1)
+    dealt = gradient([batch for own in ranks for batch in own], passes * world_size)
+    assert dealt.norm().item() == pytest.approx(whole.norm().item(), rel=1e-4)
+    assert torch.allclose(dealt, whole, atol=1e-5 * whole.norm().item())
+
+
+def test_an_epoch_that_is_cut_weighs_its_last_step_by_what_is_left(make_encoder, many) -> None:
+    """The second epoch has 7 batches of 2, of which 5 are read: 4 in a step, and 1 that counts for 4."""
+    sizes = {0: 9, 1: 14}
+    given = {"batch_size": 2, "pad_id": 0, "seed": 0, "passes": 4}
+    loader = TrainLoader(lambda epoch: many[: sizes[epoch]], make_encoder("scalar"), **given)
+    assert sum(1 for _ in loader) == 5
+    assert [batch.weight for batch in loader] == [1.0, 1.0, 1.0, 1.0, 4.0]
 
 
 def test_overlong_rows_are_counted_and_left_out(make_encoder, many) -> None:
