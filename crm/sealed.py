@@ -1,7 +1,7 @@
 """JSON that tells when it was changed. In: an object of ours. Out: its text with a seal, and the object again.
 
 A seal is a digest of all values but itself: other white space or another order of keys says the same and is accepted.
-What was written before there were seals has none, and is read as it stands. Seals find damage, not malice.
+Lines that people write have no seal. Seals find damage, not malice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 SEAL = "seal"
 LINE_FORMAT = 2
-"""Of a line of records; 1 are those without a seal."""
+"""Of a line of records."""
 _LINE_DIGITS = 8
 
 
@@ -30,10 +30,10 @@ def sealed_text(content: Mapping[str, Any], *, indent: int | None = 2) -> str:
     return json.dumps({**whole, SEAL: seal(whole)}, ensure_ascii=False, indent=indent) + "\n"
 
 
-def read_sealed(path: Path, next_step: str, *, newest: int | None = None) -> dict[str, Any]:
+def read_sealed(path: Path, next_step: str, *, version: int | None = None) -> dict[str, Any]:
     """The object in a file, without its seal. Raises ``ValueError`` for anything else; it ends in ``next_step``.
 
-    With ``newest`` its ``format`` is checked too, from 1 (which it has where none is given), and left out.
+    With ``version`` its ``format`` has to be that number; it is left out.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -44,8 +44,8 @@ def read_sealed(path: Path, next_step: str, *, newest: int | None = None) -> dic
     if SEAL in content and content[SEAL] != seal(content):
         raise ValueError(f"{path}: was changed after it was written (its seal differs); {next_step}")
     found = {name: value for name, value in content.items() if name != SEAL}
-    if newest is not None and found.pop("format", 1) not in range(1, newest + 1):
-        raise ValueError(f"{path}: format {content['format']!r:.40}, this version reads up to {newest}; {next_step}")
+    if version is not None and (format_ := found.pop("format", None)) != version:
+        raise ValueError(f"{path}: format {format_!r:.40}, this version reads {version}; {next_step}")
     return found
 
 

@@ -64,9 +64,9 @@ def record_line(record: Prediction | Match) -> str:
 def read_records(path: Path | str, record: type[AnyRecord]) -> list[AnyRecord]:
     """Read a JSONL file of `Prediction` or `Match`; blank lines are skipped.
 
-    A bad line, and one that is not what its seal says, raises ``ValueError`` as ``file:line: field: why``; lines of
-    earlier versions have no seal and are read as they stand. One exception: a last line without its newline that
-    is not JSON was cut off by a kill; it is left out, and a warning names it and how many rows are kept.
+    A bad line, and one that is not what its seal says, raises ``ValueError`` as ``file:line: field: why``. One
+    exception: a last line without its newline that is not JSON was cut off by a kill; it is left out, and a warning
+    names it and how many rows are kept.
     """
     path = Path(path)
     lines = path.read_bytes().split(b"\n")

@@ -21,7 +21,8 @@ from crm.io.files import drafted
 from crm.schema import Comparison, Preference, RecordError
 
 FORMAT, CONTENT = b"crm_format", b"crm_content"
-"""Entries of a file's metadata: the version of what is here, and the digest; files of earlier versions have neither."""
+"""Entries of a file's metadata: the version of what is here, and the digest; a file that another tool wrote again has
+neither."""
 VERSION = b"1"
 AGAIN = "run prepare.py again, or fetch the file again"
 ROW_GROUP = 5_000

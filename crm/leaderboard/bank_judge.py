@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 SCHEMA = pa.schema([("text", pa.binary(32)), ("ids", pa.list_(pa.int32()))])
 """Digest of a text, and its token ids."""
 FORMAT = "1"
-"""In a file's metadata; files of earlier versions have none and are alike."""
+"""In a file's metadata."""
 BATCH = 1000
 """Texts tokenised in one call: the tokenizer spreads them over all cores."""
 
@@ -115,8 +115,8 @@ def _open(path: Path, tokenizer_digest: str) -> pa.Table:
         found = table.schema.metadata or {}
         if not table.schema.equals(SCHEMA):
             raise ValueError(f"its columns are {table.schema.names}")
-        if found.get(b"format", FORMAT.encode()) != FORMAT.encode():
-            raise ValueError(f"its format is {found[b'format']!r:.20}, this version reads {FORMAT!r}")
+        if found.get(b"format") != FORMAT.encode():
+            raise ValueError(f"its format is {found.get(b'format')!r:.20}, this version reads {FORMAT!r}")
         if found.get(b"tokenizer") != tokenizer_digest.encode() or found.get(b"content") != _content(table):
             raise ValueError("its content is not what was written")
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -19,8 +19,6 @@ MANIFEST = "crm.json"
 CARD = "README.md"
 """For people: it decides no score and may be edited, so that no digest covers it."""
 FORMAT = 2
-UNSEALED = 1
-"""The format before there was a seal; its files are checked, its other fields cannot be."""
 UNREAD = ("generation_config.json",)
 """What tools put beside a model and no classification model reads."""
 LOADED = (".json", ".safetensors", ".bin", ".jinja", ".model", ".txt", ".py")
@@ -44,7 +42,7 @@ def write_manifest(folder: Path, head: str, prompt_order: PromptOrder, facts: di
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """``crm.json`` of a checkpoint; one that names no prompt order was trained with the criteria first.
+    """``crm.json`` of a checkpoint.
 
     Raises ``ValueError`` where the folder is not one of ours, of another format, or its manifest was changed.
     """
@@ -55,16 +53,19 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"checkpoint={folder}: {MANIFEST} is damaged ({error!s:.100}); copy it again") from None
-    if not isinstance(manifest, dict) or manifest.get("format") not in (UNSEALED, FORMAT):
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else manifest
-        raise ValueError(f"checkpoint={folder}: {MANIFEST} has format {found!r:.40}, expected {FORMAT}")
+        raise ValueError(
+            f"checkpoint={folder}: {MANIFEST} has format {found!r:.40}, this version reads {FORMAT}; train again, or "
+            "install the version that wrote it"
+        )
     _check_seal(folder, manifest)
     files = manifest.get("files")
     if not isinstance(files, dict) or manifest.get("digest") != _digest(files)[:16]:
         raise ValueError(f"checkpoint={folder}: {MANIFEST} contradicts itself: files or digest were changed")
     _check_head(folder, manifest.get("head"))
-    if manifest.setdefault("prompt_order", PROMPT_ORDERS[0]) not in PROMPT_ORDERS:
-        found, orders = manifest["prompt_order"], ", ".join(PROMPT_ORDERS)
+    if (found := manifest.get("prompt_order")) not in PROMPT_ORDERS:
+        orders = ", ".join(PROMPT_ORDERS)
         raise ValueError(f"checkpoint={folder}: prompt_order={found!r:.40}: expected one of {orders}")
     return manifest
 
@@ -93,7 +94,7 @@ def _check_head(folder: Path, head: Any) -> None:
 
 
 def _check_seal(folder: Path, manifest: dict[str, Any]) -> None:
-    if manifest["format"] == FORMAT and manifest.get("seal") != seal(manifest):
+    if manifest.get("seal") != seal(manifest):
         raise ValueError(
             f"checkpoint={folder}: {MANIFEST} was changed after the export (its seal differs); copy the folder again, "
             "or train anew with the settings that you want"

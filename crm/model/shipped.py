@@ -30,7 +30,7 @@ from crm.sealed import SEAL, seal
 
 SHIPPED = Path(__file__).with_name("real_judge.safetensors")
 FORMAT = 2
-"""Of what is packed; 1 had neither format nor seal."""
+"""Of what is packed."""
 _OF_FOLDER = ("format", "head", "prompt_order", "digest", "files", "seal")
 """What a manifest says of its own folder; all else is of the training."""
 _OF_TRAINER = ("logger", "resume", "run_dir")
@@ -121,9 +121,9 @@ def _unpacked(packed: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         with safe_open(packed, "pt") as file:
             told: dict[str, Any] = json.loads((file.metadata() or {})["judge"])
             weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
-        if told.get("format", 1) not in (1, FORMAT):
-            raise ValueError(f"its format is {told['format']!r:.20}, this version reads up to {FORMAT}")
-        if SEAL in told and (told[SEAL] != seal(told) or told["weights"] != _digest(weights)):
+        if told.get("format") != FORMAT:
+            raise ValueError(f"its format is {told.get('format')!r:.20}, this version reads {FORMAT}")
+        if told.get(SEAL) != seal(told) or told["weights"] != _digest(weights):
             raise ValueError("it was changed after it was packed")
         return told, weights
     except (OSError, SafetensorError, KeyError, ValueError) as error:

@@ -34,7 +34,7 @@ REPLIES = "replies.sqlite"
 NEXT_STEP = "move it away, and add the model again"
 """What to do about a file that cannot be used."""
 FORMAT = 2
-"""Of a file of an added model; 1 had neither format nor seal."""
+"""Of a file of an added model."""
 
 
 class TokenError(ValueError):
@@ -150,7 +150,7 @@ def _number(path: Path) -> int:
 
 def _read(path: Path) -> dict[str, Any]:
     """What a file holds. Raises ``ValueError`` that names it, for one that is damaged."""
-    kept = read_sealed(path, NEXT_STEP, newest=FORMAT)
+    kept = read_sealed(path, NEXT_STEP, version=FORMAT)
     author, responses = kept.get("author"), kept.get("responses")
     if not isinstance(author, str) or not isinstance(responses, dict):
         raise ValueError(f"{path}: expected an object with author and responses; {NEXT_STEP}")

@@ -23,7 +23,7 @@ from crm.training.run_folder import AnotherRunError
 KEY = "run"
 """Where a checkpoint holds the identity of its run."""
 FORMAT = 1
-"""Of a checkpoint to resume from; those of earlier versions hold none and are alike."""
+"""Of a checkpoint to resume from."""
 FREE = (
     *("run_dir", "resume", "logger.kind", "logger.project", "logger.name"),
     # What these name is compared itself: files may have moved.
@@ -92,8 +92,8 @@ class KeepIdentity(Callback):
 
 
 def _compare(path: Path, checkpoint: Mapping[str, Any], identity: Identity) -> None:
-    if checkpoint.get("format", FORMAT) != FORMAT:
-        found = f"has format {checkpoint['format']!r:.20}, this version reads {FORMAT}"
+    if checkpoint.get("format") != FORMAT:
+        found = f"has format {checkpoint.get('format')!r:.20}, this version reads {FORMAT}"
         raise AnotherRunError(f"resume=true: {path} {found}; go on with the version that wrote it, or start a new run")
     saved = checkpoint.get(KEY)
     if not isinstance(saved, dict):

@@ -25,7 +25,6 @@ from crm.sealed import read_sealed
 
 FAILURE, SUMMARY, OVERRIDES, PLAN = "failure.txt", "summary.json", ".hydra/overrides.yaml", "multirun.yaml"
 SUMMARY_FORMAT = 2
-"""1 had neither format nor seal."""
 RESULTS = "results.json"
 OUTCOMES = {"train": SUMMARY, "evaluate": RESULTS}
 """What a job of a command leaves when it has finished."""
@@ -147,7 +146,7 @@ def _job(folder: Path, name: str, words: Sequence[str], command: str) -> SweepJo
     if command != "train":
         return SweepJob(name, overrides, "finished")
     try:
-        summary = read_sealed(folder / SUMMARY, "run the job again", newest=SUMMARY_FORMAT)
+        summary = read_sealed(folder / SUMMARY, "run the job again", version=SUMMARY_FORMAT)
         numbers = {key: _finite(summary, key, folder / SUMMARY) for key in NUMBERS}
     except ValueError as error:
         return SweepJob(name, overrides, "failed", str(error))

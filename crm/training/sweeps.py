@@ -102,7 +102,7 @@ def validation_loss_of(folder: Path) -> float:
     """The best validation loss of the training run in ``folder``, in nats."""
     if not is_first_rank():
         return float("nan")  # the first one writes the summary, maybe later
-    return float(read_sealed(folder / SUMMARY, "run the job again", newest=SUMMARY_FORMAT)["validation_loss"])
+    return float(read_sealed(folder / SUMMARY, "run the job again", version=SUMMARY_FORMAT)["validation_loss"])
 
 
 def passed_on(override: str) -> bool:

@@ -18,6 +18,7 @@ from crm.model.export import export_model, load_checkpoint
 from crm.model.late_head import LateHead
 from crm.model.reward_model import RewardModel
 from crm.model.shipped import SHIPPED, assemble, main, pack
+from crm.sealed import seal
 
 CONFIG = {"model": {"path": "models/base"}, "data": {"name": "tastes", "root": "/home/me/data"}, "run_dir": "/home/me"}
 FACTS = {"max_length": 512, "seed": 3, "commit": "abc", "config": CONFIG}
@@ -101,7 +102,7 @@ def _with_layers(packed: Path, layers: int, backbone: str) -> Path:
 
     with safe_open(packed, "pt") as file:
         told = json.loads(file.metadata()["judge"]) | {"layers": layers, "backbone": backbone}
-        del told["seal"]
+        told["seal"] = seal(told)
         weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     other = packed.with_name("other") / packed.name
     other.parent.mkdir()

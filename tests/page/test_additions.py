@@ -59,22 +59,10 @@ def test_after_a_restart_the_token_still_counts(make_ranker: Any, judge: Any, ba
     assert Additions(make_ranker(judge, bank), tmp_path / "added").restore() == []
 
 
-def test_what_was_kept_before_there_were_tokens_stays(ranker: Ranker, bank: Any, tmp_path: Path) -> None:
-    additions = Additions(ranker, tmp_path / "added")
-    add(additions, "old", bank, tmp_path)
-    (file,) = (tmp_path / "added").glob("*.json")
-    kept = json.loads(file.read_text("utf-8"))
-    del kept["token"], kept["format"], kept["seal"]
-    file.write_text(json.dumps(kept), "utf-8")
-    with pytest.raises(TokenError):
-        additions.remove("old", "")
-    assert file.exists()
-
-
 def test_a_damaged_file_is_named_at_the_start_and_stops_nobody_before(
     make_ranker: Any, judge: Any, bank: Any, tmp_path: Path
 ) -> None:
-    """Also one without a seal, as earlier versions wrote it; files of other names are not ours."""
+    """Also one of another format; files of other names are not ours."""
     running = Additions(make_ranker(judge, bank), tmp_path / "added")
     first, _ = (add(running, name, bank, tmp_path) for name in ("one", "two"))
     damaged = tmp_path / "added" / "001.json"

@@ -22,7 +22,7 @@ from crm.sealed import read_sealed, sealed_text
 
 log = logging.getLogger(__name__)
 FORMAT = 2
-"""Of a record; 1 had no seal."""
+"""Of a record."""
 PACKAGES = ("criteria", "dataset", "io", "leaderboard", "report", "votes")
 """Parts of `crm` whose code decides what a stage writes, beside `crm.schema`; templates are code too."""
 
@@ -91,7 +91,7 @@ def _is_current(record: Record, mark: str, stage: Stage, folder: Path) -> bool:
 def read_record(path: Path) -> Record | None:
     """The record of a stage, or ``None`` where it has not run, or its file was damaged: then it is run again."""
     try:
-        return Record(**read_sealed(path, "the stage is run again", newest=FORMAT))
+        return Record(**read_sealed(path, "the stage is run again", version=FORMAT))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:

@@ -22,7 +22,7 @@ from crm.sealed import seal
 
 log = logging.getLogger(__name__)
 FORMAT = 2
-"""Of the file (its ``user_version``); before 2, replies had no seal: those are believed."""
+"""Of the file (its ``user_version``)."""
 BUSY_S = 30.0
 """Seconds to wait for another writer."""
 
@@ -40,26 +40,16 @@ class ReplyCache:
         try:
             self._run("PRAGMA journal_mode=WAL")
             self._run("PRAGMA synchronous=NORMAL")
-            self._run("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
-            self._bring_up_to_date()
+            self._run("BEGIN IMMEDIATE")  # two processes may come here at once
+            if not self._run("SELECT 1 FROM sqlite_master WHERE name = 'replies'"):
+                self._run("CREATE TABLE replies (key TEXT PRIMARY KEY, value TEXT NOT NULL, seal TEXT)")
+                self._run(f"PRAGMA user_version={FORMAT}")
+            self._run("COMMIT")
+            if (found := self._run("PRAGMA user_version")[0][0]) != FORMAT:
+                raise self._unusable(f"its format is {found}, this version reads {FORMAT}")
         except ValueError:
             self.close()
             raise
-
-    def _bring_up_to_date(self) -> None:
-        """Give a file of an earlier version its column of seals. Two processes may come here at once."""
-        if self._version() == FORMAT:
-            return
-        self._run("BEGIN IMMEDIATE")
-        if self._version() < FORMAT:
-            self._run("ALTER TABLE replies ADD COLUMN seal TEXT")
-            self._run(f"PRAGMA user_version={FORMAT}")
-        self._run("COMMIT")
-        if self._version() > FORMAT:
-            raise self._unusable(f"its format is {self._version()}, this version writes {FORMAT}")
-
-    def _version(self) -> int:
-        return int(self._run("PRAGMA user_version")[0][0])
 
     def get(self, key: str) -> str | None:
         """The value stored under ``key``, or ``None``, also where its bytes have changed, which the log says."""
@@ -67,7 +57,7 @@ class ReplyCache:
         if not rows:
             return None
         value, sealed = rows[0]
-        if sealed is not None and sealed != _seal(key, value):
+        if sealed != _seal(key, value):
             log.warning("%s: the reply of %.12s... was damaged and is asked for again", self.path, key)
             return None
         return str(value)
