@@ -1,11 +1,14 @@
-"""One more model for a bank. In: a file of its responses. Out: a text for every query, or a list of what is missing.
+"""Files of responses: which column of a row is the prompt and which the response, and one more model for a bank.
 
 A row names its query by ``query_id``, or repeats its text (``query``, ``instruction`` or ``prompt``); the response is
-``text``, ``output`` or ``response``. Any format that `crm.io.rows` reads.
+``text``, ``output`` or ``response``. Of Alpaca's columns ``input`` belongs to the prompt, and ``text``, which holds
+the whole prompt, is not the response. Any format that `crm.io.rows` reads.
 """
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +16,17 @@ from typing import Any
 
 from crm.io.chat.replies import split_thoughts
 from crm.io.intake import Intake
-from crm.io.untrusted import Limits
+from crm.io.untrusted import Limits, printable
 from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.schema import RecordError, prompt_key, query_of, short
+from crm.schema import RecordError, folded, prompt_key, query_of, short
+from crm.votes.fields import any_text
 from crm.votes.sampling import turn
 
+log = logging.getLogger(__name__)
 QUERY_FIELDS = ("query", "instruction", "prompt")
+MORE_OF_QUERY = "input"
 TEXT_FIELDS = ("text", "output", "response")
+Row = Mapping[str, Any]
 SHOWN = 10
 """Missing queries that a message names."""
 MAX_NAME = 80
@@ -34,30 +41,82 @@ def read_responses(path: Path, queries: Sequence[BankQuery], limits: Limits | No
     """
     by_text = {prompt_key(query.prompt): query.id for query in queries if len(query.prompt) == 1}
     ids = {query.id for query in queries}
-    answers: dict[str, str] = {}
+    answers: dict[str, tuple[str, int]] = {}
+    unread: Counter[str] = Counter()
 
-    def parse(row: dict[str, Any], _line: int) -> tuple[str | None, str]:
+    def parse(row: Row, line: int) -> None:
         key = row.get("query_id")
         if key is None:
-            text = _first(row, QUERY_FIELDS)
-            return by_text.get(prompt_key(turn("user", text))), _first(row, TEXT_FIELDS)
-        if not isinstance(key, str):
+            name, asked = prompt_cell(row)
+            key = by_text.get(prompt_key(turn("user", any_text(asked, name))))
+        elif not isinstance(key, str):
             raise RecordError("query_id", f"expected text, got {short(key)}")
-        return key, _first(row, TEXT_FIELDS)
+        column = response_column(row)
+        text = any_text(row[column], column)
+        unread.update(unread_columns(row, column, "query_id", *QUERY_FIELDS, MORE_OF_QUERY))
+        if key in ids:
+            thoughts, text = split_thoughts(text)
+            if thoughts and not text.strip():
+                raise RecordError(column, f"the response to {key!r} ends with the model's thoughts; give its answer")
+            known, first = answers.setdefault(key, (text, line))
+            if known != text:
+                raise RecordError(column, f"{key!r} is answered twice, and differently: line {first}; keep one")
 
-    for query_id, text in Intake(strict=True).rows(path, parse, limits=limits):
-        if query_id not in ids or query_id is None:
-            continue
-        thoughts, text = split_thoughts(text)
-        if thoughts and not text.strip():
-            raise ValueError(
-                f"{path.name}: the response to {query_id!r} ends with the model's thoughts; give its answer"
-            )
-        if query_id in answers and answers[query_id] != text:
-            raise ValueError(f"{path.name}: {query_id!r} is answered twice, and differently; keep one answer")
-        answers[query_id] = text
-    check_complete(queries, answers, path.name)
-    return answers
+    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None, limits=limits):
+        pass
+    show_unread(path, unread)
+    found = {key: text for key, (text, _) in answers.items()}
+    check_complete(queries, found, path.name)
+    return found
+
+
+def prompt_cell(row: Row) -> tuple[str, Any]:
+    """Column and content of the prompt; an ``instruction`` and its ``input`` are one, with a blank line between them.
+
+    Raises `RecordError` for a row without a prompt, with two that differ, and with an input that belongs to no
+    instruction.
+    """
+    name = _column(row, QUERY_FIELDS)
+    more = row.get(MORE_OF_QUERY)
+    if more is None or (isinstance(more, str) and not more.strip()):
+        return name, row[name]
+    if name != "instruction" or not isinstance(row[name], str) or not isinstance(more, str):
+        raise RecordError(MORE_OF_QUERY, f"expected nothing beside {name}, got {short(more)}; write both in {name}")
+    return name, f"{row[name]}\n\n{more}"
+
+
+def response_column(row: Row) -> str:
+    """The column that is the response. Raises `RecordError` for none, and for two that differ."""
+    text, asked = row.get("text"), row.get("instruction")
+    others = [name for name in TEXT_FIELDS if name != "text" and isinstance(row.get(name), str) and row[name].strip()]
+    if isinstance(text, str) and isinstance(asked, str) and asked.strip() and others:
+        whole = folded(text)
+        if folded(asked) in whole and (folded(row[others[0]]) in whole or whole.endswith(":")):
+            return _column(row, others)
+    return _column(row, TEXT_FIELDS)
+
+
+def _column(row: Row, names: Sequence[str]) -> str:
+    """The first of ``names`` that is filled, else the first that is there; all that are filled must hold the same."""
+    there = [name for name in names if row.get(name) is not None]
+    if not there:
+        raise RecordError(" or ".join(names), "missing")
+    filled = [name for name in there if not isinstance(row[name], str) or row[name].strip()] or there
+    if other := next((name for name in filled if row[name] != row[filled[0]]), None):
+        raise RecordError(f"{filled[0]} and {other}", "both are there, and they differ; keep the one to be read")
+    return filled[0]
+
+
+def unread_columns(row: Row, *read: str) -> list[str]:
+    """Names of the row's filled columns but those in ``read``."""
+    return [name for name, value in row.items() if name not in read and value not in (None, "")]
+
+
+def show_unread(path: Path, columns: Mapping[str, int]) -> None:
+    """Log which columns of a file were not read, and in how many rows there is something in them."""
+    if columns:
+        named = ", ".join(f"{printable(name):.80} ({count} rows)" for name, count in list(columns.items())[:SHOWN])
+        log.info("%s: columns that are not read: %s%s", path.name, named, " ..." if len(columns) > SHOWN else "")
 
 
 def check_complete(queries: Sequence[BankQuery], answers: Mapping[str, str], source: str) -> None:
@@ -82,10 +141,3 @@ def with_author(bank: Bank, author: str, answers: Mapping[str, str]) -> Bank:
 def without_author(bank: Bank, author: str) -> Bank:
     """The bank without one of its authors, who is not the baseline."""
     return replace(bank, responses={name: texts for name, texts in bank.responses.items() if name != author})
-
-
-def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    for name in names:
-        if isinstance(row.get(name), str):
-            return str(row[name])
-    raise RecordError(" or ".join(names), "missing or not text")

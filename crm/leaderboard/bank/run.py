@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from rich.progress import Progress
 
@@ -19,8 +19,19 @@ from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.bank.collecting import Collector
 from crm.leaderboard.bank.config import BankBuildConfig, FetchConfig
 from crm.leaderboard.bank.public import UNTAGGED, read_public_bank
-from crm.leaderboard.bank.responses import QUERY_FIELDS, check_complete, read_responses, with_author
+from crm.leaderboard.bank.responses import (
+    MORE_OF_QUERY,
+    QUERY_FIELDS,
+    Row,
+    check_complete,
+    prompt_cell,
+    read_responses,
+    show_unread,
+    unread_columns,
+    with_author,
+)
 from crm.schema import RecordError, prompt_key
+from crm.votes.fields import any_text
 from crm.votes.sampling import turn
 
 log = logging.getLogger(__name__)
@@ -67,22 +78,29 @@ def _published(fetch: FetchConfig, out: Path, progress: bool) -> Bank:
 
 
 def read_queries(path: Path) -> tuple[BankQuery, ...]:
-    """Rows with ``query`` (or ``instruction``, ``prompt``), and ``topic`` and ``id`` where they are known.
+    """Rows with ``query`` (or ``prompt``, or ``instruction`` with its ``input``), and ``topic`` and ``id`` where known.
 
-    Equal queries are one, the first. Raises ``ValueError`` naming file and line.
+    Equal queries are one. Raises ``ValueError`` naming file and line, also where their topics or ids differ.
     """
-    found: dict[str, BankQuery] = {}
-    for query in Intake(strict=True).rows(path, _query, key=lambda _query: None):
-        found.setdefault(prompt_key(query.prompt), query)
-    return tuple(found.values())
+    found: dict[str, tuple[BankQuery, int]] = {}
+    unread: Counter[str] = Counter()
 
+    def parse(row: Row, line: int) -> None:
+        column, text = prompt_cell(row)
+        if not any_text(text, column).strip():
+            raise RecordError(column, "blank")
+        prompt = turn("user", text)
+        query = BankQuery(row.get("id") or prompt_key(prompt), prompt, row.get("topic") or UNTAGGED)
+        first, at = found.setdefault(prompt_key(prompt), (query, line))
+        for name in ("id", "topic"):
+            if (own := getattr(query, name)) != (known := getattr(first, name)):
+                raise RecordError(name, f"{own!r:.80}, but line {at} has the same query with {known!r:.80}; give one")
+        unread.update(unread_columns(row, *QUERY_FIELDS, MORE_OF_QUERY, "id", "topic"))
 
-def _query(row: dict[str, Any], _line: int) -> BankQuery:
-    text = next((row[name] for name in QUERY_FIELDS if isinstance(row.get(name), str) and row[name].strip()), None)
-    if text is None:
-        raise RecordError(" or ".join(QUERY_FIELDS), "missing or blank")
-    prompt = turn("user", text)
-    return BankQuery(row.get("id") or prompt_key(prompt), prompt, row.get("topic") or UNTAGGED)
+    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
+        pass
+    show_unread(path, unread)
+    return tuple(query for query, _ in found.values())
 
 
 def _keep_thoughts(file: Path, author: str, thoughts: Mapping[str, str]) -> None:

@@ -1,14 +1,16 @@
 """The responses that are chosen from. In: a bank, the simulation, or rows of a file. Out: `Candidates`, one a query.
 
-A row of a file has ``query`` (or ``instruction``, ``prompt``) and ``response`` (or ``text``, ``output``), and may have
-``criteria`` and ``opposite`` (what somebody who wants the contrary cares about) and ``gold`` (a number, higher is
-better). Rows of one query and the same criteria belong together, in the order of the file.
+A row of a file has ``query`` (or ``instruction`` with its ``input``, or ``prompt``) and ``response`` (or ``text``,
+``output``), and may have ``criteria`` and ``opposite`` (what somebody who wants the contrary cares about) and ``gold``
+(a number, higher is better). Rows of one query and the same criteria belong together, in the order of the file; they
+have the same ``opposite``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,14 @@ import numpy as np
 from crm.io.draws import generator
 from crm.io.intake import Intake
 from crm.leaderboard.bank import Bank
-from crm.leaderboard.bank.responses import QUERY_FIELDS, TEXT_FIELDS
+from crm.leaderboard.bank.responses import (
+    MORE_OF_QUERY,
+    QUERY_FIELDS,
+    prompt_cell,
+    response_column,
+    show_unread,
+    unread_columns,
+)
 from crm.rewards.best_of_n.estimator import Floats
 from crm.rewards.scoring import Group, Turns
 from crm.schema import Message, RecordError, prompt_key, short
@@ -87,8 +96,21 @@ def read_file(path: Path) -> list[Candidates]:
     Raises ``ValueError`` with ``file:line: field: why`` for a bad row.
     """
     together: dict[tuple[str, tuple[str, ...]], list[_Row]] = {}
-    for row in Intake(strict=True).rows(path, _parse, key=lambda _row: None):
-        together.setdefault((prompt_key(row.prompt), row.criteria), []).append(row)
+    unread: Counter[str] = Counter()
+
+    def parse(row: dict[str, Any], line: int) -> None:
+        made = _parse(row, line)
+        own = together.setdefault((prompt_key(made.prompt), made.criteria), [])
+        if own and own[0].opposite != made.opposite:
+            why = f"{list(made.opposite)!r:.80}, but line {own[0].line} has the same query and criteria with"
+            raise RecordError("opposite", f"{why} {list(own[0].opposite)!r:.80}; give all rows of a query the same")
+        own.append(made)
+        read = (*QUERY_FIELDS, MORE_OF_QUERY, response_column(row), "criteria", "opposite", "gold")
+        unread.update(unread_columns(row, *read))
+
+    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
+        pass
+    show_unread(path, unread)
     return [_candidates(rows) for rows in together.values()]
 
 
@@ -96,8 +118,8 @@ def read_prompts(path: Path) -> list[Turns]:
     """The queries of a file, each once, in its order; other columns are not read. Raises as `read_file` does."""
 
     def parse(row: dict[str, Any], _line: int) -> Turns:
-        name = _first(row, QUERY_FIELDS)
-        return asked(row[name], name)
+        name, text = prompt_cell(row)
+        return asked(text, name)
 
     prompts = Intake(strict=True).rows(path, parse, key=lambda _prompt: None)
     return list({prompt_key(prompt): prompt for prompt in prompts}.values())
@@ -105,6 +127,7 @@ def read_prompts(path: Path) -> list[Turns]:
 
 @dataclass(frozen=True)
 class _Row:
+    line: int
     prompt: Turns
     response: str
     criteria: tuple[str, ...]
@@ -112,10 +135,11 @@ class _Row:
     gold: float | None
 
 
-def _parse(row: dict[str, Any], _line: int) -> _Row:
-    query, response = _first(row, QUERY_FIELDS), _first(row, TEXT_FIELDS)
+def _parse(row: dict[str, Any], line: int) -> _Row:
+    (query, text), response = prompt_cell(row), response_column(row)
     return _Row(
-        asked(row[query], query),
+        line,
+        asked(text, query),
         any_text(row[response], response),
         criteria_cell(row.get("criteria") or "", "criteria"),
         criteria_cell(row.get("opposite") or "", "opposite"),
@@ -129,13 +153,6 @@ def _candidates(rows: Sequence[_Row]) -> Candidates:
     known = any(value is not None for value in gold)
     responses = tuple(row.response for row in rows)
     return Candidates(first.prompt, responses, first.criteria, first.opposite, gold if known else ())
-
-
-def _first(row: Mapping[str, Any], names: Sequence[str]) -> str:
-    for name in names:
-        if row.get(name) is not None:
-            return name
-    raise RecordError(" or ".join(names), "missing")
 
 
 def _number(value: Any) -> float | None:

@@ -58,7 +58,10 @@ def test_files_make_a_bank(tmp_path: Path, queries: Path) -> None:
         ([{"query": "Question 0?"}], r"bad.jsonl:1: text or output or response: missing"),
         ([{"text": "x"}], r"bad.jsonl:1: query or instruction or prompt: missing"),
         ([{"query_id": 3, "text": "x"}], r"bad.jsonl:1: query_id: expected text, got 3"),
-        ([{"query": "Question 0?", "text": text} for text in "xy"], "is answered twice, and differently"),
+        (
+            [{"query": "Question 0?", "text": text} for text in "xy"],
+            r"bad.jsonl:2: text: .* is answered twice, and differently: line 1",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, queries: Path, rows: Any, message: str) -> None:
@@ -101,8 +104,90 @@ def test_queries_need_a_text_and_nothing_else(tmp_path: Path) -> None:
     )
     assert [(query_of(q.prompt), q.topic) for q in found] == [("A", "untagged"), ("B", "untagged")]
     assert found[1].id == "b"
-    with pytest.raises(ValueError, match=r"q.jsonl:1: query or instruction or prompt: missing or blank"):
+    with pytest.raises(ValueError, match=r"q.jsonl:1: query: blank"):
         read_queries(write(tmp_path / "q.jsonl", [{"query": " "}]))
+
+
+ALPACA = {"instruction": "Question {n}?", "input": "", "output": "answer {n}", "text": "Task. Question {n}? answer {n}"}
+
+
+def rows_of(count: int = 6, **columns: Any) -> list[dict[str, Any]]:
+    """Rows in which {n} is their number."""
+    return [
+        {name: text.replace("{n}", str(n)) if isinstance(text, str) else text for name, text in columns.items()}
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ALPACA,
+        ALPACA | {"text": "Below is a task.\n\n### Instruction:\n QUESTION {n}?\n\n### Response:"},
+        {"query": "Question {n}?", "text": " ", "output": "answer {n}"},
+        {"query": "Question {n}?", "text": None, "response": "answer {n}"},
+        {"query": "Question {n}?", "response": "answer {n}", "output": "answer {n}"},
+        {"prompt": "Question {n}?", "query": "Question {n}?", "output": "answer {n}", "input": None},
+    ],
+)
+def test_the_response_is_the_column_that_answers(tmp_path: Path, queries: Path, columns: dict[str, Any]) -> None:
+    asked = read_queries(queries)
+    found = read_responses(write(tmp_path / "r.jsonl", rows_of(**columns)), asked)
+    assert {query_of(query.prompt): found[query.id] for query in asked} == {
+        f"Question {n}?": f"answer {n}" for n in range(6)
+    }
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (
+            {"query": "Question {n}?", "text": "one", "output": "other"},
+            "text and output: both are there, and they differ",
+        ),
+        ({"query": "Question {n}?", "response": "one", "output": "other"}, "output and response: both are there"),
+        (ALPACA | {"text": "answer {n}!"}, "text and output: both are there"),
+        (ALPACA | {"text": "Task. Question {n}? Something else"}, "text and output: both are there"),
+        ({"query": "Question {n}?", "prompt": "Another?", "text": "x"}, "query and prompt: both are there"),
+        ({"query": "Question {n}?", "input": "more", "text": "x"}, "input: expected nothing beside query, got 'more'"),
+        ({"query": "Question {n}?", "text": 3}, "text: expected text, got int"),
+    ],
+)
+def test_columns_that_leave_a_doubt_are_named(tmp_path: Path, queries: Path, columns: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=f"r.jsonl:1: {said}"):
+        read_responses(write(tmp_path / "r.jsonl", rows_of(**columns)), read_queries(queries))
+
+
+def test_an_input_is_part_of_the_prompt(tmp_path: Path) -> None:
+    rows = [{"instruction": "Translate.", "input": word, "output": f"{word}-de"} for word in ("dog", "cat")]
+    asked = read_queries(write(tmp_path / "q.jsonl", rows))
+    assert [query_of(query.prompt) for query in asked] == ["Translate.\n\ndog", "Translate.\n\ncat"]
+    assert list(read_responses(tmp_path / "q.jsonl", asked).values()) == ["dog-de", "cat-de"]
+    with pytest.raises(ValueError, match="2 of 2 queries have no response"):
+        read_responses(write(tmp_path / "r.jsonl", [{"instruction": "Translate.", "output": "x"}]), asked)
+
+
+def test_columns_that_are_not_read_are_counted_and_shown(
+    tmp_path: Path, queries: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    rows = [*rows_of(4, **ALPACA, generator="m", note=""), *({"query": f"Question {n}?", "text": "x"} for n in (4, 5))]
+    read_responses(write(tmp_path / "r.jsonl", rows), read_queries(queries))
+    assert "r.jsonl: columns that are not read: text (4 rows), generator (4 rows)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ({"query": "why? ", "topic": "b"}, "topic: 'b', but line 1 has the same query with 'a'"),
+        ({"query": "Why?", "topic": "a", "id": "q2"}, "id: 'q2', but line 1 has the same query with 'q1'"),
+    ],
+)
+def test_one_query_has_one_topic_and_one_id(tmp_path: Path, second: dict[str, str], said: str) -> None:
+    first = {"query": "Why?", "topic": "a", "id": "q1"}
+    assert len(read_queries(write(tmp_path / "q.jsonl", [first, first]))) == 1
+    with pytest.raises(ValueError, match=rf"q\.jsonl:2: {said}"):
+        read_queries(write(tmp_path / "q.jsonl", [first, {"id": "q1", **second}]))
 
 
 @pytest.fixture
@@ -165,5 +250,5 @@ def test_a_reply_that_ends_with_thoughts_is_no_response(
             *("author=m", f"queries='{queries}'", "endpoint.base_url=http://127.0.0.1:9/v1", "endpoint.model=m"),
         )
     file = write(tmp_path / "o.jsonl", [{"query": row["query"], "text": "<think>hm"} for row in QUERIES])
-    with pytest.raises(ValueError, match=r"o.jsonl: the response to '.*' ends with the model's thoughts"):
+    with pytest.raises(ValueError, match=r"o.jsonl:1: text: the response to '.*' ends with the model's thoughts"):
         build(tmp_path, "author=o", f"queries='{queries}'", f"responses='{file}'")

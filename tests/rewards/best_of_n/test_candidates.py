@@ -72,6 +72,37 @@ def test_a_bad_row_is_refused_by_file_line_and_field(row: dict[str, Any], said: 
         read_file(write(tmp_path / "pool.jsonl", [*ROWS, row]))
 
 
+def test_an_instruction_and_its_input_are_one_prompt(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    rows = [
+        {"instruction": "Name a rhyme.", "input": word, "output": f"{word} {n}", "text": f"Name a rhyme. {word} {n}"}
+        for word in ("day", "night")
+        for n in range(2)
+    ]
+    path = write(tmp_path / "pool.jsonl", [*rows, {"instruction": "Name a rhyme.", "input": "", "output": "May"}])
+    assert read_file(path) == [
+        Candidates(say("user: Name a rhyme.\n\nday"), ("day 0", "day 1")),
+        Candidates(say("user: Name a rhyme.\n\nnight"), ("night 0", "night 1")),
+        Candidates(say("user: Name a rhyme."), ("May",)),
+    ]
+    assert len(read_prompts(path)) == 3
+    assert "pool.jsonl: columns that are not read: text (4 rows)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [({"opposite": ""}, {"opposite": "long"}), ({"opposite": ["long"]}, {}), ({"opposite": "a"}, {"opposite": "b"})],
+)
+def test_a_column_that_changes_within_a_query_is_refused_with_its_row(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    rows = [{"query": "Why?", "text": str(n), "criteria": "short"} | own for n, own in enumerate((first, second))]
+    with pytest.raises(ValueError, match=r"pool\.jsonl:6: opposite: .*, but line 5 has the same query and criteria"):
+        read_file(write(tmp_path / "pool.jsonl", [*ROWS, *rows]))
+    rows[1]["criteria"] = "another user"
+    assert len(read_file(write(tmp_path / "pool.jsonl", rows))) == 2
+
+
 def test_the_simulation_answers_as_often_as_asked_and_the_same_for_a_seed() -> None:
     one, again, other = (simulated(seed=seed, count=14, n=20) for seed in (1, 1, 2))
     assert one == again and one != other
