@@ -27,6 +27,7 @@ from crm.cli.help import ASKED, help_text, script
 from crm.cli.mistakes import MISTAKES, explain
 from crm.cli.places import folder_of_run, places_of
 from crm.cli.sweep_end import end_of_sweep
+from crm.cli.words import rewrite
 from crm.config import config_dir
 from crm.training import AnotherRunError
 from crm.training.sweep_jobs import note_failure
@@ -192,7 +193,7 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
     logging.raiseExceptions = False  # a full disk is told once, by what fails on it, not by every line of the log
     code = 0
     try:
-        sys.argv[1:] = map(typed, sys.argv[1:])
+        sys.argv[1:] = map(typed, rewrite(sys.argv[1:]))
         check_options(sys.argv[1:])
         entry()
     except KeyboardInterrupt:

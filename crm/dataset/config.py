@@ -12,6 +12,7 @@ from crm.dataset.noise import NOISES
 from crm.io.installed import check_known
 from crm.schema import MAX_CRITERIA, SIDES
 from crm.votes.catalogue import OWN, SOURCES
+from crm.votes.recognise import recognise
 
 DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", "tastes", *SOURCES)
 MIXED = tuple(name for name in DATA_SOURCES if name not in ("simulation", "dataset", "mixture", *OWN))
@@ -22,6 +23,7 @@ class DataConfig(Settings, group="data"):
     """Where preferences come from. Sizes are preferences; 0 means all there are."""
 
     name: str = "simulation"
+    """Of the source; ``file`` becomes the one whose format ``path`` has."""
     root: str = "${oc.env:CRM_DATA_ROOT,data}"
     """Folder of the public sets."""
     path: str | None = None
@@ -59,6 +61,8 @@ class DataConfig(Settings, group="data"):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.as_mappings("columns", "winners")
+        if self.name == "file":
+            self._recognise()
         check_known("data.name", self.name, DATA_SOURCES, "sources")
         needs_path = self.name == "dataset" or self.name in OWN or self.name not in DATA_SOURCES
         self.require(not needs_path or self.path, "path", f"a file or folder for data={self.name}")
@@ -70,6 +74,15 @@ class DataConfig(Settings, group="data"):
         sides = (self.winners or {}).values()
         self.require(set(sides) <= set(SIDES), "winners", f"a mapping to {', '.join(SIDES)}")
         self._check_profile()
+
+    def _recognise(self) -> None:
+        """Take the name of the source that reads ``path``, and how it reads a table."""
+        self.require(self.path, "path", "a file or folder: data=pairs.jsonl")
+        if self.columns or self.winners:
+            self.name = "table"
+            return
+        found = recognise(str(self.path))
+        self.name, self.columns, self.winners = found.name, found.columns or None, found.winners or None
 
     def _check_profile(self) -> None:
         personal, told = self.name == "personalized_rewardbench", self.profile != "none"

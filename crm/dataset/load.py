@@ -13,7 +13,7 @@ from crm.dataset.comparisons import with_generic_criterion
 from crm.io.intake import Intake
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Preference
-from crm.votes.catalogue import location, source_named
+from crm.votes.catalogue import location, source_named, stem
 from crm.votes.mixture import HELD_OUT, hold_out, mix, shorten
 from crm.votes.own import dataset, table
 from crm.votes.public import concise_verbose, dsp, personalized_rewardbench, summeval
@@ -74,6 +74,8 @@ def load_splits(
         raise ValueError(f"data.held_out_topics={list(held_out_topics)}: {name} has a split of its own; leave it empty")
     if name == "simulation":
         return _simulated(train or 10_000, validation or 500, suite or 600, seed)
+    if name in OWN_SPLIT and name not in ("dataset", "tastes"):
+        location(name.removesuffix("_aspects"), root=root, path=None)  # says how to fetch what is not there
     limits: dict[str, Any] = {"max_train": train or None, "max_suite": suite or None}
     words = max_words or None
     if name in ("summeval", "summeval_aspects"):
@@ -102,18 +104,20 @@ def load_splits(
             whole = replace(whole, suites=whole.suites | {HELD_OUT: held})
         splits = _smaller(_comparable(whole, criteria), train, suite, seed)
     if not _any_criteria(splits):
-        _refuse_without_criteria(name, splits)
+        _refuse_without_criteria(name, path, splits)
     return _with_fewer_for_validation(splits, validation, seed)
 
 
-def _refuse_without_criteria(name: str, splits: Splits) -> None:
+def _refuse_without_criteria(name: str, path: str | None, splits: Splits) -> None:
     """Say what is missing here, where it is known, and not later that no comparison is left."""
     refused = f" (some rows were refused, the first is {splits.rejected[0]})" if splits.rejected else ""
     told = "data.profile=bm25 tells what the user asked before, " if name == "personalized_rewardbench" else ""
+    read = f"data={name}" + (f" data.path={path}" if path else "")
+    made = f"datasets/{stem(path or name)}"
     raise ValueError(
-        f"data={name}: no record has criteria{refused}, and no comparison can be made without; {told}"
-        f"criteria=none gives every vote one general criterion, or extract some with `python prepare.py data={name} "
-        "...`, then read what it wrote with data=dataset"
+        f"data={name}: no record has criteria{refused}, and no comparison can be made without; {told}criteria=none "
+        f"gives every vote one general criterion; or write some with `python prepare.py {read} out={made}`, then read "
+        f"them with data=dataset data.path={made}"
     )
 
 

@@ -7,8 +7,10 @@ library finds what the card says belongs to it. A file with a digest is put in i
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import re
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -81,16 +83,17 @@ def _ask_hub(address: str, name: str, revision: str | None) -> str | None:
 def fetch_pinned(pins: Pins, out: Path, mirror: str | None = None, progress: bool = True) -> int:
     """Have every file under ``out``; returns how many were not there yet, or held something else.
 
-    ``mirror`` is a folder or an address that has the same files under the names that they will have. Raises
-    ``ValueError`` for a file that cannot be had or is another one; those before it stay.
+    A file whose name ends in ``.gz`` is compressed here; digests are of what is inside. ``mirror`` is a folder or an
+    address that has the same files under the names that they will have. Raises ``ValueError`` for a file that cannot be
+    had or is another one; those before it stay.
     """
     fetched = 0
     for name, (address, digest) in track(pins.items(), "Fetching", total=len(pins), disable=not progress):
         place = out / name
-        if place.is_file() and _sha256(place.read_bytes()) == digest:
+        if place.is_file() and _sha256(_unfolded(place)) == digest:
             continue
         found = _fetched(f"{mirror.rstrip('/')}/{name}" if mirror else address)
-        content = found.read_bytes()
+        content = _unfolded(found)
         if (got := _sha256(content)) != digest:
             if not mirror or "://" in mirror:
                 found.unlink()  # kept by the library, which would give it out again
@@ -98,9 +101,18 @@ def fetch_pinned(pins: Pins, out: Path, mirror: str | None = None, progress: boo
                 f"fetch: {name}: has SHA-256 {got:.12}..., expected {digest:.12}...; it was changed or cut: run the "
                 "same command again, or name another fetch.mirror"
             )
-        replace_file(place, content)
+        replace_file(place, gzip.compress(content, mtime=0) if place.suffix == ".gz" else content)
         fetched += 1
     return fetched
+
+
+def _unfolded(path: Path) -> bytes:
+    """What is in a file, compressed or not; of a damaged one its bytes, which no digest fits."""
+    content = path.read_bytes()
+    try:
+        return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+    except (OSError, EOFError, zlib.error):
+        return content
 
 
 def _sha256(content: bytes) -> str:

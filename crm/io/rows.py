@@ -50,6 +50,11 @@ def rows(path: Path, limits: Limits | None = None) -> Rows:
     return numbered if limits is None else few(path, narrow(path, numbered, limits), limits)
 
 
+def is_data_file(name: str) -> bool:
+    """Whether the name ends as those do whose rows can be read."""
+    return Path(name.removesuffix(".gz")).suffix.lower() in SUFFIXES
+
+
 def data_files(path: Path) -> list[Path]:
     """The file itself, or the data files of a folder, sorted: its own, or else those of the folders in it.
 

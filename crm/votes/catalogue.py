@@ -7,6 +7,7 @@ Another package adds one by an entry point of the group ``crm.sources`` that nam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -119,11 +120,16 @@ PUBLIC: dict[str, Source] = {
         "helpful, honest or harmless responses with a rubric",
         conditioned.prometheus_hhh,
         "prometheus_rubric_evals",
-        "prometheus-eval dcfb4427",
+        "prometheus-eval/prometheus-eval dcfb4427",
         "Apache-2.0",
         evaluation_only=True,
     ),
-    "rmb": Source("LLMs' responses to real users' subjective prompts", plain.rmb, "rmb", "Zhou-Zoey/RMB 2be31808"),
+    "rmb": Source(
+        "LLMs' responses to real users' subjective prompts",
+        plain.rmb,
+        "rmb",
+        "Zhou-Zoey/RMB-Reward-Model-Benchmark 2be31808",
+    ),
     "vibecheck_arena": Source(
         "people's votes between Llama-3-70B and another LLM",
         plain.vibecheck_arena,
@@ -175,16 +181,14 @@ def source_named(name: str) -> Source:
 def location(name: str, *, root: str, path: str | None) -> Path:
     """Where a source's data are. Raises ``ValueError`` for an unknown name and for data that are not there."""
     source = source_named(name)
-    folder = source.folder
-    if folder is not None:
-        if not (Path(root) / folder).is_dir():
-            repository, _, commit = source.origin.partition(" ")
+    if source.folder is not None:
+        folder = Path(root) / source.folder
+        if not folder.is_dir():
             raise ValueError(
-                f"data.root={root!r}: has no folder {folder!r}, which {name} is read from; put the files of github.com/"
-                f"{repository} (commit {commit}) there, see docs/data_formats.md, or set CRM_DATA_ROOT to a folder "
-                "that has them"
+                f"data={name}: there is no folder {folder}; run `crm-prepare fetch={name} out={root}`, or set "
+                "CRM_DATA_ROOT to a folder that has it"
             )
-        return Path(root) / folder
+        return folder
     if path is None:
         raise ValueError(f"data.path=null: {name} reads a file of your own; give data.path=<file or folder>")
     if path.startswith(PREFIX):
@@ -192,6 +196,11 @@ def location(name: str, *, root: str, path: str | None) -> Path:
     if not Path(path).exists():
         raise ValueError(f"data.path={path!r}: no such file or folder; check the path")
     return Path(path)
+
+
+def stem(path: str) -> str:
+    """A short name for what a path holds: its last part, without endings or a revision."""
+    return re.split(r"[.@:]", Path(path.removeprefix(PREFIX)).name)[0] or "votes"
 
 
 def present(root: str) -> dict[str, bool]:

@@ -73,7 +73,7 @@ def rows_of(
 def _files(source: Path, places: Sequence[str]) -> Iterator[Path]:
     for place in [source / place for place in places] or [source]:
         if not place.exists():
-            raise ValueError(f"{place}: no such file; check the path")
+            raise ValueError(f"{place}: no such file; check the path, or fetch a public set (crm-prepare fetch=<set>)")
         yield from data_files(place)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import hashlib
 import http.server
 import threading
@@ -73,6 +74,21 @@ def test_another_content_never_gets_the_name_and_is_not_kept(tmp_path: Path, pub
     (folder / "inner" / "b.json").write_bytes(CONTENT["inner/b.json"])
     assert fetch_pinned(pins, tmp_path, progress=False) == 1
     assert held(tmp_path) == CONTENT
+
+
+def test_a_file_of_a_compressed_name_is_compressed_here(tmp_path: Path, published: tuple[Path, Pins]) -> None:
+    _, pins = published
+    packed = {f"{name}.gz": pin for name, pin in pins.items()}
+    assert fetch_pinned(packed, tmp_path, progress=False) == 2
+    unfolded = {name: gzip.decompress((tmp_path / "out" / f"{name}.gz").read_bytes()) for name in CONTENT}
+    assert unfolded == CONTENT
+    assert fetch_pinned(packed, tmp_path, progress=False) == 0, "the digest is of what is inside"
+    (tmp_path / "out" / "a.json.gz").write_bytes((tmp_path / "out" / "a.json.gz").read_bytes()[:-9])
+    assert fetch_pinned(packed, tmp_path, progress=False) == 1, "a file that was cut is fetched again"
+    (tmp_path / "out").rename(tmp_path / "copy")
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "copy").rename(tmp_path / "mirror" / "out")
+    assert fetch_pinned(packed, tmp_path, str(tmp_path / "mirror"), progress=False) == 2
 
 
 def test_a_folder_may_stand_for_the_addresses(tmp_path: Path, published: tuple[Path, Pins]) -> None:

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections import Counter, defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crm.config import compose
+from crm.dataset.load import load_data
 from crm.io.intake import Intake
 from crm.schema import LABELS, Preference, to_json
-from crm.votes.catalogue import PUBLIC, location
+from crm.votes.catalogue import PUBLIC
 from crm.votes.public import d2t, topicalchat
 from crm.votes.public.rated import flips
 
@@ -150,10 +151,16 @@ def test_vibecheck_repeats_one_file_in_another() -> None:
     assert (everything, len(distinct)) == (1803, 1415)
 
 
-def test_a_set_that_is_missing_says_where_its_files_come_from(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no folder 'autoj'.* github\.com/GAIR-NLP/auto-j \(commit 2ae17a39\) there"):
-        location("autoj", root=str(tmp_path), path=None)
-    assert all(source.origin.count(" ") == 1 for source in PUBLIC.values())
+@pytest.mark.parametrize("name", [*PUBLIC, "summeval_aspects"])
+def test_a_set_that_is_missing_says_how_to_fetch_it(name: str, tmp_path: Path) -> None:
+    option = name.removesuffix("_aspects")
+    sentence = (
+        rf"data={option}: there is no folder {tmp_path}/\w+; run `crm-prepare fetch={option} out={tmp_path}`, or "
+    )
+    with pytest.raises(ValueError, match=sentence):
+        load_data(
+            **asdict(compose("evaluate", ["judge=length", f"data={name}", f"data.root={tmp_path}"], tmp_path).data)
+        )
 
 
 def test_public_sets_are_looked_for_in_a_folder_of_the_users_own(

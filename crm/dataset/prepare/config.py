@@ -10,6 +10,8 @@ from crm.config import MAX_SEED, Settings, setting
 from crm.dataset.config import DATA_SOURCES, DataConfig
 from crm.dataset.noise import NOISES
 from crm.io.chat.config import EndpointConfig
+from crm.io.fetch import FetchConfig
+from crm.votes.catalogue import stem
 
 STAGES = ("ingest", "filter", "criteria", "topics", "leakage", "split", "dataset", "suites", "card")
 """In the order in which they run."""
@@ -73,14 +75,16 @@ class SplitConfig(Settings, group="split"):
 
 @dataclass
 class PrepareConfig(Settings):
-    """``prepare.py``."""
+    """``prepare.py``: a dataset from votes, or with ``fetch`` the files of a public set."""
 
+    fetch: FetchConfig = field(default_factory=FetchConfig)
     data: DataConfig = field(default_factory=DataConfig)
     annotator: AnnotatorConfig = field(default_factory=AnnotatorConfig)
     topic_model: TopicsConfig = field(default_factory=TopicsConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
-    out: str = "datasets/${data.name}"
-    """Folder of the dataset; what is made there is not made again."""
+    out: str | None = None
+    """Folder of the dataset (null: ``datasets/<name of file or set>``); what is made there is not made again. Of
+    ``fetch`` the folder of public sets (null: ``data.root``)."""
     stages: list[str] = setting([*STAGES], one_of=STAGES)
     """Stages to run; the files of the others are taken as they are."""
     banks: list[str] = field(default_factory=list)
@@ -99,6 +103,9 @@ class PrepareConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.fetch.name is not None:
+            self.out = self.out or self.data.root
+        self.out = self.out or f"datasets/{stem(self.data.path or self.data.name)}"
         votes = [name for name in DATA_SOURCES if name not in ("dataset", "mixture", "tastes")]
         self.require(self.data.name in votes, "data.name", f"one of {', '.join(votes)}")
         for name in ("data.train", "data.validation", "data.suite"):

@@ -16,12 +16,19 @@ from crm.dataset.prepare.references import check_sets, reference_folders
 from crm.dataset.prepare.stages import check_current, run_stage
 from crm.dataset.prepare.upload import check_upload, upload
 from crm.dataset.prepare.workspace import Workspace, make_place
+from crm.io.fetch import fetch
+from crm.votes.public.banks import FOLDERS as BANKS
 
 log = logging.getLogger(__name__)
 
 
 def run_prepare(config: PrepareConfig) -> Path:
-    """Run the wanted stages in their order, those that are fresh not again; the folder of the dataset."""
+    """Run the wanted stages in their order, those that are fresh not again; the folder of the dataset.
+
+    With ``fetch`` bring a public set's files instead; the folder they are in.
+    """
+    if config.fetch.name is not None:
+        return _fetched(config)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
     space = _checked_place(config)
     with _alone_in(space):
@@ -32,6 +39,14 @@ def run_prepare(config: PrepareConfig) -> Path:
         upload(space.root, config.push_to, config.data.name, config.license, private=config.private)
     log.info("dataset: %s", space.root)
     return space.root
+
+
+def _fetched(config: PrepareConfig) -> Path:
+    out, name = Path(str(config.out)), config.fetch.name
+    fetch(config.fetch, out, config.progress)
+    kind = "bank" if name in BANKS else "data"
+    log.info("use it as %s=%s %s.root=%s", kind, name, kind, out)
+    return out
 
 
 def _run_stages(preparation: Preparation, config: PrepareConfig) -> None:
@@ -85,4 +100,4 @@ def _checked_place(config: PrepareConfig) -> Workspace:
     if config.push_to:
         check_upload(config.push_to, config.data.name, config.license)
     check_sets(config.split.drop_leaked, reference_folders(config.data.root, config.banks, config.data.name))
-    return make_place(Path(config.out), votes_of(config.data))
+    return make_place(Path(str(config.out)), votes_of(config.data))

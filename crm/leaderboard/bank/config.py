@@ -8,6 +8,7 @@ from omegaconf import MISSING
 
 from crm.config import MAX_SEED, Settings, setting
 from crm.io.chat.config import EndpointConfig
+from crm.io.fetch import FetchConfig
 from crm.io.installed import check_known
 from crm.leaderboard.bank.public import FOLDERS as PUBLIC_BANKS
 
@@ -45,32 +46,6 @@ class BankConfig(Settings, group="bank"):
 
 
 @dataclass
-class PinConfig:
-    """Where a published file is, and what it holds."""
-
-    url: str = MISSING
-    sha256: str = MISSING
-
-
-@dataclass
-class FetchConfig(Settings, group="fetch"):
-    """A public bank's files as their owners publish them: ``fetch=alpacaeval``."""
-
-    name: str | None = setting(None, one_of=(None, *PUBLIC_BANKS))
-    """Which bank they are of; null fetches nothing."""
-    licence: str = ""
-    """Shown before anything is fetched."""
-    source: str = ""
-    """What addresses begin with: a repository at one commit."""
-    topics_source: str = ""
-    """The same, for topics of the queries."""
-    mirror: str | None = None
-    """A folder or an address that has the files under their names below ``out``; null takes them from their owners."""
-    files: dict[str, PinConfig] = field(default_factory=dict)
-    """By the name below ``out``."""
-
-
-@dataclass
 class BankBuildConfig(Settings):
     """``bank.py``: one more model for the bank in ``out``, or a public bank's files under it."""
 
@@ -91,6 +66,8 @@ class BankBuildConfig(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.fetch.name is not None:
+            is_bank = self.fetch.name in PUBLIC_BANKS
+            self.require(is_bank, "fetch.name", f"{' or '.join(PUBLIC_BANKS)}; other sets: prepare.py fetch=...")
             self.require(not self.author, "author", "nothing beside fetch, which adds no model")
             return
         self.require(self.author, "author", "the model's name in the bank; or fetch=alpacaeval for a public bank")

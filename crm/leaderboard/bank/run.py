@@ -12,12 +12,12 @@ from rich.progress import Progress
 
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.config import make_endpoint
+from crm.io.fetch import fetch
 from crm.io.files import replace_file
-from crm.io.hub import fetch_pinned
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.bank.collecting import Collector
-from crm.leaderboard.bank.config import BankBuildConfig, FetchConfig
+from crm.leaderboard.bank.config import BankBuildConfig
 from crm.leaderboard.bank.public import UNTAGGED, read_public_bank
 from crm.leaderboard.bank.responses import (
     MORE_OF_QUERY,
@@ -47,7 +47,9 @@ def run_bank(config: BankBuildConfig) -> Bank:
     """
     out, thoughts = Path(config.out), dict[str, str]()
     if config.fetch.name is not None:
-        return _published(config.fetch, out, config.progress)
+        fetch(config.fetch, out, config.progress)
+        log.info("use it as bank=%s bank.root=%s", config.fetch.name, out)
+        return read_public_bank(config.fetch.name, str(out))
     known = load_bank(out) if (out / "bank.json").is_file() else None
     if known is None and config.queries is None:
         raise ValueError(f"queries=null: {out} holds no bank yet; give a file of queries to make one")
@@ -65,15 +67,6 @@ def run_bank(config: BankBuildConfig) -> Bank:
     if thoughts:
         _keep_thoughts(out / THOUGHTS, config.author, thoughts)
     log.info("bank %s: %d queries, %d models (%s)", bank.name, len(bank.queries), len(bank.authors), out)
-    return bank
-
-
-def _published(fetch: FetchConfig, out: Path, progress: bool) -> Bank:
-    log.info("bank %s: %d files, licence: %s", fetch.name, len(fetch.files), fetch.licence)
-    pins = {name: (pin.url, pin.sha256) for name, pin in fetch.files.items()}
-    fetched = fetch_pinned(pins, out, fetch.mirror, progress)
-    bank = read_public_bank(str(fetch.name), str(out))
-    log.info("%d files fetched, the others were there; use it as bank=%s bank.root=%s", fetched, fetch.name, out)
     return bank
 
 
