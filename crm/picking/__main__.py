@@ -1,4 +1,4 @@
-"""``python -m crm.picking --checkpoint <late model> data=table data.path=votes.jsonl`` prints what the voter likes."""
+"""``python -m crm.picking --checkpoint <late model> data=votes.jsonl`` prints what the voter likes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pandas as pd
 from rich.progress import track
 
 from crm.cli.mistakes import MISTAKES, explain
+from crm.cli.words import rewrite
 from crm.config import compose, schemas
 from crm.dataset.load import load_data
 from crm.judges import open_checkpoint
@@ -27,7 +28,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m crm.picking", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--checkpoint", required=True, help="a checkpoint with head=late")
     parser.add_argument("--pool", type=Path, help="YAML file of criteria; 12 are built in")
-    parser.add_argument("data", nargs="+", help="settings of the group data, such as data=table data.path=votes.jsonl")
+    parser.add_argument("data", nargs="+", help="settings of the group data, such as data=votes.jsonl")
     given = parser.parse_args(words)
     try:
         judge = open_checkpoint(given.checkpoint, batch_size=64, precision="32-true")[0]
@@ -43,7 +44,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def votes(words: Sequence[str]) -> list[Preference]:
     """All votes that the settings of ``data`` name, each once and none set aside; they need no criteria."""
-    config = compose("train", list(words), Path())
+    config = compose("train", rewrite(words), Path())
     whole = {"validation_fraction": 0.0, "test_fraction": 0.0}
     splits = load_data(**asdict(config.data) | whole, criteria="none")
     rows = [*splits.train, *splits.validation, *(row for suite in splits.suites.values() for row in suite)]

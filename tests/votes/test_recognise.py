@@ -180,7 +180,7 @@ def test_the_sign_of_helpsteer3_is_its_own(tmp_path: Path) -> None:
     records = read(write(tmp_path / "train.parquet", rows))
     assert [record.winner for record in records] == ["a", "a", "a", "tie", "b", "b", "b"]
     signed = VOTE | {"preferred": -1}
-    with pytest.raises(ValueError, match=r"preferred: '-1' is not known; map it: data.winners=\{-1: a\}"):
+    with pytest.raises(ValueError, match=r"preferred: '-1' is not known; map it: 'data.winners=\{-1: a\}"):
         read(write(tmp_path / "signed.jsonl", [signed]))
 
 
