@@ -23,22 +23,11 @@ install: .venv/.installed ## Make .venv and install the pinned packages, once
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(subst $(empty) $(empty),$(comma),$(EXTRAS))]'
 	@touch $@
 
-test: install .venv/transformers4/.installed .venv/rewardbench/.installed ## Run the whole test suite (CPU, no network), one process a core
+test: install ## Run the whole test suite (CPU, no network), one process a core
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile
 
 quick: install ## Run the tests that start no training, no process and no browser; under 3 minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile -m 'not slow'
-
-# The oldest transformers that exported folders have to load in; RewardBench 0.1.4 pins it.
-.venv/transformers4/.installed: | .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(@D) \
-	transformers==4.51.0 tokenizers==0.21.1 huggingface-hub==0.30.2
-	@touch $@
-
-# A test runs an exported model in its pipeline; what else it depends on is about other models.
-.venv/rewardbench/.installed: | .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(@D) rewardbench==0.1.4
-	@touch $@
 
 lint: install ## Check style, types and who imports whom
 	$(BIN)/ruff check .

@@ -36,7 +36,6 @@ from crm.model.heads import PromptOrder, head_named
 from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST, check_files, read_manifest, write_manifest
 from crm.model.model_card import write_card
-from crm.model.older_readers import make_readable
 from crm.model.reward_model import RewardModel
 from crm.model.template import TURN_END, chat_template
 
@@ -119,7 +118,6 @@ def _write_files(
     tokenizer.eos_token = TURN_END
     tokenizer.model_max_length = facts.get("max_length", exported.config.max_position_embeddings)
     tokenizer.save_pretrained(folder)
-    make_readable(folder)
     digest = write_manifest(folder, head, prompt_order, facts)
     write_card(folder, head, prompt_order, facts, digest)
     return digest

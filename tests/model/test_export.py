@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
 from crm.model.batching.batches import collate
 from crm.model.encoding import pointwise_messages
@@ -23,12 +20,9 @@ from crm.model.heads import LINEAR_HEADS, PROMPT_ORDERS, PromptOrder
 from crm.model.manifest import MANIFEST, read_manifest, seal, sha256
 from crm.model.manifest import _digest as digest_of
 from crm.model.reward_model import RewardModel
-from tests.model import read_with_older
 from tests.model.messages import pairwise_messages
 
 ROOT = Path(__file__).parents[2]
-OLDER = ROOT / ".venv" / "transformers4"
-"""transformers 4.51, put there by `make test`."""
 FACTS = {"max_length": 2048, "seed": 3, "commit": "abc"}
 
 
@@ -299,42 +293,6 @@ def test_whoever_appends_the_end_of_text_reads_the_same_tokens(exported, clean) 
     assert tokenizer.convert_ids_to_tokens(tokenizer.eos_token_id) == "<|im_end|>"
     assert tokenizer.model_max_length == FACTS["max_length"]
     assert tokenizer.pad_token_id != tokenizer.eos_token_id
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not OLDER.is_dir(), reason="transformers 4.51 is not installed (make test installs it)")
-def test_an_older_transformers_gets_equal_logits(make_model, tokenizer, clean, tmp_path) -> None:
-    """Every head; rotary positions of another base, and scaled ones, which 4.x would forget in silence."""
-    folders = []
-    for head, rope in [*((head, {}) for head in LINEAR_HEADS), ("scalar", {"rope_theta": 5e5}), ("scalar", YARN)]:
-        folder, model = tmp_path / f"{len(folders)}", make_model(head)
-        model.backbone.config.rope_parameters = model.backbone.config.rope_parameters | rope
-        export_model(model, tokenizer, folder, FACTS)
-        turns = [pairwise_messages(row.criteria, row.prompt, row.response_a, row.response_b) for row in clean]
-        if head == "scalar":
-            turns = [pointwise_messages(row.criteria, row.prompt, row.response_a) for row in clean]
-        (folder / "turns.json").write_text(json.dumps(turns))
-        folders.append(folder)
-    command = [sys.executable, read_with_older.__file__, *map(str, folders)]
-    told = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(OLDER)}, capture_output=True, check=False)
-    assert told.returncode == 0, told.stderr.decode()
-    found = json.loads(told.stdout)
-    assert found["version"] == "4.51.0"
-    ours = {str(folder): read_with_older.logits(folder) for folder in folders}
-    for name, rows in ours.items():
-        for row, theirs in zip(rows, found["logits"][name], strict=True):
-            assert theirs == pytest.approx(row, abs=1e-5), name
-    assert len({str(rows) for name, rows in ours.items() if read_manifest(Path(name))["head"] == "scalar"}) == 3
-
-
-YARN = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 64}
-
-
-def test_what_older_tools_are_told_stands_beside_what_newer_ones_read(folder: Path) -> None:
-    config, told = (json.loads((folder / f"{name}.json").read_text()) for name in ("config", "tokenizer_config"))
-    assert config["rope_theta"] == config["rope_parameters"]["rope_theta"] == 10_000
-    assert told["tokenizer_class"] == "PreTrainedTokenizerFast" and "extra_special_tokens" not in told
-    assert AutoConfig.from_pretrained(folder).rope_parameters == config["rope_parameters"]
 
 
 def test_weights_of_another_head_are_refused_not_drawn_at_random(
