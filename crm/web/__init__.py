@@ -3,9 +3,8 @@
 - `bodies`: a body becomes checked fields, or a sentence
 - `body_limit`: no body larger than a limit
 - `config`: settings of every server
-- `connections`: deadlines, and a bound on connections
 - `hosts`: names that a server answers to, and sites that may ask it
 - `listening`: an address that is free, and the run of a server there
 """
 
-__all__ = ["bodies", "body_limit", "config", "connections", "hosts", "listening"]
+__all__ = ["bodies", "body_limit", "config", "hosts", "listening"]

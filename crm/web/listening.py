@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from crm.web import connections
+KEEP_S = 60
+"""Seconds that an idle connection is kept.
+
+By default both uvicorn and httpx close at 5 seconds, and a request that crosses the closing on its way is lost.
+"""
+MAX_CONNECTIONS = 1000
+"""At a time; a request on one more is answered 503."""
+
+
+def options(proxy: str | None = None) -> dict[str, Any]:
+    """What uvicorn is started with, beside address and port.
+
+    Whoever asks from ``proxy``, an address or network, is believed to ask for the address in ``X-Forwarded-For``. By
+    default uvicorn believes everybody on this machine.
+    """
+    return {
+        "ws": "none",
+        "log_level": "warning",
+        "limit_concurrency": MAX_CONNECTIONS,
+        "timeout_keep_alive": KEEP_S,
+        "proxy_headers": proxy is not None,
+        "forwarded_allow_ips": proxy or "",
+    }
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -38,8 +61,8 @@ def serve(
     except OSError as error:
         host, port = listening.getsockname()[:2]
         raise _unusable(host, port, error) from None
-    options = {"timeout_graceful_shutdown": grace_s, "root_path": root_path, **connections.options(proxy)}
-    uvicorn.Server(uvicorn.Config(app, **options)).run([listening])
+    config = uvicorn.Config(app, timeout_graceful_shutdown=grace_s, root_path=root_path, **options(proxy))
+    uvicorn.Server(config).run([listening])
 
 
 def _unusable(host: str, port: int, error: OSError) -> ValueError:
