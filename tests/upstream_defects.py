@@ -26,7 +26,7 @@ def bug(place: str, line: str, wrong: str, *tests: str) -> Defect:
 
 NOISE, ENCODING, VERDICTS = "dataset/test_noise.py", "model/test_encoding.py", "judges/test_verdicts.py"
 CHECKPOINTING, PREDICTIONS = "training/test_checkpointing.py", "evaluation/test_prediction_file.py"
-SPLITS, PUBLISHED, CLIENT = "votes/test_splits.py", "votes/own/test_published.py", "judges/test_reward_client.py"
+SPLITS, PUBLISHED = "votes/test_splits.py", "votes/own/test_published.py"
 BAD_ROWS = "test_bad_rows_are_refused_with_file_line_field_and_reason"
 DATAMODULE, LOADER = "training/test_datamodule.py", "model/batching/test_loader.py"
 
@@ -133,10 +133,6 @@ BEFORE_US: dict[str, Defect] = {
     "A judge that calls a tie is counted as wrong": bug(
         "report.statistics:correctness", "(np.sign(_signed(logits, labels)) + 1) / 2", "_signed(logits, labels) > 0",
         "report/test_statistics.py::test_losses_by_hand"),
-    "A reward that could not be had pays a half": bug(
-        "judges.reward_client:RewardClient.score",
-        '(None,) * len(group["responses"]), (UN', '(0.5,) * len(group["responses"]), (UN',
-        f"{CLIENT}::test_an_answer_of_no_use_is_no_number"),
     "A reward that is no number pays a half": bug(
         "rewards.scoring:_finite", "else None", "else 0.5",
         "rewards/test_scoring.py::test_a_score_that_is_no_number_is_no_reward"),
@@ -181,9 +177,6 @@ BELOW_US: dict[str, Defect] = {
     "A completion without text passes for an answer": bug(
         "io.chat.replies:Completion.text", "if not content.strip():", "if False:",
         "io/chat/test_faults.py::test_each_fault_has_its_kind_and_its_price"),
-    "A server that comes back with another model is believed": bug(
-        "judges.reward_client:RewardClient._same", "if digest != self.digest:", "if False:",
-        f"{CLIENT}::test_another_model_behind_the_same_address_is_refused"),
     "A body of any size is read by the server": bug(
         "web.body_limit:BodyLimit.__call__", "limit = self._most(scope[\"path\"])", "limit = 10**9",
         "web/test_body_limit.py::test_each_path_has_its_limit_and_a_length_that_lies_changes_nothing"),

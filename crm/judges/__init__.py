@@ -6,7 +6,6 @@
 - `Judge`: the protocol that every judge meets
 - `OpenedJudge`: a judge, its name, where its predictions lie
 - `Reading`: what a judge says of one comparison
-- `RewardClient`: a client of the reward server
 - `check_judge`: refuse a broken judge before data are read
 - `open_checkpoint`: a checkpoint folder as a `CrmJudge`
 - `open_judge`: any judge from its settings

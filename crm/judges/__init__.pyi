@@ -7,4 +7,3 @@ from .judge import Reading as Reading
 from .open import OpenedJudge as OpenedJudge
 from .open import check_judge as check_judge
 from .open import open_judge as open_judge
-from .reward_client import RewardClient as RewardClient

@@ -10,15 +10,15 @@ from crm.io.chat.config import EndpointConfig
 from crm.io.installed import check_known
 from crm.model.config import BatchingConfig
 
-JUDGES = ("crm", "reward_model", "llm", "server", "length", "coin", "oracle")
+JUDGES = ("crm", "reward_model", "llm", "length", "coin", "oracle")
 
 
 @dataclass
 class JudgeConfig(EndpointConfig, group="judge"):
     """Who answers ``preference_logit``. What an option does not use it ignores, so that a sweep can name several.
 
-    ``crm`` reads ``checkpoint``; ``reward_model`` reads ``path``; ``llm`` asks an endpoint;
-    ``server`` asks a reward server at ``base_url``; ``length``, ``coin`` and ``oracle`` are controls.
+    ``crm`` reads ``checkpoint``; ``reward_model`` reads ``path``; ``llm`` asks an endpoint; ``length``, ``coin`` and
+    ``oracle`` are controls.
     """
 
     name: str = "crm"
@@ -43,8 +43,6 @@ class JudgeConfig(EndpointConfig, group="judge"):
             self.require(self.path, "path", "a folder or hub id for judge=reward_model")
         if self.name == "llm":
             self.need("llm")
-        if self.name == "server":
-            self.require(self.base_url, "base_url", "the address of a reward server, such as http://127.0.0.1:8000")
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,13 @@ from typing import Any
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.config import make_endpoint
 from crm.io.installed import plugin
-from crm.judges.config import AnyJudgeConfig, JudgeConfig
+from crm.judges.config import AnyJudgeConfig
 from crm.judges.controls import CoinJudge, LengthJudge
 from crm.judges.crm_judge import open_checkpoint
 from crm.judges.hub_reward_model import open_reward_model
 from crm.judges.judge import Judge
 from crm.judges.llm_judge import LlmJudge
 from crm.judges.oracle import OracleJudge
-from crm.judges.reward_client import RewardClient
-from crm.judges.server_judge import ServerJudge
 from crm.model.backbone import check_reachable
 from crm.model.batching.packs import packing_named
 from crm.model.export import checkpoint_folder
@@ -77,9 +74,6 @@ def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:
         return _open_llm(config, kept)
     if config.judge.name == "reward_model":
         return _open_reward_model(config, kept, blind)
-    if config.judge.name == "server":
-        judge = ServerJudge(_reward_client(config.judge))
-        return OpenedJudge(judge, f"server {judge.served.name}", kept)
     made: Judge = plugin("judges", config.judge.name)(config.judge.options or {})
     return OpenedJudge(made, config.judge.name, kept)
 
@@ -112,16 +106,6 @@ def _open_crm(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
     kept = Path(config.predictions) if config.predictions else beside
     name = str(manifest["head"]) + (", blind" if blind else "")
     return OpenedJudge(judge, name, kept, judge.encoder.digest, (int(manifest["seed"]),))
-
-
-def _reward_client(settings: JudgeConfig) -> RewardClient:
-    return RewardClient(
-        str(settings.base_url),
-        key=os.environ.get(settings.key_variable),
-        deadline_s=settings.call_deadline_s,
-        concurrency=settings.concurrency,
-        mask=True,
-    )
 
 
 def _open_llm(config: AnyJudgeConfig, kept: Path) -> OpenedJudge:
