@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from crm.config import MAX_SEED, Settings, setting
@@ -95,9 +96,11 @@ class DataConfig(Settings, group="data"):
         self.require(not both, "profile", "none with data.oracle_rubric=true: the rubric is told instead")
 
     def title(self) -> str:
-        """The source's name, and what its judge is told where that is a choice."""
+        """The source's name or file, what is held out of it, and what its judge is told where that is a choice."""
         if self.name != "personalized_rewardbench":
-            return self.name
+            place = (self.path or self.name).rstrip("/").removeprefix("hf://")
+            whole = self.name not in OWN or OWN[self.name].evaluation_only
+            return f"{Path(place).name}{'' if whole else f', held-out {100 * self.test_fraction:g} %'}"
         shown = "all posts" if self.profile == "all" else f"{self.profile} {self.profile_posts} posts"
         profile = "no profile" if self.profile == "none" else f"profile {shown}"
         return f"{self.name} (rubric {'shown' if self.oracle_rubric else 'withheld'}, {profile})"

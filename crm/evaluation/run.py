@@ -20,6 +20,7 @@ from crm.evaluation.topics import topic_table
 from crm.io.installed import commit
 from crm.judges import OpenedJudge, check_judge, open_judge
 from crm.model.backbone import show_loading
+from crm.model.config import training_config
 from crm.model.encoding import per_character
 from crm.report.plots import suite_accuracy
 from crm.report.tables import caption, suite_table, write_table
@@ -39,8 +40,9 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     check_judge(config)
     check_tracker(config.logger.kind)
     by = reader(config)
+    _check_recorded(config)
     splits = load_data(**asdict(config.data), criteria=config.criteria)
-    title = config.data.title() if config.criteria == "own" else f"{config.data.name} (criteria={config.criteria})"
+    title = config.data.title() + ("" if config.criteria == "own" else f" (criteria={config.criteria})")
     log.info("data %s: %s", title, ", ".join(f"{key} {value}" for key, value in splits.counts.items()))
     names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
     for name in names:
@@ -54,7 +56,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
         track(
             config.logger,
             Path(config.run_dir),
-            name=f"{opened.name} on {config.data.name}",
+            name=f"{opened.name} on {title}",
             group="evaluate",
             config=asdict(config),
             numbers={f"{result.suite}/{result.metric}": result.value for result in results},
@@ -62,6 +64,18 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
         )
         write_topics(Path(config.run_dir), topic_table(readings.predictions, topics_of(suites, splits)), results[0])
     return results
+
+
+def _check_recorded(config: EvaluateConfig) -> None:
+    """Raise ``ValueError`` where the file that the checkpoint was trained on is gone; warn where data are simulated."""
+    path, record = config.data.path, training_config(config.checkpoint).get("data") or {}
+    if path and path == record.get("path") and not path.startswith("hf://") and not Path(path).exists():
+        raise ValueError(
+            f"data.path={path!r}: {config.checkpoint} was trained on this file, and it is gone; name the data to "
+            "evaluate on: data=<file or folder>, or data=simulation"
+        )
+    if config.data.name == "simulation" and record.get("name") != "simulation":
+        log.warning("data=simulation: simulated votes, not yours; to evaluate on your own: data=<file or folder>")
 
 
 def facts(config: EvaluateConfig, opened: OpenedJudge, splits: Splits, readings: SuiteReadings) -> dict[str, Any]:

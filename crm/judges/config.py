@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from omegaconf import OmegaConf
 
 from crm.config import MAX_SEED, PRECISIONS, Settings, setting
 from crm.io.chat.config import EndpointConfig
 from crm.io.installed import check_known
-from crm.model.config import BatchingConfig
+from crm.model.config import BatchingConfig, training_config
 
 JUDGES = ("crm", "reward_model", "llm", "length", "coin", "oracle")
+
+
+def _trained(name: str, otherwise: Any, *, _root_: Any) -> Any:
+    """``${trained:data.path,null}``: the setting ``name`` of the training of ``checkpoint``, or ``otherwise``."""
+    if "checkpoint" not in _root_:
+        return "checkpoint" if name == "data.name" else otherwise  # a name that no training takes
+    record: Any = training_config(_root_.checkpoint)
+    for key in name.split("."):
+        record = record.get(key) if isinstance(record, dict) else None
+    lost = name == "data.root" and not Path(str(record)).is_dir()
+    return otherwise if record is None or lost else record
+
+
+OmegaConf.register_new_resolver("trained", _trained, replace=True)
 
 
 @dataclass

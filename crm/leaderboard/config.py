@@ -8,7 +8,25 @@ from math import isfinite
 from crm.config import setting
 from crm.judges import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
+from crm.model.config import training_config
 from crm.training.config import LoggerConfig
+
+
+def settle_bank(bank: BankConfig, checkpoint: str | None) -> None:
+    """Have ``bank=own`` be the simulated bank.
+
+    Raises ``ValueError`` for a checkpoint trained on other data: simulated LLMs would say nothing of what it learned.
+    """
+    if bank.name != "own":
+        return
+    data = training_config(checkpoint).get("data") or {}
+    if data.get("name", "simulation") != "simulation":
+        raise ValueError(
+            f"bank: not given, and {checkpoint} was trained on {data.get('path') or data['name']}, which has no "
+            "LLMs to rank; name real ones: bank=alpacaeval (`python bank.py fetch=alpacaeval out=data` gets it) or "
+            "bank=folder bank.path=<folder>; bank=simulated has 13 simulated ones"
+        )
+    bank.name = "simulated"
 
 
 @dataclass
@@ -32,6 +50,7 @@ class LeaderboardConfig(AnyJudgeConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        settle_bank(self.bank, self.checkpoint)
         self.require(
             not self.settle_top or self.devices * self.nodes == 1,
             "settle_top",

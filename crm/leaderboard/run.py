@@ -23,6 +23,7 @@ from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import TOO_LONG, race_bank, score_bank
 from crm.leaderboard.views import VIEWS
 from crm.model.backbone import show_loading
+from crm.model.config import training_config
 from crm.report.plots import one_leaderboard
 from crm.report.tables import caption, write_table
 from crm.report.terminal import print_table
@@ -52,6 +53,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     check_judge(config)
     check_tracker(config.logger.kind)
     bank = open_bank(config.bank).select(config.topics or None)
+    title = _title(config, bank)
     if config.settle_top >= len(bank.authors):
         raise ValueError(
             f"settle_top={config.settle_top}: bank {bank.name!r} has {len(bank.authors)} models, so that 1 to "
@@ -68,7 +70,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     # Rates on different queries do not order models; after a race the default is what the verdicts say.
     sort = "rank" if board.standing and config.sort == "win_rate" else config.sort
     if processes.first:
-        write_leaderboard(Path(config.run_dir), board, criteria, sort, show, config.weights)
+        write_leaderboard(Path(config.run_dir), board, criteria, sort, show, config.weights, title)
         track(
             config.logger,
             Path(config.run_dir),
@@ -79,6 +81,18 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             tables={"leaderboard": board.frame("win_rate", sort=sort)},
         )
     return board
+
+
+def _title(config: LeaderboardConfig, bank: Bank) -> str:
+    """The bank in words, for captions; a warning where its LLMs are simulated and the judge knows real ones."""
+    if config.bank.name != "simulated":
+        return f"bank {bank.name}: {len(bank.authors)} LLMs"
+    title = f"bank=simulated: {len(bank.authors)} simulated LLMs"
+    trained_on = training_config(config.checkpoint).get("data") or {}
+    if config.judge.name == "oracle" or trained_on.get("name") == "simulation":
+        return title
+    log.warning("%s, no real ones; rank real ones with bank=alpacaeval or bank=folder bank.path=<folder>", title)
+    return f"{title}, no real ones"
 
 
 def _by_index(
@@ -163,7 +177,13 @@ def _score(
 
 
 def write_leaderboard(
-    run_dir: Path, board: Leaderboard, criteria: tuple[str, ...], sort: str, show: bool, weights: Sequence[float] = ()
+    run_dir: Path,
+    board: Leaderboard,
+    criteria: tuple[str, ...],
+    sort: str,
+    show: bool,
+    weights: Sequence[float] = (),
+    bank: str = "",
 ) -> None:
     """``leaderboard.md/.csv``, a table a further view, ``leaderboard.png``, ``criteria.json``; prints the ranking.
 
@@ -171,13 +191,14 @@ def write_leaderboard(
     """
     queries = len(board.outcomes.queries)
     asked = _weighted(criteria, weights)
-    line = caption(queries, (), " | ".join(asked), commit())
+    config = "; ".join(filter(None, (" | ".join(asked), bank)))
+    line = caption(queries, (), config, commit())
     frame = board.frame("win_rate", sort=sort)
     outcome = explain(board.standing) if board.standing else ""
     unread = incomplete(board) or board.explain_unread()
     write_table(run_dir, "leaderboard", frame, "; ".join(part for part in (line, outcome, unread) if part))
     whole = board.shared() if board.standing else board
-    below = "; ".join(filter(None, (caption(len(whole.outcomes.queries), (), " | ".join(asked), commit()), unread)))
+    below = "; ".join(filter(None, (caption(len(whole.outcomes.queries), (), config, commit()), unread)))
     for view in VIEWS[1:]:  # the first is the leaderboard itself
         write_table(run_dir, view, whole.frame(view), below)
     one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(asked), board.baseline)
@@ -191,7 +212,7 @@ def write_leaderboard(
     if show:
         print_table(
             frame.drop(columns=["tied_with", *([] if board.unread else ["unread"])], errors="ignore"),
-            f"{' · '.join(asked)} — win rate against {board.baseline}, {queries} queries ({run_dir})",
+            f"{' · '.join(asked)} — win rate against {board.baseline}, {queries} queries ({run_dir})\n{bank}".strip(),
         )
         for sentence in filter(None, (outcome, unread)):
             Console().print(sentence)

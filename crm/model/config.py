@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from omegaconf import MISSING
@@ -11,6 +14,37 @@ from crm.config import Settings, setting
 from crm.io.installed import check_known
 from crm.model.batching.forest import BATCHINGS
 from crm.model.heads import HEADS, KEPT, PROMPT_ORDERS, WIDTH, head_named
+from crm.model.manifest import MANIFEST
+
+
+def training_config(checkpoint: str | Path | None) -> dict[str, Any]:
+    """The configuration that a model folder, run folder or hub's model was trained with; empty where there is none.
+
+    Only `crm.json` is read, and not checked: whoever loads the model does that.
+    """
+    folder = Path(checkpoint or "").expanduser()
+    for path in (folder / MANIFEST, folder / "model" / MANIFEST):
+        if path.is_file():
+            return _config_in(path)
+    is_hub = checkpoint and str(checkpoint).removeprefix("hf://").count("/") == 1 and not folder.parent.is_dir()
+    return _config_on_hub(str(checkpoint)) if is_hub else {}
+
+
+def _config_in(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")).get("config") or {})
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+@lru_cache(maxsize=4)
+def _config_on_hub(checkpoint: str) -> dict[str, Any]:
+    from crm.model.export import checkpoint_folder
+
+    try:
+        return _config_in(checkpoint_folder(checkpoint) / MANIFEST)
+    except (OSError, ValueError):
+        return {}
 
 
 @dataclass

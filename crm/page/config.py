@@ -9,6 +9,7 @@ from crm.config import setting
 from crm.io.chat.config import EndpointConfig
 from crm.judges import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
+from crm.leaderboard.config import settle_bank
 from crm.web.config import ServerConfig
 
 
@@ -37,6 +38,7 @@ class AppConfig(AnyJudgeConfig, ServerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        settle_bank(self.bank, self.checkpoint)
         self.require(
             self.proxy is None or _is_network(self.proxy), "proxy", "an address such as 127.0.0.1, or a network"
         )

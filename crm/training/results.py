@@ -128,6 +128,12 @@ def _look_at_worst(run_dir: Path, judged: Sequence[Judged], loggers: list[Logger
     log_artifact(loggers, f"results-{outcome.digest}", files)
 
 
+def _with_whole_paths(data: dict[str, Any]) -> dict[str, Any]:
+    """Paths as they are found from any folder: the model is evaluated elsewhere, on the same data."""
+    path = data["path"] and (data["path"] if data["path"].startswith("hf://") else str(Path(data["path"]).absolute()))
+    return {**data, "path": path, "root": str(Path(data["root"]).absolute())}
+
+
 def _export(
     config: TrainConfig,
     run_dir: Path,
@@ -143,7 +149,7 @@ def _export(
         "seed": config.seed,
         "commit": commit(),
         "validation_accuracy": validation_accuracy,
-        "config": plain,
+        "config": {**plain, "data": _with_whole_paths(plain["data"])},
     }
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     digest = export_model(model, encoder.tokenizer, run_dir / "model", facts, encoder.prompt_order)

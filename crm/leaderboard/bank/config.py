@@ -18,7 +18,7 @@ class BankConfig(Settings, group="bank"):
     """Responses of many LLMs to the same queries."""
 
     name: str = "simulated"
-    """``simulated``, ``folder``, a public bank, or one that another package adds."""
+    """``simulated``, ``folder``, a public bank, or one that another package adds; ``own`` as in `settle_bank`."""
     path: str | None = None
     """For bank=folder: where it was saved."""
     root: str = "${oc.env:CRM_DATA_ROOT,data}"
@@ -38,7 +38,7 @@ class BankConfig(Settings, group="bank"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        own = ("simulated", "folder", *PUBLIC_BANKS)
+        own = ("simulated", "folder", "own", *PUBLIC_BANKS)
         check_known("bank.name", self.name, own, "banks")
         takes_path = self.name == "folder" or self.name not in own
         self.require(self.path is None or takes_path, "path", "bank=folder with a path")
