@@ -3,6 +3,7 @@
 - `TrlReward`: what `grpo_reward` gives
 - `grpo_reward`: for TRL's GRPOTrainer and RLOOTrainer
 - `openrlhf_reward`: for OpenRLHF's ``reward_func``
+- `turns`: what trainers hand over, as records
 - `verl_reward`: for verl's ``compute_score``
 """
 

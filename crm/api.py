@@ -1,0 +1,252 @@
+"""The Python API: load a judge, score and compare responses, rank LLMs, train; text in, numbers and tables out.
+
+from crm import load_bank, load_judge, train
+
+judge = load_judge("runs/mine")  # a run folder, a model folder, or owner/name of a hub
+judge.score("Explain DNS", ["Short.", "Long ..."], criteria="Prefers concise answers")
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+from scipy.special import expit
+
+from crm.cli.command_line import quoted
+from crm.config import compose
+from crm.evaluation import run_evaluation
+from crm.judges import CrmJudge, open_checkpoint
+from crm.leaderboard import Leaderboard, open_bank, scoring
+from crm.leaderboard.bank import Bank, public
+from crm.leaderboard.bank.config import BankConfig
+from crm.leaderboard.bank_judge import index_bank
+from crm.model.backbone import show_loading
+from crm.model.export import checkpoint_folder
+from crm.model.manifest import CARD, MANIFEST
+from crm.rewards import grpo_reward
+from crm.rewards.rl.turns import answer_turns, criteria_texts, prompt_turns
+from crm.rewards.scoring import Group, Pair, Rewards
+
+Text = str | Sequence[Mapping[str, str]]
+"""A text, or a conversation as ``[{"role": ..., "content": ...}, ...]``."""
+Criteria = str | Sequence[str]
+"""One criterion or several; none stand for what most people prefer."""
+
+
+def load_judge(checkpoint: str | Path, *, batch_size: int = 64, precision: str = "32-true") -> Judge:
+    """A trained model as a judge, on a GPU where there is one.
+
+    ``checkpoint`` is a run folder of `train`, the ``model`` folder in it, or ``owner/name[@revision]`` of a hub.
+    ``precision`` is ``32-true`` or ``bf16-mixed``. Raises ``ValueError`` for what holds no model of `train`.
+    """
+    show_loading(False)
+    folder = checkpoint_folder(checkpoint)
+    judge, manifest = open_checkpoint(folder, batch_size=batch_size, precision=precision)
+    kept = folder.parent if Path(checkpoint).expanduser().is_dir() else Path("outputs")
+    return Judge(judge, manifest, folder, kept / "predictions")
+
+
+def load_bank(name: str | Path = "simulated", *, queries: int = 0, root: str | Path | None = None) -> Bank:
+    """Responses of many LLMs to the same queries: ``alpacaeval``, ``justeval``, ``simulated``, or a folder.
+
+    ``queries`` keeps at most that many (0: all), drawn evenly over topics. ``root`` is the folder of the public banks:
+    the environment's ``CRM_DATA_ROOT``, else ``data``.
+    """
+    known = str(name) in ("simulated", *public.FOLDERS)
+    place = str(root or os.environ.get("CRM_DATA_ROOT", "data"))
+    path = None if known else str(Path(name).expanduser())
+    return open_bank(BankConfig(str(name) if known else "folder", path=path, root=place, queries=queries))
+
+
+def train(*words: str, folder: str | Path | None = None, **settings: Any) -> Run:
+    """Train a model: ``train(data="pairs.jsonl", model="tiny", schedule={"max_steps": 100})``.
+
+    ``words`` are settings as on the command line of ``train.py`` (``"schedule.max_steps=100"``); ``settings`` are the
+    same by name, those of a group as a mapping. Runs on one device unless ``trainer.devices`` is given; for several,
+    use the command. ``folder`` defaults to ``outputs/train/<date>/<time>``. Raises ``ValueError`` as the command does.
+    """
+    from crm.training import run_training
+
+    place = Path(folder or f"outputs/train/{datetime.now():%Y-%m-%d/%H-%M-%S-%f}")
+    given = ["trainer.devices=1", "trainer.progress=false", *words, *_words(settings)]
+    outcome = run_training(compose("train", given, place))
+    return Run(place, outcome.validation_accuracy, outcome.validation_loss)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training that has ended: its folder, and accuracy in [0, 1] and loss (nats) on the validation data.
+
+    Accuracy is None where all of them are ties.
+    """
+
+    folder: Path
+    accuracy: float | None
+    loss: float
+
+    @cached_property
+    def judge(self) -> Judge:
+        """The trained model."""
+        return load_judge(self.folder)
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """The curves, a row a logged step: ``step``, ``train/loss``, ``validation/accuracy``, ..."""
+        return pd.read_csv(self.folder / "metrics.csv")
+
+
+class Judge:
+    """A trained model that says which response a user with some criteria prefers; `load_judge` makes it.
+
+    ``head`` is the model's. ``pointwise`` says whether it scores a response by itself; one that does not only compares.
+    """
+
+    def __init__(self, judge: CrmJudge, manifest: Mapping[str, Any], folder: Path, predictions: Path) -> None:
+        self.folder, self.head, self.pointwise = folder, str(manifest["head"]), judge.pointwise
+        self.max_length = int(manifest["max_length"])
+        self._judge, self._predictions = judge, predictions
+        self._rewards = Rewards(judge)
+
+    def __repr__(self) -> str:
+        return f"Judge({str(self.folder)!r}, head={self.head!r})"
+
+    def score(self, prompt: Text, responses: Sequence[Text] | str, criteria: Criteria = ()) -> list[float | None]:
+        """A score (nats) for each response; the difference of two is the log-odds that the user prefers the first.
+
+        A response that cannot be read has None, and a warning says why. Raises ``ValueError`` for a model that only
+        compares: use `compare` or `best_of`.
+        """
+        if not self.pointwise:
+            raise ValueError(
+                f"head={self.head} compares two responses and gives none a score; use judge.compare(prompt, a, b, "
+                "criteria), judge.best_of(prompt, responses, criteria), or train with head=scalar"
+            )
+        return self._scores(_group(prompt, responses, criteria))
+
+    def compare(self, prompt: Text, first: Text, second: Text, criteria: Criteria = ()) -> float | None:
+        """The probability in [0, 1] that the user prefers ``first``, from the mean log-odds of both orders.
+
+        None, with a warning, where the two cannot be read.
+        """
+        (logit,) = self._rewards.of_pairs([Pair(_group(prompt, [first, second], criteria), 0, 1)])
+        if logit is None:
+            self._warn(1, 1, stacklevel=3)
+        return None if logit is None else float(expit(logit))
+
+    def best_of(self, prompt: Text, responses: Sequence[Text], criteria: Criteria = ()) -> int:
+        """The place of the response that the user prefers most: by score, or by the mean of all comparisons.
+
+        What cannot be read is never chosen. Raises ``ValueError`` where none can be read.
+        """
+        group = _group(prompt, responses, criteria)
+        scores = self._scores(group) if self.pointwise or len(group.responses) > 1 else [0.0]
+        known = [place for place, score in enumerate(scores) if score is not None]
+        if not known:
+            raise ValueError(f"responses: none of {len(scores)} can be read; give shorter ones, at least one")
+        return max(known, key=lambda place: scores[place] or 0.0)
+
+    def rank(self, bank: Bank | str | Path, criteria: Criteria | Mapping[str, float] = ()) -> pd.DataFrame:
+        """LLMs of ``bank`` (`load_bank`), best first: ``model``, ``win_rate``, ``low``, ``high``, ``rank``.
+
+        Win rates in [0, 1] are against the bank's baseline, with 95 % intervals. ``{criterion: weight}`` says how much
+        each counts, below 0 where it is disliked; for head=late only. What was read is stored beside the model.
+        """
+        weights = list(criteria.values()) if isinstance(criteria, Mapping) else []
+        wanted = _criteria(criteria)
+        bank = bank if isinstance(bank, Bank) else load_bank(bank)
+        index = index_bank(self._judge, bank, self._predictions, progress=False)
+        if index is not None:
+            board = Leaderboard(index.outcomes(wanted, weights))
+        elif weights:
+            raise ValueError(f"criteria: weights need head=late, and this model has head={self.head}; give a list")
+        else:
+            matches, _ = scoring.score_bank(
+                self._judge, bank, wanted, baseline=bank.baseline, folder=self._predictions, progress=False
+            )
+            board = Leaderboard(matches)
+        return board.frame("win_rate", sort="rank")[["model", "win_rate", "low", "high", "rank"]]
+
+    def evaluate(self, data: str | Path | None = None, *words: str, **settings: Any) -> pd.DataFrame:
+        """Accuracy in [0, 1] on held-out votes, a row a suite: ``suite``, ``accuracy``, ``low``, ``high``, ``n``.
+
+        Suites end in + (the criteria of the user who voted) or - (of the other). ``data`` is a file, a folder or a
+        public set; by default what the model was trained on. ``words`` and ``settings`` are those of ``evaluate.py``.
+        """
+        named = [] if data is None else [f"data={data}"]
+        given = [f"checkpoint={_value(str(self.folder))}", "progress=false", *named, *words, *_words(settings)]
+        given.append(f"predictions={_value(str(self._predictions))}")
+        with TemporaryDirectory() as place:
+            results = run_evaluation(compose("evaluate", given, Path(place)), show=False)
+        rows = [(row.suite, row.value, row.low, row.high, row.n) for row in results if row.metric == "accuracy"]
+        return pd.DataFrame(rows, columns=["suite", "accuracy", "low", "high", "n"])
+
+    def as_reward(self, column: str = "criteria", **settings: Any) -> Any:
+        """A reward function for TRL: ``GRPOTrainer(reward_funcs=judge.as_reward(), ...)``.
+
+        ``column`` of the data set holds each row's criteria; ``settings`` are those of `crm.rewards.grpo_reward`.
+        """
+        return grpo_reward(self._judge, criteria=column, **settings)
+
+    def push_to_hub(self, repo: str, *, private: bool = False) -> str:
+        """Upload the model as ``owner/name`` and return its address; log in before with ``hf auth login``."""
+        from huggingface_hub import HfApi
+
+        listed = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))["files"]
+        api = HfApi()
+        address = api.create_repo(repo, private=private, exist_ok=True)
+        api.upload_folder(repo_id=repo, folder_path=self.folder, allow_patterns=[MANIFEST, CARD, *listed])
+        return str(address)
+
+    def _scores(self, group: Group) -> list[float | None]:
+        scores = self._rewards.of_groups([group])[0]
+        if lost := sum(score is None for score in scores):
+            self._warn(lost, len(scores), stacklevel=4)
+        return scores
+
+    def _warn(self, lost: int, asked: int, stacklevel: int) -> None:
+        why = f"prompt, response and criteria together are longer than the {self.max_length} tokens that it reads"
+        warnings.warn(f"{lost} of {asked} could not be judged: {why}", stacklevel=stacklevel)
+
+
+def _group(prompt: Text, responses: Sequence[Text] | str, criteria: Criteria) -> Group:
+    """Checked texts. Raises ``ValueError`` naming what is blank or no text."""
+    given = [responses] if isinstance(responses, str) else list(responses)
+    if not given:
+        raise ValueError("responses: expected one or more texts, got none")
+    texts = tuple(answer_turns(text, f"responses[{place}]") for place, text in enumerate(given))
+    return Group(_criteria(criteria), prompt_turns(prompt, "prompt"), texts)
+
+
+def _criteria(given: Criteria | Mapping[str, float]) -> tuple[str, ...]:
+    return criteria_texts([given] if isinstance(given, str) else list(given), "criteria")
+
+
+def _words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Settings as words of a command line: ``{"schedule": {"max_steps": 3}}`` is ``schedule.max_steps=3``."""
+    words = []
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            words += _words(value, f"{prefix}{name}.")
+        else:
+            words.append(f"{prefix}{name}={_value(value)}")
+    return words
+
+
+def _value(value: Any) -> str:
+    """A value in Hydra's grammar: texts in quotes, whatever is in them."""
+    if isinstance(value, str | Path):
+        return shlex.split(quoted(f"x={value}"))[0].removeprefix("x=")
+    if isinstance(value, Sequence):
+        return f"[{','.join(map(_value, value))}]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

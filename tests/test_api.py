@@ -1,0 +1,252 @@
+"""The Python API says what the judge under it says, for every head; nothing unread becomes a number."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+import crm
+from crm import Judge, load_bank, load_judge, train
+from crm.judges import open_checkpoint
+from crm.leaderboard import Leaderboard, scoring
+from crm.model.export import export_model
+from crm.model.heads import POINTWISE_INSTRUCTION
+from crm.schema import Comparison, Message
+from tests.conftest import TINY_MODEL
+
+HEADS = ("scalar", "pairwise", "pairwise_span", "late")
+POINTWISE = ("scalar", "late")
+ASK = "How can I change the homework for my class?"
+SHORT, LONG, OTHER = "In brief, just the homework.", "Students rely on it. First the homework, then a quiz.", "No."
+TASTE = "Prefers concise answers"
+
+
+@pytest.fixture(scope="module")
+def judges(make_model: Any, tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judge]:
+    found = {}
+    for head in HEADS:
+        run = tmp_path_factory.mktemp(head)
+        model = make_model(head)
+        draws = torch.Generator().manual_seed(1)
+        if head != "late":
+            torch.nn.init.normal_(model.score.weight, std=1, generator=draws)
+        export_model(model, tokenizer, run / "model", {"max_length": 512, "seed": 3})
+        found[head] = load_judge(run)
+    return found
+
+
+def comparison(first: str, second: str) -> Comparison:
+    texts = ((Message("user", ASK),), (Message("assistant", first),), (Message("assistant", second),))
+    return Comparison("1", "1", (TASTE,), *texts, "tie")
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_comparison_is_the_mean_of_both_orders(head: str, judges: dict[str, Judge]) -> None:
+    under, _ = open_checkpoint(judges[head].folder, batch_size=2, precision="32-true")
+    rows = [(comparison(SHORT, LONG), order) for order in ("ab", "ba")]
+    logits = [reading.preference_logit for portion in under.read(rows) for reading in portion]
+    assert len(logits) == 2
+    expected = 1 / (1 + math.exp(-sum(logits) / 2))
+    found = judges[head].compare(ASK, SHORT, LONG, TASTE)
+    assert found == pytest.approx(expected, abs=1e-6) and abs(found - 0.5) > 1e-4
+    assert judges[head].compare(ASK, LONG, SHORT, [TASTE]) == pytest.approx(1 - found, abs=1e-6)
+
+
+def test_scores_of_a_scalar_head_are_the_logits_of_stock_transformers(judges: dict[str, Judge]) -> None:
+    judge = judges["scalar"]
+    tokenizer = AutoTokenizer.from_pretrained(judge.folder)
+    model = AutoModelForSequenceClassification.from_pretrained(judge.folder, dtype=torch.float32).eval()
+    expected = []
+    for response in (SHORT, LONG, OTHER):
+        turns = [("system", f"{POINTWISE_INSTRUCTION}\n- {TASTE}"), ("user", ASK), ("assistant", response)]
+        turns = [{"role": role, "content": text} for role, text in turns]
+        inputs = tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=True)
+        with torch.inference_mode():
+            expected.append(model(**inputs).logits.item())
+    found = judge.score(ASK, [SHORT, LONG, OTHER], TASTE)
+    assert found == pytest.approx(expected, abs=1e-5)
+    as_messages = [{"role": "user", "content": ASK}]
+    assert judge.score(as_messages, [SHORT, LONG, OTHER], criteria=[TASTE]) == found
+    assert judge.score(ASK, SHORT, TASTE) == pytest.approx(found[:1], abs=1e-5)
+    assert len(set(found)) == 3
+
+
+@pytest.mark.parametrize("head", POINTWISE)
+def test_a_difference_of_scores_is_the_log_odds(head: str, judges: dict[str, Judge]) -> None:
+    judge = judges[head]
+    short, long = judge.score(ASK, [SHORT, LONG], TASTE)
+    odds = judge.compare(ASK, SHORT, LONG, TASTE)
+    assert short - long == pytest.approx(math.log(odds / (1 - odds)), abs=1e-4)
+    assert (
+        judge.best_of(ASK, [SHORT, LONG, OTHER], TASTE)
+        == pd.Series(judge.score(ASK, [SHORT, LONG, OTHER], TASTE)).idxmax()
+    )
+
+
+@pytest.mark.parametrize("head", ["pairwise", "pairwise_span"])
+def test_a_model_that_only_compares_says_so_and_picks_the_best_by_comparisons(
+    head: str, judges: dict[str, Judge]
+) -> None:
+    judge = judges[head]
+    with pytest.raises(ValueError, match=rf"head={head} compares two responses.*judge\.compare\(prompt, a, b, crit"):
+        judge.score(ASK, [SHORT], TASTE)
+    texts = [SHORT, LONG, OTHER]
+
+    def wins(place: int) -> float:
+        odds = [judge.compare(ASK, texts[place], text, TASTE) for text in texts if text != texts[place]]
+        return sum(math.log(odd / (1 - odd)) for odd in odds)
+
+    assert judge.best_of(ASK, texts, TASTE) == max(range(3), key=wins)
+    assert judge.best_of(ASK, [SHORT], TASTE) == 0
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_what_cannot_be_read_is_none_with_a_reason(head: str, judges: dict[str, Judge]) -> None:
+    judge, endless = judges[head], "the homework " * 200
+    with pytest.warns(UserWarning, match=r"1 of 1 could not be judged: .* longer than the 512 tokens") as caught:
+        assert judge.compare(ASK, SHORT, endless, TASTE) is None
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="could not be judged"):
+        assert judge.best_of(ASK, [endless, LONG, OTHER], TASTE) in (1, 2)
+    with pytest.raises(ValueError, match="none of 2 can be read"), warnings.catch_warnings(action="ignore"):
+        judge.best_of(ASK, [endless, endless + "x"], TASTE)
+    if head in POINTWISE:
+        with pytest.warns(UserWarning, match="1 of 3 could not be judged") as caught:
+            found = judge.score(ASK, [SHORT, endless, LONG], TASTE)
+        assert caught[0].filename == __file__
+        assert found[1] is None and found[0] is not None and found[2] is not None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "responses", "criteria", "said"),
+    [
+        (ASK, [], TASTE, "responses: expected one or more"),
+        (ASK, [SHORT, 3], TASTE, r"responses\[1\]"),
+        (7, [SHORT], TASTE, "prompt"),
+        (ASK, [SHORT], "  ", r"criteria\[0\]"),
+        (ASK, [SHORT], [TASTE, None], r"criteria\[1\]"),
+    ],
+)
+def test_a_mistake_names_its_argument(
+    prompt: Any, responses: Any, criteria: Any, said: str, judges: dict[str, Judge]
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        judges["scalar"].score(prompt, responses, criteria)
+
+
+def test_one_criterion_with_a_semicolon_is_one(judges: dict[str, Judge]) -> None:
+    judge = judges["late"]
+    apart, one = judge.score(ASK, [SHORT], ["be brief", "be kind"]), judge.score(ASK, [SHORT], "be brief; be kind")
+    assert apart != pytest.approx(one, abs=1e-6)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_a_ranking_is_that_of_score_bank(head: str, judges: dict[str, Judge], tmp_path: Path) -> None:
+    judge = judges[head]
+    bank = load_bank("simulated", queries=2)
+    assert len(bank.queries) == 2
+    found = judge.rank(bank, [TASTE])
+    assert list(found.columns) == ["model", "win_rate", "low", "high", "rank"] and len(found) == len(bank.authors)
+    assert found["rank"].tolist() == list(range(1, len(found) + 1))
+    under, _ = open_checkpoint(judge.folder, batch_size=8, precision="32-true")
+    matches, _ = scoring.score_bank(under, bank, [TASTE], baseline=bank.baseline, folder=tmp_path, progress=False)
+    rates = Leaderboard(matches).win_rates()
+    assert dict(zip(found["model"], found["win_rate"], strict=True)) == pytest.approx(rates, abs=2e-3)
+    if head == "late":
+        one, other = (judge.rank(bank, {TASTE: weight}) for weight in (2.0, -2.0))
+        turned = dict(zip(other["model"], 1 - other["win_rate"], strict=True))
+        assert dict(zip(one["model"], one["win_rate"], strict=True)) == pytest.approx(turned, abs=1e-3)
+    else:
+        with pytest.raises(ValueError, match=f"weights need head=late, and this model has head={head}"):
+            judge.rank(bank, {TASTE: 2.0})
+
+
+def test_a_bank_is_named_or_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bank = load_bank("simulated", queries=1)
+    bank.save(tmp_path / "mine")
+    assert load_bank(tmp_path / "mine") == load_bank(str(tmp_path / "mine")) == bank
+    monkeypatch.setenv("CRM_DATA_ROOT", str(tmp_path / "nowhere"))
+    with pytest.raises(ValueError, match="nowhere"):
+        load_bank("alpacaeval")
+    with pytest.raises(ValueError, match=r"alpaca/bank\.json: no such file"):
+        load_bank("alpaca")
+
+
+def test_a_reward_for_trl(judges: dict[str, Judge]) -> None:
+    judge = judges["scalar"]
+    reward = judge.as_reward(column="likes", standardize=False)
+    assert reward([ASK] * 2, [SHORT, LONG], likes=[TASTE] * 2) == pytest.approx(judge.score(ASK, [SHORT, LONG], TASTE))
+
+
+def test_a_model_is_pushed_without_what_lies_beside_it(
+    judges: dict[str, Judge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+
+    class Api:
+        def create_repo(self, repo: str, **given: Any) -> str:
+            calls.append((repo, given))
+            return f"https://hub/{repo}"
+
+        def upload_folder(self, **given: Any) -> None:
+            calls.append(given)
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Api)
+    judge = judges["late"]
+    (judge.folder / "notes.md").write_text("private")
+    assert judge.push_to_hub("me/my-judge", private=True) == "https://hub/me/my-judge"
+    assert calls[0] == ("me/my-judge", {"private": True, "exist_ok": True})
+    assert (calls[1]["repo_id"], calls[1]["folder_path"]) == ("me/my-judge", judge.folder)
+    needed = {path.name for path in judge.folder.iterdir()} - {"notes.md"}
+    assert set(calls[1]["allow_patterns"]) == needed > {"crm.json", "README.md", "late_head.safetensors"}
+
+
+@pytest.mark.slow
+def test_train_evaluate_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"prompt": f"Is it {word} today?", "chosen": f"Yes, {word}.", "rejected": f"No, it is not {word} at all."}
+        for word in ("rainy", "windy", "sunny", "cold", "foggy", "hot", "icy", "dry", "wet", "mild", "grey", "clear")
+    ]
+    Path("it's pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    fractions = {"validation_fraction": 0.3, "test_fraction": 0.3}
+    run = train(
+        *TINY_MODEL,
+        data="it's pairs.jsonl",
+        loss="ranking",
+        criteria="none",
+        folder="runs/mine",
+        schedule={"max_steps": 2},
+        **{f"data.{name}": value for name, value in fractions.items()},
+    )
+    assert run.folder == Path("runs/mine") and 0 <= run.accuracy <= 1 and run.loss > 0
+    assert run.metrics["step"].max() >= 1 and "train/loss" in run.metrics
+    assert run.judge.head == "scalar" and run.judge.folder == Path("runs/mine/model")
+    table = run.judge.evaluate()
+    assert table["suite"].tolist() == ["D+"] and 0 < table["n"][0] < 12
+    row = table.iloc[0]
+    assert 0 <= row["low"] <= row["accuracy"] <= row["high"] <= 1
+    other = run.judge.evaluate("simulation", "data.suite=10", suite={"names": ["D+", "D-"]})
+    assert other["suite"].tolist() == ["D+", "D-"]
+
+
+@pytest.mark.slow
+def test_import_is_fast_and_help_shows_the_functions() -> None:
+    code = (
+        "import crm, sys; print([name for name in ('torch', 'transformers', 'pandas', 'hydra') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert {"load_judge", "load_bank", "train"} <= set(dir(crm)) and crm.load_judge.__doc__
+    for name in crm.__all__:
+        assert f"- `{name}`: " in (crm.__doc__ or "")
