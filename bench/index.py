@@ -44,7 +44,7 @@ from crm.votes.simulation.taste import wordings
 
 DEMO = Size(hidden=128, layers=2, heads=4, key_value_heads=4, head_dim=32, intermediate=384)
 """The size of `make demo`."""
-PACKING = Packing("tree", 4096)
+PACKING = Packing(4096)
 Seconds = dict[str, float]
 """``wall`` and ``cpu``."""
 SIZE = 1024

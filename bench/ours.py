@@ -23,22 +23,22 @@ from crm.model.encoding import EncodedComparison
 from crm.model.reward_model import RewardModel, preference_loss
 from crm.training import LitRewardModel
 
-Mode = Literal["padded", "packed", "tree"]
+Mode = Literal["padded", "tree"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 TOKENS_A_FORWARD = 4096
 """As many as `batching.tokens` has by default."""
 
 
 def batch_of(encoded: Sequence[EncodedComparison], mode: Mode) -> Any:
-    """One forward pass: a padded batch, or a forest that is packed or shares beginnings."""
-    return collate(encoded, PAD_ID) if mode == "padded" else Packing(mode, TOKENS_A_FORWARD).collate(encoded)
+    """One forward pass: a padded batch, or a forest that shares beginnings."""
+    return collate(encoded, PAD_ID) if mode == "padded" else Packing(TOKENS_A_FORWARD).collate(encoded)
 
 
 def batches_of(
     encoded: Sequence[EncodedComparison], tokens: int = TOKENS_A_FORWARD
 ) -> Iterator[tuple[Any, list[EncodedComparison]]]:
     """Forward passes as our trainer and judge make them, of at most ``tokens``, and the rows of each."""
-    packing = Packing("tree", tokens)
+    packing = Packing(tokens)
     for rows in fill(encoded, packing):
         yield packing.collate(rows), rows
 
@@ -151,7 +151,7 @@ class _Loader:
         return -(-len(self._pairs) // self._pairs_a_step)
 
     def __iter__(self) -> Iterator[Any]:
-        packing = Packing("tree", TOKENS_A_FORWARD)
+        packing = Packing(TOKENS_A_FORWARD)
         for start in range(0, len(self._pairs), self._pairs_a_step):
             yield packing.collate(self._pairs[start : start + self._pairs_a_step])
 

@@ -12,7 +12,6 @@ from omegaconf import MISSING
 
 from crm.config import Settings, setting
 from crm.io.installed import check_known
-from crm.model.batching.forest import BATCHINGS
 from crm.model.heads import HEADS, KEPT, PROMPT_ORDERS, WIDTH, head_named
 from crm.model.manifest import MANIFEST
 
@@ -133,10 +132,10 @@ class PromptConfig(Settings, group="prompt"):
 class BatchingConfig(Settings, group="batching"):
     """How comparisons become forward passes; the numbers that come out are the same."""
 
-    name: str = setting("tree", one_of=(*BATCHINGS, "table"))
-    """``padded``; ``packed``: no padding; ``tree``: and common beginnings once; ``prompt_tree``: and a step has all
-    comparisons of a prompt; ``table``: a step has thousands of comparisons of a few texts, each read once, of a source
-    that makes them (``data=tastes``) and for a head that reads responses apart (``head=late``)."""
+    name: str = setting("tree", one_of=("tree", "padded", "table"))
+    """``padded``; ``tree``: no padding, and common beginnings once; ``table``: a step has thousands of comparisons of a
+    few texts, each read once, of a source that makes them (``data=tastes``) and for a head that reads responses apart
+    (``head=late``)."""
     tokens: int = setting(4096, at_least=1)
     """Most tokens of a forward pass on one device; an optimizer step takes as many passes as the first epoch needs, and
     draws of later epochs may exceed it a little. Not of padded batches, which have ``trainer.batch_size`` rows."""

@@ -204,7 +204,7 @@ class PreferenceDataModule(L.LightningDataModule):
         """The first epoch in as few passes a step as hold ``packing.tokens``, and the tokens of its largest pack."""
         assert self.packing is not None
         pairs = self.batch_size * self.accumulate * world_size
-        steps, overlong = draw_steps(rows, self.encoder, self.packing, pairs=pairs, seed=self.seed, epoch=0)
+        steps, overlong = draw_steps(rows, self.encoder, pairs=pairs, seed=self.seed, epoch=0)
         self.passes = passes_needed(steps, self.packing, world_size)
         plan = deal(steps, overlong, self.packing, passes=self.passes, world_size=world_size)
         return plan, max((self.packing.work(pack.rows) for packs in plan.passes for pack in packs), default=0)

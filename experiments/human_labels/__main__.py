@@ -41,13 +41,11 @@ ROWS = {
         "head=scalar",
         "prompt=criteria_last",
         "model.freeze_layers=8",
-        "batching=prompt_tree",
         "optimizer.lr=3e-4",
         "trainer.max_steps=270",
     ),
 }
-"""The scalar head trains four layers, since on frozen ones alone it could learn next to nothing; a step has all
-comparisons of a document, about 47, so that it sees as many as the others."""
+"""The scalar head trains four layers, since on frozen ones alone it could learn next to nothing."""
 OTHER = "another checkpoint"
 ASKED = ("summeval", "d2t", "topicalchat", "llmbar", "prometheus_hhh", "concise_verbose", "dsp")
 """The first five labelled by people."""

@@ -26,7 +26,7 @@ Suites = dict[str, list[Comparison]]
 @pytest.fixture(scope="module")
 def make_judge(make_model: Any, make_encoder: Any) -> Callable[..., CrmJudge]:
     def make(precision: str = "32-true", max_length: int = 2048, **settings: Any) -> CrmJudge:
-        head, given = "pairwise_span", {"batch_size": 1, "packing": Packing("tree", 900), "model_digest": "tiny"}
+        head, given = "pairwise_span", {"batch_size": 1, "packing": Packing(900), "model_digest": "tiny"}
         return CrmJudge(make_model(head), make_encoder(head, max_length), precision=precision, **(given | settings))
 
     return make
@@ -66,7 +66,7 @@ def by_key(folder: Path) -> dict[tuple[str, str, str], Prediction]:
     return keyed
 
 
-@pytest.mark.parametrize("packing", [Packing("tree", 900), None])
+@pytest.mark.parametrize("packing", [Packing(900), None])
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
 def test_one_process_writes_the_files_of_predict_byte_for_byte(
     precision: str, packing: Packing | None, make_judge: Any, suites: Suites, tmp_path: Path

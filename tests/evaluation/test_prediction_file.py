@@ -44,7 +44,7 @@ def by_key(predictions: list[Prediction]) -> dict[tuple[str, str], Prediction]:
 
 
 @pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("packing", [None, Packing("tree", 900), Packing("packed", 900)])
+@pytest.mark.parametrize("packing", [None, Packing(900)])
 @pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_logits_are_about_the_records_response_a(
     make_judge, make_model, make_encoder, many, tmp_path, head, packing
@@ -200,7 +200,7 @@ def test_numbers_do_not_depend_on_where_a_run_was_killed(make_judge, many, tmp_p
     """
     rows = [replace(row, id=f"{row.id}-{number}") for number in range(4) for row in many]
     rng, whole, path = random.Random(7), tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
-    settings: dict[str, Any] = {"batch_size": 2, "packing": Packing("tree", 900)}
+    settings: dict[str, Any] = {"batch_size": 2, "packing": Packing(900)}
     run(make_judge(**settings), rows, whole)
     fork, kills = multiprocessing.get_context("fork"), 0
     while kills < 20:
@@ -224,7 +224,7 @@ def test_numbers_do_not_depend_on_where_a_run_was_killed(make_judge, many, tmp_p
 def test_three_kills_in_a_row_change_no_number(make_judge, many, tmp_path) -> None:
     """None of the runs comes to its end before the last one does."""
     rows = [replace(row, id=f"{row.id}-{number}") for number in range(4) for row in many]
-    settings: dict[str, Any] = {"batch_size": 2, "packing": Packing("tree", 900)}
+    settings: dict[str, Any] = {"batch_size": 2, "packing": Packing(900)}
     whole, path = tmp_path / "whole.jsonl", tmp_path / "killed.jsonl"
     run(make_judge(**settings), rows, whole)
     there = []

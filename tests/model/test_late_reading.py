@@ -43,8 +43,8 @@ def test_every_batch_gives_the_same_scores_and_gradients(model, encoder, compari
     found = []
     for batch in (
         collate(rows, pad_id=0),
-        collate_forest(rows, share=True, multiple=64),
-        collate_forest(rows, share=False),
+        collate_forest(rows, multiple=64),
+        collate_forest(rows),
     ):
         model.zero_grad()
         scores = model(batch).scores

@@ -53,7 +53,7 @@ def test_the_loaders_hold_what_the_survey_says(make_data) -> None:
     assert validation == counts["validation_made"] - counts["validation_overlong"] == 3
 
 
-@pytest.mark.parametrize("packing", (None, Packing("tree", 600)))
+@pytest.mark.parametrize("packing", (None, Packing(600)))
 def test_what_was_surveyed_is_what_the_loader_would_draw(make_data, packing: Packing | None) -> None:
     surveyed, fresh = (make_data(max_length=400, packing=packing, batch_size=8) for _ in range(2))
     for ranks in (1, 2):  # a survey for other ranks than the loader's is of no use to it
@@ -83,7 +83,7 @@ def test_directions_are_drawn_anew_each_epoch_and_validation_once(make_data) -> 
     assert all(torch.equal(a.input_ids, b.input_ids) for a, b in zip(first, second, strict=True))
 
 
-@pytest.mark.parametrize("packing", (None, Packing("tree", 600)))
+@pytest.mark.parametrize("packing", (None, Packing(600)))
 def test_all_seeds_are_validated_on_the_same_comparisons_in_the_same_order(make_data, packing: Packing | None) -> None:
     one, two = (make_data(direction="random", seed=seed, packing=packing) for seed in (1, 2))
     drawn = [[row.direction for row in data.epoch_comparisons(0)] for data in (one, two)]
@@ -107,7 +107,7 @@ def test_without_criteria_the_same_rows_show_the_generic_one(make_data) -> None:
 
 @pytest.mark.parametrize("tokens", (300, 400, 500, 600, 800, 1000))
 def test_no_pack_of_the_first_epoch_has_more_tokens_than_asked_for(make_data, tokens: int) -> None:
-    packing = Packing("packed", tokens)
+    packing = Packing(tokens)
     data = make_data(max_length=400, packing=packing, batch_size=16)
     _, counts = data.survey(world_size=1)
     packs = [pack for packs in data.train_dataloader().plan(0).passes for pack in packs]

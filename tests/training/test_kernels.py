@@ -33,7 +33,7 @@ def test_compiled_layers_are_traced_once_for_all_forests(make_model: Any, make_e
     """Attention over a forest is left out of the trace; norms, projections and MLPs are in it."""
     from torch._dynamo.utils import counters
 
-    encoder, packing = make_encoder("scalar"), Packing("tree", 8192)
+    encoder, packing = make_encoder("scalar"), Packing(8192)
     rows = [encoder.encode(row, "ab") for row in comparisons]
     batches = [packing.collate(rows[:count]) for count in (3, 1, 2)]
     model = make_model("scalar").train()

@@ -50,7 +50,7 @@ def assert_alike(one: Path, other: Path) -> None:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome]:
     folder = tmp_path_factory.mktemp("plain")
-    return folder, train(folder, "batching=packed")
+    return folder, train(folder)
 
 
 def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, TrainingOutcome]) -> None:
@@ -61,18 +61,17 @@ def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, Training
     assert manifest["prompt_order"] == "criteria_first"
 
 
-@pytest.mark.parametrize("checkpointing", ["false", "true"])
-def test_shared_prefixes_and_saved_memory_change_nothing(
-    checkpointing: str, plain: tuple[Path, TrainingOutcome], tmp_path: Path
+@pytest.mark.parametrize("setting", ["batching.tokens=300", "model.gradient_checkpointing=true"])
+def test_smaller_passes_and_saved_memory_change_nothing(
+    setting: str, plain: tuple[Path, TrainingOutcome], tmp_path: Path
 ) -> None:
-    outcome = train(tmp_path, "batching=tree", f"model.gradient_checkpointing={checkpointing}")
+    outcome = train(tmp_path, setting)
     assert outcome.validation_loss == pytest.approx(plain[1].validation_loss, abs=1e-4)
     assert_alike(tmp_path, plain[0])
 
 
-@pytest.mark.parametrize("batching", ["padded", "prompt_tree"])
-def test_batches_of_other_rows_teach_too(batching: str, tmp_path: Path) -> None:
-    outcome = train(tmp_path, f"batching={batching}")
+def test_batches_of_other_rows_teach_too(tmp_path: Path) -> None:
+    outcome = train(tmp_path, "batching=padded")
     assert outcome.steps == 3 and load_checkpoint(outcome.checkpoint)[2]["head"] == "late"
 
 

@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, get_args
 
-BatchingKind = Literal["padded", "packed", "tree", "prompt_tree"]
-BATCHINGS: tuple[BatchingKind, ...] = get_args(BatchingKind)
 MIN_SHARED = 8
 """Tokens that must be common beyond what is shared already: a shorter run costs more as a node than it saves."""
 
@@ -80,16 +77,14 @@ def unique_tokens(sequences: Sequence[tuple[int, ...]]) -> int:
     return sum(map(len, ordered)) - sum(common_prefix(*pair) for pair in pairwise(ordered))
 
 
-def grow_forest(sequences: Sequence[tuple[int, ...]], *, share: bool = True) -> Forest:
-    """Lay out sequences of one token or more; equal ones once. Without ``share`` every distinct one is a tree alone.
+def grow_forest(sequences: Sequence[tuple[int, ...]]) -> Forest:
+    """Lay out sequences of one token or more; equal ones once.
 
     [5, 6, 7, 8] and [5, 6, 7, 9, 9], shared from one token on, give the row 5 6 7 8 9 9 with three nodes, of 3, 1 and 2
     tokens, at the positions 0 1 2 3 3 4.
     """
     ordered = sorted(set(sequences))
-    near = [0] * len(ordered)
-    if share:
-        near = [0, *(common_prefix(*pair) for pair in pairwise(ordered))]
+    near = [0, *(common_prefix(*pair) for pair in pairwise(ordered))]
     forest = Forest([], [], [], [])
     leaf: dict[tuple[int, ...], int] = {}
     _grow(forest, ordered, near, leaf, 0, len(ordered), ())

@@ -114,7 +114,7 @@ class TrainLoader:
         self._epoch, self._next_batch = int(state["epoch"]), int(state["next_batch"])
 
     def _signature(self) -> dict[str, int | str]:
-        kind = self._packing.kind if self._packing else "padded"
+        kind = "tree" if self._packing else "padded"
         signature: dict[str, int | str] = {"seed": self._seed, "global_batch": self._global_batch, "batching": kind}
         if self._packing:
             signature |= {"passes": self._passes, "processes": self._world_size}

@@ -1,7 +1,7 @@
 """Packs: forward passes of a bounded size, a row of tokens each. In: encoded comparisons. Out: their share and tensors.
 
-The work of a pack is its tokens: what sequences have in common counts once where the packing shares it. Nothing is
-padded. Letters: B comparisons, N tokens of the row, R distinct tokens at which the head reads.
+The work of a pack is its tokens: what sequences have in common counts once. Nothing is padded. Letters: B comparisons,
+N tokens of the row, R distinct tokens at which the head reads.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from crm.model.batching.batches import TextTokens, text_tokens
-from crm.model.batching.forest import BatchingKind, Node, fill_up, grow_forest, unique_tokens
+from crm.model.batching.forest import Node, fill_up, grow_forest, unique_tokens
 from crm.model.batching.tree_mask import TreeMask, full_mask, read_mask
 from crm.model.encoding import EncodedComparison, token_ids
 
@@ -67,18 +67,13 @@ class ForestBatch:
         return int(self.target.shape[0])
 
 
-def collate_forest(
-    encoded: Sequence[EncodedComparison], *, share: bool, weight: float = 1.0, multiple: int = 1
-) -> ForestBatch:
-    """Lay comparisons out in one row; ``share`` makes common beginnings one node, else only equal sequences are.
-
-    The row has a ``multiple`` of tokens.
-    """
+def collate_forest(encoded: Sequence[EncodedComparison], *, weight: float = 1.0, multiple: int = 1) -> ForestBatch:
+    """Lay comparisons out in one row of a ``multiple`` of tokens, in which common beginnings are one node."""
     flat = [list(map(token_ids, item.sequences)) for item in encoded]
     first = [0]
     for sequences in flat:
         first.append(first[-1] + len(sequences))
-    forest = grow_forest([sequence for sequences in flat for sequence in sequences], share=share)
+    forest = grow_forest([sequence for sequences in flat for sequence in sequences])
     tokens, pairs = len(forest.ids), forest.pairs
     fill_up(forest, multiple)
     places = [
@@ -108,31 +103,24 @@ def collate_forest(
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """``packed`` lays sequences side by side, ``tree`` reads common beginnings once, and ``prompt_tree`` also trains on
-    all comparisons of a prompt in one optimizer step.
-    """
+    """Forward passes that read common beginnings once."""
 
-    kind: BatchingKind
     tokens: int
     """Most tokens of a forward pass; a single comparison that has more is read all the same, and a step of training is
     dealt out to a fixed number of passes, which the first epoch settles."""
 
     def work(self, rows: Sequence[EncodedComparison]) -> int:
         """Tokens that a pack of ``rows`` computes."""
-        sequences = [token_ids(sequence) for row in rows for sequence in row.sequences]
-        return sum(map(len, set(sequences))) if self.kind == "packed" else unique_tokens(sequences)
+        return unique_tokens([token_ids(sequence) for row in rows for sequence in row.sequences])
 
     def collate(self, rows: Sequence[EncodedComparison], weight: float = 1.0) -> ForestBatch:
         """One forward pass; ``weight`` is the factor of its mean loss."""
-        return collate_forest(rows, share=self.kind != "packed", weight=weight, multiple=ROW_STEP)
+        return collate_forest(rows, weight=weight, multiple=ROW_STEP)
 
 
 def packing_named(name: str, tokens: int) -> Packing | None:
-    """The packing of that name, one of `BATCHINGS`; None for ``padded``.
-
-    ``table`` is about what a step of training has; single comparisons are then read as in ``tree``.
-    """
-    return None if name == "padded" else Packing(cast(BatchingKind, "tree" if name == "table" else name), tokens)
+    """Of ``batching=tree`` or ``table``, which is about what a step of training has; None for ``padded``."""
+    return None if name == "padded" else Packing(tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,14 +89,13 @@ def plan_packed_epoch(
     steps: int | None = None,
 ) -> PackedPlan:
     """Draw steps as `draw_steps` does, and deal each out to ``passes`` packs a rank, of near-equal work."""
-    drawn, overlong = draw_steps(comparisons, encoder, packing, pairs=pairs, seed=seed, epoch=epoch, steps=steps)
+    drawn, overlong = draw_steps(comparisons, encoder, pairs=pairs, seed=seed, epoch=epoch, steps=steps)
     return deal(drawn, overlong, packing, passes=passes, world_size=world_size)
 
 
 def draw_steps(
     comparisons: Sequence[Comparison],
     encoder: Encoder,
-    packing: Packing,
     *,
     pairs: int,
     seed: int,
@@ -105,15 +104,10 @@ def draw_steps(
 ) -> tuple[list[Step], int]:
     """Orders and steps of ``pairs`` rows, drawn; and how many rows were overlong.
 
-    With ``prompt_tree`` a step has whole prompts: as many as reach ``pairs`` rows. Where that makes another number of
-    steps than the ``steps`` that are asked for, the epoch is cut into so many of near-equal size instead.
+    Where that makes another number of steps than the ``steps`` that are asked for, the epoch is cut into so many of
+    near-equal size instead.
     """
     groups, overlong = encode_epoch(comparisons, encoder, seed=seed, epoch=epoch)
-    if packing.kind == "prompt_tree":
-        prompts: dict[str, list[EncodedComparison]] = {}
-        for group in groups:
-            prompts.setdefault(group[0].comparison.cluster, []).extend(group)
-        groups = list(prompts.values())
     drawn = generator(seed, epoch, "epoch", "packs").sample(groups, len(groups))
     cut = list(_steps(drawn, pairs))
     return cut if steps in (None, len(cut)) else list(_even_steps(drawn, steps)), overlong

@@ -34,23 +34,20 @@ def encoded(make_encoder, comparisons):
 
 
 @pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("share", [True, False])
 @pytest.mark.parametrize("prunes", [True, False])
 @pytest.mark.parametrize("architecture", ["qwen3", "llama"])
 @pytest.mark.parametrize("head", LINEAR_HEADS)
-def test_logits_and_gradients_are_those_of_padded_batches(
-    head, architecture, prunes, share, make_model, encoded
-) -> None:
+def test_logits_and_gradients_are_those_of_padded_batches(head, architecture, prunes, make_model, encoded) -> None:
     model = make_model(head, architecture)
     model.prunes = False
     expected = outcome(model, collate(encoded(head), pad_id=0))
     assert expected[0].std() > 0.1, "the model tells rows apart"
     model.prunes = prunes
-    assert_same(outcome(model, collate_forest(encoded(head), share=share)), expected)
+    assert_same(outcome(model, collate_forest(encoded(head))), expected)
 
 
 def test_checkpointing_float32_and_bfloat16_read_forests_too(make_model, encoded) -> None:
-    model, batch = make_model("scalar"), collate_forest(encoded("scalar"), share=True)
+    model, batch = make_model("scalar"), collate_forest(encoded("scalar"))
     expected = outcome(model, collate(encoded("scalar"), pad_id=0))
     model.train()
     model.backbone.gradient_checkpointing_enable({"use_reentrant": False})

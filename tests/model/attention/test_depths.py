@@ -19,7 +19,7 @@ from tests.conftest import rounding
 @pytest.fixture(params=["padded", "forest"])
 def batch(request, make_encoder, comparisons) -> Any:
     rows = [make_encoder("late").encode(row) for row in comparisons]
-    return collate(rows, pad_id=0) if request.param == "padded" else collate_forest(rows, share=True)
+    return collate(rows, pad_id=0) if request.param == "padded" else collate_forest(rows)
 
 
 def of_texts(states: torch.Tensor, groups: list[torch.Tensor]) -> torch.Tensor:
@@ -29,7 +29,7 @@ def of_texts(states: torch.Tensor, groups: list[torch.Tensor]) -> torch.Tensor:
 def test_states_are_those_that_stock_transformers_gives_after_each_layer(make_model, make_encoder, comparisons) -> None:
     model = make_model("late", "llama-1")
     rows = [make_encoder("late").encode(row) for row in comparisons]
-    padded, forest = collate(rows, pad_id=0), collate_forest(rows, share=True)
+    padded, forest = collate(rows, pad_id=0), collate_forest(rows)
     with torch.no_grad():
         inputs = {"input_ids": padded.input_ids, "attention_mask": padded.attention_mask}
         stock = model.backbone(**inputs, output_hidden_states=True).hidden_states

@@ -77,7 +77,7 @@ def batches(make_encoder, comparisons) -> Callable[..., list[Any]]:
         if kind == "padded":
             cut = [collate(part, pad_id=0) for part in (encoded[:3], encoded[3:], encoded[1:7])]
         else:
-            cut = [collate_forest(part, share=kind == "shared") for part in (encoded[:3], encoded[3:], encoded[1:7])]
+            cut = [collate_forest(part) for part in (encoded[:3], encoded[3:], encoded[1:7])]
         return cut
 
     return make
@@ -85,7 +85,7 @@ def batches(make_encoder, comparisons) -> Callable[..., list[Any]]:
 
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("prunes", [True, False])
-@pytest.mark.parametrize("kind", ["shared", "unshared", "padded"])
+@pytest.mark.parametrize("kind", ["shared", "padded"])
 @pytest.mark.parametrize("head", ["scalar", "pairwise_span"])
 def test_logits_and_gradients_are_those_of_the_plain_run(head, kind, prunes, make_deep, batches) -> None:
     plain = make_deep(head)
@@ -115,14 +115,14 @@ def test_of_a_new_ending_only_its_path_is_run(make_deep, make_encoder, compariso
     """The first comparison is known; of two others, one shares its criteria and query."""
     encoder, model = make_encoder("scalar"), keeping(make_deep())
     known, near, far = comparisons[0], replace(comparisons[0], response_b=comparisons[1].response_b), comparisons[1]
-    model(collate_forest([encoder.encode(known)], share=True))
-    batch = collate_forest([encoder.encode(known), encoder.encode(near)], share=True)
+    model(collate_forest([encoder.encode(known)]))
+    batch = collate_forest([encoder.encode(known), encoder.encode(near)])
     with calls_of(model, 0) as lower:
         model(batch)
     leaf = encoder.encode(near).sequences[1]
     assert lower == [sum(len(segment.ids) for segment in leaf)] and lower[0] < batch.tokens
     plain = make_deep()
-    wider = collate_forest([encoder.encode(row) for row in (far, known, near)], share=True)
+    wider = collate_forest([encoder.encode(row) for row in (far, known, near)])
     for one in (batch, wider):
         assert_same(outcome(model, one), outcome(plain, one))
 
@@ -222,7 +222,7 @@ def test_a_head_that_reads_every_token_may_keep_the_whole_backbone(make_model, m
     model, encoder = make_model("late"), make_encoder("late")
     freeze_lower_layers(model.backbone, 2)
     assert not any(weight.requires_grad for weight in model.backbone.parameters())
-    batch = collate_forest([encoder.encode(row) for row in comparisons], share=True)
+    batch = collate_forest([encoder.encode(row) for row in comparisons])
     expected = model(batch).scores
     model.frozen = FrozenLayers(model.backbone, 2, FrozenStates(16, budget=MUCH), whole=True)
     assert len(model.frozen.upper.layers) == 0

@@ -25,10 +25,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def forests(count: int, seed: int = 0) -> list[Forest]:
     """Random sequences over three ids, so that many begin alike, cut as each forest happens to."""
     rng = random.Random(seed)
-    return [
-        grow_forest([tuple(rng.choices(range(3), k=rng.randint(1, 20))) for _ in range(6)], share=i % 2 == 0)
-        for i in range(count)
-    ]
+    return [grow_forest([tuple(rng.choices(range(3), k=rng.randint(1, 20))) for _ in range(6)]) for _ in range(count)]
 
 
 def beginnings(forest: Forest) -> list[tuple[int, ...]]:
@@ -105,7 +102,7 @@ def test_a_full_disk_ends_the_room(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_an_entry_of_the_tree_takes_no_more_than_is_reckoned() -> None:
     """At the worst moment, a dictionary that has just grown."""
     ids = list(range(90_000))
-    tree = grow_forest([tuple(ids)], share=True)
+    tree = grow_forest([tuple(ids)])
     kept = FrozenStates(0, budget=10**9)
     tracemalloc.start()
     kept.add(tree.ids, tree.nodes, torch.empty(len(ids), 0))

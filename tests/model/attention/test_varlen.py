@@ -35,7 +35,7 @@ def test_one_call_for_the_whole_row_gathers_the_same(head, make_model, make_enco
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", varlen_by_hand)
     rows = [*comparisons, *(replace(row, criteria=(*row.criteria, "And rhymes")) for row in comparisons[:3])]
     encoded = [make_encoder(head).encode(row, order) for row in rows for order in ("ab", "ba")]
-    model, batch = make_model(head, "llama"), collate_forest(encoded, share=True)
+    model, batch = make_model(head, "llama"), collate_forest(encoded)
     expected = outcome(model, batch)
 
     def in_one_call(query, key, value, tree_mask, *, scaling, dropout):

@@ -34,12 +34,6 @@ def test_a_forest_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [grown.locate(1, position) for position in (0, 2, 3, 4)] == [1, 3, 5, 6]
 
 
-def test_without_sharing_only_equal_sequences_are_one() -> None:
-    long = tuple(range(20))
-    grown = grow_forest([(*long, 1), (*long, 2), (*long, 1)], share=False)
-    assert len(grown.ids) == 42 and len(grown.nodes) == 2 and grown.leaf_of == [0, 1, 0]
-
-
 def test_a_short_common_run_is_not_worth_a_node() -> None:
     one, other = (1,) * (forest.MIN_SHARED - 1), (1,) * forest.MIN_SHARED
     assert len(grow_forest([(*one, 2), (*one, 3)]).nodes) == 2
@@ -47,13 +41,11 @@ def test_a_short_common_run_is_not_worth_a_node() -> None:
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)
-@given(sequences=sequences_of_few_tokens, least=st.integers(1, 4), share=st.booleans())
-def test_every_sequence_is_read_back_and_its_path_is_its_past(
-    sequences: list[tuple[int, ...]], least: int, share: bool
-) -> None:
+@given(sequences=sequences_of_few_tokens, least=st.integers(1, 4))
+def test_every_sequence_is_read_back_and_its_path_is_its_past(sequences: list[tuple[int, ...]], least: int) -> None:
     kept, forest.MIN_SHARED = forest.MIN_SHARED, least
     try:
-        grown = grow_forest(sequences, share=share)
+        grown = grow_forest(sequences)
     finally:
         forest.MIN_SHARED = kept
     for index, sequence in enumerate(sequences):
@@ -63,7 +55,7 @@ def test_every_sequence_is_read_back_and_its_path_is_its_past(
         places = [grown.locate(index, position) for position in range(len(sequence))]
         assert [grown.positions[place] for place in places] == list(range(len(sequence)))
     assert sum(node.length for node in grown.nodes) == len(grown.ids) == len(grown.positions)
-    if share and least == 1:
+    if least == 1:
         prefixes = {sequence[:end] for sequence in sequences for end in range(1, len(sequence) + 1)}
         assert len(grown.ids) == unique_tokens(sequences) == len(prefixes)
 

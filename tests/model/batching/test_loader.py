@@ -150,7 +150,7 @@ def test_the_gradient_of_a_step_is_that_of_its_rows_in_one_tree(
         for rank in range(world_size)
     ]
     rows = [row for batch in ranks[0].plan(0).batches for row in batch]
-    whole = gradient([Packing("tree", 100_000).collate(rows)], 1)
+    whole = gradient([Packing(100_000).collate(rows)], 1)
     dealt = gradient([batch for own in ranks for batch in own], passes * world_size)
     assert dealt.norm().item() == pytest.approx(whole.norm().item(), rel=1e-4)
     assert torch.allclose(dealt, whole, atol=1e-5 * whole.norm().item())

@@ -22,7 +22,7 @@ from crm.model.heads import LINEAR_HEADS
 from crm.schema import Comparison, Message
 
 fast = settings(derandomize=True, deadline=None, max_examples=30)
-TREE = Packing("tree", 10_000)
+TREE = Packing(10_000)
 ROW = Comparison("c", "p", ("x",), *[(Message("user", "x"),)] * 3, "a")
 LONG = tuple(range(10, 20))
 
@@ -40,7 +40,7 @@ def ids(rows: Any) -> list[str]:
 @given(count=st.integers(1, 24), bins=st.integers(1, 7), tokens=st.sampled_from([1, 300, 10_000]))
 def test_every_row_is_dealt_out_once_and_weights_even_out(encoded, count: int, bins: int, tokens: int) -> None:
     units = [encoded[at : at + 3] for at in range(0, count, 3)]
-    packs = spread([[row for row in unit if row in encoded[:count]] for unit in units], bins, Packing("tree", tokens))
+    packs = spread([[row for row in unit if row in encoded[:count]] for unit in units], bins, Packing(tokens))
     assert len(packs) == bins and all(pack.rows for pack in packs)
     read = [pack for pack in packs if pack.weight]
     assert sorted(name for pack in read for name in ids(pack.rows)) == sorted(ids(encoded[:count]))
@@ -60,32 +60,35 @@ def test_units_stay_whole_unless_they_are_too_large(encoded) -> None:
     units = [encoded[:12], encoded[12:]]
     assert sorted(len(pack.rows) for pack in spread(units, 2, TREE)) == [12, 12]
     work = TREE.work(encoded[:12])
-    cut = spread(units, 4, Packing("tree", work - 1))
-    assert max(Packing("tree", 1).work(pack.rows) for pack in cut) < work
+    cut = spread(units, 4, Packing(work - 1))
+    assert max(Packing(1).work(pack.rows) for pack in cut) < work
 
 
 @fast
 @given(tokens=st.integers(1, 4000))
 def test_filled_packs_hold_all_rows_and_no_more_than_they_may(encoded, tokens: int) -> None:
-    packing = Packing("packed", tokens)
+    packing = Packing(tokens)
     packs = fill(encoded, packing)
     assert sorted(name for rows in packs for name in ids(rows)) == sorted(ids(encoded))
     assert all(packing.work(rows) <= tokens or len(rows) == 1 for rows in packs)
     pairs = pairwise(packs)
-    assert all(packing.work(one) + packing.work(other[:1]) > tokens for one, other in pairs), "none could be fuller"
+    alone = [(sum(packing.work([row]) for row in one), packing.work(other[:1])) for one, other in pairs]
+    assert all(filled + further > tokens for filled, further in alone), "none could be fuller"
 
 
 def test_rows_of_one_prompt_stay_together(make_encoder, many) -> None:
     mixed = [replace(row, id=f"{row.id} {kind}", criteria=(kind,)) for kind in ("x", "y") for row in many[:6]]
     rows = [make_encoder("scalar").encode(row) for row in mixed]
     single = max(TREE.work([row]) for row in rows)
-    for pack in fill(rows, Packing("tree", 2 * single)):
+    for pack in fill(rows, Packing(2 * single)):
         assert len(Counter(row.comparison.cluster for row in pack)) == len(pack) // 2
 
 
 def test_work_is_what_the_batch_computes_up_to_short_runs(encoded) -> None:
-    assert Packing("packed", 1).work(encoded) == Packing("packed", 1).collate(encoded).tokens
-    assert TREE.work(encoded) <= TREE.collate(encoded).tokens < Packing("packed", 1).collate(encoded).tokens
+    distinct = {
+        tuple(token for part in sequence for token in part.ids) for row in encoded for sequence in row.sequences
+    }
+    assert TREE.work(encoded) <= TREE.collate(encoded).tokens < sum(map(len, distinct))
 
 
 def plan(rows: Any, encoder: Any, packing: Packing, **changes: int) -> Any:
@@ -108,23 +111,12 @@ def test_an_epoch_of_packs_depends_on_seed_and_epoch_alone(make_encoder, many) -
     assert read[0] == read[3] and read[0] != read[1] and read[0] != read[2]
 
 
-def test_a_prompt_tree_has_whole_prompts(make_encoder, many) -> None:
-    rows = [replace(row, id=f"{row.id}-{n}", preference_id=f"{row.id}-{n}", criteria=(f"{n}",))
-            for row in many[:5] for n in range(6)]  # fmt: skip
-    planned = plan(rows, make_encoder("scalar"), Packing("prompt_tree", 10_000), passes=1)
-    sizes = [[len(pack.rows) for pack in packs] for packs in planned.passes]
-    assert sizes == [[12], [12], [6]], "two prompts of 6 reach the 8 pairs that a step has at least"
-    for packs in planned.passes:
-        assert set(Counter(row.comparison.cluster for row in packs[0].rows).values()) == {6}
-
-
-def test_later_epochs_of_uneven_prompts_have_the_steps_of_the_first_and_all_rows(make_encoder, many) -> None:
-    rows = [replace(row, id=f"{row.id}-{n}", preference_id=f"{row.id}-{n}", criteria=(f"{n}",))
+def test_later_epochs_of_uneven_preferences_have_the_steps_of_the_first_and_all_rows(make_encoder, many) -> None:
+    rows = [replace(row, id=f"{row.id}-{n}", criteria=(f"{n}",))
             for index, row in enumerate(many) for n in range((1, 1, 2, 5, 7)[index % 5])]  # fmt: skip
-    packing = Packing("prompt_tree", 10_000)
-    free = {len(plan(rows, make_encoder("scalar"), packing, passes=1, pairs=6, epoch=epoch)) for epoch in range(5)}
+    free = {len(plan(rows, make_encoder("scalar"), TREE, passes=1, pairs=6, epoch=epoch)) for epoch in range(5)}
     assert len(free) > 1, "left to themselves, epochs differ"
-    settings = {"batch_size": 6, "pad_id": 0, "seed": 0, "packing": packing, "passes": 2}
+    settings = {"batch_size": 6, "pad_id": 0, "seed": 0, "packing": TREE, "passes": 2}
     loader = TrainLoader(lambda epoch: rows, make_encoder("scalar"), **settings)
     for epoch in range(5):
         planned = loader.plan(epoch)
@@ -133,30 +125,30 @@ def test_later_epochs_of_uneven_prompts_have_the_steps_of_the_first_and_all_rows
                  for at in range(0, len(planned), 2)]  # fmt: skip
         assert sorted(name for step in steps for name in ids(step)) == sorted(row.id for row in rows)
         assert all(steps), "no step without rows"
-        prompts = [{row.comparison.cluster for row in step} for step in steps]
-        assert sum(map(len, prompts)) == len(many), "prompts stay whole"
+        preferences = [{row.comparison.preference_id for row in step} for step in steps]
+        assert sum(map(len, preferences)) == len(many), "preferences stay whole"
 
 
 def test_as_many_passes_as_hold_the_tokens(make_encoder, many) -> None:
     encoder, sizes = make_encoder("scalar"), {"pairs": 8, "seed": 0, "epoch": 0}
     work = max(TREE.work([row]) for row in map(encoder.encode, many))
     for world_size, tokens in ((1, 500), (2, 500), (1, work), (2, work), (1, work * 7 // 4)):
-        packing = Packing("tree", tokens)
-        steps, _ = draw_steps(many, encoder, packing, **sizes)
+        packing = Packing(tokens)
+        steps, _ = draw_steps(many, encoder, **sizes)
         passes = passes_needed(steps, packing, world_size)
         plans = [deal(steps, 0, packing, passes=n, world_size=world_size) for n in (passes, passes - 1) if n]
         packs = [[pack for own in planned.passes for pack in own if len(pack.rows) > 1] for planned in plans]
         most = [max((packing.work(pack.rows) for pack in dealt), default=0) for dealt in packs]
         assert most[0] <= tokens, "all fit"
         assert len(most) == 1 or tokens < most[1], "and in one pass less they would not"
-    assert passes_needed(draw_steps(many, encoder, TREE, **sizes)[0], TREE, 1) == 1
+    assert passes_needed(draw_steps(many, encoder, **sizes)[0], TREE, 1) == 1
 
 
 @pytest.mark.parametrize(("world_size", "expected"), [(1, 8), (3, 3)])
 def test_no_more_passes_than_rows(world_size: int, expected: int, make_encoder, many) -> None:
     """Comparisons longer than a pass may be: one each, and none is read only to fill a pass."""
-    tight = Packing("tree", 10)
-    steps, _ = draw_steps(many, make_encoder("scalar"), tight, pairs=8, seed=0, epoch=0)
+    tight = Packing(10)
+    steps, _ = draw_steps(many, make_encoder("scalar"), pairs=8, seed=0, epoch=0)
     assert passes_needed(steps, tight, world_size) == expected
     dealt = plan(many, make_encoder("scalar"), tight, passes=expected, world_size=world_size)
     assert max(len(pack.rows) for packs in dealt.passes for pack in packs) == 1
@@ -174,9 +166,8 @@ def test_a_resumed_loader_of_packs_goes_on_and_refuses_another_plan(make_encoder
     resumed = make()
     resumed.load_state_dict(states[3])
     assert [batch.input_ids.tolist() for batch in [*resumed, *resumed]] == expected[4:]
-    for changes, why in (({"passes": 3}, "passes=2"), ({"packing": Packing("packed", 9)}, "batching=tree")):
-        with pytest.raises(ValueError, match=why):
-            make(**changes).load_state_dict(states[3])
+    with pytest.raises(ValueError, match="passes=2"):
+        make(passes=3).load_state_dict(states[3])
     padded = make(packing=None)
     with pytest.raises(ValueError, match="batching=padded, this run has tree"):
         make().load_state_dict(padded.state_dict())
@@ -193,7 +184,7 @@ def test_packed_evaluation_reads_each_row_on_one_rank(encoded) -> None:
 
 
 def test_packings_by_name() -> None:
-    assert packing_named("padded", 5) is None and packing_named("tree", 5) == Packing("tree", 5)
+    assert packing_named("padded", 5) is None and packing_named("tree", 5) == packing_named("table", 5) == Packing(5)
 
 
 def scalar_like(first: tuple[int, ...], second: tuple[int, ...]) -> EncodedComparison:
@@ -213,7 +204,7 @@ def dense(batch: ForestBatch, tree_mask: TreeMask) -> Tensor:
 
 
 def test_a_batch_by_hand() -> None:
-    batch = collate_forest([scalar_like((*LONG, 1), (*LONG, 2, 3)), scalar_like((*LONG, 2, 3), (7,))], share=True)
+    batch = collate_forest([scalar_like((*LONG, 1), (*LONG, 2, 3)), scalar_like((*LONG, 2, 3), (7,))])
     assert batch.input_ids.tolist() == [[7, *LONG, 1, 2, 3]]
     assert batch.position_ids.tolist() == [[0, *range(10), 10, 10, 11]]
     assert batch.read_tokens.tolist() == [0, 11, 13] and batch.reads.tolist() == [[1, 2], [2, 0]]
@@ -222,12 +213,11 @@ def test_a_batch_by_hand() -> None:
     assert torch.equal(dense(batch, batch.read_mask), dense(batch, batch.tree_mask)[batch.read_tokens])
 
 
-@pytest.mark.parametrize("share", [True, False])
 @pytest.mark.parametrize("head", LINEAR_HEADS)
-def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, comparisons, head, share) -> None:
+def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, comparisons, head) -> None:
     rows = [*comparisons, *(replace(row, criteria=(*row.criteria, "And rhymes")) for row in comparisons)]
     encoded = [make_encoder(head).encode(row, order) for row in rows for order in ("ab", "ba")]
-    batch = collate_forest(encoded, share=share)
+    batch = collate_forest(encoded)
     seen, ids, positions = dense(batch, batch.tree_mask), batch.input_ids[0], batch.position_ids[0]
     assert torch.equal(seen.sum(dim=1), positions + 1)
     assert batch.pairs == int(seen.sum())
@@ -237,7 +227,7 @@ def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, compar
     for row in seen:
         keys = torch.nonzero(row).flatten()
         pasts.append(tuple(ids[keys[positions[keys].argsort()]].tolist()))
-    assert set(pasts) == beginnings and (share or len(pasts) == sum(map(len, flat)))
+    assert set(pasts) == beginnings
     assert torch.equal(dense(batch, batch.read_mask), seen[batch.read_tokens])
     for row, (first, second) in zip(encoded, batch.reads.tolist(), strict=True):
         for (sequence, position), read in zip(row.reads, (first, second), strict=True):
@@ -247,7 +237,7 @@ def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, compar
 
 def test_a_row_that_is_filled_up_says_the_same_of_its_sequences() -> None:
     rows = [scalar_like((*LONG, 1), (*LONG, 2, 3)), scalar_like((*LONG, 2, 3), (7,))]
-    plain, filled = (collate_forest(rows, share=True, multiple=multiple) for multiple in (1, 16))
+    plain, filled = (collate_forest(rows, multiple=multiple) for multiple in (1, 16))
     assert filled.input_ids.shape == filled.position_ids.shape == (1, 16) and filled.tokens == plain.tokens == 14
     assert filled.pairs == plain.pairs and filled.reads.tolist() == plain.reads.tolist()
     assert torch.equal(filled.input_ids[:, :14], plain.input_ids) and filled.input_ids[0, 14:].tolist() == [0, 0]

@@ -23,7 +23,7 @@ def forest(request) -> Forest:
         beginning = draw.choice(sequences)
         beginning = beginning[: draw.randint(0, len(beginning))]
         sequences.append(beginning + tuple(draw.choices(range(3, 9), k=draw.randint(not beginning, 120))))
-    return grow_forest([*sequences, *sequences[:3]], share=bool(request.param % 3))
+    return grow_forest([*sequences, *sequences[:3]])
 
 
 def tree_masks(forest: Forest) -> list[TreeMask]:
