@@ -8,10 +8,12 @@ failed in one order or both: no verdict is not a wrong one, and ``failure_rate``
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -48,8 +50,9 @@ def summarise(
     favour), expected_calibration_error; where both orders were read: flip_rate (the orders disagree in sign; a logit
     of exactly 0 disagrees with any other) and p_first (mean probability given to the response that stood first);
     the counts n_ties and n_one_order; failure_rate (share of comparisons without a verdict in an order or both) and
-    tokens (mean per comparison, both orders, where the judge counts them). accuracy_sum is 1.0 for a judge that
-    ignores the criteria. Raises ``ValueError`` for no predictions and as `to_samples` does.
+    tokens (mean per comparison, both orders, where the judge counts them). accuracy_sum is of the pairs with a
+    verdict in both suites, and 1.0 for a judge that ignores the criteria. Raises ``ValueError`` for no predictions and
+    as `to_samples` does.
     """
     if not predictions:
         raise ValueError("predictions: none given, expected one or more; evaluate a checkpoint first")
@@ -118,12 +121,22 @@ def _metrics(samples: list[Sample]) -> dict[str, Interval]:
 
 
 def _accuracy_sum(plus: list[Sample], minus: list[Sample]) -> Interval | None:
-    """acc(+) + acc(-), in [0, 2]: twice the mean of the two suites' means, clustered over both."""
-    if not plus or not minus:
+    """acc(+) + acc(-), in [0, 2], of the pairs with a verdict in both suites, each in the orders that both have."""
+    mirror = {_pair(sample): sample for sample in minus}
+    matched: list[Sample] = []
+    for one in plus:
+        other = mirror.get(_pair(one))
+        if other is not None and (orders := sorted(one.orders.keys() & other.orders.keys())):
+            matched += (replace(row, logit=fmean(row.orders[name] for name in orders)) for row in (one, other))
+    if not matched:
         return None
-    logits, labels, clusters = _columns([*plus, *minus])
-    half = cluster_interval(correctness(logits, labels), clusters, strata="+" * len(plus) + "-" * len(minus))
+    half = cluster_interval(correctness(*_columns(matched)[:2]), _columns(matched)[2])
     return Interval(2 * half.mean, 2 * half.standard_error, 2 * half.low, 2 * half.high, half.n, half.clusters)
+
+
+def _pair(sample: Sample) -> str:
+    """A comparison's id without its direction and noise (`crm.dataset.comparisons`): the pair that was voted on."""
+    return re.sub(r"\|(original|reverse)\|\w+$", "", sample.comparison_id)
 
 
 def _calibration(logits: Floats, labels: Floats, clusters: list[str]) -> Interval:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import lightning as L
+import torch
+from torch import Tensor
 
 from crm.dataset.comparisons import FIXED_SEED, make_comparisons
 from crm.dataset.noise import CriteriaPool
@@ -31,9 +34,10 @@ def padded_tokens(batch: Sequence[EncodedComparison]) -> int:
 class PreferenceDataModule(L.LightningDataModule):
     """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch with ``seed``.
 
-    Validation is drawn once, for all seeds alike. With ``tables`` (of `crm.votes.splits.Splits`) these are trained on,
-    ``steps`` of them, the first ``without_words``, whatever ``batch_size``, ``direction`` and ``noise``. ``spoiled`` is
-    the share of training rows that have a spoiled loser.
+    Validation is drawn once, for all seeds alike, and reads both sides of a row that have criteria, whatever the
+    direction of training: accuracies by direction are then of the same pairs. With ``tables`` (of
+    `crm.votes.splits.Splits`) these are trained on, ``steps`` of them, the first ``without_words``, whatever
+    ``batch_size``, ``direction`` and ``noise``. ``spoiled`` is the share of training rows that have a spoiled loser.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class PreferenceDataModule(L.LightningDataModule):
         """What validation reads, on all ranks together, and `validation_batches` what this one does, as numbers of
         these; both once there is a loader."""
         self.validation_batches: list[list[int]] = []
+        self._paired: list[bool] = []
 
     def epoch_comparisons(self, epoch: int) -> list[Comparison]:
         """Training rows of an epoch, before encoding."""
@@ -85,15 +90,20 @@ class PreferenceDataModule(L.LightningDataModule):
         made, counts = self._make(self.train, self.noise, epoch, self.seed)
         return list(spoiled(made, self.spoiled, seed=self.seed, epoch=epoch)), counts
 
-    def _make_validation(self) -> tuple[list[Comparison], dict[str, int]]:
-        return self._make(self.validation, "none", VALIDATION_EPOCH, FIXED_SEED)
+    def _make_validation(self) -> list[Comparison]:
+        rows, _ = self._make(self.validation, "none", VALIDATION_EPOCH, FIXED_SEED, direction="both")
+        trained = {row.preference_id for row in rows if self._is_trained(row)}
+        return [row for row in rows if row.preference_id in trained]
+
+    def _is_trained(self, row: Comparison) -> bool:
+        return self.direction in ("random", "both", row.direction)
 
     def _make(
-        self, preferences: Sequence[Preference], noise: str, epoch: int, seed: int
+        self, preferences: Sequence[Preference], noise: str, epoch: int, seed: int, direction: str = ""
     ) -> tuple[list[Comparison], dict[str, int]]:
         return make_comparisons(
             preferences,
-            direction=self.direction,
+            direction=direction or self.direction,
             noise=noise,
             pool=self.pool,
             seed=seed,
@@ -129,9 +139,9 @@ class PreferenceDataModule(L.LightningDataModule):
         return batch
 
     def val_dataloader(self) -> WithPaddingBatches:
-        """Clean validation rows, direction and order drawn once; as many batches on every rank."""
+        """Clean validation rows in both directions, order drawn once; as many batches on every rank."""
         rank, world_size = self._ranks()
-        rows = self._encoded(self._make_validation()[0])
+        rows = self._encoded(self._make_validation())
         loaders = [
             EvaluationLoader(
                 rows,
@@ -145,9 +155,21 @@ class PreferenceDataModule(L.LightningDataModule):
         ]
         number = {id(row): index for index, row in enumerate(rows)}
         self.validation_rows = rows
+        read = Counter(row.comparison.preference_id for row in rows)
+        self._paired = [read[row.comparison.preference_id] == 2 for row in rows]
         self.validation_batches = [[number[id(row)] for row in batch] for batch in loaders[rank].batches]
         padding = self.packing.collate(rows[:1]) if self.packing else collate(rows[:1], self.pad_id)
         return WithPaddingBatches(loaders[rank], max(map(len, loaders)), padding)
+
+    def counts_in_loss(self, row: EncodedComparison) -> bool:
+        """Whether a validation row is of the direction that is trained; if not, it is read for its pair's sake."""
+        return self._is_trained(row.comparison)
+
+    def validation_roles(self, batch_idx: int) -> tuple[Tensor, Tensor]:
+        """Of the rows of a validation batch (B,): which count in the loss, and which are read in both directions."""
+        rows = self.validation_batches[batch_idx]
+        counted = [self.counts_in_loss(self.validation_rows[row]) for row in rows]
+        return torch.tensor(counted), torch.tensor([self._paired[row] for row in rows])
 
     def _encoded(self, validation: Sequence[Comparison]) -> list[EncodedComparison]:
         orders = (draw_order(row.preference_id, seed=FIXED_SEED, epoch=VALIDATION_EPOCH) for row in validation)
@@ -189,10 +211,10 @@ class PreferenceDataModule(L.LightningDataModule):
         return TableLoader(tables, self.encoder, steps=self.steps, without_words=self.without_words)
 
     def _survey_validation(self) -> dict[str, int]:
-        rows, made = self._make_validation()
+        rows = self._make_validation()
         return {
             "validation_read": len(self.validation),
-            "validation_made": made["made"],
+            "validation_made": len(rows),
             "validation_overlong": len(rows) - len(self._encoded(rows)),
         }
 

@@ -18,6 +18,7 @@ from crm.model.batching.padding_batches import Batch, PaddingBatch
 from crm.model.heads import HeadOutput
 from crm.model.reward_model import RewardModel, centring_penalty, preference_loss
 from crm.training.checkpointing import epoch_was_over
+from crm.training.datamodule import PreferenceDataModule
 from crm.training.metrics import MARGIN_EDGES, PreferenceAccuracy, ValidationMetrics
 from crm.training.optimizers import build_optimizer
 from crm.training.rank_state import gather_states, restore_state
@@ -140,7 +141,9 @@ class LitRewardModel(L.LightningModule):
             self.model(batch)
         else:
             logits = self.model(batch).preference_logit
-            measured.update(logits, batch)
+            data = getattr(self._trainer, "datamodule", None)
+            roles = data.validation_roles(batch_idx) if isinstance(data, PreferenceDataModule) else ()
+            measured.update(logits, batch, *roles)
         self.log("validation/loss", measured.loss, prog_bar=True, on_epoch=True, batch_size=len(batch))
         self.log("validation/accuracy", measured.accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
         return logits

@@ -111,20 +111,27 @@ class ValidationMetrics(nn.Module):
         self.accuracy, self.original, self.reverse = PreferenceAccuracy(), PreferenceAccuracy(), PreferenceAccuracy()
         self.calibration, self.margins = CalibrationError(), MarginHistogram()
 
-    def update(self, preference_logit: Tensor, batch: Any) -> None:
-        """``preference_logit`` (B,) of a batch with ``target`` (B,) and ``reverse`` (B,)."""
-        target, reverse = batch.target, batch.reverse
-        self.loss.update(preference_loss(preference_logit, target))
+    def update(
+        self, preference_logit: Tensor, batch: Any, counted: Tensor | None = None, paired: Tensor | None = None
+    ) -> None:
+        """``preference_logit`` (B,) of a batch with ``target`` (B,) and ``reverse`` (B,).
+
+        Rows that are ``counted`` (B,) are in all but the accuracies by direction, which are of those that are
+        ``paired`` (B,): whose pair is read in both directions. None: all rows.
+        """
+        every = torch.ones_like(batch.reverse)
+        counted, paired = (every if rows is None else rows.to(every.device) for rows in (counted, paired))
+        self.loss.update(preference_loss(preference_logit, batch.target)[counted])
         for metric in (self.accuracy, self.calibration, self.margins):
-            metric.update(preference_logit, target)
-        self.original.update(preference_logit[~reverse], target[~reverse])
-        self.reverse.update(preference_logit[reverse], target[reverse])
+            metric.update(preference_logit[counted], batch.target[counted])
+        for metric, rows in ((self.original, paired & ~batch.reverse), (self.reverse, paired & batch.reverse)):
+            metric.update(preference_logit[rows], batch.target[rows])
 
     def finish(self) -> tuple[dict[str, Tensor], Tensor]:
         """What Lightning does not average by itself, and the counts of the margins; all ranks together. Starts anew.
 
-        ``accuracy_sum`` of both directions is 1 for a model that does not read the criteria. A direction that no row
-        has is left out, and so is the sum.
+        ``accuracy_sum`` of both directions, on the same pairs, is 1 for a model that does not read the criteria. A
+        direction that no row has is left out, and so is the sum.
         """
         original, reverse = self.original.compute(), self.reverse.compute()
         numbers = {

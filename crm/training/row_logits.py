@@ -41,15 +41,16 @@ class KeepLogits(Callback):
             self._own += zip(rows, outputs.tolist(), strict=True)
 
     def gather(self, trainer: L.Trainer) -> list[tuple[EncodedComparison, float]]:
-        """Every row of the pass and its logit, in order, on all processes; all must call it together."""
+        """Every row of the pass that counts and its logit, in order, on all processes; all must call it together."""
         shares: list[Any] = [self._own]
         if dist.is_available() and dist.is_initialized():
             shares = [None] * dist.get_world_size()
             dist.all_gather_object(shares, self._own)
         logits = {number: logit for share in shares for number, logit in share}
-        rows = _data(trainer).validation_rows
+        data = _data(trainer)
+        rows = data.validation_rows
         assert sorted(logits) == list(range(len(rows))), "each row is read once"
-        return [(row, logits[number]) for number, row in enumerate(rows)]
+        return [(row, logits[number]) for number, row in enumerate(rows) if data.counts_in_loss(row)]
 
 
 def _data(trainer: L.Trainer) -> PreferenceDataModule:

@@ -91,13 +91,32 @@ def test_a_judge_that_ignores_the_criteria_sums_to_one() -> None:
     assert total.standard_error == pytest.approx(0, abs=1e-12)
 
 
-def test_accuracy_sum_weighs_suites_equally_whatever_their_size() -> None:
-    plus = [reading(f"p{i}", "ab", 1.0, suite="T+_add") for i in range(30)]
-    minus = [reading(f"m{i}", "ab", 1.0 if i < 5 else -1.0, suite="T-_add") for i in range(10)]
-    total = next(r for r in summarise([*plus, *minus]) if r.metric == "accuracy_sum")
-    assert (total.suite, total.value) == ("T_add", pytest.approx(1.0 + 0.5))
-    # Two independent samples: the variances of the means add up (times G/(G-1) = 40/39).
-    assert total.standard_error == pytest.approx(math.sqrt(0.25 / 10 * 40 / 39))
+def test_accuracy_sum_is_of_the_pairs_with_a_verdict_in_both_suites() -> None:
+    """Of ten pairs that both suites have; twenty more in T+ alone, whose accuracy is another, take no part."""
+    plus = [reading(f"p{i}|original|none", "ab", 1.0 if i < 10 else -1.0, suite="T+_add") for i in range(30)]
+    minus = [reading(f"p{i}|reverse|add", "ab", 1.0 if i < 5 else -1.0, suite="T-_add") for i in range(10)]
+    failed = Prediction("p10|reverse|add", "ab", None, "b", "p10", "T-_add", "f0", failure="no_verdict")
+    plus, minus = ([replace(row, cluster=row.comparison_id.split("|")[0]) for row in rows] for rows in (plus, minus))
+    total = next(r for r in summarise([*plus, *minus, failed]) if r.metric == "accuracy_sum")
+    assert (total.suite, total.value, total.n) == ("T_add", pytest.approx(1.0 + 0.5), 20)
+    # Ten pairs, each with a sum of 1 or 2: the standard error of their mean, by hand.
+    assert total.standard_error == pytest.approx(math.sqrt(10 * 0.25 / 9 / 10))
+    assert not [r for r in summarise([*plus[10:], *minus]) if r.metric == "accuracy_sum"], "no pair is in both"
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3), st.integers(1, 3), st.integers(0, 3)), min_size=4))
+def test_a_blind_judge_sums_to_one_whatever_it_could_not_read(rows: list[tuple[float, float, int, int]]) -> None:
+    """Bits of the last two numbers: which orders have a verdict under the winner's and the loser's criteria."""
+    read = [
+        reading(f"a|b{place}|{direction}|none", order, logit, label, suite, f"a|b{place}")
+        for place, (ab, ba, *bits) in enumerate(rows)
+        for has, (direction, label, suite) in zip(bits, (("original", "a", "D+"), ("reverse", "b", "D-")), strict=True)
+        for bit, order, logit in ((1, "ab", ab), (2, "ba", ba))
+        if has & bit
+    ]
+    total = [r.value for r in summarise(read) if r.metric == "accuracy_sum"]
+    assert total == ([pytest.approx(1.0)] if any(one & other for *_, one, other in rows) else [])
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)

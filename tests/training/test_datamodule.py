@@ -40,7 +40,7 @@ def test_survey_accounts_for_every_row(make_data) -> None:
         counts["read"]
         == counts["ties_dropped"] + counts["without_criteria"] + counts["overlong"] + counts["trained_on"]
     )
-    assert (counts["validation_read"], counts["validation_made"], counts["validation_overlong"]) == (5, 4, 1)
+    assert (counts["validation_read"], counts["validation_made"], counts["validation_overlong"]) == (5, 8, 2)
     assert batches == 3 and make_data(max_length=400).survey(world_size=2)[0] == 2
 
 
@@ -50,7 +50,7 @@ def test_the_loaders_hold_what_the_survey_says(make_data) -> None:
     loader = data.train_dataloader()
     assert len(loader) == batches and sum(len(batch) for batch in loader) == counts["trained_on"]
     validation = sum(len(batch) for batch in data.val_dataloader())
-    assert validation == counts["validation_made"] - counts["validation_overlong"] == 3
+    assert validation == counts["validation_made"] - counts["validation_overlong"] == 6
 
 
 @pytest.mark.parametrize("packing", (None, Packing(600)))
@@ -91,6 +91,27 @@ def test_all_seeds_are_validated_on_the_same_comparisons_in_the_same_order(make_
     for ours, theirs in zip(one.val_dataloader(), two.val_dataloader(), strict=True):
         assert torch.equal(ours.input_ids, theirs.input_ids) and torch.equal(ours.sign, theirs.sign)
     assert one.survey(1)[1]["validation_made"] == two.survey(1)[1]["validation_made"]
+
+
+@pytest.mark.parametrize("direction", ("original", "reverse", "random", "both"))
+@pytest.mark.parametrize("packing", (None, Packing("tree", 600)))
+def test_validation_reads_both_directions_of_a_row_whatever_is_trained(
+    make_data, packing: Packing | None, direction: str
+) -> None:
+    data = make_data(direction=direction, packing=packing)
+    one_sided = replace(data.validation[0], id="one side", criteria_a=(), criteria_b=("x",), winner="b")
+    data.validation = [*data.validation, one_sided]
+    loader = list(data.val_dataloader())
+    read = {(row.comparison.preference_id, row.comparison.direction) for row in data.validation_rows}
+    both = {name for name, _ in read} - {"one side"}
+    alone = {("one side", "original")} if direction != "reverse" else set()
+    assert len(both) == 4 and read == {(name, way) for name in both for way in ("original", "reverse")} | alone
+    for place, batch in enumerate(loader):
+        counted, paired = data.validation_roles(place)
+        rows = [data.validation_rows[number].comparison for number in data.validation_batches[place]]
+        assert batch.reverse.tolist() == [row.direction == "reverse" for row in rows]
+        assert paired.tolist() == [row.preference_id != "one side" for row in rows]
+        assert counted.tolist() == [direction in ("random", "both", row.direction) for row in rows]
 
 
 def test_soft_ties_are_kept_as_one_half(make_data) -> None:

@@ -110,3 +110,29 @@ def test_directions_are_measured_apart_and_a_missing_one_is_left_out() -> None:
     metrics.update(torch.tensor([3.0]), Rows(torch.tensor([1.0]), torch.tensor([False])))
     numbers, margins = metrics.finish()
     assert set(numbers) == {"accuracy_original", "expected_calibration_error"} and margins.sum() == 1, "it starts anew"
+
+
+def test_a_blind_judge_sums_to_one_on_pairs_and_rows_of_one_side_count_elsewhere() -> None:
+    """Two pairs in both directions, and three rows of one direction that a blind judge gets right."""
+    logits = torch.tensor([2.0, 2.0, -1.0, -1.0, 1.0, 1.0, 1.0])
+    reverse = torch.tensor([False, True, False, True, False, False, False])
+    target = torch.tensor([1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 1.0])
+    paired = torch.tensor([True] * 4 + [False] * 3)
+    metrics = ValidationMetrics()
+    for part in (slice(0, 3), slice(3, 7)):  # a pair may be in two batches
+        metrics.update(logits[part], Rows(target[part], reverse[part]), paired=paired[part])
+    assert metrics.accuracy.compute() == pytest.approx((1 + 0 + 0 + 1 + 3) / 7)
+    numbers, _ = metrics.finish()
+    assert {name: value.item() for name, value in numbers.items() if "accuracy" in name} == {
+        "accuracy_original": 0.5, "accuracy_reverse": 0.5, "accuracy_sum": 1.0
+    }  # fmt: skip
+    # Of a training in direction original the loss, accuracy and margins are of that direction.
+    metrics = ValidationMetrics()
+    metrics.update(logits, Rows(target, reverse), counted=~reverse, paired=paired)
+    assert metrics.accuracy.compute() == pytest.approx(4 / 5)
+    assert metrics.loss.compute() == pytest.approx(
+        (math.log1p(math.exp(-2)) + math.log1p(math.e) + 3 * math.log1p(math.exp(-1))) / 5
+    )
+    numbers, margins = metrics.finish()
+    assert margins.sum() == 5 and numbers["accuracy_sum"] == 1
+    metrics.update(logits[1:2], Rows(target[1:2], reverse[1:2]), counted=~reverse[1:2], paired=paired[1:2])

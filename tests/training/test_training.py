@@ -100,7 +100,7 @@ def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, Tra
     assert tuple(table.columns) == COLUMNS
     model, tokenizer, manifest = load_checkpoint(outcome.checkpoint)
     arena = simulate(seed=1, train=24, validation=24, suite=4)
-    rows, _ = make_comparisons(arena.validation, direction="random", noise="none", pool=None, seed=42, epoch=0)
+    rows, _ = make_comparisons(arena.validation, direction="both", noise="none", pool=None, seed=42, epoch=0)
     judge = CrmJudge(model, Encoder(tokenizer, model.head, manifest["max_length"]), batch_size=3)
     expected: dict[str, tuple[float, float, Any]] = {}
     for reading in (reading for portion in judge.read([(row, "ab") for row in rows]) for reading in portion):
