@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from crm.config import mapping_in, nearest
-from crm.io.untrusted import hydra_text
+from crm.quoting import hydra_text
 
 NAMED = re.compile(r"([~+]{0,2}[\w./@-]+)=(.*)", re.DOTALL)
 EMPTY = "''"

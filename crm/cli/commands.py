@@ -193,7 +193,8 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
     logging.raiseExceptions = False  # a full disk is told once, by what fails on it, not by every line of the log
     code = 0
     try:
-        sys.argv[1:] = map(typed, rewrite(sys.argv[1:]))
+        texts = settings.user_text_names(schema)
+        sys.argv[1:] = [settings.as_typed(typed(word), texts) for word in rewrite(sys.argv[1:])]
         check_options(sys.argv[1:])
         entry()
     except KeyboardInterrupt:

@@ -9,7 +9,8 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
-    InterpolationKeyError,
+    GrammarParseError,
+    InterpolationResolutionError,
     MissingMandatoryValue,
     OmegaConfBaseException,
 )
@@ -80,8 +81,9 @@ def _unfit_value(cause: OmegaConfBaseException, known: Sequence[str]) -> str:
     key = str(getattr(cause, "full_key", None) or "")
     if isinstance(cause, MissingMandatoryValue):
         return f"{key}: not given; add {key}=<value>"
-    if isinstance(cause, InterpolationKeyError):
-        return f"{key}: {_first_line(cause)}"
+    if isinstance(cause, InterpolationResolutionError | GrammarParseError):
+        how = f"where the text itself holds ${{, write \\${{ and quote it: '{key or 'name'}=\"a\\${{b}}\"'"
+        return f"{key}: {_first_line(cause)}; {how}"
     if isinstance(cause, ConfigAttributeError | ConfigKeyError):
         return f"{key}: no such setting{nearest(key, known)}"
     if "is not a ListConfig" in str(cause):

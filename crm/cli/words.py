@@ -8,7 +8,7 @@ from pathlib import Path
 from crm.config import config_dir
 from crm.io.hub import PREFIX
 from crm.io.rows import is_data_file
-from crm.io.untrusted import hydra_text
+from crm.quoting import escaped, hydra_text
 
 MULTIRUN = {"-m", "--multirun"}
 
@@ -34,7 +34,7 @@ def _rewritten(word: str, words: Sequence[str]) -> list[str]:
     other = next((given for given in words if given.startswith("data.path=")), None)
     if other:
         raise ValueError(f"{word} {other}: both name the data; leave one of them out")
-    return ["data=file", f"data.path={','.join(hydra_text(_existing(word, path)) for path in paths)}"]
+    return ["data=file", f"data.path={','.join(hydra_text(escaped(_existing(word, path))) for path in paths)}"]
 
 
 def _is_path(value: str, words: Sequence[str]) -> bool:

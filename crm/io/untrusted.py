@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -163,12 +162,6 @@ def printable(text: str, most: int = 300) -> str:
     """One short line for a terminal: data must not move the cursor or fill the screen."""
     safe = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[:most])
     return safe if len(text) <= most else safe + "..."
-
-
-def hydra_text(text: str) -> str:
-    """A text in the quotes of Hydra's grammar, whatever is in it."""
-    escaped = re.sub(r'(\\*)("|\Z)', lambda found: found[1] * 2 + ("\\" if found[2] else "") + found[2], text)
-    return f'"{escaped}"'
 
 
 def check_row(row: object) -> None:

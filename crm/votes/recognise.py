@@ -14,7 +14,8 @@ from typing import Any
 from crm.io import rows as formats
 from crm.io.hub import PREFIX, dataset_folder
 from crm.io.parquet import count_rows
-from crm.io.untrusted import hydra_text, numbered_lines, open_file, printable
+from crm.io.untrusted import numbered_lines, open_file, printable
+from crm.quoting import hydra_text
 from crm.schema import Preference, RecordError
 from crm.votes.own import arena, published, trl
 from crm.votes.own.table import LOOK_AHEAD, PAIRS, VOTES

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, cycle
 from typing import Any
 
-from crm.io.untrusted import hydra_text
+from crm.quoting import escaped, hydra_text
 from crm.schema import SIDES, RecordError, folded
 
 KNOWN = {
@@ -168,7 +168,7 @@ class Votes:
 
 def _word(text: str) -> str:
     """A text as Hydra and OmegaConf take it: ``${`` is no reference."""
-    return hydra_text(re.sub(r"(\\*)\$\{", r"\1\1\${", text))
+    return hydra_text(escaped(text))
 
 
 def _example(words: Iterable[str]) -> dict[str, str]:
