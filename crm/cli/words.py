@@ -51,6 +51,6 @@ def _existing(word: str, path: str) -> str:
     if path.startswith(PREFIX):
         return path
     place = Path(path).expanduser()
-    if not place.exists():
+    if not (place.exists() or any(place.parent.glob(place.name))):
         raise ValueError(f"{word}: no such file or folder in {Path.cwd()}; check the path")
     return str(place) if path.startswith("~") else path

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from crm.io import rows as formats
-from crm.io.hub import PREFIX, dataset_folder
 from crm.io.parquet import count_rows
 from crm.io.untrusted import numbered_lines, open_file, printable
 from crm.quoting import hydra_text
 from crm.schema import Preference, RecordError
+from crm.votes.catalogue import location
 from crm.votes.own import arena, published, trl
 from crm.votes.own.table import LOOK_AHEAD, PAIRS, VOTES
 
@@ -74,9 +74,7 @@ def recognise(path: str) -> Recognised:
 
     Raises ``ValueError`` where no reading fits or several do, and for a folder whose files differ.
     """
-    place = dataset_folder(path) if path.startswith(PREFIX) else Path(path)
-    if not place.exists():
-        raise ValueError(f"data.path={path!r}: no such file or folder; check the path")
+    place = location("table", root="", path=path)
     if (place / "splits").is_dir():
         log.info("%s: read as data=dataset, a folder of prepare.py", path)
         return Recognised("dataset")
