@@ -298,6 +298,9 @@ def test_columns_given_make_a_table(tmp_path: Path) -> None:
     words = [f"data.path={path}", "data.columns={prompt: foo, response_a: x, response_b: y, winner: z}"]
     data = compose("train", ["data=file", *words, "data.winners={first: a}"], Path()).data
     assert (data.name, data.winners) == ("table", {"first": "a"})
+    path = write(tmp_path / "votes.csv", [VOTE | {"preferred": "first"}])
+    data = compose("train", ["data=file", f"data.path={path}", "data.winners={first: a}"], Path()).data
+    assert (data.name, data.winners, data.columns["winner"]) == ("table", {"first": "a"}, "preferred")
     with pytest.raises(ValueError, match=r"data.path=None: expected a file or folder: data=pairs.jsonl"):
         compose("train", ["data=file"], Path())
 
