@@ -50,7 +50,7 @@ def _is_path(value: str, words: Sequence[str]) -> bool:
 
 def _text(path: str) -> str:
     """A path as Hydra takes it: as it is, where nothing in it means something there."""
-    plain = is_data_file(path) and re.fullmatch(r"[\w./-]+", path)
+    plain = is_data_file(path) and re.fullmatch(r"[\w./-]+", path, re.ASCII)
     return path if plain else hydra_text(escaped(path))
 
 
