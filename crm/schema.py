@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 
 ROLES = ("system", "user", "assistant")
 SIDES = ("a", "b", "tie")
+TOOL_CALLS = ("tool_calls", "function_call")
+"""What a message holds in place of a text where its author calls a tool."""
 LABELS = ("human", "llm", "construction")
 """Who says which response wins: people, a language model, or the way the pair was made."""
 GENERIC_CRITERION = "Prefers the response that most people would find better."
@@ -59,6 +61,12 @@ def messages(turns: Any, field: str) -> tuple[Message, ...]:
         if isinstance(turn, Message):
             parsed.append(turn)
             continue
+        if isinstance(turn, Mapping) and not turn.get("content"):
+            for name in TOOL_CALLS:
+                if turn.get(name):
+                    raise RecordError(
+                        f"{field}[{index}].{name}", "the turn only calls a tool; expected a text as content"
+                    )
         if not isinstance(turn, Mapping) or not {"role", "content"} <= turn.keys():
             raise RecordError(f"{field}[{index}]", f"expected role and content, got {short(turn)}")
         try:
@@ -265,6 +273,23 @@ class Result(_Record):
     seeds: tuple[int, ...] = ()
     config: str = ""
     commit: str = ""
+
+
+def check_response(turns: Sequence[Message], field: str) -> None:
+    """Raise `RecordError` unless a response begins and ends with a turn of the assistant, which is what is judged."""
+    for what, index in (("begins", 0), ("ends", len(turns) - 1)):
+        if turns[index].role != "assistant":
+            raise RecordError(
+                f"{field}[{index}]",
+                f"a response {what} with the assistant's turn, got the {turns[index].role}'s; turns before it belong "
+                "to prompt, and a conversation that nobody answered has to be left out",
+            )
+
+
+def check_responses(record: Preference) -> None:
+    """`check_response` of both sides: whoever reads a vote sees to that."""
+    check_response(record.response_a, "response_a")
+    check_response(record.response_b, "response_b")
 
 
 def _sigmoid(logit: float) -> float:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from crm.dataset.noise import CriteriaPool, add_noise
 from crm.io.draws import generator
-from crm.schema import GENERIC_CRITERION, Comparison, Preference
+from crm.schema import GENERIC_CRITERION, Comparison, Preference, folded
 
 Side = Literal["a", "b"]
 DIRECTIONS = ("original", "reverse", "random", "both")
@@ -95,9 +95,10 @@ def make_comparisons(
 ) -> tuple[list[Comparison], dict[str, int]]:
     """All comparisons in the order of ``preferences``, and how many rows went where.
 
-    Counts: ``made``, ``ties_dropped``, ``without_criteria`` (these three add up to the rows read), and of those made
-    ``direction_<used>`` and ``noise_<applied>``. Direction ``both`` reads every preference twice, as ``original`` and
-    then as ``reverse``: in a batch that holds the two, all that does not depend on the criteria cancels.
+    Counts: ``made``, ``ties_dropped``, ``without_criteria``, ``same_criteria`` (see `contradicts_itself`; these add up
+    to the rows read), and of those made ``direction_<used>`` and ``noise_<applied>``. Direction ``both`` reads every
+    preference twice, as ``original`` and then as ``reverse``: in a batch that holds the two, all that does not depend
+    on the criteria cancels.
     """
     made: list[Comparison] = []
     counts: Counter[str] = Counter(made=0, ties_dropped=0, without_criteria=0)
@@ -115,7 +116,8 @@ def make_comparisons(
         )
         if comparison is None:
             dropped_tie = preference.winner == "tie" and ties == "drop"
-            counts["ties_dropped" if dropped_tie else "without_criteria"] += 1
+            why = "same_criteria" if contradicts_itself(preference) else "without_criteria"
+            counts["ties_dropped" if dropped_tie else why] += 1
             continue
         made.append(comparison)
         counts.update(("made", f"direction_{comparison.direction}", f"noise_{comparison.noise}"))
@@ -147,10 +149,19 @@ def choose_side(preference: Preference, direction: str, *, seed: int, epoch: int
     winner = nominal_winner(preference, seed=seed, epoch=epoch, ties=ties)
     if winner is None:
         return None
+    if direction != "original" and contradicts_itself(preference):
+        return winner if direction == "random" else None
     if direction == "random":
         return _drawn_side(preference, seed, epoch)
     side = winner if direction == "original" else other_side(winner)
     return side if side_criteria(preference, side) else None
+
+
+def contradicts_itself(preference: Preference) -> bool:
+    """Whether both sides of a decided vote have the same criteria: the reverse direction would say the contrary of the
+    original of one and the same user, so it is not defined."""
+    a, b = preference.criteria_a, preference.criteria_b
+    return preference.winner != "tie" and 0 < len(a) == len(b) and set(map(folded, a)) == set(map(folded, b))
 
 
 def nominal_winner(preference: Preference, *, seed: int, epoch: int, ties: str = "drop") -> Side | None:

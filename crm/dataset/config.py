@@ -44,7 +44,11 @@ class DataConfig(Settings, group="data"):
     """Words kept of a response or a user's post (of the document, in SummEval)."""
     validation_fraction: float = setting(0.1, at_least=0, below=0.5)
     """Share of prompts, for sources without a split of their own."""
-    test_fraction: float = setting(0.1, at_least=0, below=0.5)
+    test_fraction: float = setting(0.1, at_least=0, below=0.5, why="data.split=all evaluates every row")
+    split: str = setting("auto", one_of=("auto", "all"))
+    """``all``: every row of one's own votes is evaluated, none is trained on; ``auto``: by prompt, or the set's own."""
+    near_duplicates: float = setting(0.8, above=0, at_most=1)
+    """Share of 5-grams in common from which on prompts are kept in one part; 1.0: equal prompts only."""
     strict: bool = True
     """Stop at the first malformed row; false keeps the valid ones and counts the others."""
     seed: int = setting(1, at_least=0, at_most=MAX_SEED)
@@ -72,6 +76,7 @@ class DataConfig(Settings, group="data"):
         self.require((self.name == "mixture") == bool(self.sources), "sources", "names, for data=mixture only")
         for name in ("columns", "winners"):
             self.require(self.name == "table" or not getattr(self, name), name, "nothing, but for data=table")
+        self.require(self.split == "auto" or self.name in OWN, "split", f"auto, but for {', '.join(OWN)}")
         sides = (self.winners or {}).values()
         self.require(set(sides) <= set(SIDES), "winners", f"a mapping to {', '.join(SIDES)}")
         self._check_profile()
@@ -79,12 +84,11 @@ class DataConfig(Settings, group="data"):
     def _recognise(self) -> None:
         """Take the name of the source that reads ``path``, and how it reads a table."""
         self.require(self.path, "path", "a file or folder: data=pairs.jsonl")
-        if self.columns:
+        if self.columns or self.winners:
             self.name = "table"
             return
         found = recognise(str(self.path))
-        self.name, self.columns = found.name, found.columns or None
-        self.winners = {**found.winners, **(self.winners or {})} or None
+        self.name, self.columns, self.winners = found.name, found.columns or None, found.winners or None
 
     def _check_profile(self) -> None:
         personal, told = self.name == "personalized_rewardbench", self.profile != "none"

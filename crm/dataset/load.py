@@ -10,11 +10,12 @@ from typing import Any
 from crm.criteria.profiles import teller
 from crm.dataset import tastes
 from crm.dataset.comparisons import with_generic_criterion
-from crm.io.intake import Intake
+from crm.io.intake import Intake, Rejection
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Preference
 from crm.votes.catalogue import location, source_named, stem
 from crm.votes.mixture import HELD_OUT, hold_out, mix, shorten
+from crm.votes.near_duplicates import NEAR_DUPLICATE
 from crm.votes.own import dataset, table
 from crm.votes.public import concise_verbose, dsp, personalized_rewardbench, summeval
 from crm.votes.public.personalized_rewardbench import Tell
@@ -54,6 +55,8 @@ def load_splits(
     test_fraction: float,
     strict: bool,
     seed: int,
+    split: str = "auto",
+    near_duplicates: float = NEAR_DUPLICATE,
     columns: Mapping[str, str] | None = None,
     winners: Mapping[str, str] | None = None,
     held_out_topics: Sequence[str] = (),
@@ -64,6 +67,8 @@ def load_splits(
     criteria: str = "own",
 ) -> Splits:
     """Read a source. Sizes of 0 mean all; ``held_out_topics`` make the suite `HELD_OUT`.
+
+    With ``split="all"`` every row is in a suite. ``near_duplicates`` is the similarity of `prompt_groups`.
 
     ``profile`` and what follows it are about what ``personalized_rewardbench`` tells of a user (`criteria.profiles`).
     ``criteria`` is a mode of `dataset.comparisons`: with ``none``, records of a source in which none has criteria get
@@ -94,12 +99,16 @@ def load_splits(
         reading = Intake(strict=strict)
         told = teller(profile, posts=profile_posts, model=profile_model, max_words=max_words, seed=seed)
         given: dict[str, Any] = {"columns": columns, "winners": winners, "oracle_rubric": oracle_rubric, "told": told}
-        rows = list(read_source(name, reading, root=root, path=path, **given))
-        _refuse_repeated_ids(name, rows)
+        rows = list(reading.unique(read_source(name, reading, root=root, path=path, **given)))
+        if reading.read and not rows:
+            raise ValueError(
+                f"data={name}: no row can be used: {_listed(reading.all_counts())}{_first(reading.rejections)}"
+            )
         if max_words:
             rows, reading.counts["dropped_same_when_cut"] = shorten(rows, max_words)
         rows, held = hold_out(rows, held_out_topics) if held_out_topics else (rows, [])
-        whole = _split(name, rows, reading, seed, validation_fraction, test_fraction)
+        shares = {"validation": validation_fraction, "test": test_fraction}
+        whole = _split(name, rows, reading, split == "all", seed=seed, near_duplicates=near_duplicates, **shares)
         if held:
             whole = replace(whole, suites=whole.suites | {HELD_OUT: held})
         splits = _smaller(_comparable(whole, criteria), train, suite, seed)
@@ -110,7 +119,7 @@ def load_splits(
 
 def _refuse_without_criteria(name: str, path: str | None, splits: Splits) -> None:
     """Say what is missing here, where it is known, and not later that no comparison is left."""
-    refused = f" (some rows were refused, the first is {splits.rejected[0]})" if splits.rejected else ""
+    refused = _first(splits.rejected)
     told = "data.profile=bm25 tells what the user asked before, " if name == "personalized_rewardbench" else ""
     read = f"data={name}" + (f" data.path={path}" if path else "")
     made = f"datasets/{stem(path or name)}"
@@ -119,6 +128,14 @@ def _refuse_without_criteria(name: str, path: str | None, splits: Splits) -> Non
         f"gives every vote one general criterion; or write some with `python prepare.py {read} out={made}`, then read "
         f"them with data=dataset data.path={made}"
     )
+
+
+def _first(rejected: Sequence[Rejection]) -> str:
+    return f" (some rows were refused, the first is {rejected[0]})" if rejected else ""
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
 
 
 def _any_criteria(splits: Splits) -> bool:
@@ -141,15 +158,6 @@ def _comparable(splits: Splits, criteria: str) -> Splits:
     return Splits(train, validation, suites, counts, splits.rejected)
 
 
-def _refuse_repeated_ids(name: str, rows: list[Preference]) -> None:
-    """Intake sees to it in each file; draws and predictions go by id over all files of a folder."""
-    seen: set[str] = set()
-    for row in rows:
-        if row.id in seen:
-            raise ValueError(f"data={name}: the id {row.id!r} is in two files; make ids unique over all files")
-        seen.add(row.id)
-
-
 def read_source(
     name: str,
     reading: Intake,
@@ -170,11 +178,11 @@ def read_source(
     return source_named(name).read(place, reading)
 
 
-def _split(name: str, rows: list[Preference], reading: Intake, seed: int, validation: float, test: float) -> Splits:
-    """A source without a split of its own; one to evaluate on is held out as a whole."""
+def _split(name: str, rows: list[Preference], reading: Intake, whole: bool, **settings: Any) -> Splits:
+    """A source without a split of its own; one to evaluate on is held out as a ``whole``."""
     source = source_named(name)
-    if not source.evaluation_only:
-        return split_records(rows, reading, seed=seed, validation=validation, test=test, suite_of=source.suite_of)
+    if not (whole or source.evaluation_only):
+        return split_records(rows, reading, suite_of=source.suite_of, **settings)
     suites = by_suite(rows, source.suite_of)
     return Splits([], [], suites, {**reading.all_counts(), **sizes([], [], suites)}, reading.rejections)
 

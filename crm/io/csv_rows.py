@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,18 +13,21 @@ from crm.io.untrusted import MAX_LINE_BYTES, READ_ERRORS, Limits, Rows, narrow, 
 from crm.schema import RecordError
 
 DELIMITERS = ",;\t"
+_SEP = re.compile(rb"""(?:\xef\xbb\xbf)?"?sep=([^"\r\n\w])"?\r?\n""", re.IGNORECASE)
 
 
 def table(path: Path, limits: Limits | None = None) -> Rows:
-    """Rows of a CSV or TSV file with a header: column name to text. The header tells the delimiter: comma, ; or tab.
+    """Rows of a CSV or TSV file with a header: column name to text. The header tells the delimiter: comma, ; or tab, or
+    a first line ``sep=;`` does, as spreadsheets write it.
 
     Quoted cells may hold line ends. Blank lines are skipped. Every row must have as many cells as the header.
+    A blank cell is a missing value, None.
     """
     csv.field_size_limit(MAX_LINE_BYTES)
     with open_file(path, limits) as stream:
-        delimiter = _delimiter(path, stream)
+        delimiter, above = _delimiter(path, stream)
         reader = csv.reader(_text_lines(stream), delimiter=delimiter, strict=True)
-        found = _cells(reader) if limits is None else narrow(path, _cells(reader), limits)
+        found = _cells(reader, above) if limits is None else narrow(path, _cells(reader, above), limits)
         header = _header(path, next(found, (1, []))[1])
         for number, cells in found:
             yield number, cells if isinstance(cells, RecordError) else _row(header, cells)
@@ -33,13 +37,16 @@ class _Unreadable(csv.Error):
     """The stream of a table broke; the rows before are good, those behind are not known."""
 
 
-def _delimiter(path: Path, stream: IO[bytes]) -> str:
+def _delimiter(path: Path, stream: IO[bytes]) -> tuple[str, int]:
+    """The delimiter, and how many lines stand above the header."""
     try:
         first = stream.readline(MAX_LINE_BYTES)
+        if told := _SEP.fullmatch(first):
+            return told[1].decode("latin-1"), 1
         stream.seek(0)
     except READ_ERRORS as error:
         raise ValueError(f"{path}: cannot be read ({error}); fetch the file again") from None
-    return max(DELIMITERS, key=lambda mark: first.count(mark.encode()))
+    return max(DELIMITERS, key=lambda mark: first.count(mark.encode())), 0
 
 
 def _header(path: Path, cells: list[str] | RecordError) -> list[str]:
@@ -74,10 +81,10 @@ def _text_lines(stream: IO[bytes]) -> Iterator[str]:
         yield line.decode("utf-8", "surrogateescape") + "\n"  # the reader takes "\r" for a line end or a cell's text
 
 
-def _cells(reader: Any) -> Iterator[tuple[int, list[str] | RecordError]]:
+def _cells(reader: Any, above: int) -> Iterator[tuple[int, list[str] | RecordError]]:
     """Numbered lists of cells; ``number`` is the line on which the row starts."""
     while True:
-        number = reader.line_num + 1
+        number = reader.line_num + 1 + above
         try:
             cells = next(reader)
         except StopIteration:
@@ -94,10 +101,10 @@ def _cells(reader: Any) -> Iterator[tuple[int, list[str] | RecordError]]:
             yield number, cells
 
 
-def _row(header: list[str], cells: list[str]) -> dict[str, str] | RecordError:
+def _row(header: list[str], cells: list[str]) -> dict[str, str | None] | RecordError:
     if len(cells) != len(header):
         return RecordError("row", f"{len(cells)} cells, the header names {len(header)} columns")
     for name, cell in zip(header, cells, strict=True):
         if _not_utf8(cell):
             return RecordError(name, "not UTF-8; save the file with the encoding UTF-8")
-    return dict(zip(header, cells, strict=True))
+    return {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True)}

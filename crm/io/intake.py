@@ -8,15 +8,25 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from crm.io import rows as formats
 from crm.io.untrusted import Limits, Rows, check_row, json_lines, printable
 from crm.schema import RecordError
 
+
+class Named(Protocol):
+    """What has an id."""
+
+    @property
+    def id(self) -> str:
+        """Text."""
+
+
+N = TypeVar("N", bound=Named)
 R = TypeVar("R")
 Parse = Callable[[dict[str, Any], int], R]
 Key = Callable[[R], object]
@@ -99,6 +109,23 @@ class Intake:
         self.kept -= 1
         self._count(rejection)
 
+    def unique(self, records: Iterable[N]) -> Iterator[N]:
+        """Records whose id is new: a source sees to that within a file, draws and predictions need it over all files.
+
+        Strict reading raises ``ValueError`` for any other; lenient reading counts it as refused.
+        """
+        seen: set[bytes] = set()
+        for record in records:
+            digest = hashlib.blake2b(record.id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            if digest not in seen:
+                seen.add(digest)
+                yield record
+                continue
+            why = f"{record.id!r} is also in another file; leave the copy out, or give the rows different ids"
+            if self.strict:
+                raise ValueError(f"data: id: {why}")
+            self.withdraw(Rejection("one of several", 0, "id", why))
+
     def _count(self, rejection: Rejection) -> None:
         self.rejected += 1
         if len(self.rejections) < MAX_SHOWN:
@@ -122,5 +149,6 @@ def _refuse_duplicate(key: object, number: int, first_line: dict[int, int]) -> N
     digest = hashlib.blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     first = first_line.setdefault(int.from_bytes(digest, "big"), number)
     if first != number:
-        why = "ids must be unique in a file; a row without an id has one of its content, so an exact copy has the same"
-        raise RecordError("id", f"{key!r} is already on line {first}; {why} (data.strict=false leaves it out)")
+        raise RecordError(
+            "id", f"{key!r} is already on line {first}; ids must be unique (data.strict=false leaves it out)"
+        )

@@ -1,4 +1,4 @@
-"""Rows of a file, one at a time: of JSON Lines, a JSON array, CSV or TSV (``.gz`` and ``.zst`` too), or of Parquet.
+"""Rows of a file, one at a time. In: JSON Lines, a JSON array, CSV, TSV (``.gz`` too) or Parquet. Out: numbered values.
 
 A row comes as ``(number, value)``, or as ``(number, RecordError)`` where it cannot be read; what can be read goes on
 behind it. ``number`` counts lines from 1 (items of an array, rows of a Parquet file). A file that cannot be read as a
@@ -18,7 +18,6 @@ from crm.io.untrusted import (
     BOM,
     MAX_LINE_BYTES,
     OR_BY_COMMAND,
-    PACKED,
     READ_ERRORS,
     Limits,
     Rows,
@@ -33,6 +32,7 @@ from crm.io.untrusted import (
 from crm.schema import RecordError
 
 MAX_ARRAY_BYTES = 200_000_000
+AS_LINES = "several objects are written as one array, or one a line without line ends inside"
 PARQUET_BATCH = 50
 """Rows in memory at a time: a text that a kilobyte-sized file holds once can stand in every one of them."""
 ABOUT_DATA = ("dataset_info.json", "dataset_infos.json", "state.json")
@@ -40,12 +40,12 @@ ABOUT_DATA = ("dataset_info.json", "dataset_infos.json", "state.json")
 
 
 def rows(path: Path, limits: Limits | None = None) -> Rows:
-    """Rows of a file, its format told by its name: one of `SUFFIXES`, the text ones also with ``.gz`` or ``.zst``.
+    """Rows of a file, its format told by its name: one of `SUFFIXES`, the text ones also with ``.gz``.
 
     Beyond ``limits`` (default: none) reading ends with a ``ValueError`` that names the file, the limit and a way out.
     """
-    suffix = _suffix(path.name)
-    if suffix not in SUFFIXES or (path.suffix in PACKED and suffix == ".parquet") or (limits and path.suffix == ".zst"):
+    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if suffix not in SUFFIXES or (suffix == ".parquet" and path.suffix == ".gz"):
         raise ValueError(f"{path}: unknown format; the name must end in one of {', '.join(SUFFIXES)}")
     numbered = SUFFIXES[suffix](path, limits)
     return numbered if limits is None else few(path, narrow(path, numbered, limits), limits)
@@ -53,22 +53,21 @@ def rows(path: Path, limits: Limits | None = None) -> Rows:
 
 def is_data_file(name: str) -> bool:
     """Whether the name ends as those do whose rows can be read."""
-    return _suffix(name) in SUFFIXES
-
-
-def _suffix(name: str) -> str:
-    path = Path(name)
-    return Path(path.stem if path.suffix in PACKED else name).suffix.lower()
+    return Path(name.removesuffix(".gz")).suffix.lower() in SUFFIXES
 
 
 def data_files(path: Path) -> list[Path]:
     """The file itself, or the data files of a folder, sorted: its own, or else those of the folders in it.
 
-    Raises ``ValueError`` where there is none.
+    A last part such as ``train-*`` is a pattern. Raises ``ValueError`` where there is none.
     """
+    if "*" in path.name and not path.exists():
+        if not (some := _with_rows(path.parent, list(path.parent.glob(path.name)))):
+            raise ValueError(f"{path}: no such file; check the pattern")
+        return some
     if not path.is_dir():
         return [path]
-    names = [name for suffix in SUFFIXES for name in (f"*{suffix}", *(f"*{suffix}{end}" for end in PACKED))]
+    names = [name for suffix in SUFFIXES for name in (f"*{suffix}", f"*{suffix}.gz")]
     found = _with_rows(path, {file for name in names for file in path.glob(name)})
     found = found or _with_rows(path, {file for name in names for file in path.rglob(name)})
     if not found:
@@ -82,6 +81,17 @@ def _with_rows(folder: Path, files: Iterable[Path]) -> list[Path]:
     return sorted(file for file in files if file not in hidden and file.name not in ABOUT_DATA)
 
 
+def json_file(path: Path, limits: Limits | None = None) -> Rows:
+    """Items of a JSON array, or JSON Lines where the first line is an object: hubs call both ``.json``."""
+    try:
+        with open_file(path, limits) as stream:
+            first = stream.readline(MAX_LINE_BYTES).removeprefix(BOM)
+        lines = first.lstrip().startswith(b"{") and isinstance(decode(first), dict)
+    except (RecordError, *READ_ERRORS):
+        lines = False
+    yield from json_lines(path, limits) if lines else json_array(path, limits)
+
+
 def json_array(path: Path, limits: Limits | None = None) -> Rows:
     """Items of a file that is one JSON array, which is read whole: at most `MAX_ARRAY_BYTES`."""
     try:
@@ -91,9 +101,10 @@ def json_array(path: Path, limits: Limits | None = None) -> Rows:
             raise RecordError("file", f"more than {MAX_ARRAY_BYTES:,} bytes; split it or use JSON Lines")
         items = decode(text.removeprefix(BOM))
         if not isinstance(items, list):
-            raise RecordError("file", f"expected a JSON array of objects, got {type(items).__name__}")
+            raise RecordError("file", f"expected a JSON array of objects, got {type(items).__name__}; {AS_LINES}")
     except RecordError as error:
-        raise ValueError(f"{path}:1: {printable(error.field)}: {printable(error.why)}") from None
+        way_out = f"; {AS_LINES}" if "Extra data" in error.why else ""
+        raise ValueError(f"{path}:1: {printable(error.field)}: {printable(error.why)}{way_out}") from None
     except READ_ERRORS as error:
         raise ValueError(f"{path}: cannot be read to its end ({error}); fetch the file again") from None
     yield from enumerate(items, start=1)
@@ -158,7 +169,7 @@ def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
 
 SUFFIXES: dict[str, Callable[[Path, Limits | None], Rows]] = {
     ".jsonl": json_lines,
-    ".json": json_array,
+    ".json": json_file,
     ".csv": table,
     ".tsv": table,
     ".parquet": parquet,

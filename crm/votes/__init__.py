@@ -6,7 +6,6 @@
 - `near_duplicates`: texts that are almost the same (MinHash)
 - `own`: the formats that a user's own votes may have
 - `public`: public sets
-- `recognise`: which source reads a file, by its columns
 - `sampling`: shares and orders that depend on seed and id alone
 - `simulation`: an arena of simulated users and authors
 - `splits`: `Splits`, by prompt: train, validation, suites
@@ -20,7 +19,6 @@ __all__ = [
     "near_duplicates",
     "own",
     "public",
-    "recognise",
     "sampling",
     "simulation",
     "splits",

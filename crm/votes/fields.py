@@ -1,9 +1,8 @@
 """Fields of a row, checked. In: a row and the name of a field, or a cell. Out: its value; `RecordError` for any other.
 
 - Of a public set's row: missing, null and mistyped are one case: the error says what is expected and what is there.
-- Cells of files of one's own: a text is one turn, unless it is the JSON text of a list of messages (it starts with
-  ``[{`` and holds roles): tables keep conversations that way. A text that looks like such a list but cannot be read as
-  one is refused, not taken as it stands. Other JSON is plain text: a response may well be JSON.
+- Cells of files of one's own: a text is one turn, and a list is messages. Tables keep such lists as their JSON text;
+  whether they do is decided by the column (`hold_messages`), as a response may well be JSON.
 - A string that holds a list of strings, as JSON or as Python prints it, is read (literals only, nothing is executed).
 """
 
@@ -12,9 +11,9 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import re
 import warnings
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from crm.io.untrusted import check_row, decode
@@ -26,7 +25,8 @@ Row = Mapping[str, Any]
 Conversation = tuple[Message, ...]
 MAX_LIST_TEXT = 100_000
 """Characters of a list given as text."""
-_ROLES_INSIDE = re.compile(r"""\A\s*\[\s*\{.*["']role["']\s*:""", re.DOTALL)
+MOST = 0.9
+"""Share of a column's texts that are lists of messages from which on all of them have to be."""
 
 
 def text(row: Row, name: str) -> str:
@@ -97,19 +97,19 @@ def _shown(row: Row, name: str) -> str:
     return short(row[name])
 
 
-def require(row: Mapping[str, Any], names: tuple[str, ...]) -> None:
-    """Raise `RecordError` for the first field that is missing or null."""
+def require(row: Mapping[str, Any], names: tuple[str, ...], null: str = "null") -> None:
+    """Raise `RecordError` for the first field that is missing or null; ``null`` is what the file has in its place."""
     for name in names:
         if row.get(name) is None:
-            raise RecordError(name, "null" if name in row else "missing")
+            raise RecordError(name, null if name in row else "missing")
 
 
 def turns(value: Any, field: str, role: str) -> Conversation:
     """A conversation: one turn of ``role`` where ``value`` is text, else its messages. Raises `RecordError`."""
-    if isinstance(value, str) and not _ROLES_INSIDE.match(value):
+    if isinstance(value, str):
         return turn(role, value)
-    if isinstance(value, (str, list)):
-        return messages(items(value, field), field)
+    if isinstance(value, list):
+        return messages(value, field)
     raise RecordError(field, f"expected text or a list of messages, got {type(value).__name__}")
 
 
@@ -118,6 +118,29 @@ def asked(value: Any, field: str) -> Conversation:
     if isinstance(value, str) and not value.strip():
         raise RecordError(field, "blank")
     return turns(value, field, "user")
+
+
+def hold_messages(cells: Sequence[Any]) -> bool:
+    """Whether a column's texts are lists of messages, each with role and content: `MOST` of those that are not blank.
+
+    Those of the column that are none are then bad rows: cut off, most often.
+    """
+    given = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
+    return bool(given) and sum(map(_is_messages, given)) >= MOST * len(given)
+
+
+def _is_messages(text: str) -> bool:
+    if not (text.lstrip().startswith("[") and "role" in text and "content" in text):
+        return False
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            found = _list_in(text, "")
+        except RecordError:
+            return False
+    turns = found if isinstance(found, list) else []
+    return bool(turns) and all(isinstance(turn, dict) and {"role", "content"} <= turn.keys() for turn in turns)
 
 
 def items(value: Any, field: str) -> list[Any]:
@@ -170,14 +193,24 @@ def split_shared(
         ) from None
 
 
-def identity(given: Any, field: str, *content: object) -> str:
-    """The id given as text or as a whole number, or else a digest (16 hex digits) of texts and messages."""
+def identity(given: Any, field: str, repeats: Counter[str], *content: object) -> str:
+    """The id given as text or as a whole number, or else a digest (16 hex digits) of texts and messages.
+
+    Equal rows without an id are several votes: ``repeats`` counts digests over all that is read, and from the second
+    on they are numbered.
+    """
     if given is None:
         written = json.dumps(content, default=lambda message: [message.role, message.content])
-        return hashlib.sha256(written.encode("utf-8")).hexdigest()[:16]
+        return numbered(hashlib.sha256(written.encode("utf-8")).hexdigest()[:16], repeats)
     if isinstance(given, bool) or not isinstance(given, (str, int)) or not str(given).strip():
         raise RecordError(field, f"expected a whole number or a non-blank text, got {given!r:.80}")
     return str(given).strip()
+
+
+def numbered(name: str, repeats: Counter[str]) -> str:
+    """``name``, and from its second time on ``name-2``, ``name-3``, ..."""
+    repeats[name] += 1
+    return name if repeats[name] == 1 else f"{name}-{repeats[name]}"
 
 
 def string_list(value: object, field: str) -> tuple[str, ...]:

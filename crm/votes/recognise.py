@@ -14,11 +14,12 @@ from typing import Any
 from crm.io import rows as formats
 from crm.io.parquet import count_rows
 from crm.io.untrusted import numbered_lines, open_file, printable
-from crm.quoting import escaped, hydra_text
+from crm.quoting import hydra_text
 from crm.schema import Preference, RecordError
-from crm.votes.catalogue import location
+from crm.votes.catalogue import place_of
 from crm.votes.own import arena, published, trl
-from crm.votes.own.table import LOOK_AHEAD, PAIRS, VOTES
+from crm.votes.own.table import PAIRS, VOTES
+from crm.votes.row_reader import LOOK_AHEAD
 
 log = logging.getLogger(__name__)
 COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -64,10 +65,7 @@ class Recognised:
         words = [f"data={self.name}", *([shlex.quote(f"data.path={path}")] if path else [])]
         for name, given in (("columns", self.columns), ("winners", self.winners)):
             if given:
-                inside = (
-                    f"{key}: {text if text.isidentifier() else hydra_text(escaped(text))}"
-                    for key, text in given.items()
-                )
+                inside = (f"{key}: {text if text.isidentifier() else hydra_text(text)}" for key, text in given.items())
                 words.append(shlex.quote(f"data.{name}={{{', '.join(inside)}}}"))
         return " ".join(words)
 
@@ -77,7 +75,7 @@ def recognise(path: str) -> Recognised:
 
     Raises ``ValueError`` where no reading fits or several do, and for a folder whose files differ.
     """
-    place = location("table", root="", path=path)
+    place = place_of(path)
     if (place / "splits").is_dir():
         log.info("%s: read as data=dataset, a folder of prepare.py", path)
         return Recognised("dataset")

@@ -1,25 +1,33 @@
 """Splits by prompt. In: preferences. Out: `Splits`, whose parts share no prompt, not even a near-duplicate.
 
-Prompts whose texts nearly agree form a group (linked in chains), and a group goes to one part as a whole. What is
-guaranteed, for a fixed ``seed``:
+Prompts whose texts nearly agree form a group (linked in chains; a template that many share does not count), and a group
+goes to one part as a whole. What is guaranteed, for a fixed ``seed``:
 
 - the same rows in any order give the same parts;
 - adding or deleting rows moves an old row only if its own group gained or lost a prompt;
 - changing the ``validation`` fraction moves nothing into or out of the test part.
+
+Of few prompts a part may stay empty. It then takes the group that is nearest to it, which may go back once more prompts
+are added.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crm.io.intake import Intake, Rejection
 from crm.schema import Message, Preference, prompt_key
-from crm.votes.near_duplicates import NearDuplicates, plain_text
+from crm.votes.near_duplicates import NEAR_DUPLICATE, near_groups, plain_text
 from crm.votes.sampling import balanced
 from crm.votes.tables import TableSource
 
+log = logging.getLogger(__name__)
+LARGE, FEW = 1 / 3, 10
+"""Share of all prompts, and number, from which on a group is worth a warning."""
 PARTS = ("train", "validation", "test", "unseen_topics", "left_out")
 
 
@@ -107,19 +115,23 @@ def split_records(
     validation: float,
     test: float,
     suite_of: Callable[[Preference], str] | None = None,
+    near_duplicates: float = NEAR_DUPLICATE,
 ) -> Splits:
     """`Splits` of a file without a split of its own: by prompt, near-duplicates together, the test share in suites.
 
-    ``validation`` and ``test`` are fractions of the prompt groups, in [0, 1), below 1 together. Raises ``ValueError``
-    for other fractions, and where a part that was asked for stays empty because there are too few prompts.
+    ``validation`` and ``test`` are fractions of the prompt groups, in [0, 1), below 1 together. ``near_duplicates`` is
+    the similarity from which prompts are in one group. Raises ``ValueError`` for other fractions, and where a part that
+    was asked for stays empty because there are too few groups. Warns where a group has a third of the prompts.
     """
-    group_of = prompt_groups([row.prompt for row in records])
+    group_of = prompt_groups([row.prompt for row in records], near_duplicates)
+    warn_of_large_group(group_of, near_duplicates)
     keys = [group_of[prompt_key(row.prompt)] for row in records]
     rows: dict[str, list[Preference]] = {"train": [], "validation": [], "test": []}
     parts = assign(keys, [None] * len(keys), seed=seed, validation=validation, test=test)
+    parts = _filled(keys, parts, {"test": test, "validation": validation}, seed)
     for part, row in zip(parts, records, strict=True):
         rows[part].append(row)
-    _check_filled(rows, {"train": 1.0, "validation": validation, "test": test}, len(set(keys)))
+    _check_filled(rows, {"train": 1.0, "validation": validation, "test": test}, group_of, near_duplicates)
     suites = by_suite(rows["test"], suite_of)
     kept = sizes(rows["train"], rows["validation"], suites)
     return Splits(rows["train"], rows["validation"], suites, {**reading.all_counts(), **kept}, reading.rejections)
@@ -151,39 +163,58 @@ def assign(
     return parts
 
 
-def prompt_groups(prompts: Sequence[Sequence[Message]]) -> dict[str, str]:
+def prompt_groups(prompts: Sequence[Sequence[Message]], near_duplicates: float = NEAR_DUPLICATE) -> dict[str, str]:
     """From each prompt's key (`crm.schema.prompt_key`) to the key of its group, independent of the order given.
 
     System turns are ignored, so that a long shared instruction does not make every prompt a near-duplicate of every
     other. The group's key is the smallest SHA-256 of its members' texts.
     """
     text_of = {prompt_key(prompt): plain_text(prompt) for prompt in prompts}
-    parent = {text: text for text in text_of.values()}
-    index = NearDuplicates()
-    for text in parent:
-        for other, _ in index.like(text):
-            parent[_root(parent, other)] = _root(parent, text)
-        index.add(text)
-    smallest: dict[str, str] = {}
-    for text in parent:
-        root = _root(parent, text)
-        smallest[root] = min(_digest(text), smallest.get(root, "g"))
-    return {key: smallest[_root(parent, text)] for key, text in text_of.items()}
+    group_of: dict[str, str] = {}
+    for group in near_groups(sorted(set(text_of.values())), near_duplicates):
+        group_of |= dict.fromkeys(group, min(map(_digest, group)))
+    return {key: group_of[text] for key, text in text_of.items()}
 
 
-def _root(parent: dict[str, str], text: str) -> str:
-    while parent[text] != text:
-        parent[text] = parent[parent[text]]
-        text = parent[text]
-    return text
+def warn_of_large_group(group_of: Mapping[str, str], near_duplicates: float) -> None:
+    """Warn where `LARGE` of the prompts are one group: the parts cannot have the sizes that were asked for."""
+    sizes = Counter(group_of.values())
+    most = max(sizes.values(), default=0)
+    if most >= FEW and most > LARGE * len(group_of):
+        log.warning(
+            "data: %d of %d prompts are one group of near-duplicates (%.2g of their 5-grams agree, linked in chains) "
+            "and go to one part; data.near_duplicates=1.0 keeps only equal prompts together",
+            most,
+            len(group_of),
+            near_duplicates,
+        )
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def _place(key: str, seed: int) -> float:
+    """Where a group falls in [0, 1): the test part begins there, then comes validation, then training."""
+    return int(_digest(f"{seed}|{key}")[:16], 16) / 16**16
+
+
+def _filled(keys: Sequence[str], parts: Sequence[str], shares: Mapping[str, float], seed: int) -> list[str]:
+    """The parts, an empty one with the first group that is in none of those before it, where two are left."""
+    found = dict(zip(keys, parts, strict=True))
+    groups, moved = sorted(found, key=lambda key: _place(key, seed)), dict[str, str]()
+    for number, (part, share) in enumerate(shares.items()):
+        free = [key for key in groups if found[key] not in list(shares)[:number]]
+        if share > 0 and part not in found.values() and len(free) + number > len(shares):
+            found[free[0]] = moved[free[0]] = part
+    last = [key for key in groups if found[key] == "validation"]
+    if "train" not in found.values() and len(last) > 1:
+        moved[last[-1]] = "train"
+    return [moved.get(key, part) for key, part in zip(keys, parts, strict=True)]
+
+
 def _assign(key: str, seed: int, validation: float, test: float) -> str:
-    place = int(_digest(f"{seed}|{key}")[:16], 16) / 16**16
+    place = _place(key, seed)
     return "test" if place < test else "validation" if place < test + validation else "train"
 
 
@@ -195,10 +226,19 @@ def _check_fractions(validation: float, test: float) -> None:
         raise ValueError(f"validation + test: {validation + test} leaves nothing to train on, keep the sum below 1")
 
 
-def _check_filled(rows: dict[str, list[Preference]], asked: dict[str, float], groups: int) -> None:
+def _check_filled(
+    rows: dict[str, list[Preference]], asked: dict[str, float], group_of: Mapping[str, str], near_duplicates: float
+) -> None:
+    prompts, groups = len(group_of), len(set(group_of.values()))
     for name, fraction in asked.items():
         if fraction > 0 and groups and not rows[name]:
+            few = f"there are only {prompts} different prompts"
+            if groups < prompts:
+                few += (
+                    f" in {groups} group{'s' * (groups > 1)} of near-duplicates, each of which goes to one part "
+                    f"({near_duplicates:g} or more of their 5-grams agree; data.near_duplicates=1.0 keeps only equal "
+                    "prompts together)"
+                )
             raise ValueError(
-                f"{name}: empty, because there are only {groups} different prompts; "
-                "bring more prompts, ask for a larger fraction, or try another seed"
+                f"{name}: empty, because {few}; bring more prompts, ask for a larger fraction, or try another data.seed"
             )

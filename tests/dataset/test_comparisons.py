@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -201,3 +202,28 @@ def test_unknown_names_are_refused_even_for_rows_that_would_be_dropped() -> None
         choose_side(ballot("tie"), "sideways", seed=0, epoch=0)
     with pytest.raises(ValueError, match=r"ties: 'half'.*drop, soft"):
         choose_side(ballot("a"), "original", seed=0, epoch=0, ties="half")
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("a", "b", "reverse"),
+    [
+        (("Short",), (" short",), False),
+        (("Short", "Kind"), ("kind", "SHORT"), False),
+        (("Short",), ("Short", "Kind"), True),
+    ],
+)
+def test_the_same_criteria_on_both_sides_have_no_reverse_direction(
+    direction: str, a: tuple[str, ...], b: tuple[str, ...], reverse: bool
+) -> None:
+    """D- would say that the user of D+ prefers the other response."""
+    rows = [replace(vote(n, "a"), criteria_a=a, criteria_b=b, winner="a") for n in range(20)]
+    made, counts = make_comparisons(rows, direction=direction, noise="none", pool=None, seed=0, epoch=0)
+    assert {row.label for row in made} <= ({"a", "b"} if reverse else {"a"})
+    left_out = 0 if reverse else {"reverse": 20, "both": 20}.get(direction, 0)
+    assert counts.get("same_criteria", 0) == left_out
+    assert len(made) == (40 if direction == "both" else 20) - left_out
+    ties = [replace(row, winner="tie") for row in rows]
+    assert (
+        len(make_comparisons(ties, direction="reverse", noise="none", pool=None, seed=0, epoch=0, ties="soft")[0]) == 20
+    )

@@ -27,6 +27,63 @@ def vote(i: int, content: str | None = None, topic: str | None = None) -> Prefer
     return Preference(f"p{i}", prompt(content or text(i)), answer, answer, "a", topic=topic)
 
 
+TEMPLATE = (
+    "You help the customers of a small shop for bicycles. Answer from the notes below, in two friendly sentences, and "
+    "say so where the notes do not hold the answer. Notes: the shop is open from ten to six, repairs take three days, "
+    "and helmets cannot be returned. "
+)
+PLACES = {
+    "before": lambda own: f"{TEMPLATE}{own}",
+    "behind": lambda own: f"{own} {TEMPLATE}",
+    "around": lambda own: f"{TEMPLATE} Question: {own} Remember to answer in two friendly sentences, always.",
+    "typed again": lambda own: f"{TEMPLATE.replace('bicycles', 'bycicles')}{own}",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_template_does_not_make_its_questions_one_and_hides_no_duplicate(place: str) -> None:
+    questions = [" ".join(text(i).split()[:8]) for i in range(90)]
+    asked = [prompt(PLACES[place](question)) for question in questions]
+    assert len(set(prompt_groups(asked).values())) == 90
+    again = [prompt(PLACES["before"](question.upper() + "??")) for question in questions[:30]]
+    groups = prompt_groups([*asked, *again, *(prompt(question) for question in questions[30:40])])
+    assert len({groups[prompt_key(one)] for one in asked}) == 90
+    assert all(groups[prompt_key(a)] == groups[prompt_key(b)] for a, b in zip(asked, again, strict=False))
+
+
+def test_many_spellings_of_one_request_stay_together() -> None:
+    endings = ("", "please", "now", "thanks", "ok", "in english", "for kids", "quickly", "today", "asap", "thank you")
+    groups = prompt_groups([prompt(f"{text(0)} {ending}") for ending in endings])
+    assert len(set(groups.values())) == 1
+
+
+def test_templated_prompts_fill_the_parts_as_others_do() -> None:
+    """27 of 30 prompts share an instruction, as retrieval sends it: 80/10/10 within five standard deviations."""
+    rows = [vote(i, PLACES["before"](" ".join(text(i).split()[:8])) if i % 10 else text(i)) for i in range(300)]
+    for seed in range(1, 13):
+        parts = Counter(home(split_by_prompt(rows, seed=seed, validation=0.1, test=0.1)).values())
+        assert abs(parts["test"] - 30) < 26 and abs(parts["validation"] - 30) < 26
+
+
+def test_the_sentence_and_the_warning_name_groups_and_the_setting(caplog: pytest.LogCaptureFixture) -> None:
+    rows = [vote(i, f"Name the tree with the number {i}") for i in range(40)]
+    with pytest.raises(
+        ValueError, match=r"only 40 different prompts in 1 group of near-duplicates.*near_duplicates=1\.0"
+    ):
+        split_by_prompt(rows, seed=0, validation=0.4, test=0.4)
+    assert "40 of 40 prompts are one group of near-duplicates" in caplog.text
+    caplog.clear()
+    splits = split_by_prompt(rows, seed=0, validation=0.4, test=0.3, near_duplicates=1.0)
+    assert min(map(len, (splits.train, splits.validation, splits.suites["D"]))) > 3
+    assert not caplog.text
+
+
+def test_a_smaller_similarity_joins_more() -> None:
+    pair = [text(0), " ".join([*text(0).split()[:22], *text(5000).split()[:8]])]
+    joined = [len(set(prompt_groups([prompt(one) for one in pair], least).values())) == 1 for least in (0.9, 0.7, 0.5)]
+    assert joined == [False, False, True]
+
+
 def split_by_prompt(rows: list[Preference], **settings: float) -> Splits:
     return split_records(rows, Intake(strict=True), **settings)
 
@@ -132,9 +189,20 @@ def test_impossible_fractions_are_refused(validation: float, test: float) -> Non
 
 
 def test_a_split_that_stays_empty_is_said_and_no_rows_at_all_are_fine() -> None:
-    with pytest.raises(ValueError, match=r"validation: empty, because there are only 1 different prompts"):
+    with pytest.raises(ValueError, match=r"validation: empty, because there are only 1 different prompts; bring more"):
         split_by_prompt([vote(1)] * 3, seed=0, validation=0.01, test=0.0)
     assert split_by_prompt([], seed=0, validation=0.1, test=0.1).train == []
+
+
+@pytest.mark.parametrize("count", [3, 6, 12])
+def test_no_part_of_few_prompts_stays_empty_and_the_test_part_is_that_of_any_validation_fraction(count: int) -> None:
+    rows = [vote(i) for i in range(count)]
+    for seed in range(20):
+        small, large = (split_by_prompt(rows, seed=seed, validation=v, test=0.1) for v in (0.05, 0.3))
+        assert small.suites == large.suites and small.suites["D"] and small.validation
+        assert sorted(home(small)) == sorted(row.id for row in rows)
+        assert home(split_by_prompt(rows[::-1], seed=seed, validation=0.05, test=0.1)) == home(small)
+    assert split_by_prompt(rows, seed=0, validation=0.1, test=0.0).suites["D"] == []
 
 
 def test_a_prompt_in_two_splits_is_found() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from crm.dataset.prepare.workspace import Workspace
 from crm.io.files import replace_file
-from crm.io.intake import MAX_SHOWN, Intake, Rejection
+from crm.io.intake import MAX_SHOWN, Intake
 from crm.io.parquet import write_parquet
 from crm.schema import Preference
 
@@ -27,7 +26,7 @@ def ingest(space: Workspace, rows: Iterable[Preference], reading: Intake) -> dic
     seen: Counter[str] = Counter(ties=0, with_criteria=0)
 
     def counted() -> Iterator[Preference]:
-        for row in _without_repeats(rows, reading):
+        for row in reading.unique(rows):
             seen["ties"] += row.winner == "tie"
             seen["with_criteria"] += bool(row.criteria_a or row.criteria_b)
             yield row
@@ -37,21 +36,6 @@ def ingest(space: Workspace, rows: Iterable[Preference], reading: Intake) -> dic
         raise ValueError(f"data: no preference could be made of {reading.read} rows ({_first(reading)})")
     replace_file(rejections_file(space), _listing(reading))
     return {**(reading.all_counts() if reading.read else {}), "preferences": made, **seen}
-
-
-def _without_repeats(rows: Iterable[Preference], reading: Intake) -> Iterator[Preference]:
-    """Rows whose id is new: a source sees to that within a file, findings and predictions need it over all of them."""
-    seen: set[bytes] = set()
-    for row in rows:
-        digest = hashlib.blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        if digest not in seen:
-            seen.add(digest)
-            yield row
-            continue
-        why = f"{row.id!r} is also in another file; leave the copy out, or give the rows different ids"
-        if reading.strict:
-            raise ValueError(f"data: id: {why}")
-        reading.withdraw(Rejection("one of several", 0, "id", why))
 
 
 def rejections_file(space: Workspace) -> Path:

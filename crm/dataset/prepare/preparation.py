@@ -142,7 +142,9 @@ class Preparation:
     def _whole_is_test(self) -> bool:
         """Whether the set is published to be measured on: nothing of it trains, and nothing is held out of it."""
         name = self.config.data.name
-        return name not in (*OWN_SPLIT, "mixture") and source_named(name).evaluation_only
+        return self.config.data.split == "all" or (
+            name not in (*OWN_SPLIT, "mixture") and source_named(name).evaluation_only
+        )
 
     def _split(self) -> Stage:
         data = self.config.data
@@ -152,6 +154,7 @@ class Preparation:
             "drop_leaked": sorted(self.config.split.drop_leaked),
             "validation": data.validation_fraction,
             "test": data.test_fraction,
+            "near_duplicates": data.near_duplicates,
             "seed": data.seed,
             "whole_is_test": self._whole_is_test(),
         }

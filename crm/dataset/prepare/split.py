@@ -13,7 +13,8 @@ from crm.dataset.prepare.place import PARTS, check_topics, draw_topics, parts_of
 from crm.dataset.prepare.workspace import SPLITS, Workspace, merged, read_preferences, with_findings
 from crm.io.parquet import open_parquet, read_parquet, read_rows, schema, write_rows
 from crm.schema import Message, Preference, prompt_key
-from crm.votes.splits import assign, prompt_groups
+from crm.votes.near_duplicates import NEAR_DUPLICATE
+from crm.votes.splits import assign, prompt_groups, warn_of_large_group
 
 NOT_USED = ("filtered", "leaked", "left_out")
 """Parts of rows that are in no file of the dataset; they are counted."""
@@ -45,6 +46,7 @@ def split(
     validation: float,
     test: float,
     seed: int,
+    near_duplicates: float = NEAR_DUPLICATE,
     whole_is_test: bool = False,
 ) -> dict[str, int]:
     """Write the part and group of every row; with ``whole_is_test`` all of them are the test share, suite ``D``.
@@ -62,7 +64,8 @@ def split(
         keys.append(key)
         topics.append(row.topic if keep else None)
         speaks.append(who_speaks(row, held_out_criteria) if keep else "filtered")
-    groups = prompt_groups(list(prompts.values()))
+    groups = prompt_groups(list(prompts.values()), near_duplicates)
+    warn_of_large_group(groups, near_duplicates)
     group_of = [groups[key] for key in keys]
     shares = {"validation": validation, "test": test}
     parts = assign(group_of, topics, seed=seed, held_out_topics=held_out_topics, **shares)
@@ -83,7 +86,8 @@ def split(
     found = Counter(parts)
     if not found["train"] and not whole_is_test:
         raise ValueError(
-            f"split: no row is left to train on, of {len(ids)} rows with {len(set(group_of))} different prompts; "
+            f"split: no row is left to train on, of {len(ids)} rows with {len(prompts)} different prompts in "
+            f"{len(set(group_of))} groups of near-duplicates (data.near_duplicates={near_duplicates:g}); "
             "bring more prompts, hold out less, or try another data.seed"
         )
     return {"rows": len(ids), "prompts": len(prompts), "groups": len(set(group_of)), **dict(sorted(found.items()))}

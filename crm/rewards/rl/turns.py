@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from crm.io.untrusted import check_text
-from crm.schema import Message, RecordError, messages
+from crm.schema import Message, RecordError, check_response, messages
 from crm.votes.fields import criteria_cell
 
 Turns = tuple[Message, ...]
@@ -25,7 +25,9 @@ def prompt_turns(given: Any, field: str) -> Turns:
 
 def answer_turns(given: Any, field: str) -> Turns:
     """Plain text is one turn of an assistant, a list holds ``{"role", "content"}``."""
-    return _turns(given, field, "assistant")
+    turns = _turns(given, field, "assistant")
+    check_response(turns, field)
+    return turns
 
 
 def completion_turns(given: Any) -> Turns | None:

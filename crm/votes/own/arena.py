@@ -9,8 +9,9 @@ Two kinds of columns are told apart, row by row:
   ``winner`` is text. The content of a message is text, or a list of one part of the type ``text``. Images are refused.
 
 The prompt is the leading turns that both conversations share. Where a user went on talking, each LLM has a history of
-its own: those turns are part of the response. Both bad is a tie (also counted as ``ties_both_bad``). No set has
-criteria; language, tags and all other columns are not read. Source: https://huggingface.co/lmarena-ai.
+its own: those turns are part of the response. Rows in which a conversation ends with the user, as the LLM failed to
+answer, are left out and counted (``dropped_unanswered``). Both bad is a tie (also counted as ``ties_both_bad``). No
+set has criteria; language, tags and all other columns are not read. Source: https://huggingface.co/lmarena-ai.
 """
 
 from __future__ import annotations
@@ -20,15 +21,16 @@ from typing import Any
 
 from crm.schema import Message, Preference, RecordError, messages
 from crm.votes.fields import Conversation, any_text, identity, items, require, split_shared
-from crm.votes.row_reader import Row, rows_of
+from crm.votes.row_reader import At, Row, rows_of
 
 BOTH_BAD = ("tie (bothbad)", "tie (both bad)", "both_bad")
 WINNERS = {"model_a": "a", "model_b": "b", **dict.fromkeys(("tie", *BOTH_BAD), "tie")}
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
 
 
-def parse_row(row: Row, _at: object) -> Preference:
-    """One row as a record with the id ``arena-<id>``. Raises `RecordError`."""
+def parse_row(row: Row, at: At) -> Preference | tuple[()]:
+    """One row as a record with the id ``arena-<id>``, or none where a conversation ends with the user. Raises
+    `RecordError`."""
     if "winner_tie" in row:
         names = ("response_a", "response_b")
         require(row, ("id", "model_a", "model_b", "prompt", *names, *FLAGS))
@@ -41,10 +43,12 @@ def parse_row(row: Row, _at: object) -> Preference:
         side = _named(row["winner"])
     else:
         raise RecordError("row", "has neither conversation_a nor winner_tie; expected the columns of an LMArena set")
+    if a[-1].role == "user" or b[-1].role == "user":
+        return ()
     prompt, response_a, response_b = split_shared(a, b, names)
     field = "question_id" if "question_id" in row else "id"
     return Preference(
-        id=f"arena-{identity(row.get(field), field, a, b)}",
+        id=f"arena-{identity(row.get(field), field, at.repeats, a, b)}",
         prompt=prompt,
         response_a=response_a,
         response_b=response_b,
@@ -55,15 +59,16 @@ def parse_row(row: Row, _at: object) -> Preference:
     )
 
 
-def _count(row: Row, _records: Sequence[Preference]) -> Mapping[str, int]:
+def _count(row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
     answers = ("response_a", "response_b") if "winner_tie" in row else ()
     return {
+        "dropped_unanswered": not records,
         "ties_both_bad": row.get("winner") in BOTH_BAD,
         "rows_with_null_turns": any(None in items(row[name], name) for name in answers),
     }
 
 
-read = rows_of(count=_count)(parse_row)
+read = rows_of(count=_count, drop_identical=True)(parse_row)
 """Records of one file, or of every data file of a folder; ids are unique in each file."""
 
 

@@ -1,8 +1,8 @@
 """The two published formats. In: rows of `TRAIN_FIELDS` or `EVAL_FIELDS`. Out: `Preference` records.
 
-- Training rows hold whole conversations on both sides and carry no id: theirs is a digest of their content, so an exact
-  copy of a row is a duplicate. A side may have no criteria (its direction is then not defined), but not both. Broad
-  topics are lists of names, or the text of such a list, or one name.
+- Training rows hold whole conversations on both sides and carry no id: theirs is a digest of their content, numbered
+  where rows are equal. A side may have no criteria (its direction is then not defined), but not both. Broad topics are
+  lists of names, or the text of such a list, or one name.
 - In evaluation rows ``model_a`` and ``model_b`` are whole conversations, or only the replies where they start with the
   assistant; ``prompt`` is the first user turn. ``criteria`` speak for the preferred side, so the other side's are empty
   and only the original direction is defined. For a tie they stand on both sides: whichever side is asked about, nobody
@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from crm.schema import Preference, RecordError, folded, messages, short
-from crm.votes.fields import Conversation, conversations, require, string_list
-from crm.votes.row_reader import Row, rows_of
+from crm.votes.fields import Conversation, conversations, numbered, require, string_list
+from crm.votes.row_reader import At, Row, rows_of
 from crm.votes.sampling import turn
 
 EVAL_FIELDS = ("idx", "prompt", "model_a", "model_b", "criteria", "preference")
@@ -40,7 +40,7 @@ TRAIN_FIELDS = (
 WINNERS = {"model_a": "a", "model_b": "b", "tie": "tie"}
 
 
-def parse_train(row: Row, _at: object) -> Preference:
+def parse_train(row: Row, at: At) -> Preference:
     """One row as a record with the id ``train-<digest>``. Raises `RecordError`."""
     require(row, TRAIN_FIELDS)
     side = _winner(row["human_winner"], "human_winner")
@@ -50,7 +50,7 @@ def parse_train(row: Row, _at: object) -> Preference:
     prompt, response_a, response_b = conversations(row)
     content = json.dumps({name: row[name] for name in TRAIN_FIELDS}, sort_keys=True, default=str)
     return Preference(
-        id=f"train-{hashlib.sha256(content.encode('utf-8')).hexdigest()[:16]}",
+        id=f"train-{numbered(hashlib.sha256(content.encode('utf-8')).hexdigest()[:16], at.repeats)}",
         prompt=prompt,
         response_a=response_a,
         response_b=response_b,
@@ -92,8 +92,8 @@ def _count(fields: Sequence[str], row: Row, _records: Sequence[Preference]) -> M
     }
 
 
-read_train = rows_of(count=partial(_count, TRAIN_FIELDS))(parse_train)
-read_eval = rows_of(count=partial(_count, EVAL_FIELDS))(parse_eval)
+read_train = rows_of(count=partial(_count, TRAIN_FIELDS), drop_identical=True)(parse_train)
+read_eval = rows_of(count=partial(_count, EVAL_FIELDS), drop_identical=True)(parse_eval)
 """Records of one file, or of every data file of a folder."""
 
 

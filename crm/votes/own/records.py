@@ -30,5 +30,5 @@ def parse_row(row: Row, _at: object) -> Preference:
     return record
 
 
-read = rows_of()(parse_row)
+read = rows_of(drop_identical=True)(parse_row)
 """Records of one file, or of every data file of a folder; ids are unique in each file."""

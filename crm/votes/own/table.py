@@ -4,35 +4,39 @@ A field is read from the column that ``columns`` names for it, or else from the 
 of two layouts: `VOTES`, two responses and a winner, or `PAIRS`, a chosen and a rejected response. Fields that are not
 required may lack a column, and their cells may be empty. Cells:
 
-- ``prompt``, ``response_a``, ``response_b``, ``chosen``, ``rejected``: plain text (one turn) or a list of messages (or
-  its JSON text).
+- ``prompt``, ``response_a``, ``response_b``, ``chosen``, ``rejected``: plain text (one turn) or a list of messages, or
+  its JSON text where the column holds nothing else.
 - ``winner``: see `crm.votes.own.votes`.
 - ``criteria_a``, ``criteria_b``; ``criteria`` (of who chose) and ``criteria_rejected``: a list of texts (or its JSON
   text), or text with one criterion a line; text of one line is split at its semicolons. A single criterion that holds a
   semicolon is written as a list.
-- ``id``: text or a whole number; where there is none, a digest of the row's fields, so an exact copy is a duplicate.
+- ``id``: text or a whole number; where there is none, a digest of the row's fields, numbered where rows are equal: five
+  people who vote alike are five votes.
 - ``topic``, ``author_a``, ``author_b``, ``author_chosen``, ``author_rejected``, ``reason``: text.
 
-Columns that nothing is read from are counted, each once, as ``unread_column_<name>``.
+Columns that nothing is read from are counted, each once, as ``unread_column_<name>``; so are pairs of equal responses,
+which are left out (``dropped_identical_responses``).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from crm.io import rows as formats
 from crm.io.intake import Intake
 from crm.io.rows import data_files
-from crm.io.untrusted import printable
-from crm.schema import Preference, RecordError
+from crm.io.untrusted import Rows, printable
+from crm.schema import Preference, RecordError, check_responses
 from crm.votes.fields import asked, criteria_cell, identity, optional_text, require, turns
 from crm.votes.own.votes import Votes
 from crm.votes.public.pairs import chosen_pair
+from crm.votes.row_reader import LOOK_AHEAD, with_turns
 
 
 class Layout(NamedTuple):
@@ -54,8 +58,6 @@ PAIRS = Layout(
     ("prompt", "chosen", "rejected"), ("criteria", "criteria_rejected"), ("author_chosen", "author_rejected")
 )
 FIELDS = tuple(dict.fromkeys((*VOTES.fields, *PAIRS.fields)))
-LOOK_AHEAD = 100
-"""Rows read before the first record, to learn a file's columns; only JSON Lines can have others later on."""
 MAX_COUNTED = 100
 """Names of columns that are shown or counted."""
 
@@ -70,8 +72,11 @@ def read(
     """
     _refuse_unknown(columns)
     votes: Votes | None = None
+    repeats: Counter[str] = Counter()
     for file in data_files(path):
-        first = [row for _, row in islice(formats.rows(file), LOOK_AHEAD) if isinstance(row, dict)]
+        numbered = formats.rows(file)
+        ahead = list(islice(numbered, LOOK_AHEAD))
+        first = [row for _, row in ahead if isinstance(row, dict)]
         names = list(dict.fromkeys(name for row in first for name in row))
         layout = _layout(columns, winners, names)
         used = _columns(columns, layout)
@@ -84,9 +89,14 @@ def read(
                 cells = partial(_cells, path, used["winner"])
                 votes = Votes(winners, used["winner"], (used["response_a"], used["response_b"]), cells)
             votes.look_ahead(row.get(used["winner"]) for row in first)
-        yield from _records(file, reading, used, layout, votes)
-    if votes:
-        votes.check_sides()
+        prompt, *responses = (used[field] for field in layout.required[:3])
+        whole = with_turns(chain(ahead, numbered), ((prompt,), responses))
+        yield from _records(file, whole, reading, used, layout, votes, repeats)
+    try:
+        if votes:
+            votes.check_sides()
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _cells(path: Path, column: str) -> Iterator[Any]:
@@ -148,25 +158,40 @@ def _nearest(word: str, words: Iterable[str]) -> str:
 
 
 def _records(
-    file: Path, reading: Intake, used: dict[str, str], layout: Layout, votes: Votes | None
+    file: Path,
+    numbered: Rows,
+    reading: Intake,
+    used: dict[str, str],
+    layout: Layout,
+    votes: Votes | None,
+    repeats: Counter[str],
 ) -> Iterator[Preference]:
+    null = "an empty cell" if file.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")) else "null"
+
     def parse(row: dict[str, Any], line: int) -> tuple[Preference, dict[str, Any]]:
         try:
-            return _record(row, used, layout, votes), row
+            require(row, tuple(used[field] for field in layout.required), null)
+            record = _record(row, used, layout, votes, repeats)
+            check_responses(record)
+            return record, row
         except RecordError:
             raise
         except ValueError as error:  # the file as a whole cannot be trusted
             raise ValueError(f"{file}:{line}: {error}") from None
 
-    for record, row in reading.rows(file, parse, key=lambda parsed: parsed[0].id):
+    for record, row in reading.take(file, numbered, parse, key=lambda parsed: parsed[0].id):
         given = [row.get(used.get(field, "")) for field in layout.criteria]
         reading.counts["criteria_given_as_text"] += any(isinstance(cell, str) and cell.strip() != "" for cell in given)
-        reading.counts["ties"] += record.winner == "tie"
-        yield record
+        if record.response_a == record.response_b:
+            reading.counts["dropped_identical_responses"] += 1
+        else:
+            reading.counts["ties"] += record.winner == "tie"
+            yield record
 
 
-def _record(row: dict[str, Any], used: dict[str, str], layout: Layout, votes: Votes | None) -> Preference:
-    require(row, tuple(used[field] for field in layout.required))
+def _record(
+    row: dict[str, Any], used: dict[str, str], layout: Layout, votes: Votes | None, repeats: Counter[str]
+) -> Preference:
     cells = {field: (row.get(column), column) for field, column in used.items()}
     none = (None, "")
     prompt = asked(*cells["prompt"])
@@ -177,7 +202,7 @@ def _record(row: dict[str, Any], used: dict[str, str], layout: Layout, votes: Vo
     content = (prompt, first, second, side, of_first, of_second, topic, *authors, reason)
     given, column = cells.get("id", none)
     given = None if given == "" else given
-    name = identity(given, column, content)
+    name = identity(given, column, repeats, content)
     name = f"table-{name}" if given is None else name
     if layout is PAIRS:
         return chosen_pair(

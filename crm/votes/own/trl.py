@@ -8,7 +8,7 @@
 
 ``criteria`` is optional: what the user who chose cares about; ``criteria_rejected`` is what one who would choose the
 other response cares about. Each is a list of texts or one text, as in a table (`crm.votes.own.table`). ``id`` is
-optional: else it is a digest of the content, so an exact copy is a duplicate. Which side stands as A is drawn.
+optional: else it is a digest of the content, numbered where rows are equal. Which side stands as A is drawn.
 ``margin``, scores and other columns are not read; rows that have any are counted. Rows with images are refused.
 Source: TRL, "Dataset formats and types", https://huggingface.co/docs/trl/dataset_formats.
 """
@@ -20,14 +20,14 @@ from collections.abc import Mapping, Sequence
 from crm.schema import Preference, RecordError, folded
 from crm.votes.fields import Conversation, asked, criteria_cell, identity, require, split_shared, turns
 from crm.votes.public.pairs import chosen_pair
-from crm.votes.row_reader import Row, rows_of
+from crm.votes.row_reader import At, Row, rows_of
 
 CRITERIA = ("criteria", "criteria_rejected")
 FIELDS = ("id", "prompt", "chosen", "rejected", *CRITERIA)
 IMAGES = ("image", "images")
 
 
-def parse_row(row: Row, _at: object) -> Preference:
+def parse_row(row: Row, at: At) -> Preference:
     """One row as a record with the id ``trl-<id or digest>``. Raises `RecordError`."""
     require(row, ("chosen", "rejected"))
     for name in IMAGES:
@@ -36,7 +36,7 @@ def parse_row(row: Row, _at: object) -> Preference:
     prompt, chosen, rejected = _implicit(row) if row.get("prompt") is None else _explicit(row)
     given, against = (criteria_cell(row.get(name), name) for name in CRITERIA)
     told = (given, against) if given or against else ()  # two users may say different things of one pair
-    name = f"trl-{identity(row.get('id'), 'id', prompt, chosen, rejected, *told)}"
+    name = f"trl-{identity(row.get('id'), 'id', at.repeats, prompt, chosen, rejected, *told)}"
     return chosen_pair(name, prompt, chosen, rejected, source="trl", criteria=given, criteria_rejected=against)
 
 
@@ -48,7 +48,7 @@ def _count(row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
     }
 
 
-read = rows_of(count=_count)(parse_row)
+read = rows_of(count=_count, drop_identical=True, turns=(("prompt",), ("chosen", "rejected")))(parse_row)
 """Records of one file, or of every data file of a folder; ids are unique in each file."""
 
 

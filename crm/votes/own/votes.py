@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, cycle
 from typing import Any
@@ -29,6 +30,8 @@ NUMERALS = {"1", "2"}
 MAX_WORDS = 12
 """Cells that one sentence maps; a column with more of them is most likely not the winner's."""
 MAX_LETTERS = 100
+CODE = 0.1
+"""Refused cells for one that is read, from which on they are most likely a side's own word and not rubbish."""
 _NUMBER = re.compile(r"[+-]?\d{1,15}(\.\d+)?")
 _PLAIN_KEY = re.compile(r"(?!null$)[a-z]\w*( \w+)*|-?\d+(\.\d+)?", re.ASCII | re.IGNORECASE)
 
@@ -56,8 +59,9 @@ class Votes:
             if self._mapped.setdefault(_key(cell), side) != side:
                 raise ValueError(f"data.winners={{{cell}: {side}}}: the same cell is also mapped to another side")
         self._numbers = set(filter(_NUMBER.fullmatch, self._mapped))
-        self._sides: set[str] = set()
+        self._sides: Counter[str] = Counter()
         self._refused: dict[str, str] = {}
+        self._refusals = 0
         self._unknown: dict[str, str] | None = None
 
     def look_ahead(self, cells: Iterable[Any]) -> None:
@@ -79,13 +83,13 @@ class Votes:
             if key in self._numbers and self._doubtful():
                 raise ValueError(f"{self._field}: {self._doubt()}")
             side = self._known(cell, key, authors)
-        self._sides.add(side)
+        self._sides[side] += 1
         return side
 
     def check_sides(self) -> None:
-        """Raise ``ValueError`` where one side wins every vote because the other's cells were refused."""
-        decided = self._sides & {"a", "b"}
-        if self._refused and len(decided) == 1:
+        """Raise ``ValueError`` where one side wins every vote and many cells, so the other's, were refused."""
+        decided = self._sides.keys() & {"a", "b"}
+        if len(decided) == 1 and self._refusals > max(1, CODE * self._sides.total()):
             raise ValueError(
                 f"{self._field}: {decided.pop()} wins every vote that can be read; {self._advice(self._refused)}"
             )
@@ -123,6 +127,7 @@ class Votes:
         if not key:
             raise RecordError(self._field, "blank")
         word = _shown(cell)
+        self._refusals += 1
         if len(self._refused) <= MAX_WORDS:
             self._refused[key] = word
         if readings:

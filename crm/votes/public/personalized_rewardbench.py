@@ -33,7 +33,9 @@ Tell = Callable[[str, Sequence[str]], tuple[str, ...]]
 def read(path: Path, reading: Intake, *, oracle_rubric: bool = False, told: Tell | None = None) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder; ids are unique in each file."""
     count = partial(_count, oracle_rubric, told)
-    return rows_of(count=count)(partial(parse_row, oracle_rubric=oracle_rubric, told=told))(path, reading)
+    return rows_of(count=count, drop_identical=True)(partial(parse_row, oracle_rubric=oracle_rubric, told=told))(
+        path, reading
+    )
 
 
 def _count(oracle_rubric: bool, told: Tell | None, row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
@@ -60,7 +62,7 @@ def parse_row(row: Row, at: At, *, oracle_rubric: bool, told: Tell | None = None
         criteria = told(query_of(prompt), _posts(row))
     subset = next((name for name in SUBSETS if name in str(at.file.relative_to(at.source))), None)
     return chosen_pair(
-        f"personalized-{identity(row['id'], 'id')}",
+        f"personalized-{identity(row['id'], 'id', at.repeats)}",
         prompt,
         chosen,
         rejected,

@@ -20,19 +20,19 @@ from typing import Any
 from crm.schema import Preference, RecordError
 from crm.votes.fields import Conversation, any_text, asked, identity, items, optional_text, require
 from crm.votes.public.pairs import chosen_pair
-from crm.votes.row_reader import Row, rows_of
+from crm.votes.row_reader import At, Row, rows_of
 from crm.votes.sampling import fraction, turn
 
 SIDES = ("chosen", "rejected")
 
 
-def parse_row(row: Row, _at: object) -> list[Preference]:
+def parse_row(row: Row, at: At) -> list[Preference]:
     """One row as one or several records: ``rewardbench-<id>`` or ``rewardbench-<id>-<n>``. Raises `RecordError`."""
     require(row, ("prompt", "chosen", "rejected"))
     prompt = asked(row["prompt"], "prompt")
     several = _several(row)
     chosen, rejected = (_responses(row[name], name) if several else [_response(row[name], name)] for name in SIDES)
-    name = f"rewardbench-{identity(row.get('id'), 'id', prompt, *chosen, *rejected)}"
+    name = f"rewardbench-{identity(row.get('id'), 'id', at.repeats, prompt, *chosen, *rejected)}"
     authors = [optional_text(row.get(f"{side}_model"), f"{side}_model") for side in SIDES]
     topic = optional_text(row.get("subset"), "subset")
     records = []
@@ -57,7 +57,7 @@ def _count(row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
     return {"pairs": len(records), "pairs_not_made": (chosen - 1) * len(records)}
 
 
-read = rows_of(count=_count)(parse_row)
+read = rows_of(count=_count, drop_identical=True, turns=(("prompt",),))(parse_row)
 """Records of one file, or of every data file of a folder; the rows' ids are unique in each file."""
 
 

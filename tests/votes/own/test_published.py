@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from crm.dataset.load import load_splits
 from crm.schema import MAX_CRITERIA, Message, Preference, prompt_key
 from crm.votes.own.published import EVAL_FIELDS, parse_train
+from crm.votes.row_reader import At
 from crm.votes.splits import Splits, check_disjoint
 
 USER = {"role": "user", "content": "Write a poem"}
@@ -120,7 +122,7 @@ def test_the_shared_leading_turns_are_the_prompt(tmp_path: Path) -> None:
     shared = train_row(model_a=[USER, said("Hm"), more, said("A1")], model_b=[USER, said("Hm"), more, said("B1")])
     apart = train_row(model_a=[USER, said("A1"), more, said("A2")], model_b=[USER, said("B1"), more, said("B2")])
     same = train_row(model_a=[USER, said("Hm")], model_b=[USER, said("Hm")])
-    parsed = [parse_train(row, 1) for row in (shared, apart, same)]
+    parsed = [parse_train(row, At(Path(), Path(), 1, Counter())) for row in (shared, apart, same)]
     assert [len(row.prompt) for row in parsed] == [3, 1, 1]
     assert [turn.content for turn in parsed[1].response_b] == ["B1", "Longer", "B2"]
     assert parsed[2].response_a == parsed[2].response_b == (Message("assistant", "Hm"),)
@@ -183,7 +185,7 @@ def test_bad_rows_are_refused_with_file_line_field_and_reason(tmp_path: Path, ca
 @pytest.mark.parametrize("name", EVAL_FIELDS)
 def test_every_field_of_an_evaluation_row_is_needed(name: str, tmp_path: Path) -> None:
     row = {key: value for key, value in eval_row().items() if key != name}
-    rejected = load("eval_rows", write(tmp_path, row), strict=False).rejected
+    rejected = load("eval_rows", write(tmp_path, row, eval_row(idx=9)), strict=False).rejected
     assert (rejected[0].field, rejected[0].why) == (name, "missing")
 
 
@@ -195,7 +197,6 @@ def test_every_field_of_an_evaluation_row_is_needed(name: str, tmp_path: Path) -
         ({"b_criteria": [""]}, "b_criteria[0]: expected a non-blank string"),
         ({"a_criteria": [], "b_criteria": []}, "a_criteria: empty, and b_criteria too"),
         ({"a_broad_criteria_topic": [3]}, "a_broad_criteria_topic[0]: expected a non-blank string"),
-        ({}, "id: 'train-"),
     ],
 )
 def test_bad_training_rows(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
@@ -258,7 +259,7 @@ def test_records_without_any_criteria_are_refused_with_what_to_do(tmp_path: Path
 def test_an_id_in_two_files_of_a_folder_is_refused(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(own_row(id="7", criteria_a=["x"])) + "\n")
-    with pytest.raises(ValueError, match="data=records: the id '7' is in two files"):
+    with pytest.raises(ValueError, match="id: '7' is also in another file"):
         load("records", tmp_path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from crm.io.untrusted import MAX_LINE_BYTES
 from crm.schema import RecordError
 from crm.votes.own.published import EVAL_FIELDS, TRAIN_FIELDS, parse_eval, parse_train
 from crm.votes.own.records import parse_row
+from crm.votes.row_reader import At
 
 GOOD = b'{"id": "x", "text": "fine"}'
 
@@ -214,7 +216,7 @@ def test_every_row_reader_refuses_any_json_object_with_record_error_only(tmp_pat
     rows = data.draw(st.lists(st.fixed_dictionaries(dict.fromkeys(names, value)), max_size=3))
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report = read_with(path, parser)
+    report = read_with(path, lambda row, number: parser(row, At(path, path, number, Counter())))
     assert report.kept + len(report.rejected) == report.read == len(rows)
 
 
@@ -226,6 +228,6 @@ def test_an_array_file_is_read_item_by_item(tmp_path: Path) -> None:
     assert [rejection.line for rejection in report.rejected] == [2, 3, 4]
     with pytest.raises(ValueError, match=r"items\.json:2: row: expected a JSON object, got int"):
         read_with(path, parse, strict=True)
-    path.write_text('{"id": "a"}')
+    path.write_text('{\n"id": "a"}')
     with pytest.raises(ValueError, match="file: expected a JSON array of objects, got dict"):
         read_with(path, parse)

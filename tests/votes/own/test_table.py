@@ -30,7 +30,7 @@ MAPPED = {
 ROW = {
     "question": 'Say "hi",\nplease; now\tor later',
     "answer_1": "Hi,\r\nthere",
-    "answer_2": "",
+    "answer_2": "Good day",
     "better": "answer_1",
     "likes_1": "short; kind",
     "model_1": "gpt-x",
@@ -41,7 +41,7 @@ BY_HAND = Preference(
     id="7",
     prompt=(Message("user", 'Say "hi",\nplease; now\tor later'),),
     response_a=(Message("assistant", "Hi,\r\nthere"),),
-    response_b=(Message("assistant", ""),),
+    response_b=(Message("assistant", "Good day"),),
     winner="a",
     criteria_a=("short", "kind"),
     author_a="gpt-x",
@@ -159,9 +159,8 @@ KNOWN = {
 def test_winners_that_are_known(tmp_path: Path, cell: str, side: str) -> None:
     rows = [{**ROW, "better": text} for text in (cell, f"  {cell}\t")]
     records, reading = read(write(tmp_path, *rows), MAPPED)
-    assert [record.winner for record in records] == [side]
-    assert "already on line 1" in str(reading.rejections[0])
-    assert reading.counts["ties"] == (side == "tie")
+    assert [record.winner for record in records] == [side, side]
+    assert reading.counts["ties"] == 2 * (side == "tie")
 
 
 @pytest.mark.parametrize("cell", ["ab", "true", "3", "1.5", "answer", "0", "model a", "gpt"])
@@ -198,9 +197,9 @@ def test_ids_are_kept_or_made_of_the_content(tmp_path: Path) -> None:
     rows = [plain(id="7"), plain(id=8), plain(id=""), plain(id=None), plain(winner="b"), plain(id=0.5), plain(id="7")]
     records, reading = read(write(tmp_path, *rows))
     assert [record.id for record in records][:2] == ["7", "8"]
-    assert len({record.id for record in records}) == 4
+    assert len({record.id for record in records}) == 5
     assert all(record.id.startswith("table-") for record in records[2:])
-    assert [(line, field) for line, field, _ in refusals(reading)] == [(4, "id"), (6, "id"), (7, "id")]
+    assert [(line, field) for line, field, _ in refusals(reading)] == [(6, "id"), (7, "id")]
 
 
 def test_conversations_as_json_text_in_csv(tmp_path: Path) -> None:
@@ -304,7 +303,6 @@ def test_a_quote_that_is_never_closed_is_no_cell(tmp_path: Path) -> None:
         (b"", "the file is empty"),
         (b",prompt\n0,x\n", r"column 1 has none \(pandas: save with index=False\)"),
         (b"prompt,prompt\nx,y\n", "'prompt' stands twice"),
-        ("prompt,winner\nx,y\n".encode("utf-16"), "is not UTF-8; save the file with the encoding UTF-8"),
     ],
 )
 def test_headers_that_name_no_columns(tmp_path: Path, data: bytes, why: str) -> None:

@@ -130,10 +130,11 @@ def test_topics_can_have_any_name() -> None:
 
 
 def test_a_side_that_wins_all_because_the_other_was_not_known_stops_the_reading(tmp_path: Path) -> None:
-    path = votes(tmp_path, ["left", "rechts", "left", "tie"])
+    path = votes(tmp_path, ["left", "rechts", "left", "rechts", "tie"])
     with pytest.raises(ValueError, match=r"winner: a wins every vote that can be read; 'rechts' is not known; map it"):
         sides(path, {}, strict=False)
-    assert sides(votes(tmp_path, ["left", "rechts", "right"]), {}, strict=False) == "a b"
+    assert sides(votes(tmp_path, ["left", "rechts", "rechts", "right"]), {}, strict=False) == "a b"
+    assert sides(votes(tmp_path, [*["left"] * 40, "rubbish", "?"]), {}, strict=False) == " ".join(["a"] * 40)
 
 
 def test_many_unknown_words_are_most_likely_models(tmp_path: Path) -> None:
