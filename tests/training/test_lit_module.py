@@ -15,8 +15,9 @@ from lightning.pytorch.callbacks import Callback
 
 import crm.training.metrics
 from crm.config import compose
+from crm.model.batching.loader import TrainLoader
 from crm.training.checkpointing import SafeCheckpointIO
-from crm.training.lit_module import LitRewardModel, NonFiniteError, lr_factor
+from crm.training.lit_module import LitRewardModel, NonFiniteError, lr_factor, total_norm
 from crm.training.run import run_training
 from tests.conftest import TINY_MODEL
 
@@ -240,3 +241,42 @@ def test_what_a_run_logs(head: str, tmp_path: Path) -> None:
     assert both == pytest.approx(original + reverse) == pytest.approx(2 * last["validation/accuracy"])
     assert 0 <= last["validation/expected_calibration_error"] <= 1
     assert not [name for name in table.columns if "margins" in name], "a histogram is no column"
+
+
+class Step(Callback):
+    """Keeps gradient norm and logged loss of each optimizer step."""
+
+    def __init__(self) -> None:
+        self.norms: list[float] = []
+        self.loss = math.nan
+
+    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: Any, optimizer: Any) -> None:
+        self.norms.append(total_norm([weight.grad for weight in pl_module.parameters() if weight.grad is not None]))
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        self.loss = float(trainer.callback_metrics["train/loss"])
+
+
+@pytest.mark.parametrize("rows", [16, 7])
+def test_a_short_step_of_padded_passes_has_gradient_and_loss_of_its_rows(
+    make_model: Any, make_encoder: Any, many: Any, rows: int, tmp_path: Path
+) -> None:
+    """One pass of all rows, four passes of four (or of 4 and 3), and one pass of a step that could have four."""
+    found = []
+    for batch_size, passes in ((16, 1), (4, 4), (16, 4)):
+        torch.manual_seed(0)
+        model = make_model("scalar")
+        given = {"batch_size": batch_size, "pad_id": 0, "seed": 1, "passes": passes}
+        loader = TrainLoader(lambda _: many[:rows], make_encoder("scalar"), **given)
+        seen = Step()
+        quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
+        trainer = L.Trainer(
+            accelerator="cpu", max_epochs=1, accumulate_grad_batches=passes, enable_checkpointing=False,
+            callbacks=[seen], default_root_dir=tmp_path, **quiet,
+        )  # fmt: skip
+        trainer.fit(module(model, total_steps=1, lr=1e-6), train_dataloaders=loader)
+        assert len(seen.norms) == 1
+        found.append((seen.norms[0], seen.loss))
+    for norm, loss in found[1:]:
+        assert norm == pytest.approx(found[0][0], rel=1e-4)
+        assert loss == pytest.approx(found[0][1], rel=1e-4)

@@ -27,7 +27,10 @@ Criterion = Annotated[str, Field(max_length=MAX_TEXT, pattern=VISIBLE)]
 Criteria = Annotated[
     list[Criterion],
     Field(max_length=MAX_CRITERIA),
-    BeforeValidator(lambda given: list(criteria_texts(given, "criteria")) if isinstance(given, str) else given),
+    BeforeValidator(
+        lambda given: list(criteria_texts(given, "criteria")) if isinstance(given, str) else given,
+        json_schema_input_type=list[Criterion] | str,
+    ),
 ]
 """A list of texts, its JSON text, or one text, as the adapters of `crm.rewards.rl` take them."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
