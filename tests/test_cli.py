@@ -26,12 +26,12 @@ TINY = [
 
 SAID = [
     ("train", "modle=tiny", "modle: no such setting; did you mean model?"),
-    ("train", "trainer.batchsize=2", "trainer.batchsize: no such setting; did you mean trainer.batch_size?"),
+    ("train", "schedule.epoch=2", "schedule.epoch: no such setting; did you mean schedule.epochs?"),
     ("train", "model=tinny", "did you mean tiny?"),
     ("train", "logger=wandbb", "logger=wandbb: no such option, there are csv, tensorboard, wandb; did you mean wandb?"),
     ("train", "experiment=demo_scaler", "did you mean demo_scalar?"),
     ("train", "debug=fats", "did you mean fast?"),
-    ("train", "trainer.epochs=abc", "trainer.epochs: Value 'abc' of type 'str' could not be converted to Integer"),
+    ("train", "schedule.epochs=abc", "schedule.epochs: Value 'abc' of type 'str' could not be converted to Integer"),
     ("train", "trainer.progress=maybe", "trainer.progress: Value 'maybe' is not a valid bool"),
     ("train", "seed", "seed: cannot be read as a setting"),
     ("train", "data.train=[1,2", "data.train=[1,2: cannot be read as a setting"),

@@ -14,7 +14,7 @@ CONF = config_dir()
 GROUPS = {
     "train": (
         *("model", "head", "prompt", "loss", "noise", "direction", "data"),
-        *("optimizer", "trainer", "batching", "logger", "experiment", "debug"),
+        *("optimizer", "schedule", "trainer", "batching", "logger", "experiment", "debug"),
     ),
     "evaluate": ("judge", "suite", "data", "batching"),
     "leaderboard": ("bank", "batching"),
@@ -45,6 +45,12 @@ def test_every_group_is_tried() -> None:
 def test_every_option_composes(entry: str, group: str, option: str) -> None:
     extra = ["data.path=somewhere"] if group == "data" and (option in OWN or option == "dataset") else []
     extra += [f"{group}.base_url=http://x/v1", f"{group}.model=y"] if option in ("openai", "llm") else []
+    if option == "required":
+        with pytest.raises(ValueError, match="data: a pretrained model"):
+            settings(entry, "data=required")
+        return
+    if (group == "model" and option != "tiny") or (group, option) == ("experiment", "paper"):
+        extra += ["data=simulation", *(["model.path=a/b"] if option == "pretrained" else [])]
     extra += ["judge.path=somewhere"] if option == "reward_model" else []
     if (group, option) in (("data", "checkpoint"), ("bank", "own")):
         return  # tests/test_own_data.py
@@ -71,13 +77,13 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
 @pytest.mark.parametrize("loss", ["cls", "ranking"])
 @pytest.mark.parametrize("size", ["0_6b", "1_7b", "4b", "8b"])
 def test_paper_experiments_have_the_papers_numbers(size: str, loss: str) -> None:
-    config = settings("train", "experiment=paper", f"model=qwen3_{size}", f"loss={loss}")
+    config = settings("train", "experiment=paper", "data=simulation", f"model=qwen3_{size}", f"loss={loss}")
     assert config.model.path == f"Qwen/Qwen3-{size.replace('_', '.').upper()}"
     assert (config.loss.name, config.head.name) == (loss, {"cls": "pairwise", "ranking": "scalar"}[loss])
-    trainer, optimizer = config.trainer, config.optimizer
-    assert (trainer.epochs, trainer.batch_size, trainer.accumulate) == (3, 1, 32)
-    assert (trainer.validate_every, trainer.patience, trainer.max_steps) == (50, 3, 0)
-    assert trainer.precision == "bf16-mixed"
+    schedule, optimizer = config.schedule, config.optimizer
+    assert (schedule.epochs, schedule.comparisons_per_step) == (3, 32)
+    assert (schedule.validate_every, schedule.patience, schedule.max_steps) == (50, 3, 0)
+    assert (config.trainer.devices, config.trainer.precision, config.direction.kind) == ("auto", "auto", "random")
     assert (optimizer.lr, optimizer.warmup_fraction, optimizer.weight_decay) == (1e-5, 0.03, 0.0)
     assert (config.model.max_length, config.seed) == (2048, 42)
     # On in the paper; it costs time where memory is plenty, and changes no number.
@@ -85,17 +91,54 @@ def test_paper_experiments_have_the_papers_numbers(size: str, loss: str) -> None
     assert config.loss.ties == "drop"
 
 
-def test_the_devices_of_ddp_share_the_papers_accumulation() -> None:
-    config = settings("train", "experiment=paper", "trainer=ddp", "trainer.accumulate=8")
-    assert config.trainer.devices * config.trainer.accumulate * config.trainer.batch_size == 32
+@pytest.mark.parametrize("trainer", ["auto", "ddp", "fsdp", "gpu", "cpu"])
+@pytest.mark.parametrize("devices", [1, 2, 4, 8, 16])
+def test_the_papers_step_is_32_comparisons_on_any_devices(devices: int, trainer: str) -> None:
+    config = settings("train", "experiment=paper", "data=simulation", f"trainer={trainer}")
+    assert config.schedule.share(devices) * devices == 32
+
+
+def test_a_step_that_the_devices_cannot_share_is_refused_with_one_they_can() -> None:
+    with pytest.raises(ValueError, match=r"comparisons_per_step=32: expected a multiple of the 3 devices, as .*=33"):
+        settings("train").schedule.__class__("x", comparisons_per_step=32).share(3)
+
+
+def test_a_pretrained_model_wants_its_data_named() -> None:
+    for words in (["model=qwen3_4b", "loss=cls"], ["experiment=paper"], ["model=pretrained", "model.path=a/b"]):
+        with pytest.raises(ValueError, match=r"data: a pretrained model .*data=pairs\.jsonl .*data=simulation"):
+            settings("train", *words)
+    assert settings("train", "model=qwen3_4b", "data=simulation").data.name == "simulation"
+
+
+def test_a_head_and_a_loss_belong_together() -> None:
+    chosen = [settings("train", word) for word in ("loss=cls", "loss=ranking", "head=late", "head=pairwise_span")]
+    pairs = [("cls", "pairwise"), ("ranking", "scalar"), ("ranking", "late"), ("cls", "pairwise_span")]
+    assert [(config.loss.name, config.head.name) for config in chosen] == pairs
+    for words in (["loss=cls", "head=scalar"], ["loss=ranking", "head=pairwise"], ["loss=cls", "head=late"]):
+        with pytest.raises(ValueError, match=r"write loss=\w+ head=\w+, or loss=\w+ head=\w+"):
+            settings("train", *words)
+
+
+def test_other_names_of_a_precision_and_of_all_devices() -> None:
+    words = ("trainer.precision=bf16", "trainer.accelerator=cuda", "trainer.devices=-1", "trainer.nodes=2")
+    trainer = settings("train", *words).trainer
+    assert (trainer.precision, trainer.accelerator, trainer.devices, trainer.nodes) == ("bf16-mixed", "gpu", "auto", 2)
+
+
+def test_sizes_belong_to_a_model_from_scratch() -> None:
+    sizes = ("vocab_size", "hidden_size", "layers", "heads")
+    pretrained, tiny = (settings("train", *words).model for words in (["model=qwen3_4b", "data=simulation"], []))
+    assert [getattr(pretrained, name) for name in sizes] == [None] * 4
+    assert all(getattr(tiny, name) for name in sizes)
 
 
 @pytest.mark.parametrize("model", sorted(file.stem for file in (CONF / "model").glob("*.yaml")))
 def test_a_pretrained_model_is_not_trained_at_the_rates_of_one_from_scratch(model: str) -> None:
-    chosen = settings("train", f"model={model}").optimizer
+    more = [] if model == "tiny" else ["data=simulation", *(["model.path=a/b"] if model == "pretrained" else [])]
+    chosen = settings("train", f"model={model}", *more).optimizer
     assert (chosen.name, chosen.lr) == (("muon", 2e-3) if model == "tiny" else ("adamw", 1e-5))
     other = "paper" if model == "tiny" else "from_scratch"
-    assert settings("train", f"optimizer={other}", f"model={model}").optimizer.name != chosen.name
+    assert settings("train", f"optimizer={other}", f"model={model}", *more).optimizer.name != chosen.name
 
 
 def test_without_criteria_is_the_blind_control() -> None:
@@ -104,7 +147,7 @@ def test_without_criteria_is_the_blind_control() -> None:
 
 
 REFUSED = [
-    ("train", ["trainer.epochs=0"], "trainer.epochs=0"),
+    ("train", ["schedule.epochs=0"], "schedule.epochs=0"),
     ("train", ["optimizer.lr=-1"], "optimizer.lr=-1"),
     ("train", ["optimizer.lr=nan"], "optimizer.lr=nan: expected a number above 0"),
     ("train", ["optimizer.lr=inf"], "optimizer.lr=inf: expected a number above 0"),
@@ -120,8 +163,7 @@ REFUSED = [
     ("train", ["model.kept_states_gb=inf"], "model.kept_states_gb=inf"),
     ("train", ["model.kept_states_dtype=int8"], "model.kept_states_dtype='int8'"),
     ("train", ["trainer=fsdp", "model.freeze_layers=1"], "model.kept_states='memory'"),
-    ("train", ["trainer=deepspeed", "model.freeze_layers=1"], "model.kept_states='memory'"),
-    ("train", ["loss.centre_scores=0.1"], "head=pairwise"),
+    ("train", ["loss.centre_scores=0.1", "loss=cls"], "head=pairwise"),
     ("train", ["loss.silence=0.1", "head=scalar", "loss=ranking"], "loss.silence=0.1: expected 0, but with head=late"),
     ("train", ["loss.silence=0.1", "experiment=real_judge"], "loss.silence=0.1: expected 0"),
     ("train", ["loss.silence=-1", "head=late", "loss=ranking"], "loss.silence=-1"),
@@ -137,13 +179,12 @@ REFUSED = [
     ("train", ["model.use_layers=0"], "model.use_layers=0: expected 1 or more, or null"),
     ("train", ["criteria=none", "noise=replace"], "noise.kind='replace'"),
     ("train", ["trainer.strategy=horovod"], "trainer.strategy='horovod'"),
-    ("train", ["trainer.zero_stage=1"], "trainer.zero_stage=1: expected one of 2, 3"),
     ("train", ["model.vocab_size=299"], "expected 300 or more: 256 bytes and the controls"),
-    ("train", ["trainer.save_every=-1"], "expected 0 (save none) or more optimizer steps"),
+    ("train", ["schedule.save_every=-1"], "expected 0 (save none) or more optimizer steps"),
     ("train", ["trainer.precision=16"], "trainer.precision"),
     ("train", ["data=records"], "data.path"),
     ("train", ["data.validation_fraction=0.7"], "data.validation_fraction"),
-    ("train", ["+trainer.epoch=3"], "trainer.epoch: no such setting; did you mean trainer.epochs?"),
+    ("train", ["+trainer.epoch=3"], "trainer.epoch: no such setting; did you mean schedule.epochs?"),
     ("train", ["+sed=3"], "sed: no such setting; did you mean seed?"),
     ("evaluate", ["batch_size=0"], "batch_size=0"),
     ("evaluate", ["devices=0"], "devices=0"),
@@ -181,7 +222,7 @@ def test_criteria_may_hold_commas_and_quotes() -> None:
 
 def test_nearest_names_only_what_is_near() -> None:
     names = setting_names(schemas()["train"])
-    assert nearest("trainer.batchsize", names) == "; did you mean trainer.batch_size?"
+    assert nearest("schedule.epoch", names) == "; did you mean schedule.epochs?"
     assert nearest("zzzzzz", names) == ""
 
 
@@ -189,7 +230,7 @@ def test_nearest_names_only_what_is_near() -> None:
     ("overrides", "message"),
     [
         (["trainer.precision=bf16-true"], r"trainer\.precision='bf16-true': .*use bf16-mixed"),
-        (["trainer.liger=true"], r"trainer\.liger=True: expected false with trainer\.accelerator=cpu"),
+        (["trainer=cpu", "trainer.liger=true"], r"trainer\.liger=True: expected false with trainer\.accelerator=cpu"),
         (["trainer=gpu", "trainer.liger=true", "trainer.compile=true"], r"trainer\.liger=True: expected false with"),
         (["trainer.peak_tflops=-1"], r"trainer\.peak_tflops=-1\.0: expected 0 \(look up\) or more TFLOP/s"),
         (["model.gradient_checkpointing=sometimes"], r"model\.gradient_checkpointing='sometimes': expected auto, true"),

@@ -153,8 +153,8 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "votes.jsonl").write_text("".join(to_json(vote) + "\n" for vote in votes), encoding="utf-8")
     settings = [
         *("data=records", f"data.path={folder / 'votes.jsonl'}", "loss=ranking", "direction=both"),
-        *("model.hidden_size=64", "model.layers=2", "model.heads=2", "model.vocab_size=600", "trainer.max_steps=100"),
-        *("trainer.validate_every=0", "trainer.save_every=0", "trainer.progress=false", "trainer.threads=1"),
+        *("model.hidden_size=64", "model.layers=2", "model.heads=2", "model.vocab_size=600", "schedule.max_steps=100"),
+        *("schedule.validate_every=0", "schedule.save_every=0", "trainer.progress=false", "trainer.threads=1"),
     ]
     outcome = run_training(compose("train", settings, folder / "run"))
     assert outcome.validation_accuracy > 0.95

@@ -23,8 +23,8 @@ from tests.conftest import TINY_MODEL
 DATA = ("data.train=24", "data.validation=8", "data.suite=6")
 TINY = (
     *TINY_MODEL,
-    "trainer.batch_size=8",
-    *("trainer.progress=false", "trainer.max_steps=1", "loss=ranking"),
+    "schedule.comparisons_per_step=8",
+    *("trainer.progress=false", "schedule.max_steps=1", "loss=ranking"),
 )
 
 

@@ -46,7 +46,7 @@ def test_the_guide_leads_from_a_table_to_a_model(tmp_path: Path, monkeypatch: py
     follow(prepare, tmp_path)
     record = json.loads((tmp_path / "datasets/votes/stages/ingest.json").read_text())
     assert record["counts"]["preferences"] == record["counts"]["read"] == 400
-    follow(train, tmp_path, "trainer.max_steps=2", "model.hidden_size=32", "model.layers=1")
+    follow(train, tmp_path, "schedule.max_steps=2", "model.hidden_size=32", "model.layers=1")
     said = follow(evaluate, tmp_path, "suite.names=[D+,D-]")
     assert (tmp_path / "runs/votes/model/config.json").is_file()
     assert "D+" in said

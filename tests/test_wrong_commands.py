@@ -72,10 +72,10 @@ train seed=1.5                                      | seed: Value '1.5' of type 
 train seed=null                                     | seed: field 'seed' is not Optional
 train seed=${nope:1}                                | seed: Unsupported interpolation type nope
 train seed=???                                      | seed: not given; add seed=<value>
-train trainer.epochs=1e9999                         | trainer.epochs: Value 'inf'
+train schedule.epochs=1e9999                         | schedule.epochs: Value 'inf'
 train optimizer.lr=nan                              | optimizer.lr=nan: expected a number above 0
 train optimizer.lr=-1                               | optimizer.lr=-1.0: expected a number above 0
-train trainer.batch_size=0                          | trainer.batch_size=0: expected 1 or more
+train schedule.comparisons_per_step=0                          | schedule.comparisons_per_step=0: expected 1 or more
 train trainer.precision=16                          | trainer.precision='16': expected one of 32-true
 train model.hidden_size=7                           | model.hidden_size=7: expected a multiple of model.heads
 train model.path=/nonexistent                       | model.path=/nonexistent: no such folder

@@ -68,7 +68,12 @@ def unread(word: str) -> str:
 def quoted(word: str) -> str:
     """``name=value`` as a shell must be given it for Hydra to take the value as a text, whatever is in it."""
     name, _, value = word.partition("=")
-    return shlex.quote(f"{name}={hydra_text(value)}")
+    return shlex.quote(hydra_word(name, value))
+
+
+def hydra_word(name: str, text: str) -> str:
+    """``name="text"``, which Hydra takes for a text whatever is in it."""
+    return f"{name}={hydra_text(text)}"
 
 
 def refused(message: str, groups: Sequence[str]) -> str | None:

@@ -22,9 +22,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from crm import config as settings
+from crm.cli.aliases import rewrite_aliases
 from crm.cli.command_line import check_options, typed
-from crm.cli.help import ASKED, help_text, script
-from crm.cli.mistakes import MISTAKES, explain
+from crm.cli.help import ASKED, help_text, job_text, script, shows_job
+from crm.cli.mistakes import MISTAKES, explain, taken_groups
 from crm.cli.places import folder_of_run, places_of
 from crm.cli.sweep_end import end_of_sweep
 from crm.cli.words import rewrite
@@ -167,7 +168,11 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
     settings.register()
     schema = settings.schemas()[name]
     if ASKED & set(sys.argv[1:]):
-        _help(name, schema)
+        _answer(name, schema, lambda: help_text(name, sys.argv[1:]))
+        return
+    _answer(name, schema, lambda: _understand(name, schema))
+    if shows_job(sys.argv[1:]):
+        _answer(name, schema, lambda: job_text(name, sys.argv[1:]))
         return
     SweepFolder.current = None
     failed: list[str] = []
@@ -210,9 +215,17 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
         sys.exit(code)
 
 
-def _help(name: str, schema: type) -> None:
+def _understand(name: str, schema: type) -> str:
+    """Have ``sys.argv`` say what was meant, in the names of this project; nothing to print."""
+    known = [*settings.setting_names(schema), *taken_groups(name)]
+    sys.argv[1:] = rewrite_aliases(sys.argv[1:], known, script(name))
+    return ""
+
+
+def _answer(name: str, schema: type, text: Callable[[], str]) -> None:
+    """Print ``text``; a mistake of the user ends the command."""
     try:
-        print(help_text(name, sys.argv[1:]), end="")
+        print(text(), end="")
     except MISTAKES as error:
         _tell(name, error, schema)
         sys.exit(2)

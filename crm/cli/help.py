@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.utils import get_args_parser
 from omegaconf import OmegaConf
 
 from crm.cli.mistakes import option_names, taken_groups
-from crm.config import config_dir
+from crm.config import checked, config_dir, schemas
 
 ASKED = {"-h", "--help"}
 WIDTH = 120
@@ -38,3 +39,32 @@ def help_text(command: str, words: Sequence[str]) -> str:
         f"== Settings ==\nChange any of them with name=value; several values, with -m, are a sweep\n\n{settings}\n"
         "Use --hydra-help for what Hydra itself can do\n"
     )
+
+
+def shows_job(words: Sequence[str]) -> bool:
+    """Whether the words ask for the settings of a run (``--cfg job``) rather than for the run."""
+    asked = [*words, ""]
+    return any(
+        word in ("--cfg=job", "-cjob") or (word in ("--cfg", "-c") and asked[at + 1] == "job")
+        for at, word in enumerate(words)
+    ) and not {"-m", "--multirun"} & set(words)
+
+
+def job_text(command: str, words: Sequence[str]) -> str:
+    """The settings of a run, checked and with what ``auto`` became, as far as it does not depend on the machine.
+
+    Hydra would print what it composed, unchecked. Raises ``ValueError`` for what the run would refuse. ``-p`` takes a
+    part of them.
+    """
+    parser = get_args_parser()
+    given = parser.parse_args(list(words))
+    with initialize_config_dir(str(config_dir()), version_base="1.3"):
+        composed = compose(command, overrides=[word for word in given.overrides if not word.startswith("hydra")])
+    folder = next((word.partition("=")[2] for word in given.overrides if word.startswith("hydra.run.dir=")), "outputs/")
+    if "run_dir" in composed:
+        composed.run_dir = folder
+    settings = OmegaConf.structured(checked(composed, schemas()[command]))
+    part = OmegaConf.select(settings, given.package) if given.package else settings
+    if part is None:
+        raise ValueError(f"-p {given.package}: no such part; leave out -p to see all")
+    return OmegaConf.to_yaml(part) if OmegaConf.is_config(part) else f"{part}\n"

@@ -18,6 +18,12 @@ from crm.votes.recognise import recognise
 DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", "tastes", *SOURCES)
 MIXED = tuple(name for name in DATA_SOURCES if name not in ("simulation", "dataset", "mixture", *OWN))
 
+NAME_THE_DATA = (
+    "data: a pretrained model trains on data that you name: data=pairs.jsonl (a file or folder of your own), "
+    "data=hf://owner/name, data=summeval (or another public set; crm-prepare fetch=summeval gets it), or "
+    "data=simulation, which are templates"
+)
+
 
 @dataclass
 class DataConfig(Settings, group="data"):
@@ -68,6 +74,8 @@ class DataConfig(Settings, group="data"):
         self.as_mappings("columns", "winners")
         if self.name == "file":
             self._recognise()
+        if self.name == "required":
+            raise ValueError(NAME_THE_DATA)
         check_known("data.name", self.name, DATA_SOURCES, "sources")
         needs_path = self.name == "dataset" or self.name in OWN or self.name not in DATA_SOURCES
         self.require(not needs_path or self.path, "path", f"a file or folder for data={self.name}")

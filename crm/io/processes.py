@@ -7,6 +7,7 @@ trainer, whose strategy is such a group too.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
@@ -103,17 +104,25 @@ def start(devices: int, nodes: int) -> Processes:
     return Processes(fabric)
 
 
+def launched_processes() -> tuple[int, int] | None:
+    """Processes a machine, and machines, that torchrun or srun has started; ``None`` where neither has."""
+    if TorchElasticEnvironment.detect():
+        each = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        return each, max(1, TorchElasticEnvironment().world_size() // each)
+    if SLURMEnvironment.detect():
+        nodes = int(os.environ.get("SLURM_NNODES", "1"))
+        return max(1, SLURMEnvironment().world_size() // nodes), nodes
+    return None
+
+
 def check_launcher(field: str, devices: int, nodes: int) -> None:
     """Raise ``ValueError`` where torchrun or SLURM started another number of processes than the settings say.
 
     Each would otherwise take itself for the only one, and all would write the same files.
     """
-    for environment in (TorchElasticEnvironment, SLURMEnvironment):
-        if environment.detect():
-            size = environment().world_size()
-            if size != devices * nodes:
-                raise ValueError(
-                    f"{field}={devices} on {nodes} machines: the launcher started {size} processes; set {field} to the "
-                    f"processes a machine and {field.replace('devices', 'nodes')} to the machines"
-                )
-            return
+    launched = launched_processes()
+    if launched is not None and launched[0] * launched[1] != devices * nodes:
+        raise ValueError(
+            f"{field}={devices} on {nodes} machines: the launcher started {launched[0] * launched[1]} processes; leave "
+            f"out {field}, or set it to the processes a machine and {field.replace('devices', 'nodes')} to the machines"
+        )

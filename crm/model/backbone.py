@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import get_hf_file_metadata, hf_hub_url, snapshot_download, try_to_load_from_cache
+from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, snapshot_download, try_to_load_from_cache
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -121,10 +121,7 @@ def _read(folder: str, path: str, weights: bool) -> tuple[Any, Any, dict[str, An
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         if not weights:
-            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-            with torch.device("meta"):
-                empty = AutoModel.from_config(config, dtype=torch.float32)  # type: ignore[no-untyped-call]
-            return tokenizer, empty, NOTHING_UNFIT
+            return tokenizer, empty_backbone(folder, None), NOTHING_UNFIT
         model, info = AutoModel.from_pretrained(
             folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, trust_remote_code=False
         )
@@ -132,6 +129,20 @@ def _read(folder: str, path: str, weights: bool) -> tuple[Any, Any, dict[str, An
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(f"model.path={path}: cannot be loaded ({reason}); {OFFLINE_HINT}") from None
     return tokenizer, model, info
+
+
+def empty_backbone(path: str, revision: str | None) -> PreTrainedModel:
+    """The backbone of a folder or hub id on the meta device: its shapes, without weights."""
+    file = (
+        Path(path) / "config.json"
+        if Path(path).is_dir()
+        else try_to_load_from_cache(path, "config.json", revision=revision)
+    )
+    if not isinstance(file, str | Path):
+        file = hf_hub_download(path, "config.json", revision=revision)
+    config = AutoConfig.from_pretrained(str(Path(file).parent), trust_remote_code=False)
+    with torch.device("meta"):
+        return AutoModel.from_config(config, dtype=torch.float32)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _settle_padding(model: PreTrainedModel, tokenizer: Any, path: str) -> None:

@@ -45,6 +45,9 @@ def _config_on_hub(checkpoint: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
 
+TINY = {"vocab_size": 2048, "hidden_size": 128, "layers": 3, "heads": 4}
+"""Sizes of a model that is trained from scratch, where none are given."""
+
 
 @dataclass
 class ModelConfig(Settings, group="model"):
@@ -57,10 +60,11 @@ class ModelConfig(Settings, group="model"):
     """Commit or tag on the hub."""
     max_length: int = setting(2048, at_least=16, unit="tokens")
     """Tokens a sequence; longer rows are dropped and counted."""
-    vocab_size: int = setting(2048, at_least=300, why="256 bytes and the controls")
-    hidden_size: int = 128
-    layers: int = setting(3, at_least=1)
-    heads: int = setting(4, at_least=1)
+    vocab_size: int | None = None
+    """This and the next three are sizes of a model trained from scratch; null with ``path``, which has its own."""
+    hidden_size: int | None = None
+    layers: int | None = None
+    heads: int | None = None
     use_layers: int | None = None
     """How many of the lowest transformer layers are kept; the rest is dropped when the model is loaded. null: all."""
     freeze_layers: int = setting(0, at_least=0)
@@ -79,8 +83,7 @@ class ModelConfig(Settings, group="model"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        multiple = self.hidden_size % self.heads == 0 < self.hidden_size
-        self.require(multiple, "hidden_size", "a multiple of model.heads")
+        self._settle_sizes()
         some = self.use_layers is None or self.use_layers >= 1
         self.require(some, "use_layers", "1 or more, or null for all layers of the backbone")
         known = self.gradient_checkpointing == "auto" or isinstance(self.gradient_checkpointing, bool)
@@ -90,6 +93,17 @@ class ModelConfig(Settings, group="model"):
             "lora_rank",
             "0 for a model without model.path: adapters need pretrained weights to adapt",
         )
+
+    def _settle_sizes(self) -> None:
+        """A model from scratch has all four sizes; one with a ``path`` has its own."""
+        for name, size in TINY.items():
+            given = getattr(self, name)
+            setattr(self, name, None if self.path is not None else size if given is None else given)
+        if self.path is None:
+            for name, least in (("vocab_size", 300), ("layers", 1), ("heads", 1), ("hidden_size", 1)):
+                why = ": 256 bytes and the controls" if name == "vocab_size" else ""
+                self.require(getattr(self, name) >= least, name, f"{least} or more{why}")
+            self.require(self.hidden_size % self.heads == 0, "hidden_size", "a multiple of model.heads")  # type: ignore[operator]
 
 
 @dataclass
@@ -138,7 +152,9 @@ class BatchingConfig(Settings, group="batching"):
     (``head=late``)."""
     tokens: int = setting(4096, at_least=1)
     """Most tokens of a forward pass on one device; an optimizer step takes as many passes as the first epoch needs, and
-    draws of later epochs may exceed it a little. Not of padded batches, which have ``trainer.batch_size`` rows."""
+    draws of later epochs may exceed it a little. Not of padded batches with a ``batch_size``."""
+    batch_size: int = setting(0, at_least=0, zero="as many as batching.tokens holds")
+    """Comparisons a device and padded forward pass, a divisor of the device's share of a step."""
     without_words: float = setting(0.5, at_least=0, below=1)
     """Of ``table``: share of the steps, the first, in which a wish is a vector to be learned and not a text. They teach
     what responses leave, fast; the steps after them teach the words for it, and that alone. Both have a schedule of the

@@ -39,7 +39,7 @@ from crm.training.datamodule import PreferenceDataModule
 from crm.training.devices import training_device
 from crm.training.kernels import compiled_layers, enable_checkpointing, liger_kernels
 from crm.training.lit_module import LitRewardModel
-from crm.training.memory import memory_at_hand, training_need
+from crm.training.memory import GIB, memory_at_hand, training_need
 from crm.training.strategies import engine
 from crm.training.throughput import Throughput
 from crm.votes.splits import Splits
@@ -102,7 +102,8 @@ def settle_checkpointing(config: TrainConfig, model: RewardModel, tokens: int) -
         shards, replicas = (ranks, 1) if settings.strategy == "fsdp" else (1, ranks)
         need = training_need(backbone, tokens, mixed=mixed, shards=shards, replicas=replicas)
         at_hand = memory_at_hand(device)
-        rank_zero_only(log.info)(need.told(at_hand, str(device)))
+        if need.total > GIB:
+            rank_zero_only(log.info)(need.told(at_hand, str(device)))
         wanted = not need.fits(at_hand)
     if wanted:
         enable_checkpointing(backbone)
@@ -177,6 +178,8 @@ def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: in
     table = config.batching.name == "table"
     if table:
         _refuse_tables(config, splits)
+    share = config.schedule.share(config.trainer.devices * config.trainer.nodes)
+    rows = share if config.batching.name != "padded" else padded_rows(config, share, encoder.head.joint)
     return PreferenceDataModule(
         splits.train,
         splits.validation,
@@ -185,21 +188,37 @@ def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: in
         noise=config.noise.kind,
         ties=config.loss.ties,
         criteria_mode=config.criteria,
-        batch_size=config.trainer.batch_size,
-        accumulate=config.trainer.accumulate,
+        batch_size=rows,
+        accumulate=share // rows,
         packing=packing_named(config.batching.name, config.batching.tokens),
         pad_id=pad_id,
         seed=config.seed,
         tables=splits.tables if table else None,
-        steps=config.trainer.max_steps,
+        steps=config.schedule.max_steps,
         without_words=words_from(config),
         spoiled=config.spoiled,
     )
 
 
+def padded_rows(config: TrainConfig, share: int, joint: bool) -> int:
+    """Comparisons of a padded forward pass: ``batching.batch_size``, or as many as ``batching.tokens`` holds.
+
+    A divisor of the ``share`` of a step that a device has. Raises ``ValueError`` where ``batch_size`` is none.
+    """
+    if rows := config.batching.batch_size:
+        if share % rows:
+            raise ValueError(
+                f"batching.batch_size={rows}: expected a divisor of {share}, the comparisons of a step on each device "
+                "(schedule.comparisons_per_step / devices)"
+            )
+        return rows
+    most = max(1, config.batching.tokens // (config.model.max_length * (1 if joint else 2)))
+    return max(rows for rows in range(1, min(most, share) + 1) if share % rows == 0)
+
+
 def words_from(config: TrainConfig) -> int:
     """The first optimizer step at which ``batching=table`` asks in words; 0 for other ways of making batches."""
-    return round(config.batching.without_words * config.trainer.max_steps) if config.batching.name == "table" else 0
+    return round(config.batching.without_words * config.schedule.max_steps) if config.batching.name == "table" else 0
 
 
 def _refuse_tables(config: TrainConfig, splits: Splits) -> None:
@@ -208,18 +227,18 @@ def _refuse_tables(config: TrainConfig, splits: Splits) -> None:
             f"batching=table with data={config.data.name} head={config.head.name}: it is for a source that makes its "
             "comparisons and a head that reads responses apart, as data=tastes head=late; use batching=tree"
         )
-    if config.trainer.devices * config.trainer.nodes > 1 or not config.trainer.max_steps:
+    if config.trainer.devices * config.trainer.nodes > 1 or not config.schedule.max_steps:
         raise ValueError(
             f"batching=table with trainer.devices={config.trainer.devices} trainer.nodes={config.trainer.nodes} "
-            f"trainer.max_steps={config.trainer.max_steps}: it is for one device and a number of steps; set "
-            "trainer.devices=1 and trainer.max_steps, or use batching=tree"
+            f"schedule.max_steps={config.schedule.max_steps}: it is for one device and a number of steps; set "
+            "trainer.devices=1 and schedule.max_steps, or use batching=tree"
         )
 
 
 def total_steps(config: TrainConfig, batches: int, passes: int) -> int:
     """Optimizer steps of the whole run, from the forward passes that an epoch and a step have on each rank."""
-    steps = config.trainer.epochs * math.ceil(batches / passes)
-    return min(steps, config.trainer.max_steps) if config.trainer.max_steps else steps
+    steps = config.schedule.epochs * math.ceil(batches / passes)
+    return min(steps, config.schedule.max_steps) if config.schedule.max_steps else steps
 
 
 def build_lit_module(config: TrainConfig, model: RewardModel, steps: int) -> LitRewardModel:
@@ -243,10 +262,10 @@ def build_trainer(
     config: TrainConfig, run_dir: Path, loggers: list[Any], callbacks: Sequence[Callback], passes: int
 ) -> L.Trainer:
     """Lightning's trainer, of ``passes`` a step; it draws no data and computes no schedule, both are ours."""
-    settings = config.trainer
+    settings = config.schedule
     every = settings.validate_every * passes
     return L.Trainer(
-        **engine(settings, run_dir),
+        **engine(config.trainer, run_dir),
         max_epochs=settings.epochs,
         max_steps=settings.max_steps or -1,
         accumulate_grad_batches=passes,
@@ -258,8 +277,8 @@ def build_trainer(
         callbacks=[*_callbacks(config, run_dir), *callbacks],
         logger=loggers,
         # DeepSpeed writes its shards itself.
-        plugins=None if settings.strategy == "deepspeed" else [SafeCheckpointIO()],
-        enable_progress_bar=settings.progress and in_terminal(),
+        plugins=None if config.trainer.strategy == "deepspeed" else [SafeCheckpointIO()],
+        enable_progress_bar=config.trainer.progress and in_terminal(),
     )
 
 
@@ -282,8 +301,8 @@ def _callbacks(config: TrainConfig, run_dir: Path) -> list[Callback]:
             tell=config.trainer.progress,
         )
     )
-    if config.trainer.save_every:
-        callbacks.append(LastCheckpoint(folder / LAST, config.trainer.save_every))
-    if config.trainer.patience:
-        callbacks.append(EarlyStopping("validation/loss", patience=config.trainer.patience))
+    if config.schedule.save_every:
+        callbacks.append(LastCheckpoint(folder / LAST, config.schedule.save_every))
+    if config.schedule.patience:
+        callbacks.append(EarlyStopping("validation/loss", patience=config.schedule.patience))
     return [*callbacks, *progress_bar(config.trainer.progress)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from omegaconf import MISSING
 
@@ -15,13 +16,15 @@ from crm.model.heads import head_named
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
 """The losses of the paper and the head each selects when ``head=auto``."""
 ACCELERATORS = ("cpu", "gpu", "mps", "auto")
+SAME_PRECISION = {"bf16": "bf16-mixed", "fp32": "32-true", "32": "32-true", "float32": "32-true"}
+"""Other names that mean exactly the same here."""
 
 
 @dataclass
 class LossConfig(Settings, group="loss"):
     """Both losses are -log sigmoid of the preference logit; they differ in the head they select."""
 
-    name: str = setting("cls", one_of=LOSSES)
+    name: str = setting("ranking", one_of=LOSSES)
     label_smoothing: float = setting(0.0, at_least=0, below=1)
     """Share of the target moved to 1/2."""
     ties: str = setting("drop", one_of=TIES)
@@ -51,18 +54,20 @@ class OptimizerConfig(Settings, group="optimizer"):
 
 @dataclass
 class TrainerConfig(Settings, group="trainer"):
-    """Devices, precision and the length of a run."""
+    """Hardware: what a run computes on. What it does is `ScheduleConfig`."""
 
     name: str = MISSING
-    accelerator: str = setting("cpu", one_of=ACCELERATORS)
-    devices: int = setting(1, at_least=1)
-    """Processes on this machine, one a device."""
-    nodes: int = setting(1, at_least=1)
-    strategy: str = setting("auto", one_of=("auto", "ddp", "fsdp", "deepspeed"))
-    zero_stage: int = setting(2, one_of=(2, 3))
-    """Of DeepSpeed: 2 shards gradients and optimizer, 3 the weights too."""
+    accelerator: str = setting("auto", one_of=ACCELERATORS)
+    """``auto``: GPUs where torch sees some, else the CPU."""
+    devices: Any = "auto"
+    """Processes on this machine, one a device. ``auto`` or -1: every visible GPU, on a CPU one process, and under
+    torchrun or srun what they start."""
+    nodes: Any = "auto"
+    """Machines. ``auto``: 1, and under torchrun or srun what they say."""
+    strategy: str = setting("auto", one_of=("auto", "ddp", "fsdp"))
+    """Of several devices. ``auto``: DDP where weights, gradients and optimizer fit on each, else FSDP2."""
     precision: str = setting(
-        "32-true",
+        "auto",
         one_of=(*PRECISIONS, "auto"),
         why="weights in bfloat16 (bf16-true) round away steps below 1/512 of a weight, most of them at "
         "optimizer.lr=1e-5; use bf16-mixed: bfloat16 arithmetic on float32 weights",
@@ -76,30 +81,16 @@ class TrainerConfig(Settings, group="trainer"):
     """RMSNorm, SwiGLU and rotary embedding by Liger's kernels: GPU only, and a package of its own."""
     peak_tflops: float = setting(0.0, at_least=0, zero="look up", unit="TFLOP/s")
     """Of a device, for throughput/mfu; 0 looks it up by the device's name."""
-    threads: int = setting(0, at_least=0, zero="torch's default")
+    threads: int = setting(0, at_least=0, zero="1 for model=tiny, else torch's default")
     """CPU threads a process. Resumed runs repeat bit by bit with 1."""
-    epochs: int = setting(3, at_least=1)
-    max_steps: int = setting(0, at_least=0, zero="as many as trainer.epochs makes")
-    """Optimizer steps of the run."""
-    batch_size: int = setting(1, at_least=1)
-    """Comparisons a device and padded forward pass."""
-    accumulate: int = setting(32, at_least=1)
-    """Padded forward passes an optimizer step. Packed, a step has ``batch_size`` x ``accumulate`` comparisons a device
-    in as many passes as ``batching.tokens`` asks for."""
-    validate_every: int = setting(50, at_least=0, zero="at the end of each epoch", unit="optimizer steps")
-    patience: int = setting(3, at_least=0, zero="never stop early", unit="validations")
-    """Validations without a better loss before training stops."""
-    save_every: int = setting(50, at_least=0, zero="save none", unit="optimizer steps")
-    """Optimizer steps between checkpoints to resume from."""
     progress: bool = True
 
     def __post_init__(self) -> None:
+        self.accelerator = {"cuda": "gpu"}.get(self.accelerator, self.accelerator)
+        self.precision = SAME_PRECISION.get(str(self.precision), self.precision)
         super().__post_init__()
-        self.require(
-            self.strategy != "deepspeed" or self.accelerator != "cpu",
-            "strategy",
-            "auto, ddp or fsdp with trainer.accelerator=cpu; Lightning runs DeepSpeed on GPUs only",
-        )
+        for name in ("devices", "nodes"):
+            setattr(self, name, count_or_auto(self, name))
         self.require(
             not self.liger or self.accelerator in ("gpu", "auto"),
             "liger",
@@ -107,6 +98,45 @@ class TrainerConfig(Settings, group="trainer"):
         )
         both = self.liger and self.compile
         self.require(not both, "liger", "false with trainer.compile=true: both replace the same operations")
+
+
+def count_or_auto(settings: Settings, name: str) -> int | str:
+    """A number of devices or machines, or ``auto`` (also written -1). Raises ``ValueError`` for anything else."""
+    value = getattr(settings, name)
+    if value in ("auto", -1, "-1"):
+        return "auto"
+    number = int(value) if str(value).isdecimal() else value
+    settings.require(type(number) is int and number >= 1, name, "1 or more, or auto")
+    return int(number)
+
+
+@dataclass
+class ScheduleConfig(Settings, group="schedule"):
+    """What a run does, on whatever hardware: its length, its steps, when it validates, saves and stops."""
+
+    name: str = MISSING
+    epochs: int = setting(3, at_least=1)
+    max_steps: int = setting(0, at_least=0, zero="as many as schedule.epochs makes")
+    """Optimizer steps of the run."""
+    comparisons_per_step: int = setting(32, at_least=1)
+    """Comparisons of an optimizer step on all devices together; gradients are accumulated as needed."""
+    validate_every: int = setting(50, at_least=0, zero="at the end of each epoch", unit="optimizer steps")
+    patience: int = setting(3, at_least=0, zero="never stop early", unit="validations")
+    """Validations without a better loss before training stops."""
+    save_every: int = setting(50, at_least=0, zero="save none", unit="optimizer steps")
+    """Optimizer steps between checkpoints to resume from."""
+
+    def share(self, devices: int) -> int:
+        """Comparisons of a step on each of ``devices``. Raises ``ValueError`` where they do not divide."""
+        each, left = divmod(self.comparisons_per_step, devices)
+        if left or not each:
+            near = max(1, round(self.comparisons_per_step / devices)) * devices
+            raise self.refused(
+                "comparisons_per_step",
+                f"a multiple of the {devices} devices, as schedule.comparisons_per_step={near}",
+                self.comparisons_per_step,
+            )
+        return each
 
 
 @dataclass
@@ -133,6 +163,7 @@ class TrainConfig(Settings):
     direction: DirectionConfig = field(default_factory=DirectionConfig)
     data: DataConfig = field(default_factory=DataConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     batching: BatchingConfig = field(default_factory=BatchingConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
@@ -147,18 +178,22 @@ class TrainConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.head.name == "auto":
-            self.head.name = LOSSES[self.loss.name]
+        self._settle_head()
+        self.require(
+            self.criteria == "own" or self.direction.kind != "reverse",
+            "direction.kind",
+            "original with criteria=none: without criteria there is nothing to reverse",
+        )
         self.require(
             self.criteria == "own" or self.noise.kind == "none",
             "noise.kind",
             "none with criteria=none: the one generic criterion is never perturbed",
         )
-        sharded = self.trainer.strategy in ("fsdp", "deepspeed")
+        sharded = self.trainer.strategy == "fsdp"
         self.require(
             not (sharded and self.model.freeze_layers) or self.model.kept_states == "off",
             "model.kept_states",
-            "off with trainer.strategy=fsdp or deepspeed: sharded weights cannot run the frozen layers alone",
+            "off with trainer.strategy=fsdp: sharded weights cannot run the frozen layers alone",
         )
         self.require(
             self.prompt.order == "criteria_first" or not head_named(self.head.name).apart,
@@ -180,3 +215,36 @@ class TrainConfig(Settings):
                 f"loss.centre_scores={self.loss.centre_scores} with head={self.head.name}: that head has no scores to "
                 "centre; use head=scalar or head=pairwise_span, or loss.centre_scores=0"
             )
+        self.refuse_sharded()
+
+    def _settle_head(self) -> None:
+        """``auto`` is the head of the loss. Raises ``ValueError`` for a head that contradicts the loss.
+
+        Both losses are -log sigmoid of the preference logit, so another pair would be the same run under two names.
+        """
+        if self.head.name == "auto":
+            self.head.name = LOSSES[self.loss.name]
+        joint = head_named(self.head.name).joint
+        if joint == (self.loss.name == "cls"):
+            return
+        other = next(loss for loss in LOSSES if loss != self.loss.name)
+        raise ValueError(
+            f"head={self.head.name} with loss={self.loss.name}: loss=cls trains a head that reads both responses at "
+            f"once, loss=ranking one that scores each; write loss={other} head={self.head.name}, or "
+            f"loss={self.loss.name} head={LOSSES[self.loss.name]}"
+        )
+
+    def refuse_sharded(self) -> None:
+        """Raise ``ValueError`` for what cannot be combined with ``trainer.strategy=fsdp``."""
+        if self.trainer.strategy != "fsdp":
+            return
+        self.require(
+            self.optimizer.name != "muon",
+            "optimizer.name",
+            "adamw with trainer=fsdp (optimizer=paper): Muon works on whole matrices, and these are sharded",
+        )
+        self.require(
+            self.head.response_layers is None,
+            "head.response_layers",
+            "null with trainer=fsdp: the backbone is run in two parts, which shards do not know; or use trainer=ddp",
+        )

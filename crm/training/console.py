@@ -9,11 +9,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
+from torch import nn
+
+from crm.training.config import TrainConfig
 
 from crm.report.tables import number
 
 log = logging.getLogger(__name__)
+LARGE = 500_000_000
+"""Weights from which on a CPU is no place to train."""
 NOISE = ("💡 Tip", "GPU available", "TPU available", "HPU available", "`weights_only` was not")
 """Beginnings of Lightning's messages that are no news: advertisements, absent devices, a default that our own
 checkpoint reader overrules (2026-11, Lightning 2.6.6)."""
@@ -91,14 +97,50 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int], batches: int, steps: int, a_step: int) -> None:
-    """What became of every row, once, in three lines: the source, an epoch of training, the length of the run."""
+def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int]) -> None:
+    """What became of every row, once: the source, and an epoch of training."""
     log.info("source: %s", _listed(splits))
     dropped = {key: epoch[key] for key in ("ties_dropped", "without_criteria", "overlong") if epoch.get(key)}
     log.info("an epoch: %d comparisons to train on%s", epoch["trained_on"], f" ({_listed(dropped)})" if dropped else "")
-    told = "the run: %d batches an epoch and process, %d optimizer steps at most, of %d comparisons each"
-    log.info(told, batches, steps, a_step)
+
+
+def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> None:
+    """One line that says what is trained, on what, where, and where it goes; a warning for a large model on a CPU."""
+    trainer, data = config.trainer, config.data
+    weights = sum(p.numel() for p in model.parameters())
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    share = "all trained" if trained == weights else f"{_short(trained)} trained"
+    devices = int(trainer.devices) * int(trainer.nodes)
+    where = f"{devices} x {trainer.accelerator}{f' ({trainer.strategy})' if devices > 1 else ''}"
+    templates = " (simulated templates)" if data.name == "simulation" else ""
+    log.info(
+        "train: %s (%s weights, %s), head=%s loss=%s; data %s%s, %s comparisons an epoch; %s, %s; %d comparisons a step, "
+        "at most %s steps; into %s",
+        *(config.model.name, _short(weights), share, config.head.name, config.loss.name),
+        *(
+            data.path or data.name,
+            templates,
+            f"{rows:,}",
+            devices,
+            kind + ("es" if kind[-1] == "s" and devices > 1 else ""),
+        ),
+        *(spread, trainer.precision, config.schedule.comparisons_per_step, f"{steps:,}", config.run_dir),
+    )
+    if trainer.accelerator == "cpu" and weights > LARGE:
+        log.warning(
+            "train: %s has %s weights and trains on a CPU: torch %s sees no GPU here. That takes days; a CUDA build of "
+            "torch (make TORCH=cuda install) or another machine is faster",
+            *(config.model.name, _short(weights), torch.__version__),
+        )
+
+
+def _short(count: int) -> str:
+    """A number of weights: ``4.0B``, ``135M``, ``359k``."""
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}" if count < 10 * size else f"{count / size:.0f}{unit}"
+    return str(count)
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)

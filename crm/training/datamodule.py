@@ -72,8 +72,6 @@ class PreferenceDataModule(L.LightningDataModule):
         """Forward passes a rank and optimizer step; with a packing as many as `survey` finds necessary."""
         self._first: tuple[int, EpochPlan | PackedPlan] | None = None
         """Ranks and plan of the first epoch, as surveyed; given to the loader, which lets go of it after that epoch."""
-        self.comparisons_a_step = 0
-        """Of an optimizer step, on all devices together; settled by `survey`."""
         self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
         self.pool = None if noise == "none" else CriteriaPool.from_preferences(train)
         self.validation_rows: list[EncodedComparison] = []
@@ -183,7 +181,6 @@ class PreferenceDataModule(L.LightningDataModule):
         """
         if self.tables is not None:
             return self._survey_tables(self.tables)
-        self.comparisons_a_step = self.batch_size * self.accumulate * world_size
         rows, made = self._make_training(0)
         plan, most = self._survey_packs(rows, world_size) if self.packing else self._survey_padded(rows, world_size)
         self._first = (world_size, plan)
@@ -202,7 +199,7 @@ class PreferenceDataModule(L.LightningDataModule):
         last = self.steps - 1
         batch = self._table_loader(tables).batch(last)
         made, fit = len(tables(last, in_words=True).target), len(batch)
-        self.passes, self.comparisons_a_step = 1, fit
+        self.passes = 1
         counts = {"read": len(self.train), "made": made * self.steps}
         counts |= {"overlong": (made - fit) * self.steps, "trained_on": fit * self.steps}
         return self.steps, counts | {"largest_batch_tokens": batch.tokens} | self._survey_validation()

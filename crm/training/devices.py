@@ -7,9 +7,9 @@ import os
 from typing import Protocol
 
 import torch
-from lightning.pytorch.utilities import rank_zero_only
 
-from crm.training.config import TrainerConfig
+from crm.io.processes import check_launcher, launched_processes
+from crm.training.config import TrainConfig, TrainerConfig
 from crm.training.number_formats import computes_bfloat16
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,32 @@ def settle_precision(config: HasTrainer) -> None:
     if config.trainer.precision == "auto":
         fast = computes_bfloat16(training_device(config.trainer.accelerator))
         config.trainer.precision = "bf16-mixed" if fast else "32-true"
-        rank_zero_only(log.info)("trainer.precision: %s on this device", config.trainer.precision)
+
+
+def settle_threads(config: TrainConfig) -> None:
+    """Set torch's CPU threads: ``trainer.threads``, or 1 for a model from scratch, which more threads slow down."""
+    threads = config.trainer.threads or (1 if config.model.path is None else 0)
+    if threads:
+        torch.set_num_threads(threads)
+
+
+def settle_devices(settings: TrainerConfig, field: str = "trainer.") -> None:
+    """Replace ``accelerator``, ``devices`` and ``nodes`` where they are ``auto`` by what is there.
+
+    Under torchrun or srun these are the processes and machines that they started, else every visible GPU of this
+    machine, or one process on a CPU. Raises ``ValueError`` where torch sees fewer devices than were asked for, or a
+    launcher started another number of processes.
+    """
+    launched = launched_processes()
+    if settings.accelerator == "auto":
+        settings.accelerator = {"cuda": "gpu"}.get(kind := training_device("auto").type, kind)
+    visible = torch.cuda.device_count() if settings.accelerator == "gpu" and torch.cuda.is_available() else 1
+    if settings.nodes == "auto":
+        settings.nodes = launched[1] if launched else 1
+    if settings.devices == "auto":
+        settings.devices = launched[0] if launched else visible
+    check_launcher(f"{field}devices", int(settings.devices), int(settings.nodes))
+    check_accelerator(settings.accelerator, int(settings.devices))
 
 
 def check_accelerator(accelerator: str, devices: int) -> None:
@@ -48,5 +73,5 @@ def check_accelerator(accelerator: str, devices: int) -> None:
     if devices > there:
         raise ValueError(
             f"trainer.accelerator={accelerator} trainer.devices={devices}: torch {torch.__version__} sees {there} such "
-            "devices here; use trainer.devices=<that many>, trainer=cpu, or a torch built for your GPU"
+            "devices here; use trainer.devices=auto, trainer=cpu, or a torch built for your GPU"
         )

@@ -5,12 +5,22 @@ An estimate for deciding on gradient checkpointing, not a promise: kernels, allo
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import psutil
 import torch
+from lightning.pytorch.utilities import rank_zero_only
 from torch import nn
+
+from crm.model.attention.frozen_layers import freeze_lower_layers
+from crm.model.backbone import add_lora, empty_backbone, keep_lowest_layers
+from crm.training.config import TrainConfig
+from crm.training.devices import training_device
+
+log = logging.getLogger(__name__)
 
 TRAINED_BYTES = 16
 """A trained parameter in float32: weight 4, gradient 4, AdamW's two moments 8."""
@@ -65,6 +75,73 @@ def training_need(backbone: nn.Module, tokens: int, *, mixed: bool, shards: int 
     return MemoryNeed(state, kept + copies)
 
 
+def settle_strategy(config: TrainConfig) -> None:
+    """Replace ``trainer.strategy=auto`` and refuse a state that cannot fit, both before any weight is loaded.
+
+    The state of a device (weights, gradients, optimizer) is computed from the shapes of the backbone. Several devices
+    become DDP where it fits on each, else FSDP2. Raises ``ValueError`` naming what does fit.
+    """
+    settings, ranks = config.trainer, int(config.trainer.devices) * int(config.trainer.nodes)
+    if config.model.path is None:
+        if settings.strategy == "auto" and ranks > 1:
+            settings.strategy = "ddp"
+        return
+    backbone, device = _shapes(config), training_device(settings.accelerator)
+    mixed, at_hand = settings.precision == "bf16-mixed", memory_of(device)
+    needs = {"ddp": training_need(backbone, 0, mixed=mixed, replicas=ranks)}
+    if ranks > 1 and config.optimizer.name != "muon":
+        needs["fsdp"] = training_need(backbone, 0, mixed=mixed, shards=ranks)
+    if settings.strategy == "auto" and ranks > 1:
+        fits = needs["ddp"].fits(at_hand) or "fsdp" not in needs
+        settings.strategy = "ddp" if fits else "fsdp"
+        config.refuse_sharded()
+    need = needs.get(settings.strategy, needs["ddp"])
+    share = " a device" if ranks > 1 else ""
+    rank_zero_only(log.info)(
+        "memory: weights, gradients and optimizer take %.1f GiB%s (%s on %d %s), of %.1f GiB%s",
+        *(
+            need.total / GIB,
+            share,
+            settings.strategy if ranks > 1 else "whole",
+            ranks,
+            device.type,
+            at_hand / GIB,
+            share,
+        ),
+    )
+    if need.total > at_hand:
+        raise ValueError(
+            f"model={config.model.name}: its weights, gradients and optimizer take {need.total / GIB:.1f} GiB{share}, "
+            f"and {device.type} has {at_hand / GIB:.1f}; {_way_out(config, needs, at_hand, ranks)}"
+        )
+
+
+def _way_out(config: TrainConfig, needs: Mapping[str, MemoryNeed], at_hand: int, ranks: int) -> str:
+    """What to type where the state does not fit: sharding, adapters, a smaller model, another machine."""
+    ways = []
+    if config.trainer.strategy != "fsdp" and "fsdp" in needs and needs["fsdp"].fits(at_hand):
+        ways.append("trainer=fsdp")
+    if config.trainer.accelerator == "cpu":
+        ways.append("a machine with GPUs")
+    elif ranks == 1:
+        ways.append("trainer=fsdp on several GPUs")
+    if not config.model.lora_rank:
+        ways.append("model.lora_rank=16 (adapters and the head alone are trained)")
+    return f"use {', '.join([*ways, 'a smaller model'])}"
+
+
+def _shapes(config: TrainConfig) -> Any:
+    """The backbone without weights, on the meta device, with what is frozen and adapted as configured."""
+    settings = config.model
+    backbone: Any = empty_backbone(str(settings.path), settings.revision)
+    keep_lowest_layers(backbone, settings.use_layers)
+    freeze_lower_layers(backbone, settings.freeze_layers)
+    if settings.lora_rank:
+        with torch.device("meta"):
+            add_lora(backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout, settings.freeze_layers)
+    return backbone
+
+
 def layer_bytes_per_token(config: Any, *, mixed: bool) -> int:
     """Bytes that one decoder layer keeps of one token for the backward pass (SDPA attention, padded batch).
 
@@ -87,6 +164,13 @@ def layers_with_gradient(backbone: Any) -> int:
         return len(backbone.layers)
     trained = [index for index, layer in enumerate(backbone.layers) if any(p.requires_grad for p in layer.parameters())]
     return len(backbone.layers) - trained[0] if trained else 0
+
+
+def memory_of(device: torch.device) -> int:
+    """Bytes that a CUDA device has in all, the same on every process; on any other, what the machine has available."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    return memory_at_hand(device)
 
 
 def memory_at_hand(device: torch.device) -> int:

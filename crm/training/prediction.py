@@ -9,9 +9,8 @@ import lightning as L
 import torch
 from lightning.pytorch.utilities import rank_zero_only
 
-from crm.io.processes import check_launcher
 from crm.training.console import quieten
-from crm.training.devices import HasTrainer, check_accelerator, settle_precision
+from crm.training.devices import HasTrainer, settle_devices, settle_precision
 from crm.training.strategies import engine
 
 
@@ -24,10 +23,7 @@ def prediction_trainer(config: HasTrainer, run_dir: Path) -> L.Trainer:
     """
     settings = config.trainer
     quieten()
-    check_launcher("trainer.devices", settings.devices, settings.nodes)
-    if settings.accelerator == "auto":
-        settings.accelerator = "gpu" if torch.cuda.is_available() else "cpu"
-    check_accelerator(settings.accelerator, settings.devices)
+    settle_devices(settings)
     settle_precision(config)
     if settings.threads:
         torch.set_num_threads(settings.threads)

@@ -95,6 +95,7 @@ def finish(
     said = f"; {told(speed)}" if speed else ""
     shown = "unknown (every row is a tie)" if accuracy is None else f"{accuracy:.3f}"
     log.info("validation accuracy %s, loss %.3f%s; the model is in %s", shown, loss, said, outcome.checkpoint)
+    log.info("next: python evaluate.py checkpoint=%s", run_dir)
     return outcome
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import lightning as L
-import torch
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import OmegaConf
@@ -19,7 +18,6 @@ from omegaconf import OmegaConf
 from crm import __version__
 from crm.dataset.load import load_data
 from crm.io.files import replace_file
-from crm.io.processes import check_launcher
 from crm.model.backbone import check_reachable, show_loading, without_lora_wrapper
 from crm.model.encoding import Encoder
 from crm.model.heads import PromptOrder
@@ -36,8 +34,9 @@ from crm.training.building import (
 )
 from crm.training.checkpointing import is_whole, previous
 from crm.training.config import TrainConfig
-from crm.training.console import quieten, show_counts
-from crm.training.devices import check_accelerator, settle_precision
+from crm.training.console import quieten, show_counts, show_run
+from crm.training.devices import settle_devices, settle_precision, settle_threads
+from crm.training.memory import settle_strategy
 from crm.training.results import TrainingOutcome, finish
 from crm.training.run_folder import alone_in
 from crm.training.run_identity import KeepIdentity, identify, refuse_another
@@ -51,12 +50,13 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     started = time.perf_counter()
     quieten()
     show_loading(config.trainer.progress)
-    check_launcher("trainer.devices", config.trainer.devices, config.trainer.nodes)
-    check_accelerator(config.trainer.accelerator, config.trainer.devices)
+    settle_devices(config.trainer)
+    config.schedule.share(config.trainer.devices * config.trainer.nodes)
     settle_precision(config)
-    _refuse_where_sharded(config)
     if config.model.path is not None:
         check_reachable(config.model.path, config.model.revision)
+    settle_strategy(config)
+    settle_threads(config)
     with alone_in(Path(config.run_dir)):
         return _run(config, callbacks, started)
 
@@ -66,8 +66,6 @@ def _run(config: TrainConfig, callbacks: Sequence[Callback], started: float) -> 
     resume = _resume_point(config, run_dir)
     plain = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.structured(config)))
     L.seed_everything(config.seed, verbose=False)
-    if config.trainer.threads:
-        torch.set_num_threads(config.trainer.threads)
     splits = load_data(**asdict(config.data), criteria=config.criteria)
     model, tokenizer = build_model(config)
     identity = identify(plain, without_lora_wrapper(model.backbone), tokenizer, splits.train, splits.validation)
@@ -83,7 +81,8 @@ def _run(config: TrainConfig, callbacks: Sequence[Callback], started: float) -> 
     settle_checkpointing(config, model, counts["largest_batch_tokens"])
     keep_frozen_states(config, model, counts["largest_batch_tokens"], run_dir)
     lit = build_lit_module(config, model, total_steps(config, batches, data.passes))
-    rank_zero_only(show_counts)(splits.counts, counts, batches, lit.total_steps, data.comparisons_a_step)
+    rank_zero_only(show_counts)(splits.counts, counts)
+    rank_zero_only(show_run)(config, model, counts["trained_on"], lit.total_steps)
     group = config.logger.group or f"{config.model.name} {config.head.name} {config.loss.name}"
     loggers = build_loggers(
         config.logger.kind,
@@ -119,22 +118,6 @@ def _prepare_folder(run_dir: Path, plain: dict[str, Any], resumed: bool) -> None
     if not resumed:
         shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
     replace_file(run_dir / "config.yaml", f"# crm {__version__}\n{OmegaConf.to_yaml(OmegaConf.create(plain))}")
-
-
-def _refuse_where_sharded(config: TrainConfig) -> None:
-    strategy = config.trainer.strategy
-    if strategy not in ("fsdp", "deepspeed"):
-        return
-    if config.optimizer.name == "muon":
-        raise ValueError(
-            f"optimizer.name='muon' with trainer.strategy={strategy}: Muon works on whole matrices, and these are "
-            "sharded; use optimizer=paper (AdamW)"
-        )
-    if config.head.response_layers is not None:
-        raise ValueError(
-            f"head.response_layers={config.head.response_layers} with trainer.strategy={strategy}: the backbone is run "
-            "in two parts, which shards do not know; use trainer=ddp, or head.response_layers=null"
-        )
 
 
 def _refuse_nothing_to_do(config: TrainConfig, batches: int, counts: dict[str, int]) -> None:

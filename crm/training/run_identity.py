@@ -29,18 +29,21 @@ FREE = (
     # What these name is compared itself: files may have moved.
     *("data.root", "data.path", "model.path", "model.revision"),
     # Where and how fast the same numbers are computed.
-    *("trainer.name", "trainer.accelerator", "trainer.strategy", "trainer.zero_stage", "trainer.threads"),
-    *("trainer.compile", "trainer.liger", "trainer.peak_tflops", "trainer.progress", "trainer.save_every"),
+    *("trainer.name", "trainer.accelerator", "trainer.strategy", "trainer.threads"),
+    *(
+        "trainer.compile",
+        "trainer.liger",
+        "trainer.peak_tflops",
+        "trainer.progress",
+        "schedule.save_every",
+        "schedule.name",
+    ),
     *("model.gradient_checkpointing", "model.kept_states", "model.kept_states_gb"),
-    # Compared by their products: another number of devices may share the same steps.
-    *("trainer.batch_size", "trainer.accumulate", "trainer.devices", "trainer.nodes"),
+    # Another number of devices may share the same steps.
+    *("trainer.devices", "trainer.nodes", "batching.batch_size"),
 )
 """Settings that may differ when a run goes on."""
-STEP, PASS, PROCESSES = (
-    "trainer.batch_size x accumulate x devices x nodes",
-    "trainer.batch_size x devices x nodes",
-    "trainer.devices x nodes",
-)
+PROCESSES = "trainer.devices x nodes"
 SHOWN = 5
 """Differences that a message names; the others are counted."""
 
@@ -54,11 +57,10 @@ def identify(
     """The identity of a run from its configuration (nested, plain), its model and the ``parts`` of its data."""
     flat = _flat(settings)
     processes = flat["trainer.devices"] * flat["trainer.nodes"]
-    rows = flat["trainer.batch_size"] * processes
     identity = {name: value for name, value in flat.items() if name not in FREE}
-    identity[STEP] = rows * flat["trainer.accumulate"]
-    # Packed passes are cut from whole steps and dealt out to processes; padded ones are what is drawn.
-    identity |= {PASS: rows} if flat["batching.name"] == "padded" else {PROCESSES: processes}
+    # Packed passes are cut from whole steps and dealt out to processes; of padded ones the loader compares the rows.
+    if flat["batching.name"] != "padded":
+        identity[PROCESSES] = processes
     architecture = {name: value for name, value in backbone.config.to_dict().items() if name != "_name_or_path"}
     identity["the model (architecture and tokenizer)"] = _digest([_json(architecture), _json(tokenizer.get_vocab())])
     identity["the data (rows to train and validate on)"] = _digest(to_json(row) for part in parts for row in part)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.fabric.utilities.types import _PATH
-from lightning.pytorch.strategies import DDPStrategy, DeepSpeedStrategy, ModelParallelStrategy, Strategy
+from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
 
 from crm.training.checkpointing import whole_version
 from crm.training.config import TrainerConfig
@@ -22,7 +21,7 @@ def engine(settings: TrainerConfig, run_dir: Path) -> dict[str, Any]:
         "accelerator": settings.accelerator,
         "devices": settings.devices,
         "num_nodes": settings.nodes,
-        "strategy": build_strategy(settings.strategy, settings.devices * settings.nodes, settings.zero_stage),
+        "strategy": build_strategy(settings.strategy, settings.devices * settings.nodes),
         "precision": settings.precision,
         "enable_model_summary": False,
         "use_distributed_sampler": False,
@@ -30,27 +29,15 @@ def engine(settings: TrainerConfig, run_dir: Path) -> dict[str, Any]:
     }
 
 
-def build_strategy(name: str, processes: int, zero_stage: int) -> Strategy | str:
-    """The strategy ``name`` for ``processes`` on all machines together. Raises ``ValueError`` where DeepSpeed lacks."""
+def build_strategy(name: str, processes: int) -> Strategy | str:
+    """The strategy ``name`` for ``processes`` on all machines together."""
     if name == "fsdp":
         return WholeFileStrategy(processes, 1, save_distributed_checkpoint=False)
-    if name == "deepspeed":
-        return _deepspeed(zero_stage)
     if name == "ddp" or processes > 1:
         # The only buffers are tables of rotations, equal everywhere. Sent around before a forward pass, they would
         # make a rank that has no validation batch hang all others.
         return DDPStrategy(forward_sync_buffers=False)
     return name
-
-
-def _deepspeed(stage: int) -> Strategy:
-    try:
-        return DeepSpeedStrategy(stage=stage)
-    except (MisconfigurationException, ImportError):
-        raise ValueError(
-            "trainer.strategy='deepspeed': DeepSpeed (0.16 or later) is not installed; pip install "
-            "'crm-leaderboard[deepspeed]', or use trainer=fsdp"
-        ) from None
 
 
 def zero_weights(folder: Path) -> dict[str, Any]:

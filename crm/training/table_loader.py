@@ -44,6 +44,6 @@ class TableLoader:
         if state.get("without_words") != self._without_words:
             raise ValueError(
                 f"resume: the checkpoint's run began with words at step {state.get('without_words')}, this one at "
-                f"{self._without_words}; use the same trainer.max_steps or start a new run"
+                f"{self._without_words}; use the same schedule.max_steps or start a new run"
             )
         self._next = int(state["next_table"])

@@ -33,15 +33,15 @@ from experiments.jobs import Job, JobResult, run_jobs
 HEADS = ("scalar", "pairwise_span", "late")
 USERS = {"detailed": ("Prefers detailed answers",), "concise": ("Prefers concise answers",), "general": ()}
 """Criteria of the three leaderboards; the general user names none."""
-SCALAR_WARM_UP = ("head=scalar", "loss=ranking", "trainer.max_steps=1000")
+SCALAR_WARM_UP = ("head=scalar", "loss=ranking", "schedule.max_steps=1000")
 """Before a joint head without pretrained weights: a backbone that has learned to read responses one by one learns to
 read two in one prompt several times sooner than one from scratch."""
-SPOILED = ("spoiled=0.3", "trainer.max_steps=1200")
+SPOILED = ("spoiled=0.3", "schedule.max_steps=1200")
 """After a head has learned to follow votes: spoiled from the start, it learns far slower."""
 STAGES = {
     "scalar": ((), SPOILED),
     "pairwise_span": (SCALAR_WARM_UP, (), SPOILED),
-    "late": ((), ("spoiled=0.3", "trainer.max_steps=900")),
+    "late": ((), ("spoiled=0.3", "schedule.max_steps=900")),
 }
 BANK_SEED = 1
 ATTACKED = 200

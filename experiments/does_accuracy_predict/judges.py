@@ -68,9 +68,9 @@ def specs(seed: int) -> list[Spec]:
         *(_late(f"late_noise_{kind}", noised, 90, seed, f"noise={kind}") for kind in ("random", "replace", "add")),
         *(_late(f"late_{kind}", noised, 90, seed, f"direction={kind}") for kind in ("original", "reverse")),
         _scalar("scalar_noise_random", noised, 500, seed, "noise=random"),
-        *(_late(f"late_of_{size}", few, 125, seed, f"data.train={size}", "trainer.epochs=400") for size in (1000, 200)),
+        *(_late(f"late_of_{size}", few, 125, seed, f"data.train={size}", "schedule.epochs=400") for size in (1000, 200)),
     ]
-    pair = _training("pairwise_span", 250, seed, "trainer.batch_size=32")
+    pair = _training("pairwise_span", 250, seed, "schedule.comparisons_per_step=32")
     found.append(Spec("pairwise_250", both, pair, needs="scalar_500"))
     return [*found, *controls(seed, control)]
 
@@ -129,16 +129,16 @@ def _late(name: str, family: str, steps: int, seed: int, *words: str) -> Spec:
 
 
 def _scalar(name: str, family: str, steps: int, seed: int, *words: str) -> Spec:
-    return Spec(name, family, _training("scalar", steps, seed, f"trainer.batch_size={BATCH}", *words))
+    return Spec(name, family, _training("scalar", steps, seed, f"schedule.comparisons_per_step={BATCH}", *words))
 
 
 def _training(head: str, steps: int, seed: int, *words: str) -> tuple[str, ...]:
     return (
         f"experiment=demo_{head}",
         f"seed={seed}",
-        f"trainer.max_steps={steps}",
-        f"trainer.validate_every={min(steps, VALIDATE)}",
-        "trainer.save_every=0",
+        f"schedule.max_steps={steps}",
+        f"schedule.validate_every={min(steps, VALIDATE)}",
+        "schedule.save_every=0",
         f"data.train={min(MOST, FRESH * steps)}",
         *words,
     )

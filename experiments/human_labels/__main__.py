@@ -42,7 +42,7 @@ ROWS = {
         "prompt=criteria_last",
         "model.freeze_layers=8",
         "optimizer.lr=3e-4",
-        "trainer.max_steps=270",
+        "schedule.max_steps=270",
     ),
 }
 """The scalar head trains four layers, since on frozen ones alone it could learn next to nothing."""

@@ -29,13 +29,13 @@ def test_every_judge_has_a_name_a_family_and_what_it_needs(tmp_path: Path) -> No
     found = specs(1)
     trained = [spec for spec in found if spec.overrides is not None]
     assert len(set(NAMES)) == len(NAMES) >= 24 + 4 and {spec.family for spec in found} == set(FAMILIES)
-    assert sum("trainer.max_steps=1000" in (spec.overrides or ()) for spec in found) <= 3
-    first, then = in_order(found, tmp_path, ["data.suite=8", "trainer.max_steps=2"])
+    assert sum("schedule.max_steps=1000" in (spec.overrides or ()) for spec in found) <= 3
+    first, then = in_order(found, tmp_path, ["data.suite=8", "schedule.max_steps=2"])
     assert {made.name for made in then} == {"pairwise_250", "blind"} and len(first) + len(then) == len(found)
     assert then[0].start == tmp_path / "scalar_500" / "model"
-    assert (then[0].overrides or ())[-1] == "trainer.max_steps=2"
+    assert (then[0].overrides or ())[-1] == "schedule.max_steps=2"
     assert (
-        "data.suite=8" in then[1].evaluations["suites"] and "trainer.max_steps=2" not in then[1].evaluations["suites"]
+        "data.suite=8" in then[1].evaluations["suites"] and "schedule.max_steps=2" not in then[1].evaluations["suites"]
     )
     assert len(trained) == len(found) - 4
     with pytest.raises(ValueError, match="pairwise_250 needs scalar_500"):
@@ -53,7 +53,7 @@ def test_every_kind_of_training_and_every_question_can_be_composed(tmp_path: Pat
         made = job(spec, tmp_path, [])
         if made.overrides is not None:
             config = compose("train", list(made.overrides), tmp_path)
-            assert config.trainer.validate_every <= config.trainer.max_steps
+            assert config.schedule.validate_every <= config.schedule.max_steps
         common = ["checkpoint=x"] if made.overrides is not None else []
         config = compose("evaluate", [*common, *made.evaluations["suites"]], tmp_path)
         assert config.suite.names == list(SUITES) and config.data.train == 20_000

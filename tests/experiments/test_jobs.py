@@ -22,9 +22,9 @@ TINY = (
     "data.train=64",
     "data.validation=16",
     "data.suite=8",
-    "trainer.validate_every=0",
-    "trainer.save_every=0",
-    "trainer.batch_size=16",
+    "schedule.validate_every=0",
+    "schedule.save_every=0",
+    "schedule.comparisons_per_step=16",
     "model.hidden_size=16",
     "model.layers=1",
     "model.vocab_size=400",
@@ -34,7 +34,7 @@ TINY = (
 
 def test_a_failing_job_ends_the_call_and_the_job_beside_it(tmp_path: Path) -> None:
     # Ten thousand epochs would take hours: the call comes back only if the other job is stopped.
-    endless = Job("endless", tmp_path / "endless", (*TINY, "trainer.epochs=10000"))
+    endless = Job("endless", tmp_path / "endless", (*TINY, "schedule.epochs=10000"))
     failing = Job("failing", tmp_path / "failing", (*TINY, "data.validation=-1"))
     with pytest.raises(ValueError, match=r"data\.validation=-1: expected 0 \(all\) or more"):
         run_jobs([endless, failing], workers=2)
@@ -45,7 +45,7 @@ def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path) -> N
     job = Job(
         "one",
         tmp_path / "one",
-        (*TINY, "trainer.epochs=1"),
+        (*TINY, "schedule.epochs=1"),
         evaluations={"clean": ("suite=standard", "data.train=64", "data.validation=16", "data.suite=8")},
         leaderboards={"brief": ("Prefers concise answers",)},
         ranking=("bank.queries_per_topic=1",),
@@ -67,8 +67,8 @@ def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path) -> N
 
 def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path) -> None:
     def made(steps: int) -> tuple[int, int]:
-        warm_up = ("head=scalar", "loss=ranking", f"trainer.max_steps={steps}")
-        overrides = (*TINY, "loss=cls", "head=pairwise_span", "trainer.epochs=1")
+        warm_up = ("head=scalar", "loss=ranking", f"schedule.max_steps={steps}")
+        overrides = (*TINY, "loss=cls", "head=pairwise_span", "schedule.epochs=1")
         job = Job("one", tmp_path / "one", overrides, stages=(warm_up, ()))
         run_jobs([job], workers=1)
         folders = (tmp_path / "one" / "stage_1" / "model", tmp_path / "one" / "model")
@@ -83,7 +83,7 @@ def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path) -> None
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="needs /proc to list processes")
 def test_a_job_ends_when_the_command_that_started_it_is_killed(tmp_path: Path) -> None:
-    overrides = (*TINY, "trainer.epochs=10000")
+    overrides = (*TINY, "schedule.epochs=10000")
     script = tmp_path / "command.py"
     script.write_text(
         "from pathlib import Path\n"

@@ -25,15 +25,21 @@ from tests.training.made_bank import write_bank
 TINY = (
     *TINY_MODEL,
     "loss=ranking",
-    *("data.train=48", "data.validation=8", "data.suite=4", "trainer.epochs=2", "trainer.batch_size=4"),
-    *("trainer.precision=32-true", "trainer.progress=false", "trainer.threads=1", "trainer.save_every=3"),
+    *("data.train=48", "data.validation=8", "data.suite=4", "schedule.epochs=2", "schedule.comparisons_per_step=4"),
+    *("trainer.precision=32-true", "trainer.progress=false", "trainer.threads=1", "schedule.save_every=3"),
 )
-EVERY_STEP = ("trainer.accumulate=1", "trainer.validate_every=6", "trainer.patience=30")
-EVERY_SECOND = ("trainer.accumulate=2", "trainer.validate_every=0", "noise=random")
+EVERY_STEP = ("schedule.validate_every=6", "schedule.patience=30")
+EVERY_SECOND = ("schedule.comparisons_per_step=8", "batching.batch_size=4", "schedule.validate_every=0", "noise=random")
 LATE = (*EVERY_STEP, "head=late", "head.kept=2", "head.width=4")
 TABLE = (
     *(*LATE, "data=tastes", "data.train=256", "batching=table", "head.response_layers=1", "model.freeze_layers=2"),
-    *("trainer.max_steps=14", "trainer.epochs=1", "batching.without_words=0.6", "optimizer=paper", "optimizer.lr=1e-3"),
+    *(
+        "schedule.max_steps=14",
+        "schedule.epochs=1",
+        "batching.without_words=0.6",
+        "optimizer=paper",
+        "optimizer.lr=1e-3",
+    ),
 )
 FORK = multiprocessing.get_context("fork")
 """torch is imported already, so that a killed run costs its steps and not its imports."""

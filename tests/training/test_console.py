@@ -50,9 +50,9 @@ def test_a_run_says_how_long_it_will_take_once(
     caplog.set_level(logging.INFO)
     settings = [
         *TINY_MODEL,
-        "trainer.batch_size=2",
-        *("trainer.accumulate=3", "data.train=400", "data.validation=24", "data.suite=4", "trainer.max_steps=50"),
-        *("trainer.validate_every=0", "trainer.save_every=0", f"trainer.progress={str(progress).lower()}"),
+        "schedule.comparisons_per_step=6",
+        *("data.train=400", "data.validation=24", "data.suite=4", "schedule.max_steps=50"),
+        *("schedule.validate_every=0", "schedule.save_every=0", f"trainer.progress={str(progress).lower()}"),
     ]
     run_training(compose("train", settings, tmp_path))
     assert "optimizer steps at most, of 6 comparisons each" in caplog.text

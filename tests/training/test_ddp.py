@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TINY = [
     *TINY_MODEL,
     *("loss=ranking", "loss.ties=soft", "data.train=32", "data.validation=17", "data.suite=4"),
-    *("trainer.epochs=1", "trainer.validate_every=2", "trainer.save_every=2", "trainer.precision=32-true"),
+    *("schedule.epochs=1", "schedule.validate_every=2", "schedule.save_every=2", "trainer.precision=32-true"),
     *("trainer.threads=1", "trainer.progress=false"),
 ]
 
@@ -31,7 +31,7 @@ TINY = [
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ddp")
-    two = ["trainer.devices=2", "trainer.strategy=ddp", "trainer.batch_size=4", "seed=42,43"]
+    two = ["trainer.devices=2", "trainer.strategy=ddp", "schedule.comparisons_per_step=8", "seed=42,43"]
     ended = subprocess.run(
         [sys.executable, str(ROOT / "train.py"), "-m", *TINY, *two, "hydra.sweep.dir=the sweep"],
         cwd=folder,
@@ -60,7 +60,7 @@ def summary(folder: Path) -> dict[str, Any]:
 
 def test_two_processes_give_the_numbers_of_one_with_twice_the_batch(sweep: Path, tmp_path: Path) -> None:
     both = sweep / "the sweep/0"
-    alone = run_training(compose("train", [*TINY, "trainer.batch_size=8", "seed=42"], tmp_path))
+    alone = run_training(compose("train", [*TINY, "schedule.comparisons_per_step=8", "seed=42"], tmp_path))
     told = summary(both)
     assert told["validation_loss"] == pytest.approx(alone.validation_loss, abs=1e-4)
     assert told["validation_accuracy"] == pytest.approx(alone.validation_accuracy, abs=rounding(1.0, terms=17))

@@ -23,7 +23,7 @@ from tests.conftest import _as_rank
 from tests.training.killed_runs import EVERY_STEP, FORK, TINY, last_step
 
 pytestmark = pytest.mark.slow
-WORDS = (*TINY, *EVERY_STEP, "trainer.epochs=1")
+WORDS = (*TINY, *EVERY_STEP, "schedule.epochs=1")
 
 
 def command(folder: Path, *words: str) -> multiprocessing.process.BaseProcess:
@@ -89,7 +89,7 @@ class Die(Callback):
 
 
 def train_and_die(folder: Path, rank: int) -> None:
-    two = ("trainer.devices=2", "trainer.strategy=ddp", "trainer.batch_size=2")
+    two = ("trainer.devices=2", "trainer.strategy=ddp", "schedule.comparisons_per_step=4")
     run_training(compose("train", [*WORDS, *two], folder), [Die(rank, 4)])
 
 

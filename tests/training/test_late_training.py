@@ -22,9 +22,9 @@ pytestmark = pytest.mark.slow
 
 TINY = (
     *(*TINY_MODEL, "head=late", "head.kept=3", "head.width=4", "loss=ranking", "direction=original"),
-    *("data.train=16", "data.validation=17", "data.suite=4", "trainer.epochs=2", "trainer.max_steps=3"),
-    *("trainer.batch_size=4", "trainer.accumulate=1", "trainer.validate_every=0", "trainer.precision=32-true"),
-    *("trainer.threads=1", "trainer.progress=false", "trainer.save_every=0"),
+    *("data.train=16", "data.validation=17", "data.suite=4", "schedule.epochs=2", "schedule.max_steps=3"),
+    *("schedule.comparisons_per_step=4", "schedule.validate_every=0", "trainer.precision=32-true"),
+    *("trainer.threads=1", "trainer.progress=false", "schedule.save_every=0"),
     # Rates at which rounding stays small.
     *("optimizer.name=adamw", "optimizer.lr=1e-3", "optimizer.warmup_fraction=0"),
 )
@@ -79,7 +79,7 @@ def test_silence_makes_responses_differ_less_by_what_nobody_asked(tmp_path: Path
     apart = {}
     for silence in (0.0, 10.0):
         folder = tmp_path / str(silence)
-        train(folder, f"loss.silence={silence}", "trainer.max_steps=40", "trainer.epochs=20", "optimizer.lr=0.01")
+        train(folder, f"loss.silence={silence}", "schedule.max_steps=40", "schedule.epochs=20", "optimizer.lr=0.01")
         reader = open_checkpoint(folder / "model", batch_size=8, precision="32-true")[0].late_reader
         assert reader is not None
         rain = turn("user", "Why does it rain?")
@@ -105,7 +105,7 @@ def test_it_goes_on_with_adapters_from_the_lowest_layer_of_an_earlier_run(
 ) -> None:
     pytest.importorskip("peft")
     start = f"model.path={plain[0] / 'model'}"
-    outcome = train(tmp_path / "run", start, "model.lora_rank=2", "model.use_layers=1", "trainer.max_steps=1")
+    outcome = train(tmp_path / "run", start, "model.lora_rank=2", "model.use_layers=1", "schedule.max_steps=1")
     model, _, _ = load_checkpoint(outcome.checkpoint)
     assert len(model.backbone.layers) == model.backbone.config.num_hidden_layers == 1
     with pytest.raises(ValueError, match=r"head.kept=5: the head to go on from has 3"):
@@ -116,15 +116,15 @@ def test_it_goes_on_with_adapters_from_the_lowest_layer_of_an_earlier_run(
 def test_two_processes_give_the_run_of_one(
     strategy: str, plain: tuple[Path, TrainingOutcome], on_ranks: Callable[..., None], tmp_path: Path
 ) -> None:
-    train(tmp_path / "one", "trainer.batch_size=8")
-    spread = ("trainer.devices=2", f"trainer.strategy={strategy}", "trainer.batch_size=4")
+    train(tmp_path / "one", "schedule.comparisons_per_step=8")
+    spread = ("trainer.devices=2", f"trainer.strategy={strategy}", "schedule.comparisons_per_step=8")
     on_ranks(2, train, tmp_path / "two", *spread)
     assert_alike(tmp_path / "two", tmp_path / "one")
 
 
 TABLES = (
-    *("data=tastes", "data.train=256", "data.validation=40", "data.suite=40", "batching=table", "trainer.max_steps=4"),
-    *("model.freeze_layers=2", "head.response_layers=1", "trainer.epochs=1"),
+    *("data=tastes", "data.train=256", "data.validation=40", "data.suite=40", "batching=table", "schedule.max_steps=4"),
+    *("model.freeze_layers=2", "head.response_layers=1", "schedule.epochs=1"),
 )
 
 
@@ -138,7 +138,7 @@ def test_tables_teach_responses_first_and_words_then(bank: str, tmp_path: Path) 
     after = {steps: tmp_path / str(steps) for steps in (0, 2, 4)}
     for steps in (2, 4):
         share = f"batching.without_words={2 / steps if steps > 2 else 0.99}"
-        train(after[steps], *TABLES, f"data.root={bank}", share, f"trainer.max_steps={steps}")
+        train(after[steps], *TABLES, f"data.root={bank}", share, f"schedule.max_steps={steps}")
     half, whole = weights(after[2]), weights(after[4])
     assert "wishes" not in whole and half.keys() == whole.keys()
     assert torch.equal(half["response.outer.weight"], whole["response.outer.weight"]), "learned in the first half"
@@ -152,7 +152,7 @@ def test_tables_teach_responses_first_and_words_then(bank: str, tmp_path: Path) 
     ("words", "why"),
     [
         (("batching=table",), r"batching=table with data=simulation head=late: .*use batching=tree"),
-        ((*TABLES, "trainer.max_steps=0"), r"trainer.max_steps=0: it is for one device and a number of steps"),
+        ((*TABLES, "schedule.max_steps=0"), r"schedule.max_steps=0: it is for one device and a number of steps"),
         (("head.response_layers=2",), r"head.response_layers=2: the backbone has 2 layers; use 1 to 1"),
         (
             ("head.response_layers=1", "trainer.strategy=fsdp"),

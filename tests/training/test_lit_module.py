@@ -26,8 +26,8 @@ pytestmark = pytest.mark.slow
 TINY = [
     *TINY_MODEL,
     "loss=ranking",
-    *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "trainer.epochs=1"),
-    *("trainer.precision=32-true", "trainer.progress=false", "trainer.validate_every=0", "trainer.save_every=2"),
+    *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "schedule.epochs=1"),
+    *("trainer.precision=32-true", "trainer.progress=false", "schedule.validate_every=0", "schedule.save_every=2"),
 ]
 
 
@@ -51,7 +51,7 @@ def module(model: Any, **changes: Any) -> LitRewardModel:
 
 
 def test_the_learning_rate_follows_the_schedule_in_a_run(tmp_path: Path) -> None:
-    train(tmp_path, "trainer.batch_size=4", "optimizer.lr=0.01", "optimizer.warmup_fraction=0.25")
+    train(tmp_path, "schedule.comparisons_per_step=4", "optimizer.lr=0.01", "optimizer.warmup_fraction=0.25")
     rates = pd.read_csv(tmp_path / "metrics.csv")["train/lr"].dropna().tolist()
     assert rates == pytest.approx([0.01 * lr_factor(step, 2, 8) for step in range(8)])
 
@@ -80,7 +80,7 @@ class Watch(Callback):
 def test_gradient_checkpointing_really_runs(switched_on: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Watch(monkeypatch)
     word = str(switched_on).lower()
-    train(tmp_path, "trainer.batch_size=16", f"model.gradient_checkpointing={word}", callbacks=[watch])
+    train(tmp_path, "schedule.comparisons_per_step=16", f"model.gradient_checkpointing={word}", callbacks=[watch])
     assert watch.modes == {True}, "in eval mode transformers skips checkpointing and dropout in silence"
     # Two layers, two steps; the last layer is pruned to the positions read and has next to nothing to recompute.
     assert watch.recomputed in ((2, 4) if switched_on else (0,))
@@ -97,12 +97,12 @@ def test_four_batches_of_4_are_one_of_16(tmp_path: Path) -> None:
         fours = [batch[at : at + 4] for batch in plan.batches for at in range(0, len(batch), 4)]
         return type(plan)(fours, plan.overlong)
 
-    padded = ("batching=padded", "trainer.epochs=2")
-    whole = train(tmp_path / "whole", "trainer.batch_size=16", *padded)
+    padded = ("batching=padded", "schedule.epochs=2")
+    whole = train(tmp_path / "whole", "schedule.comparisons_per_step=16", *padded)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("crm.model.batching.loader.plan_epoch", cut_into_fours)
         patch.setattr("crm.training.datamodule.plan_epoch", cut_into_fours)
-        parts = train(tmp_path / "parts", "trainer.batch_size=4", "trainer.accumulate=4", *padded)
+        parts = train(tmp_path / "parts", "schedule.comparisons_per_step=16", "batching.batch_size=4", *padded)
     assert (whole.steps, parts.steps) == (4, 4)
     assert parts.validation_loss == pytest.approx(whole.validation_loss, abs=1e-4)
     steps = pd.read_csv(tmp_path / "whole/metrics.csv").dropna(subset=["validation/loss"])["validation/loss"]
@@ -122,7 +122,7 @@ class Passes(Callback):
 @pytest.mark.parametrize("head", ["scalar", "pairwise_span"])
 def test_a_step_in_one_pass_is_that_step_in_many(head: str, tmp_path: Path) -> None:
     """The same rows a step, in one pack or in several of unequal size: the same curve."""
-    common = (f"head={head}", "trainer.batch_size=8", "trainer.accumulate=2", "trainer.epochs=2", "loss.ties=drop")
+    common = (f"head={head}", "schedule.comparisons_per_step=16", "schedule.epochs=2", "loss.ties=drop")
     curves = {}
     for name, tokens in (("tree", 100_000), ("tree", 400), ("tree", 700)):
         count = Passes()
@@ -151,7 +151,7 @@ class Poison(Callback):
 
 def test_a_loss_that_is_not_finite_stops_the_run_with_the_step_named(tmp_path: Path) -> None:
     with pytest.raises(NonFiniteError, match="loss is nan at optimizer step 5"):
-        train(tmp_path, "trainer.batch_size=4", callbacks=[Poison(5)])
+        train(tmp_path, "schedule.comparisons_per_step=4", callbacks=[Poison(5)])
     kept = SafeCheckpointIO().load_checkpoint(tmp_path / "checkpoints/last.ckpt")
     assert kept["global_step"] == 4
     assert all(torch.isfinite(weights).all() for weights in kept["state_dict"].values())
@@ -191,7 +191,7 @@ def assert_all_finite(run_dir: Path) -> None:
 
 @pytest.mark.parametrize("step", [5, 7], ids=["in the middle", "on the last step"])
 def test_a_gradient_that_is_not_finite_touches_no_weight(step: int, tmp_path: Path) -> None:
-    settings = ("trainer.batch_size=4", "trainer.save_every=1", "trainer.validate_every=2")
+    settings = ("schedule.comparisons_per_step=4", "schedule.save_every=1", "schedule.validate_every=2")
     with pytest.raises(NonFiniteError, match=f"the gradient norm is nan at optimizer step {step}"):
         train(tmp_path, *settings, callbacks=[PoisonGradient(step)])
     assert_all_finite(tmp_path)
@@ -201,7 +201,7 @@ def test_a_gradient_that_is_not_finite_touches_no_weight(step: int, tmp_path: Pa
 
 def test_a_step_that_throws_the_weights_away_saves_none_of_them(tmp_path: Path) -> None:
     with pytest.raises(NonFiniteError, match=r"the weight norm is (inf|nan) after optimizer step 1"):
-        train(tmp_path, "trainer.batch_size=4", "trainer.save_every=1", callbacks=[Explode(1)])
+        train(tmp_path, "schedule.comparisons_per_step=4", "schedule.save_every=1", callbacks=[Explode(1)])
     assert_all_finite(tmp_path)
     assert SafeCheckpointIO().load_checkpoint(tmp_path / "checkpoints/last.ckpt")["global_step"] == 1
 
@@ -211,7 +211,7 @@ def test_a_validation_that_is_not_finite_is_never_the_best_and_not_exported(
 ) -> None:
     monkeypatch.setattr(crm.training.metrics, "preference_loss", lambda logit, _: logit * math.nan)
     with pytest.raises(NonFiniteError, match="validation loss is nan after 8 optimizer steps, so no model"):
-        train(tmp_path, "trainer.batch_size=4", "trainer.validate_every=2", "trainer.patience=0")
+        train(tmp_path, "schedule.comparisons_per_step=4", "schedule.validate_every=2", "schedule.patience=0")
     assert not (tmp_path / "model").exists() and not (tmp_path / "checkpoints/best.ckpt").exists()
 
 
@@ -228,7 +228,14 @@ def test_random_state_travels_with_the_checkpoint(make_model: Callable[..., Any]
 @pytest.mark.parametrize("head", ["scalar", "pairwise"])
 def test_what_a_run_logs(head: str, tmp_path: Path) -> None:
     """Names and plausible values, a row a step; the accuracies by direction agree with the one over all rows."""
-    train(tmp_path, f"head={head}", "direction=both", "trainer.batch_size=16", "data.validation=24", "loss.ties=drop")
+    train(
+        tmp_path,
+        f"head={head}",
+        "direction=both",
+        "schedule.comparisons_per_step=16",
+        "data.validation=24",
+        "loss.ties=drop",
+    )
     table = pd.read_csv(tmp_path / "metrics.csv")
     steps = table.dropna(subset=["train/loss"])
     assert (steps["train/gradient_norm"] > 0).all()

@@ -48,7 +48,7 @@ pytestmark = pytest.mark.slow
 
 WARM_UP = (*EVERY_STEP, "optimizer=paper", "optimizer.lr=1e-3", "optimizer.warmup_fraction=0.6")
 """14 of 24 steps."""
-UNVALIDATED = (*EVERY_SECOND, "trainer.validate_every=100")
+UNVALIDATED = (*EVERY_SECOND, "schedule.validate_every=100")
 """Twelve steps, none of them followed by a validation."""
 
 
@@ -173,7 +173,7 @@ def test_a_kill_right_behind_a_save_loses_no_row(
 
 def test_with_kept_states_a_resumed_run_agrees_to_rounding(tmp_path: Path) -> None:
     """They are computed anew, in other batches, whose sums may round otherwise: the last bits are not promised."""
-    settings = (*EVERY_STEP, "model.freeze_layers=1", "trainer.epochs=1")
+    settings = (*EVERY_STEP, "model.freeze_layers=1", "schedule.epochs=1")
     train(tmp_path / "whole", *settings)
     kill_at(7, tmp_path / "killed", train, *settings)
     train(tmp_path / "killed", *settings, "resume=true")
@@ -230,8 +230,8 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("optimizer.lr=0.5", r"optimizer.lr was [\de.-]+, now 0.5"),
         ("optimizer=paper", "optimizer.name was 'muon', now 'adamw'"),
         ("trainer.precision=bf16-mixed", "trainer.precision was '32-true', now 'bf16-mixed'"),
-        ("trainer.max_steps=9", "trainer.max_steps was 0, now 9"),
-        ("trainer.batch_size=8", "trainer.batch_size x accumulate x devices x nodes was 4, now 8"),
+        ("schedule.max_steps=9", "schedule.max_steps was 0, now 9"),
+        ("schedule.comparisons_per_step=8", "schedule.comparisons_per_step was 4, now 8"),
         ("batching=padded", "batching.name was 'tree', now 'padded'"),
         ("model.hidden_size=32", "model.hidden_size was 16, now 32"),
         ("data.train=40", "data.train was 48, now 40"),
@@ -274,7 +274,7 @@ def test_a_checkpoint_without_its_settings_is_refused(stopped: Path, tmp_path: P
 def test_a_run_goes_on_where_its_folder_and_its_files_were_moved(stopped: Path, tmp_path: Path) -> None:
     whole = train(tmp_path / "whole", *own_data(stopped))
     shutil.copytree(stopped, tmp_path / "moved")
-    resumed = train(tmp_path / "moved/run", *own_data(tmp_path / "moved"), "trainer.save_every=2", "resume=true")
+    resumed = train(tmp_path / "moved/run", *own_data(tmp_path / "moved"), "schedule.save_every=2", "resume=true")
     assert resumed.validation_loss == whole.validation_loss and resumed.digest == whole.digest
 
 
@@ -287,7 +287,7 @@ class Ruin(Callback):
 
 
 def test_the_best_of_before_a_move_is_the_best_after_it(tmp_path: Path) -> None:
-    settings = (*EVERY_STEP, "trainer.validate_every=3", "trainer.patience=0")
+    settings = (*EVERY_STEP, "schedule.validate_every=3", "schedule.patience=0")
     kill_at(7, tmp_path / "run", train, *settings)
     best = SafeCheckpointIO().load_checkpoint(tmp_path / "run/checkpoints/best.ckpt")["state_dict"]
     (tmp_path / "run").rename(tmp_path / "moved")
@@ -318,8 +318,8 @@ def test_resuming_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_new_run_in_an_old_folder_starts_anew(tmp_path: Path) -> None:
-    train(tmp_path, *EVERY_STEP, "trainer.max_steps=6")
-    train(tmp_path, *EVERY_STEP, "trainer.max_steps=3")
+    train(tmp_path, *EVERY_STEP, "schedule.max_steps=6")
+    train(tmp_path, *EVERY_STEP, "schedule.max_steps=3")
     assert last_step(tmp_path) == 2
     assert not (tmp_path / "checkpoints/best.ckpt").exists(), "no validation in 3 steps: this is the old run's best"
 

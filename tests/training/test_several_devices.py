@@ -28,11 +28,11 @@ OnRanks = Callable[..., None]
 TINY = (
     *TINY_MODEL,
     "head=scalar",
-    *("loss=ranking", "loss.ties=soft", "data.train=32", "data.suite=4", "trainer.validate_every=2"),
-    *("trainer.epochs=1", "trainer.precision=32-true", "trainer.threads=1", "trainer.progress=false"),
+    *("loss=ranking", "loss.ties=soft", "data.train=32", "data.suite=4", "schedule.validate_every=2"),
+    *("schedule.epochs=1", "trainer.precision=32-true", "trainer.threads=1", "trainer.progress=false"),
 )
 # Rates at which rounding stays small: an optimizer that divides by the gradient's size makes noise into steps.
-STEADY = ("optimizer.name=adamw", "optimizer.lr=1e-3", "optimizer.warmup_fraction=0", "trainer.save_every=2")
+STEADY = ("optimizer.name=adamw", "optimizer.lr=1e-3", "optimizer.warmup_fraction=0", "schedule.save_every=2")
 
 
 def train(folder: Path, *overrides: str, callbacks: tuple[Callback, ...] = ()) -> TrainingOutcome:
@@ -40,21 +40,21 @@ def train(folder: Path, *overrides: str, callbacks: tuple[Callback, ...] = ()) -
 
 
 def spread(size: int, strategy: str) -> tuple[str, ...]:
-    return (f"trainer.devices={size}", f"trainer.strategy={strategy}", f"trainer.batch_size={8 // size}")
+    return (f"trainer.devices={size}", f"trainer.strategy={strategy}", "schedule.comparisons_per_step=8")
 
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A model to go on from: fresh ones have weights of exactly zero, whose first gradients are all rounding."""
     folder = tmp_path_factory.mktemp("start")
-    train(folder, "trainer.batch_size=8", "trainer.save_every=0", "seed=7")
+    train(folder, "schedule.comparisons_per_step=8", "schedule.save_every=0", "seed=7")
     return f"model.path={folder / 'model'}"
 
 
 @pytest.fixture(scope="module")
 def alone(start: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("alone")
-    train(folder, start, *STEADY, "trainer.batch_size=8")
+    train(folder, start, *STEADY, "schedule.comparisons_per_step=8")
     return folder
 
 
@@ -130,7 +130,7 @@ def train_with_dropout(folder: Path, *overrides: str) -> None:
 def test_a_resumed_run_is_the_run_that_was_not_stopped(
     strategy: str, start: str, on_ranks: OnRanks, tmp_path: Path
 ) -> None:
-    settings = (start, *STEADY, *spread(2, strategy), "trainer.epochs=2")
+    settings = (start, *STEADY, *spread(2, strategy), "schedule.epochs=2")
     on_ranks(2, train_with_dropout, tmp_path / "whole", *settings)
     on_ranks(2, train_and_stop, tmp_path / "stopped", 5, *settings)
     last = tmp_path / "stopped/checkpoints/last.ckpt"
@@ -145,7 +145,7 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(
 
 @pytest.mark.parametrize(("strategy", "size"), [("ddp", 3), ("fsdp", 4)])
 def test_one_validation_row_on_many_ranks(strategy: str, size: int, on_ranks: OnRanks, tmp_path: Path) -> None:
-    settings = ("optimizer.name=adamw", "trainer.max_steps=2", "trainer.precision=bf16-mixed", "data.validation=1")
+    settings = ("optimizer.name=adamw", "schedule.max_steps=2", "trainer.precision=bf16-mixed", "data.validation=1")
     settings = (*settings, *spread(size, strategy))
     on_ranks(size, train, tmp_path, *settings)
     assert json.loads((tmp_path / "summary.json").read_text())["counts"]["validation_made"] == 2, "both directions"
@@ -159,7 +159,7 @@ def test_a_pretrained_folder_with_adapters_and_checkpointing_is_sharded(
     AutoTokenizer.from_pretrained(start[11:]).save_pretrained(plain)
     settings = (f"model.path={plain}", "model.lora_rank=2", "model.gradient_checkpointing=true", *STEADY)
     on_ranks(2, train, tmp_path / "sharded", *settings, *spread(2, "fsdp"))
-    train(tmp_path / "alone", *settings, "trainer.batch_size=8")
+    train(tmp_path / "alone", *settings, "schedule.comparisons_per_step=8")
     ours, theirs = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("sharded", "alone"))
     assert ours["validation_loss"] == pytest.approx(theirs["validation_loss"], abs=rounding(theirs["validation_loss"]))
     assert_trained_alike(tmp_path / "sharded", tmp_path / "alone", start)

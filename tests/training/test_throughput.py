@@ -22,8 +22,8 @@ from tests.conftest import TINY_MODEL
 TINY = [
     *TINY_MODEL,
     "loss=ranking",
-    *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "trainer.epochs=1"),
-    *("trainer.progress=false", "trainer.save_every=0", "trainer.patience=0"),
+    *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "schedule.epochs=1"),
+    *("trainer.progress=false", "schedule.save_every=0", "schedule.patience=0"),
 ]
 
 
@@ -116,7 +116,7 @@ def test_a_run_is_measured_at_optimizer_steps_without_its_validations(
     monkeypatch.setattr(crm.training.throughput, "time", Clock())
     seen: list[Seen] = []
     monkeypatch.setattr("crm.training.building.Throughput", lambda **settings: seen.append(Seen(**settings)) or seen[0])
-    settings = ["trainer.batch_size=4", "trainer.accumulate=2", "trainer.validate_every=2", "trainer.peak_tflops=0.5"]
+    settings = ["schedule.comparisons_per_step=8", "schedule.validate_every=2", "trainer.peak_tflops=0.5"]
     run_training(compose("train", [*TINY, *settings, "batching=padded"], tmp_path))
     (callback,) = seen
     assert [(mark.steps, mark.comparisons) for mark in callback.read] == [(1, 8), (3, 24), (4, 32)]
@@ -147,10 +147,10 @@ def test_a_row_that_only_keeps_a_rank_in_step_is_no_comparison() -> None:
 @pytest.mark.slow
 def test_a_cpu_has_no_mfu_and_a_run_of_one_step_no_speed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    run_training(compose("train", [*TINY, "trainer.batch_size=8"], tmp_path / "four"))
+    run_training(compose("train", [*TINY, "schedule.comparisons_per_step=8"], tmp_path / "four"))
     mean = json.loads((tmp_path / "four/summary.json").read_text())["throughput"]
     assert set(mean) == {"steps_per_second", "comparisons_per_second", "tokens_per_second"}
     assert "tokens/s; the model is in" in caplog.messages[-1]
     assert any("gradient checkpointing off (model.gradient_checkpointing=auto)" in line for line in caplog.messages)
-    run_training(compose("train", [*TINY, "trainer.max_steps=1"], tmp_path / "one"))
+    run_training(compose("train", [*TINY, "schedule.max_steps=1"], tmp_path / "one"))
     assert json.loads((tmp_path / "one/summary.json").read_text())["throughput"] == {}

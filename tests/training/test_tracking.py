@@ -18,8 +18,8 @@ from tests.conftest import TINY_MODEL
 
 TINY = [
     *TINY_MODEL,
-    "trainer.batch_size=8",
-    *("data.train=16", "data.validation=24", "data.suite=4", "trainer.epochs=1", "trainer.progress=false"),
+    "schedule.comparisons_per_step=8",
+    *("data.train=16", "data.validation=24", "data.suite=4", "schedule.epochs=1", "trainer.progress=false"),
 ]
 
 
@@ -91,7 +91,7 @@ def once_written(path: Path, wanted: bytes) -> bytes:
 def test_wandb_without_login_runs_offline_once_a_job_with_config_and_table(offline: None, tmp_path: Path) -> None:
     assert not wandb_logged_in()
     job = tmp_path / "job"
-    run_training(compose("train", [*TINY, "logger=wandb", "trainer.validate_every=1"], job))
+    run_training(compose("train", [*TINY, "logger=wandb", "schedule.validate_every=1"], job))
     written = list((job / "wandb").glob("offline-run-*"))
     assert len(written) == 1
     content = once_written(next(written[0].glob("*.wandb")), b"best/accuracy")
@@ -132,7 +132,7 @@ def test_a_failing_job_ends_its_run_as_failed(offline: None, tmp_path: Path, mon
 @pytest.mark.slow
 def test_tensorboard_writes_where_it_is_installed(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    run_training(compose("train", [*TINY, "logger=tensorboard", "trainer.validate_every=1"], tmp_path))
+    run_training(compose("train", [*TINY, "logger=tensorboard", "schedule.validate_every=1"], tmp_path))
     (events,) = (tmp_path / "tensorboard").rglob("events.out.tfevents.*")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

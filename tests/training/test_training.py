@@ -35,8 +35,8 @@ pytestmark = pytest.mark.slow
 
 TINY = [
     *TINY_MODEL,
-    "trainer.batch_size=8",
-    *("data.train=24", "data.validation=24", "data.suite=4", "trainer.progress=false", "trainer.max_steps=1"),
+    "schedule.comparisons_per_step=8",
+    *("data.train=24", "data.validation=24", "data.suite=4", "trainer.progress=false", "schedule.max_steps=1"),
 ]
 
 
@@ -56,7 +56,7 @@ def test_two_heads_and_the_blind_control_take_a_step(tmp_path: Path) -> None:
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome]:
     folder = tmp_path_factory.mktemp("run") / "a run"
     return folder, train(
-        folder, "loss=ranking", "trainer.max_steps=3", "trainer.validate_every=1", "trainer.precision=32-true"
+        folder, "loss=ranking", "schedule.max_steps=3", "schedule.validate_every=1", "trainer.precision=32-true"
     )
 
 
@@ -88,7 +88,7 @@ def test_validation_rows_are_read_once_after_the_last_step(tmp_path: Path, monke
         return forward(model, batch)
 
     monkeypatch.setattr(RewardModel, "forward", counted)
-    train(tmp_path, "loss=ranking", "trainer.validate_every=1")
+    train(tmp_path, "loss=ranking", "schedule.validate_every=1")
     made = json.loads((tmp_path / "summary.json").read_text())["counts"]["validation_made"]
     assert sum(read) == 2 * made, "in the run, and of the best weights"
     assert len(pd.read_csv(tmp_path / "worst_pairs.csv")) == min(20, made)
@@ -142,7 +142,7 @@ def test_a_run_with_compiled_layers_leaves_what_a_plain_one_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("crm.training.building.compiled_layers", partial(compiled_layers, backend="eager"))
-    settings = ("loss=ranking", "trainer.max_steps=3", "trainer.validate_every=1", "trainer.save_every=1")
+    settings = ("loss=ranking", "schedule.max_steps=3", "schedule.validate_every=1", "schedule.save_every=1")
     plain, compiled = (
         train(tmp_path / str(wanted), *settings, f"trainer.compile={wanted}") for wanted in (False, True)
     )
@@ -162,7 +162,7 @@ def test_frozen_layers_run_once_leave_what_they_leave_run_always(place: str, tmp
     """Two epochs and their validations; what was kept is gone with the run."""
     settings = (
         *("loss=ranking", "direction=original", "model.layers=3", "model.freeze_layers=2"),
-        *("trainer.max_steps=6", "trainer.epochs=2", "trainer.validate_every=2", "trainer.precision=32-true"),
+        *("schedule.max_steps=6", "schedule.epochs=2", "schedule.validate_every=2", "trainer.precision=32-true"),
     )
     runs = {kind: train(tmp_path / kind, *settings, f"model.kept_states={kind}") for kind in ("off", place)}
     expected = runs["off"].validation_loss

@@ -117,7 +117,7 @@ def test_training_without_criteria_shows_the_generic_one(
 
     monkeypatch.setattr("crm.training.datamodule.make_comparisons", keep)
     tiny = ["model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "loss=ranking"]
-    short = ["trainer.batch_size=8", "trainer.progress=false", "trainer.max_steps=1"]
+    short = ["schedule.comparisons_per_step=8", "trainer.progress=false", "schedule.max_steps=1"]
     data = ["data=records", f"data.path='{votes}'", "criteria=none"]
     outcome = run_training(compose("train", [*tiny, *short, *data], tmp_path / "run"))
     assert outcome.steps == 1

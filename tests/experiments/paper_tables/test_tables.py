@@ -31,10 +31,10 @@ PAIRS = ("detail", "humor")
 TINY = replace(
     SCALES["demo"],
     common=(
-        "trainer.max_steps=1",
-        "trainer.batch_size=16",
-        "trainer.validate_every=0",
-        "trainer.save_every=0",
+        "schedule.max_steps=1",
+        "schedule.comparisons_per_step=16",
+        "schedule.validate_every=0",
+        "schedule.save_every=0",
         "model.hidden_size=16",
         "model.layers=1",
         "model.vocab_size=400",
