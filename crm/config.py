@@ -150,6 +150,16 @@ def mapping_in(text: str) -> list[str] | None:
     return ["=".join(each.value for each in row) for row in rows] if whole else None
 
 
+def count_or_auto(settings: Settings, name: str) -> int | str:
+    """A number of devices or machines, or ``auto`` (also written -1). Raises ``ValueError`` for anything else."""
+    value = getattr(settings, name)
+    if value in ("auto", -1, "-1"):
+        return "auto"
+    number = int(value) if str(value).isdecimal() else value
+    settings.require(type(number) is int and number >= 1, name, "1 or more, or auto")
+    return int(number)
+
+
 @cache
 def schemas() -> dict[str, type]:
     """The settings of every entry point. They stand beside their code, which is imported only here."""

@@ -24,8 +24,8 @@ settings.load_profile("the same each time")
 SUMMED = 100_000
 """Terms behind a number of a tiny model, or a gradient: some thousand tokens, hidden size 16, up to four layers."""
 
-TINY_MODEL = ("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400")
-"""The model of all tests that train: some thousand weights."""
+TINY_MODEL = ("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "direction=random")
+"""The model of all tests that train, some thousand weights, and one comparison a vote."""
 
 CONTROLS = ("<|im_start|>", "<|im_end|>", "<|pad|>", "<|endoftext|>")
 

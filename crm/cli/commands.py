@@ -198,8 +198,6 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
     logging.raiseExceptions = False  # a full disk is told once, by what fails on it, not by every line of the log
     code = 0
     try:
-        texts = settings.user_text_names(schema)
-        sys.argv[1:] = [settings.as_typed(typed(word), texts) for word in rewrite(sys.argv[1:])]
         check_options(sys.argv[1:])
         entry()
     except KeyboardInterrupt:
@@ -218,7 +216,9 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
 def _understand(name: str, schema: type) -> str:
     """Have ``sys.argv`` say what was meant, in the names of this project; nothing to print."""
     known = [*settings.setting_names(schema), *taken_groups(name)]
-    sys.argv[1:] = rewrite_aliases(sys.argv[1:], known, script(name))
+    texts = settings.user_text_names(schema)
+    words = rewrite(rewrite_aliases(sys.argv[1:], known, script(name)))
+    sys.argv[1:] = [settings.as_typed(typed(word), texts) for word in words]
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from crm.config import PRECISIONS, setting
 from crm.dataset.comparisons import CRITERIA_MODES
@@ -26,7 +27,9 @@ class ReadingTrainerConfig(TrainerConfig):
     accelerator: str = setting("auto", one_of=ACCELERATORS)
     """``auto`` is a CUDA GPU where there is one, else the CPU."""
 
-    strategy: str = setting("auto", one_of=("auto", "ddp", "fsdp"))
+    devices: Any = 1
+    nodes: Any = 1
+    precision: str = setting("32-true", one_of=(*PRECISIONS, "auto"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,10 +62,9 @@ class EvaluateConfig(AnyJudgeConfig):
     def _agree(self, name: str) -> None:
         """Have the setting ``name`` of command and trainer be one. Raises ``ValueError`` where both say something."""
         own, trainers = getattr(self, name), getattr(self.trainer, name)
-        chosen = self.trainer.name != "none" or trainers != getattr(ReadingTrainerConfig, name)
-        if chosen and own != trainers:
+        typed = trainers not in ("auto", getattr(ReadingTrainerConfig, name))
+        if typed and own != trainers:
             raise ValueError(
-                f"{name}={own} and trainer.{name}={trainers} (trainer={self.trainer.name}): expected one of the two, "
-                f"or the same value; leave out {name}="
+                f"{name}={own} and trainer.{name}={trainers}: they are one setting; leave out {name}={own}"
             )
         setattr(self.trainer, name, own)

@@ -85,11 +85,12 @@ class Processes:
 ALONE = Processes()
 
 
-def start(devices: int, nodes: int) -> Processes:
+def start(devices: int | str, nodes: int | str) -> Processes:
     """Start the other processes (they run this command again), or join those that are there.
 
     One process a GPU, or a CPU process where there is none. Raises ``ValueError`` as `check_launcher` does.
     """
+    devices, nodes = settled(devices, nodes)
     check_launcher("devices", devices, nodes)
     if devices * nodes == 1:
         return ALONE
@@ -113,6 +114,13 @@ def launched_processes() -> tuple[int, int] | None:
         nodes = int(os.environ.get("SLURM_NNODES", "1"))
         return max(1, SLURMEnvironment().world_size() // nodes), nodes
     return None
+
+
+def settled(devices: int | str, nodes: int | str) -> tuple[int, int]:
+    """Numbers in place of ``auto``: what a launcher has started, else every visible CUDA GPU, else one process."""
+    launched = launched_processes() or (max(1, torch.cuda.device_count()), 1)
+    found = [each if value == "auto" else int(value) for value, each in zip((devices, nodes), launched, strict=True)]
+    return found[0], found[1]
 
 
 def check_launcher(field: str, devices: int, nodes: int) -> None:

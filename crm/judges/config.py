@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from crm.config import MAX_SEED, PRECISIONS, Settings, setting
+from crm.config import MAX_SEED, PRECISIONS, Settings, count_or_auto, setting
 from crm.io.chat.config import EndpointConfig
 from crm.io.installed import check_known
 from crm.model.config import BatchingConfig, training_config
@@ -72,14 +72,20 @@ class JudgingConfig(Settings):
     batch_size: int = setting(64, at_least=1)
     """Comparisons of a padded forward pass; packed ones have ``batching.tokens``."""
     batching: BatchingConfig = field(default_factory=BatchingConfig)
-    devices: int = setting(1, at_least=1)
-    """Processes on this machine, one a GPU, or on the CPU where there is none; each reads its share."""
-    nodes: int = setting(1, at_least=1)
+    devices: Any = 1
+    """Processes on this machine, one a GPU, or on the CPU where there is none; each reads its share.
+    ``auto`` or -1: every visible GPU, and under torchrun or srun what they start."""
+    nodes: Any = 1
     precision: str = setting("32-true", one_of=PRECISIONS)
     threads: int = setting(0, at_least=0, zero="torch's default")
     seed: int = setting(42, at_least=0, at_most=MAX_SEED)
     progress: bool = True
     run_dir: str = "${hydra:runtime.output_dir}"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("devices", "nodes"):
+            setattr(self, name, count_or_auto(self, name))
 
 
 @dataclass

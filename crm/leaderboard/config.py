@@ -52,7 +52,7 @@ class LeaderboardConfig(AnyJudgeConfig):
         super().__post_init__()
         settle_bank(self.bank, self.checkpoint)
         self.require(
-            not self.settle_top or self.devices * self.nodes == 1,
+            not self.settle_top or (self.devices, self.nodes) == (1, 1),
             "settle_top",
             "0 with several devices: a race goes on from what it has just read; use devices=1",
         )

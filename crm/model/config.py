@@ -45,6 +45,7 @@ def _config_on_hub(checkpoint: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
 
+
 TINY = {"vocab_size": 2048, "hidden_size": 128, "layers": 3, "heads": 4}
 """Sizes of a model that is trained from scratch, where none are given."""
 

@@ -60,6 +60,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     late = {name: getattr(config.head, name) for name in ("kept", "width", "response_layers", "gated")}
     score = None
     if settings.path is None:
+        assert settings.vocab_size and settings.hidden_size and settings.layers and settings.heads
         tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
         backbone: Any = build_tiny_backbone(
             len(tokenizer),
@@ -179,7 +180,7 @@ def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: in
     if table:
         _refuse_tables(config, splits)
     share = config.schedule.share(config.trainer.devices * config.trainer.nodes)
-    rows = share if config.batching.name != "padded" else padded_rows(config, share, encoder.head.joint)
+    rows = share if config.batching.name != "padded" else padded_rows(config, share, head_named(config.head.name).joint)
     return PreferenceDataModule(
         splits.train,
         splits.validation,

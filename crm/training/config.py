@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import MISSING
 
-from crm.config import MAX_SEED, PRECISIONS, Settings, setting
+from crm.config import MAX_SEED, PRECISIONS, Settings, count_or_auto, setting
 from crm.dataset.comparisons import CRITERIA_MODES, TIES
 from crm.dataset.config import DataConfig, DirectionConfig, NoiseConfig
 from crm.model.config import BatchingConfig, HeadConfig, ModelConfig, PromptConfig
@@ -98,16 +98,6 @@ class TrainerConfig(Settings, group="trainer"):
         )
         both = self.liger and self.compile
         self.require(not both, "liger", "false with trainer.compile=true: both replace the same operations")
-
-
-def count_or_auto(settings: Settings, name: str) -> int | str:
-    """A number of devices or machines, or ``auto`` (also written -1). Raises ``ValueError`` for anything else."""
-    value = getattr(settings, name)
-    if value in ("auto", -1, "-1"):
-        return "auto"
-    number = int(value) if str(value).isdecimal() else value
-    settings.require(type(number) is int and number >= 1, name, "1 or more, or auto")
-    return int(number)
 
 
 @dataclass

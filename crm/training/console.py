@@ -13,9 +13,8 @@ import torch
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from torch import nn
 
-from crm.training.config import TrainConfig
-
 from crm.report.tables import number
+from crm.training.config import TrainConfig
 
 log = logging.getLogger(__name__)
 LARGE = 500_000_000
@@ -112,19 +111,11 @@ def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> No
     share = "all trained" if trained == weights else f"{_short(trained)} trained"
     devices = int(trainer.devices) * int(trainer.nodes)
     where = f"{devices} x {trainer.accelerator}{f' ({trainer.strategy})' if devices > 1 else ''}"
-    templates = " (simulated templates)" if data.name == "simulation" else ""
+    rows_of = f"{data.path or data.name}{' (simulated templates)' if data.name == 'simulation' else ''}"
     log.info(
-        "train: %s (%s weights, %s), head=%s loss=%s; data %s%s, %s comparisons an epoch; %s, %s; %d comparisons a step, "
-        "at most %s steps; into %s",
-        *(config.model.name, _short(weights), share, config.head.name, config.loss.name),
-        *(
-            data.path or data.name,
-            templates,
-            f"{rows:,}",
-            devices,
-            kind + ("es" if kind[-1] == "s" and devices > 1 else ""),
-        ),
-        *(spread, trainer.precision, config.schedule.comparisons_per_step, f"{steps:,}", config.run_dir),
+        f"train: {config.model.name} ({_short(weights)} weights, {share}), head={config.head.name} "
+        f"loss={config.loss.name}; data {rows_of}, {rows:,} comparisons an epoch; {where}, {trainer.precision}; "
+        f"{config.schedule.comparisons_per_step} comparisons a step, at most {steps:,} steps; into {config.run_dir}"
     )
     if trainer.accelerator == "cpu" and weights > LARGE:
         log.warning(

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import torch
 
-from crm.io.processes import check_launcher, launched_processes
+from crm.io.processes import check_launcher, launched_processes, settled
 from crm.training.config import TrainConfig, TrainerConfig
 from crm.training.number_formats import computes_bfloat16
 
@@ -46,23 +46,20 @@ def settle_threads(config: TrainConfig) -> None:
         torch.set_num_threads(threads)
 
 
-def settle_devices(settings: TrainerConfig, field: str = "trainer.") -> None:
+def settle_devices(settings: TrainerConfig) -> None:
     """Replace ``accelerator``, ``devices`` and ``nodes`` where they are ``auto`` by what is there.
 
     Under torchrun or srun these are the processes and machines that they started, else every visible GPU of this
     machine, or one process on a CPU. Raises ``ValueError`` where torch sees fewer devices than were asked for, or a
     launcher started another number of processes.
     """
-    launched = launched_processes()
     if settings.accelerator == "auto":
         settings.accelerator = {"cuda": "gpu"}.get(kind := training_device("auto").type, kind)
-    visible = torch.cuda.device_count() if settings.accelerator == "gpu" and torch.cuda.is_available() else 1
-    if settings.nodes == "auto":
-        settings.nodes = launched[1] if launched else 1
-    if settings.devices == "auto":
-        settings.devices = launched[0] if launched else visible
-    check_launcher(f"{field}devices", int(settings.devices), int(settings.nodes))
-    check_accelerator(settings.accelerator, int(settings.devices))
+    if settings.accelerator != "gpu" and settings.devices == "auto" and not launched_processes():
+        settings.devices = 1
+    settings.devices, settings.nodes = settled(settings.devices, settings.nodes)
+    check_launcher("trainer.devices", settings.devices, settings.nodes)
+    check_accelerator(settings.accelerator, settings.devices)
 
 
 def check_accelerator(accelerator: str, devices: int) -> None:

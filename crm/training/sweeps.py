@@ -61,23 +61,43 @@ def check_devices(config: TrainConfig) -> None:
     """Raise ``ValueError`` where jobs side by side would want the same devices, or SLURM starts too few processes."""
     kind, trainer, settings = launcher(), config.trainer, HydraConfig.get().launcher
     together = kind == LOCAL or (kind == JOBLIB and settings.n_jobs != 1)
-    if together and (trainer.devices > 1 or trainer.accelerator != "cpu"):
+    if together and (trainer.devices not in (1, "auto") or _on_gpus(trainer.accelerator)):
         raise ValueError(
             f"trainer.accelerator={trainer.accelerator} trainer.devices={trainer.devices}: jobs at once on one machine "
             "would fight for its devices; leave out hydra/launcher (one job after the other), or use "
             "hydra/launcher=slurm, or trainer=cpu with one device"
         )
-    if kind == SLURM and (settings.tasks_per_node, settings.nodes) != (trainer.devices, trainer.nodes):
+    asked = (trainer.devices, trainer.nodes)
+    if kind == SLURM and any(
+        want not in ("auto", there) for want, there in zip(asked, _of_slurm(settings), strict=True)
+    ):
         raise ValueError(
             f"hydra.launcher.tasks_per_node={settings.tasks_per_node} hydra.launcher.nodes={settings.nodes}: SLURM "
             f"starts one process a device; give trainer.devices={trainer.devices} and trainer.nodes={trainer.nodes}"
         )
 
 
-def needs_own_process(devices: int) -> bool:
+def _on_gpus(accelerator: str) -> bool:
+    """Whether jobs would train on GPUs; only where that is not plain is torch asked, which takes seconds to import."""
+    if accelerator != "auto":
+        return accelerator != "cpu"
+    from crm.training.devices import training_device
+
+    return training_device("auto").type != "cpu"
+
+
+def _of_slurm(settings: Any) -> tuple[int, int]:
+    return settings.tasks_per_node, settings.nodes
+
+
+def needs_own_process(devices: int | str) -> bool:
     """Whether this job has other ranks that Lightning would start, or other jobs beside it."""
     kind = launcher()
-    return kind != "" and (kind != BASIC or devices > 1)
+    if kind == BASIC and devices == "auto":
+        import torch
+
+        devices = torch.cuda.device_count()
+    return kind != "" and (kind != BASIC or int(devices) > 1)
 
 
 def run_in_own_process(entry: Sequence[str]) -> Path:

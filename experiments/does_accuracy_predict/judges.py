@@ -68,7 +68,10 @@ def specs(seed: int) -> list[Spec]:
         *(_late(f"late_noise_{kind}", noised, 90, seed, f"noise={kind}") for kind in ("random", "replace", "add")),
         *(_late(f"late_{kind}", noised, 90, seed, f"direction={kind}") for kind in ("original", "reverse")),
         _scalar("scalar_noise_random", noised, 500, seed, "noise=random"),
-        *(_late(f"late_of_{size}", few, 125, seed, f"data.train={size}", "schedule.epochs=400") for size in (1000, 200)),
+        *(
+            _late(f"late_of_{size}", few, 125, seed, f"data.train={size}", "schedule.epochs=400")
+            for size in (1000, 200)
+        ),
     ]
     pair = _training("pairwise_span", 250, seed, "schedule.comparisons_per_step=32")
     found.append(Spec("pairwise_250", both, pair, needs="scalar_500"))

@@ -86,7 +86,7 @@ class BestOfNConfig(AnyJudgeConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require(self.devices * self.nodes == 1, "devices", "1: all is read by one process")
+        self.require((self.devices, self.nodes) == (1, 1), "devices", "1: all is read by one process")
         for name in ("criteria", "opposite"):
             self.require(all(map(str.strip, getattr(self, name))), name, "no blank ones")
         if self.candidates.name == "endpoint":
