@@ -54,6 +54,7 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
     extra += ["judge.path=somewhere"] if option == "reward_model" else []
     if (group, option) in (("data", "checkpoint"), ("bank", "own")):
         return  # tests/test_own_data.py
+    extra += ["optimizer=paper"] if (group, option) == ("trainer", "fsdp") else []
     if entry == "prepare" and option in ("dataset", "mixture", "tastes"):
         extra += ["data.sources=[dsp]"] if option == "mixture" else []
         with pytest.raises(ValueError, match=rf"data\.name='{option}'"):
