@@ -52,8 +52,8 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
     if (group == "model" and option != "tiny") or (group, option) == ("experiment", "paper"):
         extra += ["data=simulation", *(["model.path=a/b"] if option == "pretrained" else [])]
     extra += ["judge.path=somewhere"] if option == "reward_model" else []
-    if (group, option) in (("data", "checkpoint"), ("bank", "own")):
-        return  # tests/test_own_data.py
+    if (group, option) in (("data", "checkpoint"), ("bank", "own"), ("data", "file")):
+        return  # tests/test_own_data.py, tests/votes/test_recognise.py
     extra += ["optimizer=paper"] if (group, option) == ("trainer", "fsdp") else []
     if entry == "prepare" and option in ("dataset", "mixture", "tastes"):
         extra += ["data.sources=[dsp]"] if option == "mixture" else []
