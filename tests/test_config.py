@@ -185,7 +185,7 @@ REFUSED = [
     ("train", ["trainer.precision=16"], "trainer.precision"),
     ("train", ["data=records"], "data.path"),
     ("train", ["data.validation_fraction=0.7"], "data.validation_fraction"),
-    ("train", ["+trainer.epoch=3"], "trainer.epoch: no such setting; did you mean schedule.epochs?"),
+    ("train", ["+schedule.epoch=3"], "schedule.epoch: no such setting; did you mean schedule.epochs?"),
     ("train", ["+sed=3"], "sed: no such setting; did you mean seed?"),
     ("evaluate", ["batch_size=0"], "batch_size=0"),
     ("evaluate", ["devices=0"], "devices=0"),
