@@ -14,6 +14,7 @@ import pandas as pd
 
 from crm.leaderboard.outcomes import Flags, Outcomes, of_matches
 from crm.leaderboard.racing import Membership, Standing
+from crm.leaderboard.ratings import LengthControl, length_control
 from crm.leaderboard.views import records_of, view_of
 from crm.leaderboard.win_statistics import significantly_better, topic_intervals, win_rate_intervals
 from crm.report.statistics import Floats, Interval
@@ -90,6 +91,11 @@ class Leaderboard:
     def matches(self) -> tuple[Match, ...]:
         """What it rests on, as records."""
         return tuple(self.outcomes.matches())
+
+    @cached_property
+    def length_control(self) -> LengthControl:
+        """Length-controlled win rates of the candidates with limits, or why there are none."""
+        return length_control(self.outcomes)
 
     def shared(self) -> Leaderboard:
         """The leaderboard of the queries on which every model was read; ``ValueError`` where there are none."""

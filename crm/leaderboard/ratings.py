@@ -6,16 +6,22 @@ Letters: Q queries, M models with the baseline among them, C = M - 1 candidates.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import optimize, special
 
 from crm.leaderboard.outcomes import Flags, Outcomes, of_matches
+from crm.leaderboard.win_statistics import wilson
 from crm.report.statistics import Floats
 from crm.schema import Match
 
 LIMIT = 20.0
 """Largest strength in nats that a fit may reach; a model that always wins would otherwise run to infinity."""
+FAR = 14.0
+"""Nats from which on a fit has no finite end (a model that always wins): it stops somewhere below `LIMIT`."""
+SAME_LENGTH = 0.01
+"""Share of the squared length differences within models below which length and model cannot be told apart."""
 STEPS = 50
 """Of Newton's method; ten are many."""
 
@@ -37,6 +43,11 @@ def bradley_terry(matches: Sequence[Match] | Outcomes) -> tuple[dict[str, float]
         met[1:, 0] = outcomes.answered[:, :-1].sum(axis=0)
     strengths = _fit_pairs(won, met)
     return dict(zip(names, strengths.tolist(), strict=True)), "all" if outcomes.scores is not None else "baseline"
+
+
+def bound(strength: float) -> str:
+    """What a fitted strength is where it has no finite value: ``at least`` or ``at most``; else nothing."""
+    return "" if abs(strength) < FAR else "at least" if strength > 0 else "at most"
 
 
 def elo(strength: float) -> float:
@@ -75,6 +86,72 @@ def _fit_pairs(won: Floats, met: Floats) -> Floats:
     return np.concatenate([[0.0], _minimise(loss, len(won) - 1)])
 
 
+@dataclass(frozen=True)
+class LengthControl:
+    """`length_controlled` with 95 % limits, by model; NaN where the data do not determine it, and ``why``."""
+
+    rates: dict[str, float]
+    low: dict[str, float]
+    high: dict[str, float]
+    coefficient: float
+    why: str = ""
+
+
+def length_control(outcomes: Outcomes) -> LengthControl:
+    """Length-controlled win rates with 95 % limits over queries.
+
+    Limits are clustered by query: the sandwich of the fit's scores, with Student's t on the scale of theta. (On 10 to
+    50 queries they hold the truth 94 to 98 times of 100; those of a percentile bootstrap 82 to 92 times.) Nothing is
+    determined where lengths hardly differ within any model, the coefficient has no finite value, or there is one
+    query; a model that always wins or loses has no rate of its own either.
+    """
+    names = outcomes.models[:-1]
+    theta, beta, length, read = _fit(outcomes)
+    unknown = dict.fromkeys(names, np.nan)
+    why = _undetermined(outcomes, beta, length, read)
+    if why:
+        return LengthControl(unknown, unknown, unknown, float("nan"), why)
+    error = _errors(np.where(read, outcomes.wins[:, :-1], 0.0), theta, beta, length, read)
+    half = special.stdtrit(len(length) - 1, 0.975) * error
+    rate, low, high = special.expit(theta), special.expit(theta - half), special.expit(theta + half)
+    floor, ceiling = wilson(rate, len(length))
+    constant = error * rate * (1 - rate) < 1e-9  # no residual: as `win_rate_intervals` of equal values
+    low, high = np.where(constant, np.minimum(floor, rate), low), np.where(constant, np.maximum(ceiling, rate), high)
+    share = read.sum(axis=0) / outcomes.answered[:, :-1].sum(axis=0)
+    far = np.abs(theta) >= FAR
+    columns = [dict(zip(names, np.where(far, np.nan, one * share).tolist(), strict=True)) for one in (rate, low, high)]
+    always = ", ".join(name for name, one in zip(names, far, strict=True) if one)
+    why = f"length control is not determined for {always}: always won or always lost" if always else ""
+    return LengthControl(columns[0], columns[1], columns[2], beta, why)
+
+
+def _undetermined(outcomes: Outcomes, beta: float, length: Floats, read: Flags) -> str:
+    """Why the effect of length cannot be told from that of the models; empty where it can."""
+    reason = ""
+    extra = np.where(read, outcomes.words[:, :-1] - outcomes.words[:, -1:], 0.0)
+    mean = length.sum(axis=0) / np.maximum(read.sum(axis=0), 1)
+    within = (np.where(read, length - mean, 0.0) ** 2).sum()
+    if len(length) < 2:
+        reason = "there is one query only"
+    elif extra.any() and within <= SAME_LENGTH * (length**2).sum():
+        reason = "the lengths of a model hardly vary"
+    elif abs(beta) >= FAR:
+        reason = "the length coefficient is at its limit"
+    return f"length control is not determined: {reason}" if reason else ""
+
+
+def _errors(target: Floats, theta: Floats, beta: float, length: Floats, read: Flags) -> Floats:
+    """(C,) standard errors of theta, clustered by query: the inverse Hessian around the scores of the queries."""
+    chance = np.where(read, special.expit(theta + beta * length), 0.0)
+    slope, weight = target - chance, chance * (1 - chance)
+    scores = np.column_stack([slope, (slope * length).sum(axis=1)])
+    hessian = np.diag(np.append(weight.sum(axis=0), (weight * length**2).sum()))
+    hessian[-1, :-1] = hessian[:-1, -1] = (weight * length).sum(axis=0)
+    moved = scores @ np.linalg.pinv(hessian)
+    errors: Floats = np.sqrt((moved[:, :-1] ** 2).sum(axis=0) * len(scores) / (len(scores) - 1))
+    return errors
+
+
 def length_controlled(matches: Sequence[Match] | Outcomes) -> tuple[dict[str, float], float]:
     """Win rate, in [0, 1], that each candidate would have at the baseline's length; and the length coefficient.
 
@@ -85,15 +162,21 @@ def length_controlled(matches: Sequence[Match] | Outcomes) -> tuple[dict[str, fl
     share. Raises ``ValueError`` where nothing was read.
     """
     outcomes = matches if isinstance(matches, Outcomes) else of_matches(matches)
-    read = ~np.isnan(outcomes.logits[:, :-1])
+    theta, beta, _, read = _fit(outcomes)
+    share = read.sum(axis=0) / outcomes.answered[:, :-1].sum(axis=0)
+    return dict(zip(outcomes.models[:-1], (special.expit(theta) * share).tolist(), strict=True)), beta
+
+
+def _fit(outcomes: Outcomes) -> tuple[Floats, float, Floats, Flags]:
+    """Strengths (C,), coefficient, length differences as they enter the fit (Q, C), and what was read (Q, C)."""
+    read = np.asarray(~np.isnan(outcomes.logits[:, :-1]))
     if not read.any():
         raise ValueError("matches: the judge read none of them, so that there is nothing to fit")
     words = outcomes.words[:, :-1] - outcomes.words[:, -1:]
     spread = words[read].std()
     length = np.where(read, np.tanh(words / spread), 0.0) if spread > 0 else np.zeros_like(words)
     theta, beta = _fit_lengths(np.where(read, outcomes.wins[:, :-1], 0.0), length, read)
-    share = read.sum(axis=0) / outcomes.answered[:, :-1].sum(axis=0)
-    return dict(zip(outcomes.models[:-1], (special.expit(theta) * share).tolist(), strict=True)), beta
+    return theta, beta, length, read
 
 
 def _fit_lengths(target: Floats, length: Floats, read: Flags) -> tuple[Floats, float]:

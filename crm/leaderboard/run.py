@@ -21,7 +21,7 @@ from crm.leaderboard.config import LeaderboardConfig
 from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import TOO_LONG, race_bank, score_bank
-from crm.leaderboard.views import VIEWS
+from crm.leaderboard.views import VIEWS, shown
 from crm.model.backbone import show_loading
 from crm.model.config import training_config
 from crm.report.plots import one_leaderboard
@@ -200,7 +200,8 @@ def write_leaderboard(
     whole = board.shared() if board.standing else board
     below = "; ".join(filter(None, (caption(len(whole.outcomes.queries), (), config, commit()), unread)))
     for view in VIEWS[1:]:  # the first is the leaderboard itself
-        write_table(run_dir, view, whole.frame(view), below)
+        table, why = whole.frame(view), whole.length_control.why if view == "length_controlled" else ""
+        write_table(run_dir, view, table, "; ".join(filter(None, (below, why))), shown(table))
     one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(asked), board.baseline)
     facts = {"criteria": criteria, "queries": queries, "topics": board.topics, "baseline": board.baseline}
     facts |= {"weights": list(weights)} if weights else {}

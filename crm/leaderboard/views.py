@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from crm.leaderboard.ratings import bradley_terry, elo, length_controlled
-from crm.report.tables import distinct
+from crm.leaderboard.ratings import LengthControl, bound, bradley_terry, elo
+from crm.report.tables import distinct, number
 
 if TYPE_CHECKING:
     from crm.leaderboard.ranking import Leaderboard, Row
@@ -29,14 +30,14 @@ def view_of(board: Leaderboard, view: str, sort: str, ascending: bool | None) ->
 
 def records_of(board: Leaderboard) -> list[dict[str, Any]]:
     """What `Leaderboard.records` says."""
-    controlled = _controlled(board)[0] if len(board.outcomes.queries) > 1 else {}
+    controlled = board.length_control
     found = []
     for row in board.rows:
         record = _plain(row)
         record["rank_high"] = row.rank_low + len(row.tied_with)  # models that are not worse come before it
-        if controlled:
-            record["length_controlled"] = controlled[row.model]
-        found.append(record | _topic_rates(row, board, (*record, "length_controlled")))
+        record |= {name: _or_none(values.get(row.model)) for name, values in _length_columns(controlled).items()}
+        record["length_controlled"] = 0.5 if row.model == board.baseline else record["length_controlled"]
+        found.append(record | _topic_rates(row, board, tuple(record)))
     return found
 
 
@@ -67,10 +68,16 @@ def _topic_rates(row: Row, board: Leaderboard, taken: Sequence[str]) -> dict[str
     return {distinct(topic, "topic ", taken): rates.get(topic) for topic in board.topics}
 
 
-def _controlled(board: Leaderboard) -> tuple[dict[str, float], float]:
-    """Length-controlled rates of all models, and the length coefficient."""
-    rates, beta = length_controlled(board.outcomes)
-    return {**rates, board.baseline: 0.5}, beta
+def _length_columns(control: LengthControl) -> dict[str, dict[str, float]]:
+    return {
+        "length_controlled": control.rates,
+        "length_controlled_low": control.low,
+        "length_controlled_high": control.high,
+    }
+
+
+def _or_none(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value
 
 
 def _win_rate(board: Leaderboard) -> pd.DataFrame:
@@ -96,30 +103,50 @@ def _topics(board: Leaderboard) -> pd.DataFrame:
 def _bradley_terry(board: Leaderboard) -> pd.DataFrame:
     strengths, pairs = bradley_terry(board.outcomes)
     columns = {"elo": {name: elo(value) for name, value in strengths.items()}}
-    return _fitted(board, columns).assign(pairs=pairs)
+    table = _fitted(board, columns).assign(pairs=pairs)
+    table.insert(2, "bound", [bound(strengths[model]) for model in table["model"]])
+    return table
+
+
+def shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """For people: ``at least 4474`` where a rating has no finite value."""
+    if "bound" not in frame:
+        return frame
+    if not any(frame["bound"]):
+        return frame.drop(columns="bound")
+    both = zip(frame["bound"], frame["elo"], strict=True)
+    elos = [f"{limit} {value:.0f}" if limit else number(value) for limit, value in both]
+    return frame.assign(elo=elos).drop(columns="bound")
 
 
 def _length_controlled(board: Leaderboard) -> pd.DataFrame:
-    rates, beta = _controlled(board)
-    return _fitted(board, {"length_controlled": rates}).assign(length_coefficient=beta)
+    found = board.length_control
+    columns = {"length_controlled": {**found.rates, board.baseline: 0.5}, "low": found.low, "high": found.high}
+    return _fitted(board, columns).assign(length_coefficient=found.coefficient)
 
 
 def _fitted(board: Leaderboard, columns: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
-    """Ranked by the first of ``columns``, with the raw win rate and the length beside it."""
+    """Ranked by the first of ``columns``, with the raw win rate and the length beside it; last and without a rank are
+    models that have no number there."""
     score = next(iter(columns.values()))
-    rows = sorted(board.rows, key=lambda row: (-score[row.model], row.model))
+    known = {row.model for row in board.rows if not math.isnan(score[row.model])}
+    ranks = len(known) > 1  # the baseline alone is no ranking
+    rows = sorted(
+        board.rows,
+        key=lambda row: (row.model not in known, -score[row.model] if row.model in known else -row.win_rate, row.model),
+    )
     table: list[dict[str, Any]] = [
         {
-            "rank": place,
+            "rank": place if ranks and row.model in known else None,
             "model": row.model,
-            **{name: values[row.model] for name, values in columns.items()},
+            **{name: values.get(row.model, math.nan) for name, values in columns.items()},
             "win_rate": row.win_rate,
             "unread": row.unread,
             "mean_words": row.mean_words,
         }
         for place, row in enumerate(rows, start=1)
     ]
-    return pd.DataFrame(table)
+    return pd.DataFrame(table).astype({"rank": "int64" if len(known) == len(board.rows) else "Int64"})
 
 
 _VIEWS: dict[str, Callable[[Leaderboard], pd.DataFrame]] = {

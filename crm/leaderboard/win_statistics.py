@@ -34,13 +34,14 @@ def win_rate_intervals(wins: Floats) -> list[Interval]:
     half = special.stdtrit(max(n - 1, 1), 0.975) * error
     low, high = np.maximum(mean - half, 0.0), np.minimum(mean + half, 1.0)
     if constant.any():
-        below, above = _wilson(np.clip(mean, 0.0, 1.0), n)
+        below, above = wilson(np.clip(mean, 0.0, 1.0), n)
         low, high = np.where(constant, np.minimum(below, mean), low), np.where(constant, np.maximum(above, mean), high)
     columns = (mean.tolist(), error.tolist(), low.tolist(), high.tolist())
     return [Interval(*numbers, n, n) for numbers in zip(*columns, strict=True)]
 
 
-def _wilson(mean: Floats, size: int) -> tuple[Floats, Floats]:
+def wilson(mean: Floats, size: int) -> tuple[Floats, Floats]:
+    """95 % limits of proportions (M,) of ``size`` queries: never a point."""
     squared = special.ndtri(0.975) ** 2 / size
     centre = (mean + squared / 2) / (1 + squared)
     half = np.sqrt(mean * (1 - mean) * squared + squared**2 / 4) / (1 + squared)

@@ -100,7 +100,11 @@ class Row(BaseModel):
     tied_with: str | None = None
     """Models whose difference from this one may be chance."""
     length_controlled: float | None = None
-    """Win rate against a baseline of the same length."""
+    """Win rate against a baseline of the same length; null where the data do not determine it."""
+    length_controlled_low: float | None = None
+    """Lower limit of its 95 % interval over queries."""
+    length_controlled_high: float | None = None
+    """Its upper limit."""
 
 
 class Step(Body):

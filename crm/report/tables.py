@@ -136,13 +136,13 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _markdown_cell(value: Any) -> str:
-    if isinstance(value, float):
+    if isinstance(value, float) or value is pd.NA:
         return number(value)
     return " ".join(str(value).replace("\\", "\\\\").replace("|", "\\|").split())
 
 
 def _latex_cell(value: Any) -> str:
-    text = number(value) if isinstance(value, float) else " ".join(str(value).split())
+    text = number(value) if isinstance(value, float) or value is pd.NA else " ".join(str(value).split())
     # A minus sign before a number; elsewhere two hyphens stay two and do not become a dash.
     text = re.sub("-(?=-)", "-{}", re.sub(r"(?<![\w-])-(?=\d)", "−", text).translate(_LATEX))
     # After the end of a row LaTeX would take these for an argument of the line break.

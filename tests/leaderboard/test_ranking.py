@@ -276,7 +276,10 @@ def test_tau_against_true_win_rates() -> None:
 
 def test_records_hold_what_the_tables_hold() -> None:
     """And a topic that is called as a column is not lost."""
-    matches = [replace(one, topic="rank" if one.topic == "A" else "B") for one in bank({"x": 1.0, "y": 0.2, "z": -1.0})]
+    matches = [
+        replace(one, topic="rank" if one.topic == "A" else "B", length_candidate=14 + int(one.query_id[1:]) % 13)
+        for one in bank({"x": 1.0, "y": 0.2, "z": -1.0})
+    ]
     board = Leaderboard(matches)
     found = {record["model"]: record for record in board.records()}
     frame = board.frame().set_index("model")
@@ -288,6 +291,11 @@ def test_records_hold_what_the_tables_hold() -> None:
         assert record["B"] == board.frame("topics").set_index("model").loc[name, "B"] and "topic rank" in record
     controlled = board.frame("length_controlled").set_index("model")["length_controlled"]
     assert {name: record["length_controlled"] for name, record in found.items()} == pytest.approx(controlled.to_dict())
+    for name in ("x", "y", "z"):
+        assert found[name]["length_controlled_low"] < controlled[name] < found[name]["length_controlled_high"]
+    constant = Leaderboard([replace(one, length_candidate=10) for one in matches]).records()
+    for name in ("length_controlled", "length_controlled_low", "length_controlled_high"):
+        assert [record[name] for record in constant if record["model"] != "base"] == [None] * 3
 
 
 def test_topics_called_like_columns_replace_none() -> None:

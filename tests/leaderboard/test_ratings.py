@@ -8,10 +8,13 @@ from dataclasses import replace
 import evalica
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
+from crm.leaderboard.outcomes import of_matches
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.ratings import LIMIT, bradley_terry, elo, length_controlled
+from crm.leaderboard.ratings import LIMIT, bound, bradley_terry, elo, length_control, length_controlled
+from crm.leaderboard.views import shown
+from crm.report.tables import markdown_text
 from crm.schema import Match
 
 
@@ -138,3 +141,89 @@ def test_frames_of_fitted_views_rank_by_their_own_number() -> None:
     assert table["elo"].is_monotonic_decreasing
     assert table.loc[table["model"] == "base", "elo"].item() == 1000
     assert set(table["pairs"]) == {"all"}
+
+
+def coin(queries: int, seed: int, extra: tuple[int, ...] = (300, 0)) -> list[Match]:
+    """A coin judges models that are so many words longer than the baseline, in both."""
+    random = np.random.default_rng(seed)
+    found = []
+    for query in range(queries):
+        base = int(random.integers(80, 160))
+        for place, more in enumerate(extra):
+            words = max(1, base + round(random.normal(more, 40)))
+            found.append(match(query, f"m{place}", float(random.choice([2.94, -2.94])), (words, base)))
+    return found
+
+
+@pytest.mark.parametrize("queries", [10, 40])
+def test_limits_of_length_controlled_rates_hold_the_truth(queries: int) -> None:
+    """A coin's true rate is one half; a model that is much longer on few queries has limits that say so."""
+    held, widths = [], []
+    for seed in range(60):
+        found = length_control(of_matches(coin(queries, seed)))
+        assert not found.why and found.rates == length_controlled(coin(queries, seed))[0]
+        held += [found.low[name] <= 0.5 <= found.high[name] for name in found.rates]
+        assert all(found.low[name] <= rate <= found.high[name] for name, rate in found.rates.items())
+        widths.append(found.high["m0"] - found.low["m0"])
+    assert np.mean(held) >= 0.9 and np.mean(widths) > (0.7 if queries == 10 else 0.4)
+
+
+def test_limits_without_a_length_effect_are_those_of_a_logit_by_hand() -> None:
+    """Equal lengths everywhere: theta is the logit of the mean, and its error the delta method's."""
+    logits = np.random.default_rng(8).normal(0.4, 1, 30)
+    matches = [match(q, "x", float(logit), (20, 20)) for q, logit in enumerate(logits)]
+    wins = special.expit(logits)
+    p = wins.mean()
+    error = math.sqrt(((wins - p) ** 2).sum() / 30 / 29) / (p * (1 - p))
+    found = length_control(of_matches(matches))
+    half = stats.t.ppf(0.975, 29) * error
+    limits = [float(special.expit(special.logit(p) + side * half)) for side in (-1, 1)]
+    assert [found.low["x"], found.high["x"]] == pytest.approx(limits, abs=1e-6) and not found.why
+
+
+@pytest.mark.parametrize(
+    ("matches", "why"),
+    [
+        (coin(1, 0), "there is one query only"),
+        ([match(q, name, (-1.0) ** q, (words, 20)) for q in range(20) for name, words in (("x", 90), ("y", 20))],
+         "the lengths of a model hardly vary"),
+        ([match(q, "x", (-1.0) ** q, (90, 20)) for q in range(20)], "the lengths of a model hardly vary"),
+        ([match(q, "x", 900.0 if q % 2 else -900.0, (20 + 10 * (-1) ** (q + 1), 20)) for q in range(20)],
+         "the length coefficient is at its limit"),
+    ],
+    ids=["one query", "one length each", "one model of one length", "length decides"],
+)  # fmt: skip
+def test_what_the_data_do_not_determine_has_no_number(matches: list[Match], why: str) -> None:
+    board = Leaderboard(matches)
+    found = board.length_control
+    assert found.why == f"length control is not determined: {why}"
+    assert all(math.isnan(value) for part in (found.rates, found.low, found.high) for value in part.values())
+    table = board.frame("length_controlled").set_index("model")
+    assert table.loc["base", "length_controlled"] == 0.5 and table["rank"].isna().all()
+    assert table.drop(index="base")["length_controlled"].isna().all() and table["length_coefficient"].isna().all()
+    text = markdown_text(board.frame("length_controlled"))
+    assert "|      – | base " in text and not {"nan", "<na>", "none"} & set(text.lower().replace("|", " ").split())
+
+
+def test_a_model_that_always_wins_has_no_length_controlled_rate_and_an_elo_of_at_least() -> None:
+    matches = [replace(one, preference_logit=900.0) if one.candidate == "m1" else one for one in coin(20, 3)]
+    board = Leaderboard(matches)
+    assert board.length_control.why == "length control is not determined for m1: always won or always lost"
+    table = board.frame("length_controlled").set_index("model")
+    assert math.isnan(table.loc["m1", "length_controlled"]) and table["rank"].isna().to_dict() == {
+        "m0": False,
+        "base": False,
+        "m1": True,
+    }
+    assert sorted(table.loc[["m0", "base"], "rank"]) == [1, 2] and table.index[-1] == "m1"
+    assert table.loc["m0", "low"] < table.loc["m0", "length_controlled"] < table.loc["m0", "high"]
+
+    elos = board.frame("bradley_terry").set_index("model")
+    assert elos["bound"].to_dict() == {"m1": "at least", "m0": "", "base": ""}
+    text = markdown_text(shown(board.frame("bradley_terry")))
+    assert f"at least {elos.loc['m1', 'elo']:.0f}" in text and "| 1000.000" in text and "bound" not in text
+    lost = [replace(one, preference_logit=-900.0) if one.candidate == "m1" else one for one in coin(20, 3)]
+    assert "at most -" in markdown_text(shown(Leaderboard(lost).frame("bradley_terry")))
+    assert (bound(4.0), bound(-4.0), bound(LIMIT), bound(-LIMIT)) == ("", "", "at least", "at most")
+    plain = Leaderboard(coin(20, 3)).frame("bradley_terry")
+    assert shown(plain).equals(plain.drop(columns="bound"))

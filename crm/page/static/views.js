@@ -108,11 +108,11 @@ function research(panel) {
     ['Version', bank.version], ['Baseline', page.wanted.baseline || bank.baseline],
     ['Comparisons without a verdict', `${step?.failed ?? 0} of ${asked}`],
     ['Both orders', bank.instant ? 'one number: a response is read alone' : 'read and averaged']];
-  const controlled = (step?.leaderboard || []).filter((row) => typeof row.length_controlled === 'number');
+  const controlled = (step?.leaderboard || []).filter((row) => typeof row.length_controlled_low === 'number');
   panel.replaceChildren(el('h2', {}, 'For researchers'),
     el('dl', {}, ...facts.flatMap(([name, value]) => [el('dt', {}, el('strong', {}, name)), el('dd', {}, value)])),
     controlled.length ? el('p', {}, 'If all answers were as long as the baseline’s: ', controlled.map((row) =>
-      `${nameOf(row.model)} ${percent(row.length_controlled)}`).join(', '), '.') : '',
+      `${nameOf(row.model)} ${percent(row.length_controlled)} (${percent(row.length_controlled_low)} to ${percent(row.length_controlled_high)})`).join(', '), '.') : '',
     el('h3', {}, 'The same over HTTP'), el('pre', { tabindex: 0 }, curl),
     el('p', {}, el('a', { href: 'static/api.html' }, 'Every route and field')),
     el('h3', {}, 'To cite'), el('pre', { tabindex: 0 }, bank.bibtex || ''));
