@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +22,11 @@ from typing import Any
 import pandas as pd
 from scipy.special import expit
 
-from crm.cli.command_line import quoted
-from crm.config import compose
+from crm.cli.aliases import rewrite_aliases
+from crm.cli.command_line import typed
+from crm.cli.mistakes import taken_groups
+from crm.cli.words import rewrite
+from crm.config import compose, schemas, setting_names
 from crm.evaluation import run_evaluation
 from crm.judges import CrmJudge, open_checkpoint
 from crm.leaderboard import Leaderboard, open_bank, scoring
@@ -34,6 +36,7 @@ from crm.leaderboard.bank_judge import index_bank
 from crm.model.backbone import show_loading
 from crm.model.export import checkpoint_folder
 from crm.model.manifest import CARD, MANIFEST
+from crm.quoting import hydra_text
 from crm.rewards import grpo_reward
 from crm.rewards.rl.turns import answer_turns, criteria_texts, prompt_turns
 from crm.rewards.scoring import Group, Pair, Rewards
@@ -80,7 +83,7 @@ def train(*words: str, folder: str | Path | None = None, **settings: Any) -> Run
 
     place = Path(folder or f"outputs/train/{datetime.now():%Y-%m-%d/%H-%M-%S-%f}")
     given = ["trainer.devices=1", "trainer.progress=false", *words, *_words(settings)]
-    outcome = run_training(compose("train", given, place))
+    outcome = run_training(_composed("train", given, place))
     return Run(place, outcome.validation_accuracy, outcome.validation_loss)
 
 
@@ -187,7 +190,7 @@ class Judge:
         given = [f"checkpoint={_value(str(self.folder))}", "progress=false", *named, *words, *_words(settings)]
         given.append(f"predictions={_value(str(self._predictions))}")
         with TemporaryDirectory() as place:
-            results = run_evaluation(compose("evaluate", given, Path(place)), show=False)
+            results = run_evaluation(_composed("evaluate", given, Path(place)), show=False)
         rows = [(row.suite, row.value, row.low, row.high, row.n) for row in results if row.metric == "accuracy"]
         return pd.DataFrame(rows, columns=["suite", "accuracy", "low", "high", "n"])
 
@@ -232,6 +235,13 @@ def _criteria(given: Criteria | Mapping[str, float]) -> tuple[str, ...]:
     return criteria_texts([given] if isinstance(given, str) else list(given), "criteria")
 
 
+def _composed(command: str, words: Sequence[str], run_dir: Path) -> Any:
+    """The checked configuration of a command, its words read as on the command line."""
+    known = [*setting_names(schemas()[command]), *taken_groups(command)]
+    understood = rewrite(rewrite_aliases(words, known, f"crm.{command}"))
+    return compose(command, [typed(word) for word in understood], run_dir)
+
+
 def _words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
     """Settings as words of a command line: ``{"schedule": {"max_steps": 3}}`` is ``schedule.max_steps=3``."""
     words = []
@@ -246,7 +256,7 @@ def _words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
 def _value(value: Any) -> str:
     """A value in Hydra's grammar: texts in quotes, whatever is in them."""
     if isinstance(value, str | Path):
-        return shlex.split(quoted(f"x={value}"))[0].removeprefix("x=")
+        return hydra_text(str(value))
     if isinstance(value, Sequence):
         return f"[{','.join(map(_value, value))}]"
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -222,15 +222,15 @@ def test_train_evaluate_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     fractions = {"validation_fraction": 0.3, "test_fraction": 0.3}
     run = train(
         *TINY_MODEL,
+        schedule={"max_steps": 2},
         data="it's pairs.jsonl",
         loss="ranking",
         criteria="none",
         folder="runs/mine",
-        schedule={"max_steps": 2},
         **{f"data.{name}": value for name, value in fractions.items()},
     )
     assert run.folder == Path("runs/mine") and 0 <= run.accuracy <= 1 and run.loss > 0
-    assert run.metrics["step"].max() >= 1 and "train/loss" in run.metrics
+    assert len(run.metrics) and {"step", "train/loss"} <= set(run.metrics)
     assert run.judge.head == "scalar" and run.judge.folder == Path("runs/mine/model")
     table = run.judge.evaluate()
     assert table["suite"].tolist() == ["D+"] and 0 < table["n"][0] < 12
