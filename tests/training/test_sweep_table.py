@@ -11,7 +11,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from crm.training.sweep_jobs import failed_jobs, forget, in_number_order, note_failure, planned, read_jobs
+from crm.training.sweep_jobs import (
+    SUMMARY_FORMAT,
+    failed_jobs,
+    forget,
+    in_number_order,
+    note_failure,
+    planned,
+    read_jobs,
+)
 from crm.training.sweep_table import job_table, main, seed_table, write_sweep_tables
 
 GRID = ["model=tiny", "loss=cls,ranking", "seed=1,2"]
@@ -27,7 +35,13 @@ def job(root: Path, name: str, *words: str, **numbers: Any) -> Path:
     (folder / ".hydra").mkdir(parents=True)
     (folder / ".hydra/overrides.yaml").write_text(json.dumps(words))
     if numbers:
-        summary = {"validation_accuracy": 0.75, "steps": 3, "seconds": 1.5, "commit": "abc"} | numbers
+        summary = {
+            "format": SUMMARY_FORMAT,
+            "validation_accuracy": 0.75,
+            "steps": 3,
+            "seconds": 1.5,
+            "commit": "abc",
+        } | numbers
         (folder / "summary.json").write_text(json.dumps(summary))
     return folder
 
@@ -65,10 +79,11 @@ def test_a_job_without_overrides_on_disk_is_found_by_the_plan(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"validation_loss": NaN}', "validation_loss: expected a finite number, got nan"),
-        ('{"validation_loss": true}', "validation_loss: expected a finite number, got True"),
+        ('{"format": 2, "validation_loss": NaN}', "validation_loss: expected a finite number, got nan"),
+        ('{"format": 2, "validation_loss": true}', "validation_loss: expected a finite number, got True"),
+        ("{}", "format None, this version reads 2"),
         ("[1]", "expected an object, got list"),
-        ("{}", "validation_loss: expected a finite number, got None"),
+        ('{"format": 2}', "validation_loss: expected a finite number, got None"),
         ('{"validation_loss": 0.5', "Expecting"),
     ],
 )
