@@ -35,7 +35,7 @@ def vote(index: int, **changes: Any) -> dict[str, Any]:
             f"{['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'][index % 10]} {index}",
         ),
         "response_a": long if winner == "a" else short,
-        "response_b": long if winner == "b" else short,
+        "response_b": long if winner == "b" else turn("assistant", "brief") if winner == "tie" else short,
         "winner": winner,
         "topic": f"topic {index % 2}",
     } | changes
