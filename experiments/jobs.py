@@ -1,4 +1,4 @@
-"""Several runs side by side. In: jobs, each a training with its evaluation and leaderboards. Out: their results.
+"""Several runs side by side, each a training with its evaluation and leaderboards.
 
 A job has one process with one thread: threads of one small training wait for each other, the more so on a
 busy machine. What a job finds already made in its folder, under the same configuration, it does not make again.
@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.managers import SyncManager
 from pathlib import Path
@@ -24,6 +25,7 @@ import lightning as L
 import torch
 from lightning.pytorch.callbacks import Callback
 from omegaconf import OmegaConf
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from transformers.utils.logging import disable_progress_bar
 
@@ -38,6 +40,7 @@ from crm.training import run_training, settle_precision
 from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 
 ATTACK_SEED = 1
+SECONDS_A_LINE = 15.0
 KEPT_LINES = 4
 """Of a few jobs, those that are done stay in the display."""
 
@@ -84,38 +87,73 @@ def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
         os.environ.setdefault(name, value)
     manager = SyncManager(ctx=context)
     manager.start(end_with_parent)
-    with manager, ProcessPoolExecutor(workers, context, end_with_parent) as pool, _display() as display:
+    display = (_Bars if Console().is_terminal else _Lines)([job.name for job in jobs])
+    with manager, ProcessPoolExecutor(workers, context, end_with_parent) as pool, display:
         channel = manager.Queue()
-        # Only jobs at work have a line: a display higher than its terminal would hide the last ones.
-        total = display.add_task("all runs", total=len(jobs), stage="")
-        bars = {job.name: display.add_task(job.name, total=1.0, stage="waiting", visible=False) for job in jobs}
         futures = {job.name: pool.submit(run_job, job, channel) for job in jobs}
         while not all(future.done() for future in futures.values()):
-            _forward(channel, display, bars)
-            display.update(total, completed=sum(future.done() for future in futures.values()))
+            _forward(channel, display, sum(future.done() for future in futures.values()))
             _stop_at_error(futures, manager)
-        _forward(channel, display, bars)
-        display.update(total, completed=len(jobs))
+        _forward(channel, display, len(jobs))
         return {name: future.result() for name, future in futures.items()}
 
 
-def _display() -> Progress:
-    columns = (
-        TextColumn("{task.description:>24}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}% {task.fields[stage]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    return Progress(*columns, refresh_per_second=2)
+class _Bars(Progress):
+    """In a terminal: a bar for all jobs and one for each job at work."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(
+            TextColumn("{task.description:>24}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}% {task.fields[stage]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            refresh_per_second=2,
+        )
+        # Only jobs at work have a line: a display higher than its terminal would hide the last ones.
+        self.total = self.add_task("all runs", total=len(names), stage="")
+        self.bars = {name: self.add_task(name, total=1.0, stage="waiting", visible=False) for name in names}
+
+    def show(self, name: str, stage: str, share: float) -> None:
+        """``share`` in [0, 1] of the job is done."""
+        visible = share < 1 or len(self.bars) <= KEPT_LINES
+        self.update(self.bars[name], completed=share, stage=stage, visible=visible)
+
+    def done(self, count: int) -> None:
+        """``count`` jobs are done."""
+        self.update(self.total, completed=count)
 
 
-def _forward(channel: Any, display: Progress, bars: Mapping[str, Any]) -> None:
-    try:
-        name, stage, share = channel.get(timeout=0.5)
-    except queue.Empty:
-        return
-    display.update(bars[name], completed=share, stage=stage, visible=share < 1 or len(bars) <= KEPT_LINES)
+class _Lines(AbstractContextManager["_Lines"]):
+    """In a log file: a line when a job begins something else, and every `SECONDS_A_LINE` while it goes on."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.started = time.monotonic()
+        self.shown: dict[str, tuple[str, float]] = {}
+        print(f"0:00 starting {', '.join(names)}", flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, name: str, stage: str, share: float) -> None:
+        """``share`` in [0, 1] of the job is done."""
+        seconds = time.monotonic() - self.started
+        before, when = self.shown.get(name, ("", -SECONDS_A_LINE))
+        if stage != before or seconds - when >= SECONDS_A_LINE:
+            self.shown[name] = stage, seconds
+            print(f"{int(seconds) // 60}:{int(seconds) % 60:02} {name} {share:4.0%} {stage}", flush=True)
+
+    def done(self, count: int) -> None:
+        """The last line of a job says it."""
+
+
+def _forward(channel: Any, display: _Bars | _Lines, done: int) -> None:
+    """Show what the jobs have reported: wait half a second for the first, take what else is there."""
+    display.done(done)
+    with suppress(queue.Empty):
+        display.show(*channel.get(timeout=0.5))
+        while True:
+            display.show(*channel.get_nowait())
 
 
 def _stop_at_error(futures: Mapping[str, Future[JobResult]], manager: SyncManager) -> None:
@@ -176,6 +214,7 @@ def _train(job: Job, overrides: tuple[str, ...], channel: Any) -> Path:
         words = (*overrides, *stage) if model is None else (*overrides, *stage, f"model.path='{model}'")
         folder = job.folder if number == count else job.folder / f"stage_{number}"
         report = _Report(job.name, channel, 0.9 * (number - 1) / count, 0.9 * number / count)
+        channel.put((job.name, "reading data", report.start))
         model = _trained(words, folder, report, model)
     assert model is not None, "a job has at least one stage"
     return model

@@ -170,6 +170,20 @@ def test_the_readme_s_example_answers_the_right_way_round(taught: Path, capsys: 
     assert said["Prefers concise answers"] > 1 and said["Prefers detailed answers"] < -1
 
 
+@pytest.mark.slow
+def test_the_reward_example_prints_what_the_page_shows(
+    taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    page = DOCS["reinforcement_learning.md"]
+    written = '"results/demo/scalar/model"'
+    code = example(page, "example: call")
+    assert written in code and comparisons(code) == comparisons(example(README, "example: load"))
+    (tmp_path / "snippet.py").write_text(code.replace(written, repr(str(taught))), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path("snippet.py")
+    assert capsys.readouterr().out.strip() == example(page, "output: call")
+
+
 def test_the_example_bank_is_won_by_the_response_that_the_criteria_ask_for(taught: Path, tmp_path: Path) -> None:
     bank, judge = example_bank(tmp_path), open_checkpoint(taught, batch_size=4, precision="32-true")[0]
     (rates,) = re.findall(r"win rate of ([\d.]+) against .*, and of ([\d.]+) for", DOCS["data_formats.md"])

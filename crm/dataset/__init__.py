@@ -5,9 +5,8 @@
 - `load`: every ``data=`` option as `Splits`
 - `noise`: perturbed criteria
 - `prepare`: raw votes to a dataset, stage by stage
-- `spoiling`: losing responses that nobody would prefer
 - `suites`: fixed test suites and their names
 - `tastes`: wishes that can be counted, on responses of real LLMs
 """
 
-__all__ = ["comparisons", "config", "load", "noise", "prepare", "spoiling", "suites", "tastes"]
+__all__ = ["comparisons", "config", "load", "noise", "prepare", "suites", "tastes"]

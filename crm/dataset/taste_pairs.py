@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from crm.criteria.counting import TRAITS, Trait
 from crm.criteria.trait_wordings import wording
-from crm.dataset.spoiling import cut, emptied, stuffed
 from crm.schema import Preference
 from crm.votes.sampling import turn
 
@@ -154,3 +153,19 @@ def _preference(identifier: str, query: Query, sides: Sequence[Side], winner: st
         author_b=b.llm,
         source="tastes/construction",
     )
+
+
+def emptied(rng: random.Random, whole: str) -> str:
+    """Next to nothing."""
+    return rng.choice(("", " ", ".", "...", "\n", "-"))
+
+
+def cut(rng: random.Random, whole: str) -> str:
+    """The first tenth to half of the whole, ended anywhere."""
+    return whole[: max(1, round(len(whole) * rng.uniform(0.1, 0.5)))]
+
+
+def stuffed(rng: random.Random, worse: str, criteria: Sequence[str], most: int = 8) -> str:
+    """A response with the criteria repeated 2 to ``most`` times before or after it."""
+    text = " ".join([". ".join(criteria)] * rng.randint(2, most))
+    return f"{text}\n\n{worse}" if rng.random() < 0.5 else f"{worse}\n\n{text}"

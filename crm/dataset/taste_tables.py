@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crm.criteria.counting import Trait
 from crm.criteria.trait_wordings import wording
-from crm.dataset.spoiling import cut, emptied, stuffed
-from crm.dataset.taste_pairs import Query, measured
+from crm.dataset.taste_pairs import Query, cut, emptied, measured, stuffed
 from crm.io.draws import generator
 from crm.votes.sampling import turn
 from crm.votes.tables import ComparisonTable

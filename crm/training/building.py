@@ -197,7 +197,6 @@ def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: in
         tables=splits.tables if table else None,
         steps=config.schedule.max_steps,
         without_words=words_from(config),
-        spoiled=config.spoiled,
     )
 
 

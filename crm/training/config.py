@@ -159,8 +159,6 @@ class TrainConfig(Settings):
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     criteria: str = setting("own", one_of=CRITERIA_MODES)
     """``none`` shows one generic criterion instead of the user's: the criteria-blind control."""
-    spoiled: float = setting(0.0, at_least=0, at_most=1)
-    """Share of the training comparisons whose losing response is emptied, cut, or stuffed with the criteria."""
     seed: int = setting(42, at_least=0, at_most=MAX_SEED)
     run_dir: str = "${hydra:runtime.output_dir}"
     resume: bool = False
@@ -194,11 +192,6 @@ class TrainConfig(Settings):
             not self.loss.silence or (head_named(self.head.name).apart and self.batching.name != "table"),
             "loss.silence",
             "0, but with head=late, which scores responses by every criterion of a batch, and batching=tree or padded",
-        )
-        self.require(
-            not self.spoiled or self.batching.name != "table",
-            "spoiled",
-            "0 with batching=table: tables have spoiled responses of their own",
         )
         if self.loss.centre_scores and not head_named(self.head.name).has_scores:
             raise ValueError(

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from crm.dataset.comparisons import FIXED_SEED, make_comparisons
 from crm.dataset.noise import CriteriaPool
-from crm.dataset.spoiling import is_spoiled, spoiled
 from crm.model.batching.batches import collate
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
 from crm.model.batching.packs import Packing
@@ -37,7 +36,7 @@ class PreferenceDataModule(L.LightningDataModule):
     Validation is drawn once, for all seeds alike, and reads both sides of a row that have criteria, whatever the
     direction of training: accuracies by direction are then of the same pairs. With ``tables`` (of
     `crm.votes.splits.Splits`) these are trained on, ``steps`` of them, the first ``without_words``, whatever
-    ``batch_size``, ``direction`` and ``noise``. ``spoiled`` is the share of training rows that have a spoiled loser.
+    ``batch_size``, ``direction`` and ``noise``.
     """
 
     def __init__(
@@ -58,12 +57,10 @@ class PreferenceDataModule(L.LightningDataModule):
         tables: TableSource | None = None,
         steps: int = 0,
         without_words: int = 0,
-        spoiled: float = 0.0,
     ) -> None:
         super().__init__()
         self.train, self.validation, self.tables = train, validation, tables
         self.steps, self.without_words = steps, without_words
-        self.spoiled = spoiled
         self.encoder = encoder
         self.direction, self.noise, self.ties, self.criteria_mode = direction, noise, ties, criteria_mode
         self.batch_size, self.pad_id, self.seed = batch_size, pad_id, seed
@@ -85,8 +82,7 @@ class PreferenceDataModule(L.LightningDataModule):
         return self._make_training(epoch)[0]
 
     def _make_training(self, epoch: int) -> tuple[list[Comparison], dict[str, int]]:
-        made, counts = self._make(self.train, self.noise, epoch, self.seed)
-        return list(spoiled(made, self.spoiled, seed=self.seed, epoch=epoch)), counts
+        return self._make(self.train, self.noise, epoch, self.seed)
 
     def _make_validation(self) -> list[Comparison]:
         rows, _ = self._make(self.validation, "none", VALIDATION_EPOCH, FIXED_SEED, direction="both")
@@ -187,7 +183,6 @@ class PreferenceDataModule(L.LightningDataModule):
         counts = {
             "read": len(self.train),
             **made,
-            "spoiled": sum(is_spoiled(row) for row in rows),
             "overlong": plan.overlong,
             "largest_batch_tokens": most,
             "trained_on": plan.comparisons,

@@ -17,7 +17,8 @@ from scipy import stats
 from crm.evaluation.attacks import ATTACKS, PADDED_WINNER
 from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
 from experiments import jobs
-from experiments.demo import __main__ as demo
+from experiments.demo import run as demo
+from experiments.demo.__main__ import main
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +40,7 @@ SMALL = (
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("demo")
-    return out, demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC)
+    return out, demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC, demo.ALL_HEADS)
 
 
 def here(wanted: Sequence[jobs.Job], workers: int) -> dict[str, jobs.JobResult]:
@@ -53,10 +54,11 @@ def test_summary_has_the_promised_fields(run: tuple[Path, dict[str, Any]]) -> No
     assert json.loads((out / "summary.json").read_text(encoding="utf-8")) == summary
     assert set(summary) == {"heads", "leaderboard", "seconds", "commit", "config"}
     assert set(summary["heads"]) == {"scalar", "pairwise_span", "late"}
+    assert summary["leaderboard"]["judge"] == "late"
     board = summary["leaderboard"]
     assert {"tau_contradictory", "tau_truth_detailed", "tau_truth_concise", "models", "queries"} <= set(board)
     assert (board["models"], board["queries"]) == (13, 12 * QUERIES_PER_TOPIC)
-    assert all(summary["heads"]["scalar"]["leaderboard"][name] == board[name] for name in board if "tau" in name)
+    assert all(summary["heads"]["late"]["leaderboard"][name] == board[name] for name in board if "tau" in name)
     for name, head in summary["heads"].items():
         assert set(head["attacks"]) == {*ATTACKS, PADDED_WINNER}
         assert "## Can it be talked round?" in (out / name / "model" / "README.md").read_text(encoding="utf-8")
@@ -64,7 +66,7 @@ def test_summary_has_the_promised_fields(run: tuple[Path, dict[str, Any]]) -> No
         suites = head["suites"]
         assert set(suites) == {
             f"{base}{sign}{noise}"
-            for base in ("D", "T", "C", "C_axes")
+            for base in ("D", "T", "C", "C_axes", "S")
             for sign in "+-"
             for noise in ("", "_add", "_remove", "_replace")
         }
@@ -132,7 +134,7 @@ def test_a_second_call_only_reads(run: tuple[Path, dict[str, Any]], monkeypatch:
     kept = [*out.glob("*/predictions/*/*.jsonl"), *out.glob("*/model/*"), *out.glob("*/metrics.csv")]
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in kept}
     assert len(before) > 60
-    again = demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC)
+    again = demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC, demo.ALL_HEADS)
     assert {path: path.read_bytes() for path in kept} == {path: content for path, (_, content) in before.items()}
     models = [path for path in kept if path.parent.name == "model"]
     assert [path.stat().st_mtime_ns for path in models] == [before[path][0] for path in models]
@@ -141,11 +143,31 @@ def test_a_second_call_only_reads(run: tuple[Path, dict[str, Any]], monkeypatch:
     }
     # A change of any setting is another run, and would train.
     with pytest.raises(AssertionError, match="trained again"):
-        demo.run_demo(out, 7, (*SMALL, "optimizer.lr=0.001"), QUERIES_PER_TOPIC)
+        demo.run_demo(out, 7, (*SMALL, "optimizer.lr=0.001"), QUERIES_PER_TOPIC, demo.ALL_HEADS)
+
+
+def test_the_short_demo_reads_what_the_long_one_left(
+    run: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two heads, clean suites, leaderboards of one of them: `make demo` after `make demo-all` trains nothing."""
+    out, summary = run
+    monkeypatch.setattr(jobs, "run_training", None)
+    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
+    monkeypatch.setattr(demo, "run_jobs", here)
+    short = demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC)
+    assert set(short["heads"]) == {"scalar", "late"} and short["leaderboard"] == summary["leaderboard"]
+    assert short["heads"]["scalar"]["leaderboard"] == {} == short["heads"]["scalar"]["attacks"]
+    clean = {f"{base}{sign}" for base in ("D", "T", "C", "C_axes", "S") for sign in "+-"}
+    for name, head in short["heads"].items():
+        assert head["suites"] == {suite: summary["heads"][name]["suites"][suite] for suite in clean}
+    assert short["heads"]["late"]["attacks"] == summary["heads"]["late"]["attacks"]
+    assert "2 reward models were trained" in (out / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
     monkeypatch.setattr(demo, "run_jobs", here)
-    assert demo.main(["--out", str(tmp_path), "data.train=-1"]) == 2
-    assert capsys.readouterr().err == "experiments.demo.__main__: data.train=-1: expected 0 (all) or more\n"
+    assert main(["--out", str(tmp_path), "data.train=-1"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == "experiments.demo: data.train=-1: expected 0 (all) or more\n"
+    assert printed.out.startswith(f"The demo: results go to {tmp_path}")

@@ -1,10 +1,11 @@
-"""The simulated arena. In: a seed and sizes. Out: preferences for training, validation and the suites D, T, C, C_axes.
+"""The simulated arena: preferences for training, validation and the suites D, T, C, C_axes and S.
 
 Everything a model sees of truth is in the criteria: authors have styles but no quality. No prompt is used twice.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,15 +13,20 @@ from crm.schema import Message, Preference, prompt_key
 from crm.votes.simulation import taste, topics, votes
 from crm.votes.simulation.authors import AUTHORS
 from crm.votes.simulation.draws import generator
-from crm.votes.simulation.responses import write
+from crm.votes.simulation.responses import DETAIL, Response, write, write_short
 from crm.votes.simulation.topics import Query
 
 SOURCE = "simulation"
+SHORT_SHARE = 0.1
+"""Of the training votes, those between responses of one sentence: a judge that met none gets them wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """Preferences of one simulation. Suites: D like training; unseen are topics in T, wordings in C, axes in C_axes."""
+    """Preferences of one simulation. Suites: D like training; unseen are topics in T, wordings in C, axes in C_axes.
+
+    S compares answers of one sentence: the winner's user prefers concise answers, the loser's detailed ones.
+    """
 
     train: list[Preference]
     validation: list[Preference]
@@ -36,17 +42,20 @@ class _Split:
     topics: Sequence[str]
     axes: Sequence[str]
     wordings: Sequence[str]
+    short: float = 0.0
+    """Share of votes between responses of one sentence."""
 
 
 def _splits(train: int, validation: int, suite: int) -> list[_Split]:
     seen, axes = topics.TRAIN_TOPICS, taste.TRAIN_AXES
     return [
-        _Split("train", train, seen, axes, ("train",)),
+        _Split("train", train, seen, axes, ("train",), SHORT_SHARE),
         _Split("validation", validation, seen, axes, ("train",)),
         _Split("D", suite, seen, axes, ("train",)),
         _Split("T", suite, topics.HELD_OUT_TOPICS, axes, ("train",)),
         _Split("C", suite, seen, axes, ("held_out",)),
         _Split("C_axes", suite, seen, taste.HELD_OUT_AXES, taste.WORDINGS),
+        _Split("S", suite, seen, (DETAIL,), ("train",), 1.0),
     ]
 
 
@@ -61,13 +70,20 @@ def _query_streams(seed: int) -> dict[str, Iterator[Query]]:
 
 
 def _preference(seed: int, identifier: str, query: Query, split: _Split) -> Preference:
-    """One vote on a query; authors are drawn again until their responses differ on the split's axes."""
+    """One vote on a query; responses are drawn again until they differ on the split's axes."""
     rng = generator(seed, identifier, "vote")
-    vote = None
+    short = generator(seed, identifier, "short").random() < split.short
+    vote = author_a = author_b = None
     while vote is None:
-        author_a, author_b = rng.sample(AUTHORS, 2)
-        first, second = write(seed, author_a, query), write(seed, author_b, query)
-        vote = votes.cast(rng, first.levels, second.levels, split.axes)
+        if split.name == "S":
+            first, second, vote = _concise_and_longer(rng, query)
+        elif short:
+            first, second = (_short(rng, query, split.axes) for _ in "ab")
+            vote = votes.cast(rng, first.levels, second.levels, split.axes)
+        else:
+            author_a, author_b = rng.sample(AUTHORS, 2)
+            first, second = write(seed, author_a, query), write(seed, author_b, query)
+            vote = votes.cast(rng, first.levels, second.levels, split.axes)
     kind = rng.choice(split.wordings)
     criteria_a, topics_a = votes.put_into_words(rng, vote.tastes_a, kind)
     criteria_b, topics_b = votes.put_into_words(rng, vote.tastes_b, kind)
@@ -86,6 +102,21 @@ def _preference(seed: int, identifier: str, query: Query, split: _Split) -> Pref
         author_b=author_b,
         source=SOURCE,
     )
+
+
+def _short(rng: random.Random, query: Query, axes: Sequence[str]) -> Response:
+    """One sentence; half of them are on the level of detail, which every longer response expresses."""
+    return write_short(rng, query, rng.choice((DETAIL, rng.choice(axes))), rng.choice((-1, 0, 1)))
+
+
+def _concise_and_longer(rng: random.Random, query: Query) -> tuple[Response, Response, votes.Vote]:
+    """Two short answers, the concise one chosen by a user who asks for that, against one who asks for detail."""
+    concise, longer = write_short(rng, query, DETAIL, -1), write_short(rng, query, DETAIL, rng.choice((0, 1)))
+    while len(longer.text) <= len(concise.text):
+        longer = write_short(rng, query, DETAIL, rng.choice((0, 1)))
+    if rng.random() < 0.5:
+        return concise, longer, votes.Vote("a", {DETAIL: -1}, {DETAIL: 1})
+    return longer, concise, votes.Vote("b", {DETAIL: 1}, {DETAIL: -1})
 
 
 def _fill(seed: int, split: _Split, streams: dict[str, Iterator[Query]]) -> list[Preference]:
@@ -110,9 +141,9 @@ def _check_capacity(splits: Sequence[_Split]) -> None:
 
 
 def simulate(*, seed: int, train: int, validation: int, suite: int) -> Arena:
-    """Simulate ``train`` and ``validation`` preferences and ``suite`` for each of the four suites.
+    """Simulate ``train`` and ``validation`` preferences and ``suite`` for each of the five suites.
 
-    Ties are included, about 4 % everywhere. Raises ``ValueError`` for a negative size or more than the queries allow.
+    About 4 % are ties, none of them in S. Raises ``ValueError`` for a negative size or more than the queries allow.
     """
     for name, size in (("train", train), ("validation", validation), ("suite", suite)):
         if size < 0:

@@ -78,3 +78,11 @@ def write(seed: int, author: str, query: Query) -> Response:
     parts.sort(key=lambda part: "\n" in part)
     sentences = [_fill(rng, first, topic, query, 1.0), *(_fill(rng, part, topic, query, 0.4) for part in parts)]
     return Response(" ".join(sentences), levels)
+
+
+def write_short(rng: random.Random, query: Query, axis: str, level: int) -> Response:
+    """One sentence that expresses ``level`` of one axis, or at level 0 says something on the matter."""
+    topic = TOPIC[query.topic]
+    template = rng.choice(MARKERS[axis, level] if level else CONTENT + topic.content)
+    levels = {other.name: 0 for other in AXES} | {axis: level}
+    return Response(_fill(rng, template, topic, query, 1.0), levels)

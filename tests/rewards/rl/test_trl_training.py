@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
-import io
-import re
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +45,7 @@ def test_the_lines_of_the_page_train(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     export_model(make_model("late"), tokenizer, Path("runs/mine/model"), {"max_length": 2048})
-    code = "\n".join(example(PAGE, f"example: {name}") for name in ("trl", "call"))
+    code = example(PAGE, "example: trl")
     for written, here in (
         ('"Qwen/Qwen3-0.6B"', repr(str(policy))),
         ("import GRPOTrainer", "import GRPOConfig, GRPOTrainer"),
@@ -57,9 +54,7 @@ def test_the_lines_of_the_page_train(
         assert written in code
         code = code.replace(written, here)
     Path("snippet.py").write_text(code, encoding="utf-8")
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        found = runpy.run_path("snippet.py")
-    assert re.search(r"^\[-?\d+\.\d+, -?\d+\.\d+\]$", printed.getvalue(), re.MULTILINE)
+    found = runpy.run_path("snippet.py")
     logged = next(row for row in found["trainer"].state.log_history if "rewards/crm/mean" in row)
     assert logged["crm/failed"] == 0
     assert importlib.metadata.version("trl") in PAGE

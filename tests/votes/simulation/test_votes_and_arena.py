@@ -14,8 +14,11 @@ from crm.schema import Preference, prompt_key
 from crm.votes.simulation import taste, topics, votes
 from crm.votes.simulation.arena import Arena, lexicon_texts, simulate
 from crm.votes.simulation.responses import Response, write
+from crm.votes.simulation.truth import levels_of
 
 SEED = 11
+SHORT = "S"
+"""The suite of answers of one sentence, which no author wrote."""
 AXES = list(taste.AXIS)
 
 
@@ -59,7 +62,8 @@ def readings(preferences: list[Preference]) -> list[tuple[Preference, str, int]]
 
 @pytest.fixture(scope="module")
 def sample(arena: Arena) -> list[tuple[Preference, str, int]]:
-    return readings(arena.train[:800] + [row for suite in arena.suites.values() for row in suite[:300]])
+    rows = [row for name, suite in arena.suites.items() if name != SHORT for row in suite[:300]]
+    return readings([row for row in arena.train[:880] if row.author_a] + rows)
 
 
 def test_criteria_speak_for_their_side_but_for_one_or_two_percent(sample: list[tuple[Preference, str, int]]) -> None:
@@ -108,8 +112,9 @@ def test_noise_has_the_bradley_terry_rate() -> None:
 
 
 def test_ties_are_a_few_percent_and_indifferent(arena: Arena, sample: list[tuple[Preference, str, int]]) -> None:
-    for preferences in splits(arena).values():
-        assert 0.015 <= sum(row.winner == "tie" for row in preferences) / len(preferences) <= 0.075
+    for name, preferences in splits(arena).items():
+        if name != SHORT:
+            assert 0.015 <= sum(row.winner == "tie" for row in preferences) / len(preferences) <= 0.075
     ties = [(preference, gap) for preference, _, gap in sample if preference.winner == "tie"]
     assert ties
     assert all(gap == 0 and preference.criteria_a and preference.criteria_b for preference, gap in ties)
@@ -146,7 +151,8 @@ def test_prompts_and_ids_never_repeat(arena: Arena) -> None:
     everything = [row for preferences in splits(arena).values() for row in preferences]
     assert len({prompt_key(row.prompt) for row in everything}) == len(everything)
     assert len({row.id for row in everything}) == len(everything)
-    assert all(row.source == "simulation" and row.author_a != row.author_b for row in everything)
+    assert all(row.source == "simulation" for row in everything)
+    assert all(row.author_a != row.author_b for row in everything if row.author_a)
 
 
 def bodies(arena: Arena, name: str) -> set[str]:
@@ -168,7 +174,43 @@ def test_held_out_topics_wordings_and_axes_are_absent_from_training(arena: Arena
     }
     for name, rows in splits(arena).items():
         shown = {topic for row in rows for topic in row.criteria_topics_a + row.criteria_topics_b}
-        assert shown == axes_of["unseen" if name == "C_axes" else "seen"], name
+        expected = {"Level of detail"} if name == SHORT else axes_of["unseen" if name == "C_axes" else "seen"]
+        assert shown == expected, name
+
+
+def test_a_tenth_of_the_training_votes_are_between_short_answers_that_differ_as_the_criteria_say(arena: Arena) -> None:
+    short = [row for row in arena.train if row.author_a is None]
+    assert 0.08 < len(short) / len(arena.train) < 0.12
+    assert all(row.author_a for name, rows in splits(arena).items() if name not in ("train", SHORT) for row in rows)
+    right = []
+    for row in short:
+        levels = [dict(levels_of(side[0].content) or ()) for side in (row.response_a, row.response_b)]
+        assert all(sum(map(abs, one.values())) <= 1 for one in levels), "one sentence expresses one axis or none"
+        if row.winner != "tie":
+            for side, criteria in enumerate((row.criteria_a, row.criteria_b)):
+                tastes = dict(pole for text in criteria if (pole := taste.pole_of(text)))
+                right.append(votes.utility(tastes, levels[side]) > votes.utility(tastes, levels[1 - side]))
+    assert 0.96 < sum(right) / len(right) < 1
+
+
+def test_short_answers_are_a_third_of_the_usual_and_the_chosen_ones_are_concise(arena: Arena) -> None:
+    def mean_length(rows: list[Preference]) -> float:
+        return sum(len(row.response_a[0].content + row.response_b[0].content) for row in rows) / (2 * len(rows))
+
+    rows = arena.suites[SHORT]
+    assert mean_length(rows) <= mean_length(arena.suites["D"]) / 3
+    detail: Counter[int] = Counter()
+    for row in rows:
+        sides = ((row.response_a, row.criteria_a), (row.response_b, row.criteria_b))
+        (concise, wants_less), (longer, wants_more) = sides if row.winner == "a" else sides[::-1]
+        texts = concise[0].content, longer[0].content
+        assert len(texts[0]) < len(texts[1]) and not any("\n" in text or ". " in text for text in texts)
+        assert [taste.pole_of(text) for text in (*wants_less, *wants_more)] == [("detail", -1), ("detail", 1)]
+        levels = [dict(levels_of(text) or ()) for text in texts]
+        assert levels[0] == dict.fromkeys(AXES, 0) | {"detail": -1} and levels[1]["detail"] >= 0
+        detail[levels[1]["detail"]] += 1
+    assert detail[0] > 100 and detail[1] > 100
+    assert 0.4 < sum(row.winner == "a" for row in rows) / len(rows) < 0.6
 
 
 def test_lexicon_shows_nothing_that_is_held_out() -> None:
@@ -211,7 +253,7 @@ def test_impossible_sizes_are_refused_by_name() -> None:
         simulate(seed=0, train=1, validation=-1, suite=1)
     with pytest.raises(
         ValueError,
-        match=r"D=20000, C=20000, .*: together they need 6669 different queries on 'Creative.*, which has \d+",
+        match=r"D=20000, C=20000, .*: together they need 8892 different queries on 'Creative.*, which has \d+",
     ):
         simulate(seed=0, train=0, validation=0, suite=20_000)
 
