@@ -74,7 +74,7 @@ def demo_job(head: str, out: Path, seed: int, overrides: Sequence[str], queries_
     return Job(
         name=head,
         folder=out / head,
-        overrides=(f"experiment=demo_{head}", f"seed={seed}", *overrides),
+        overrides=(f"experiment=demo_{head}", "trainer=cpu", f"seed={seed}", *overrides),
         stages=STAGES.get(head, ((),)),
         evaluations={"suites": ("suite=all" if thorough else "suite=standard", *data)},
         attacked=ATTACKED if ranks else 0,
