@@ -72,9 +72,9 @@ def test_a_home_folder_is_found(here: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_sweep_has_a_job_for_each_path() -> None:
     words = rewrite(["-m", "data=pairs.jsonl,b.csv"])
-    assert words == ["-m", "data=file", 'data.path="pairs.jsonl","b.csv"']
+    assert words == ["-m", "data=file", "data.path=pairs.jsonl,b.csv"]
     swept = OverridesParser.create().parse_overrides(words[1:])[1]
-    assert swept.is_sweep_override() and list(swept.sweep_string_iterator()) == ['"pairs.jsonl"', '"b.csv"']
+    assert swept.is_sweep_override() and list(swept.sweep_string_iterator()) == ["pairs.jsonl", "b.csv"]
     with pytest.raises(ValueError, match=r"pairs.jsonl is a path and trl an option; sweep over one kind at a time"):
         rewrite(["-m", "data=trl,pairs.jsonl"])
     with pytest.raises(ValueError, match=r"data=pairs.jsonl,c.csv: no such file or folder in .*"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def _rewritten(word: str, words: Sequence[str]) -> list[str]:
     other = next((given for given in words if given.startswith("data.path=")), None)
     if other:
         raise ValueError(f"{word} {other}: both name the data; leave one of them out")
-    return ["data=file", f"data.path={','.join(hydra_text(escaped(_existing(word, path))) for path in paths)}"]
+    return ["data=file", f"data.path={','.join(_text(_existing(word, path)) for path in paths)}"]
 
 
 def _is_path(value: str, words: Sequence[str]) -> bool:
@@ -47,10 +48,16 @@ def _is_path(value: str, words: Sequence[str]) -> bool:
     return value.startswith(PREFIX) or "/" in value or is_data_file(value) or Path(value).expanduser().exists()
 
 
+def _text(path: str) -> str:
+    """A path as Hydra takes it: as it is, where nothing in it means something there."""
+    plain = is_data_file(path) and re.fullmatch(r"[\w./-]+", path, re.ASCII)
+    return path if plain else hydra_text(escaped(path))
+
+
 def _existing(word: str, path: str) -> str:
     if path.startswith(PREFIX):
         return path
     place = Path(path).expanduser()
-    if not place.exists():
+    if not (place.exists() or any(place.parent.glob(place.name))):
         raise ValueError(f"{word}: no such file or folder in {Path.cwd()}; check the path")
     return str(place) if path.startswith("~") else path

@@ -92,11 +92,12 @@ class DataConfig(Settings, group="data"):
     def _recognise(self) -> None:
         """Take the name of the source that reads ``path``, and how it reads a table."""
         self.require(self.path, "path", "a file or folder: data=pairs.jsonl")
-        if self.columns or self.winners:
+        if self.columns:
             self.name = "table"
             return
         found = recognise(str(self.path))
-        self.name, self.columns, self.winners = found.name, found.columns or None, found.winners or None
+        self.name, self.columns = found.name, found.columns or None
+        self.winners = {**found.winners, **(self.winners or {})} or None
 
     def _check_profile(self) -> None:
         personal, told = self.name == "personalized_rewardbench", self.profile != "none"

@@ -20,9 +20,10 @@ from rich.progress import track
 
 from crm.io.files import drafted, replace_file
 from crm.io.rows import SUFFIXES
+from crm.io.untrusted import PACKED
 
 PREFIX = "hf://"
-FILES = ["README.md", *(f"*{suffix}{end}" for suffix in SUFFIXES for end in ("", ".gz"))]
+FILES = ["README.md", *(f"*{suffix}{end}" for suffix in SUFFIXES for end in ("", *PACKED))]
 TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
 Pins = Mapping[str, tuple[str, str]]

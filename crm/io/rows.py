@@ -1,4 +1,4 @@
-"""Rows of a file, one at a time. In: JSON Lines, a JSON array, CSV, TSV (``.gz`` too) or Parquet. Out: numbered values.
+"""Rows of a file, one at a time: of JSON Lines, a JSON array, CSV or TSV (``.gz`` and ``.zst`` too), or of Parquet.
 
 A row comes as ``(number, value)``, or as ``(number, RecordError)`` where it cannot be read; what can be read goes on
 behind it. ``number`` counts lines from 1 (items of an array, rows of a Parquet file). A file that cannot be read as a
@@ -18,6 +18,7 @@ from crm.io.untrusted import (
     BOM,
     MAX_LINE_BYTES,
     OR_BY_COMMAND,
+    PACKED,
     READ_ERRORS,
     Limits,
     Rows,
@@ -40,12 +41,12 @@ ABOUT_DATA = ("dataset_info.json", "dataset_infos.json", "state.json")
 
 
 def rows(path: Path, limits: Limits | None = None) -> Rows:
-    """Rows of a file, its format told by its name: one of `SUFFIXES`, the text ones also with ``.gz``.
+    """Rows of a file, its format told by its name: one of `SUFFIXES`, the text ones also with ``.gz`` or ``.zst``.
 
     Beyond ``limits`` (default: none) reading ends with a ``ValueError`` that names the file, the limit and a way out.
     """
-    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-    if suffix not in SUFFIXES or (suffix == ".parquet" and path.suffix == ".gz"):
+    suffix = _suffix(path.name)
+    if suffix not in SUFFIXES or (path.suffix in PACKED and suffix == ".parquet") or (limits and path.suffix == ".zst"):
         raise ValueError(f"{path}: unknown format; the name must end in one of {', '.join(SUFFIXES)}")
     numbered = SUFFIXES[suffix](path, limits)
     return numbered if limits is None else few(path, narrow(path, numbered, limits), limits)
@@ -53,7 +54,12 @@ def rows(path: Path, limits: Limits | None = None) -> Rows:
 
 def is_data_file(name: str) -> bool:
     """Whether the name ends as those do whose rows can be read."""
-    return Path(name.removesuffix(".gz")).suffix.lower() in SUFFIXES
+    return _suffix(name) in SUFFIXES
+
+
+def _suffix(name: str) -> str:
+    path = Path(name)
+    return Path(path.stem if path.suffix in PACKED else name).suffix.lower()
 
 
 def data_files(path: Path) -> list[Path]:
@@ -67,7 +73,7 @@ def data_files(path: Path) -> list[Path]:
         return some
     if not path.is_dir():
         return [path]
-    names = [name for suffix in SUFFIXES for name in (f"*{suffix}", f"*{suffix}.gz")]
+    names = [name for suffix in SUFFIXES for name in (f"*{suffix}", *(f"*{suffix}{end}" for end in PACKED))]
     found = _with_rows(path, {file for name in names for file in path.glob(name)})
     found = found or _with_rows(path, {file for name in names for file in path.rglob(name)})
     if not found:

@@ -11,11 +11,13 @@ import gzip
 import json
 import math
 import shlex
+import shutil
 import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, NoReturn, cast
 
 from crm.schema import RecordError
@@ -23,6 +25,8 @@ from crm.schema import RecordError
 MAX_LINE_BYTES = 10_000_000
 MAX_DEPTH = 32
 """Objects and lists inside one another; our deepest real format needs 4."""
+PACKED = (".gz", ".zst")
+"""How the names of compressed files end."""
 BOM = b"\xef\xbb\xbf"
 OR_BY_COMMAND = "or have whoever runs the server add the file with `python bank.py`"
 READ_ERRORS = (OSError, EOFError, zlib.error)
@@ -46,7 +50,7 @@ class Limits:
 
 
 def open_file(path: Path, limits: Limits | None = None) -> IO[bytes]:
-    """Open for reading bytes, decompressed where the name ends in ``.gz``. Raises ``ValueError`` with what to check."""
+    """Open for reading bytes, decompressed where the name ends so (`PACKED`). Raises ``ValueError``: what to check."""
     stream = _opened(path)
     _refuse_utf16(path, stream)
     return stream if limits is None else cast(IO[bytes], _Capped(path, stream, limits.decompressed_bytes))
@@ -56,11 +60,27 @@ def _opened(path: Path) -> IO[bytes]:
     try:
         if path.suffix == ".gz":
             return cast(IO[bytes], gzip.open(path, "rb"))
+        if path.suffix == ".zst":
+            return _unzstd(path)
         return path.open("rb")
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file; check the path, or the folder that data.root names") from None
     except OSError as error:
         raise ValueError(f"{path}: cannot be opened ({error.strerror or error}); check its permissions") from None
+
+
+def _unzstd(path: Path) -> IO[bytes]:
+    """The content as a file without a name: a stream of pyarrow's cannot go back to its start, as readers do."""
+    import pyarrow as pa
+
+    whole = cast(IO[bytes], TemporaryFile())  # noqa: SIM115 - its reader closes it
+    with path.open("rb") as packed:
+        try:
+            shutil.copyfileobj(pa.CompressedInputStream(packed, "zstd"), whole)
+        except (OSError, pa.ArrowException) as error:
+            raise ValueError(f"{path}: cannot be read to its end ({error!s:.80}); fetch the file again") from None
+    whole.seek(0)
+    return whole
 
 
 def _refuse_utf16(path: Path, stream: IO[bytes]) -> None:
@@ -71,10 +91,10 @@ def _refuse_utf16(path: Path, stream: IO[bytes]) -> None:
         return  # whoever reads on says so with the place
     if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         stream.close()
-        name = path.name.removesuffix(".gz")
+        name = path.name
         command = f"iconv -f UTF-16 -t UTF-8 {shlex.quote(str(path))} > {shlex.quote(f'utf8-{name}')}"
         why = "is UTF-16, as a spreadsheet's Unicode text is; save it as UTF-8 (CSV UTF-8)"
-        raise ValueError(f"{path}: {why}" + ("" if path.suffix == ".gz" else f", or: {command}"))
+        raise ValueError(f"{path}: {why}" + ("" if path.suffix in PACKED else f", or: {command}"))
 
 
 class _Capped:

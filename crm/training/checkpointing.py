@@ -126,7 +126,7 @@ class BestCheckpoint(ModelCheckpoint):
         """
         folder = Path(str(self.dirpath))
         best = folder / Path(state_dict["best_model_path"]).name
-        if not state_dict["best_model_path"] or not (best.is_dir() or is_whole(best)):  # DeepSpeed's are folders
+        if not state_dict["best_model_path"] or not is_whole(best):
             log.warning("%s is missing or damaged: the best is looked for anew from this step on", best)
             return
         score = state_dict["best_model_score"]

@@ -123,8 +123,7 @@ class LitRewardModel(L.LightningModule):
         norm = total_norm(gradients)
         if not math.isfinite(norm):
             raise NonFiniteError(f"the gradient norm is {norm} at optimizer step {self.global_step}: {WAY_OUT}")
-        if gradients:  # DeepSpeed keeps them to itself
-            self.log("train/gradient_norm", norm)  # before clipping
+        self.log("train/gradient_norm", norm)  # before clipping
 
     def optimizer_step(self, *given: Any, **named: Any) -> None:
         """The step; raises `NonFiniteError` where it made a weight NaN or infinite, before it counts or is saved."""

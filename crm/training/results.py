@@ -22,14 +22,13 @@ from crm.model.export import export_as_single_label, export_model
 from crm.model.reward_model import RewardModel
 from crm.report.tables import write_table
 from crm.sealed import sealed_text
-from crm.training.building import BEST, build_model
+from crm.training.building import BEST
 from crm.training.checkpointing import SafeCheckpointIO, is_whole
 from crm.training.config import TrainConfig
 from crm.training.datamodule import PreferenceDataModule
 from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
 from crm.training.row_logits import KeepLogits
 from crm.training.sharding import load_whole
-from crm.training.strategies import zero_weights
 from crm.training.sweep_jobs import SUMMARY, SUMMARY_FORMAT
 from crm.training.throughput import mean_throughput, told
 from crm.training.tracking import log_artifact, log_summary
@@ -72,8 +71,7 @@ def finish(
     trainer.loggers = []
     logits = KeepLogits()
     trainer.callbacks.append(logits)  # type: ignore[attr-defined]
-    sharded = best if best.is_dir() else None  # by DeepSpeed, which reads its own
-    numbers = trainer.validate(lit, datamodule=data, ckpt_path=sharded, verbose=False, weights_only=True)[0]
+    numbers = trainer.validate(lit, datamodule=data, verbose=False)[0]
     loss = float(numbers["validation/loss"])
     _refuse_not_finite(loss, steps)
     accuracy: float | None = with_nulls(float(numbers["validation/accuracy"]))
@@ -83,9 +81,6 @@ def finish(
     whole = lit.whole_model()
     if not trainer.is_global_zero:
         return outcome
-    if sharded is not None:
-        whole, _ = build_model(config)
-        whole.load_state_dict(zero_weights(sharded))
     model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
     digest = _export(config, run_dir, model, data.encoder, plain, accuracy)
     outcome = replace(outcome, digest=digest, seconds=time.perf_counter() - started)

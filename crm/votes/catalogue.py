@@ -66,110 +66,40 @@ OWN: dict[str, Source] = {
     ),
     "table": Source("a table of one's own with named columns", partial(table.read, columns={}, winners={})),
 }
+# fmt: off
 PUBLIC: dict[str, Source] = {
-    "summeval": Source(
-        "experts' ratings of 16 systems' summaries of 100 news articles",
-        summeval.read,
-        "summeval",
-        "neulab/BARTScore 248f511c",
-        "Apache-2.0",
-    ),
-    "dsp": Source(
-        "a query answered for four kinds of reader", dsp.read, "dsp", "Linear95/DSP ec099cf3", "CC-BY-NC-4.0"
-    ),
-    "concise_verbose": Source(
-        "a model asked to be concise, left alone, asked to be verbose",
-        concise_verbose.read,
-        "alpacaeval_concise_verbose",
-        "tatsu-lab/alpaca_eval cd543a14",
-        "CC-BY-NC-4.0",
-    ),
-    "personas8": Source(
-        "pairs that an LLM judged as each of eight personas",
-        conditioned.personas8,
-        "personas8",
-        "NotDevinLe/preference-decoding c26ca04a",
-    ),
-    "prefeval": Source(
-        "options that follow or ignore what a user said they prefer",
-        conditioned.prefeval,
-        "prefeval",
-        "amazon-science/PrefEval 50795054",
-        "CC-BY-NC-4.0",
-    ),
-    "llmbar": Source(
-        "outputs of which one follows the instruction",
-        conditioned.llmbar,
-        "llmbar",
-        "princeton-nlp/LLMBar 900616bf",
-        "MIT",
-        evaluation_only=True,
-    ),
-    "topicalchat": Source(
-        "people's ratings of six replies to each of 60 chats",
-        topicalchat.read,
-        "topicalchat",
-        "maszhongming/UniEval d33e7b6c",
-        "MIT",
-        evaluation_only=True,
-    ),
-    "d2t": Source(
-        "people's ratings of sentences about restaurants and hotels",
-        d2t.read,
-        "d2t_sfres_sfhot",
-        "maszhongming/UniEval d33e7b6c",
-        "MIT",
-    ),
-    "prometheus_hhh": Source(
-        "helpful, honest or harmless responses with a rubric",
-        conditioned.prometheus_hhh,
-        "prometheus_rubric_evals",
-        "prometheus-eval/prometheus-eval dcfb4427",
-        "Apache-2.0",
-        evaluation_only=True,
-    ),
-    "rmb": Source(
-        "LLMs' responses to real users' subjective prompts",
-        plain.rmb,
-        "rmb",
-        "Zhou-Zoey/RMB-Reward-Model-Benchmark 2be31808",
-    ),
-    "vibecheck_arena": Source(
-        "people's votes between Llama-3-70B and another LLM",
-        plain.vibecheck_arena,
-        "vibecheck_arena",
-        "lisadunlap/VibeCheck 48ff662a",
-    ),
-    "autoj": Source(
-        "people's choices in 58 scenarios, ties among them",
-        plain.autoj,
-        "autoj",
-        "GAIR-NLP/auto-j 2ae17a39",
-        evaluation_only=True,
-    ),
-    "pandalm": Source(
-        "three annotators' votes on small models' responses",
-        plain.pandalm,
-        "pandalm",
-        "WeOpenML/PandaLM 3871806e",
-        "Apache-2.0",
-        evaluation_only=True,
-    ),
-    "dsp_plain": Source(
-        "helpful, harmless and web-based answers that people chose between",
-        plain.dsp_plain,
-        "dsp",
-        "Linear95/DSP ec099cf3",
-        "CC-BY-NC-4.0",
-    ),
-    "cot_rationales": Source(
-        "an LLM's choices with a paragraph of reasons",
-        plain.cot_rationales,
-        "alpacaeval_cot_rationales",
-        "tatsu-lab/alpaca_eval cd543a14",
-        "CC-BY-NC-4.0",
-    ),
+    "summeval": Source("experts' ratings of 16 systems' summaries of 100 news articles", summeval.read, "summeval",
+        "neulab/BARTScore 248f511c", "Apache-2.0"),
+    "dsp": Source("a query answered for four kinds of reader", dsp.read, "dsp", "Linear95/DSP ec099cf3",
+        "CC-BY-NC-4.0"),
+    "concise_verbose": Source("a model asked to be concise, left alone, asked to be verbose", concise_verbose.read,
+        "alpacaeval_concise_verbose", "tatsu-lab/alpaca_eval cd543a14", "CC-BY-NC-4.0"),
+    "personas8": Source("pairs that an LLM judged as each of eight personas", conditioned.personas8, "personas8",
+        "NotDevinLe/preference-decoding c26ca04a"),
+    "prefeval": Source("options that follow or ignore what a user said they prefer", conditioned.prefeval, "prefeval",
+        "amazon-science/PrefEval 50795054", "CC-BY-NC-4.0"),
+    "llmbar": Source("outputs of which one follows the instruction", conditioned.llmbar, "llmbar",
+        "princeton-nlp/LLMBar 900616bf", "MIT", evaluation_only=True),
+    "topicalchat": Source("people's ratings of six replies to each of 60 chats", topicalchat.read, "topicalchat",
+        "maszhongming/UniEval d33e7b6c", "MIT", evaluation_only=True),
+    "d2t": Source("people's ratings of sentences about restaurants and hotels", d2t.read, "d2t_sfres_sfhot",
+        "maszhongming/UniEval d33e7b6c", "MIT"),
+    "prometheus_hhh": Source("helpful, honest or harmless responses with a rubric", conditioned.prometheus_hhh,
+        "prometheus_rubric_evals", "prometheus-eval/prometheus-eval dcfb4427", "Apache-2.0", evaluation_only=True),
+    "rmb": Source("LLMs' responses to real users' subjective prompts", plain.rmb, "rmb",
+        "Zhou-Zoey/RMB-Reward-Model-Benchmark 2be31808"),
+    "vibecheck_arena": Source("people's votes between Llama-3-70B and another LLM", plain.vibecheck_arena,
+        "vibecheck_arena", "lisadunlap/VibeCheck 48ff662a"),
+    "autoj": Source("people's choices in 58 scenarios, ties among them", plain.autoj, "autoj",
+        "GAIR-NLP/auto-j 2ae17a39", evaluation_only=True),
+    "pandalm": Source("three annotators' votes on small models' responses", plain.pandalm, "pandalm",
+        "WeOpenML/PandaLM 3871806e", "Apache-2.0", evaluation_only=True),
+    "dsp_plain": Source("helpful, harmless and web-based answers that people chose between", plain.dsp_plain, "dsp",
+        "Linear95/DSP ec099cf3", "CC-BY-NC-4.0"),
+    "cot_rationales": Source("an LLM's choices with a paragraph of reasons", plain.cot_rationales,
+        "alpacaeval_cot_rationales", "tatsu-lab/alpaca_eval cd543a14", "CC-BY-NC-4.0"),
 }
+# fmt: on
 SOURCES: dict[str, Source] = OWN | PUBLIC
 
 
@@ -236,8 +166,3 @@ def _beginning(names: Sequence[str]) -> str:
 def stem(path: str) -> str:
     """A short name for what a path holds: its last part, without endings or a revision."""
     return re.split(r"[.@:]", Path(path.removeprefix(PREFIX)).name)[0] or "votes"
-
-
-def present(root: str) -> dict[str, bool]:
-    """Every public source, and whether its folder is there."""
-    return {name: (Path(root) / str(source.folder)).is_dir() for name, source in PUBLIC.items()}

@@ -14,7 +14,7 @@ from typing import Any
 from crm.io import rows as formats
 from crm.io.parquet import count_rows
 from crm.io.untrusted import numbered_lines, open_file, printable
-from crm.quoting import hydra_text
+from crm.quoting import escaped, hydra_text
 from crm.schema import Preference, RecordError
 from crm.votes.catalogue import place_of
 from crm.votes.own import arena, published, trl
@@ -65,7 +65,10 @@ class Recognised:
         words = [f"data={self.name}", *([shlex.quote(f"data.path={path}")] if path else [])]
         for name, given in (("columns", self.columns), ("winners", self.winners)):
             if given:
-                inside = (f"{key}: {text if text.isidentifier() else hydra_text(text)}" for key, text in given.items())
+                inside = (
+                    f"{key}: {text if text.isidentifier() else hydra_text(escaped(text))}"
+                    for key, text in given.items()
+                )
                 words.append(shlex.quote(f"data.{name}={{{', '.join(inside)}}}"))
         return " ".join(words)
 

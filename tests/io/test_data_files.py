@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from crm.io.rows import data_files
+from crm.io.rows import data_files, is_data_file, rows
 
 
 def make(folder: Path, *names: str) -> None:
@@ -34,3 +35,19 @@ def test_a_folder_without_rows(tmp_path: Path) -> None:
     make(tmp_path, "dataset_info.json")
     with pytest.raises(ValueError, match="no file in this folder ends in one of"):
         data_files(tmp_path)
+
+
+def test_a_compressed_file_is_read_by_either_name(tmp_path: Path) -> None:
+    text = b"prompt,chosen\n" + b"why,so\n" * 30_000
+    path = tmp_path / "rows.csv.zst"
+    path.write_bytes(pa.compress(text, "zstd", asbytes=True))
+    assert data_files(tmp_path) == [path] and is_data_file("rows.CSV.zst") and not is_data_file("rows.zst")
+    read = list(rows(path))
+    assert len(read) == 30_000 and read[-1] == (30_001, {"prompt": "why", "chosen": "so"})
+    for damaged in (path.read_bytes()[:-20], b"no such format"):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"rows.csv.zst: cannot be read to its end \(.*\); fetch the file again"):
+            list(rows(path))
+    path.unlink()
+    with pytest.raises(ValueError, match=r"rows.csv.zst: no such file; check the path"):
+        list(rows(path))

@@ -40,7 +40,8 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
             writer.writerows(rows)
     else:
         text = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+        packed = {".gz": gzip.compress, ".zst": lambda text: pa.compress(text, "zstd", asbytes=True)}
+        path.write_bytes(packed.get(path.suffix, bytes)(text))
     return path
 
 
@@ -186,7 +187,7 @@ def test_the_sign_of_helpsteer3_is_its_own(tmp_path: Path) -> None:
 
 def test_rows_are_counted_and_what_is_read_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = [PLAIN | {"prompt": f"Why {number}?", "criteria": "short", "margin": 1} for number in range(1234)]
-    for file in ("pairs.jsonl", "pairs.jsonl.gz", "pairs.json", "pairs.csv", "pairs.parquet"):
+    for file in ("pairs.jsonl", "pairs.jsonl.gz", "pairs.jsonl.zst", "pairs.json", "pairs.csv", "pairs.parquet"):
         path = str(write(tmp_path / file, rows))
         with caplog.at_level(logging.INFO):
             recognise(path)
@@ -297,6 +298,9 @@ def test_columns_given_make_a_table(tmp_path: Path) -> None:
     words = [f"data.path={path}", "data.columns={prompt: foo, response_a: x, response_b: y, winner: z}"]
     data = compose("train", ["data=file", *words, "data.winners={first: a}"], Path()).data
     assert (data.name, data.winners) == ("table", {"first": "a"})
+    path = write(tmp_path / "votes.csv", [VOTE | {"preferred": "first"}])
+    data = compose("train", ["data=file", f"data.path={path}", "data.winners={first: a}"], Path()).data
+    assert (data.name, data.winners, data.columns["winner"]) == ("table", {"first": "a"}, "preferred")
     with pytest.raises(ValueError, match=r"data.path=None: expected a file or folder: data=pairs.jsonl"):
         compose("train", ["data=file"], Path())
 
