@@ -276,8 +276,7 @@ def build_trainer(
         log_every_n_steps=1,
         callbacks=[*_callbacks(config, run_dir), *callbacks],
         logger=loggers,
-        # DeepSpeed writes its shards itself.
-        plugins=None if config.trainer.strategy == "deepspeed" else [SafeCheckpointIO()],
+        plugins=[SafeCheckpointIO()],
         enable_progress_bar=config.trainer.progress and in_terminal(),
     )
 

@@ -104,7 +104,7 @@ def _resume_point(config: TrainConfig, run_dir: Path) -> Path | None:
     if not config.resume:
         return None
     last = run_dir / "checkpoints" / LAST
-    if not is_whole(last) and not is_whole(previous(last)) and not last.is_dir():  # DeepSpeed's are folders
+    if not is_whole(last) and not is_whole(previous(last)):
         raise ValueError(
             f"resume=true: no whole checkpoint {last}; give the interrupted run's folder as hydra.run.dir=<folder>"
         )

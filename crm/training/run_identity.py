@@ -70,7 +70,7 @@ def identify(
 def refuse_another(path: Path, identity: Identity) -> None:
     """Raise `AnotherRunError`, naming what differs, unless the checkpoint ``path`` is of this very run.
 
-    Only its description is read, not its weights. Sharded folders (DeepSpeed's) are checked when they are loaded.
+    Only its description is read, not its weights.
     """
     if not path.is_dir():
         saved = torch.load(whole_version(path), map_location="cpu", weights_only=True, mmap=True)

@@ -40,15 +40,6 @@ def build_strategy(name: str, processes: int) -> Strategy | str:
     return name
 
 
-def zero_weights(folder: Path) -> dict[str, Any]:
-    """The whole float32 weights in a checkpoint folder of DeepSpeed, by their names in the reward model."""
-    from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
-
-    prefix = "_forward_module.model."  # how Lightning hands the module over, and its own name for the reward model
-    state = get_fp32_state_dict_from_zero_checkpoint(str(folder))
-    return {name.removeprefix(prefix).removeprefix("model."): weight for name, weight in state.items()}
-
-
 class WholeFileStrategy(ModelParallelStrategy):
     """FSDP2 with checkpoints of one file of whole tensors, read back only after their digest was checked."""
 
