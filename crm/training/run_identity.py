@@ -72,9 +72,8 @@ def refuse_another(path: Path, identity: Identity) -> None:
 
     Only its description is read, not its weights.
     """
-    if not path.is_dir():
-        saved = torch.load(whole_version(path), map_location="cpu", weights_only=True, mmap=True)
-        _compare(path, saved, identity)
+    saved = torch.load(whole_version(path), map_location="cpu", weights_only=True, mmap=True)
+    _compare(path, saved, identity)
 
 
 class KeepIdentity(Callback):
