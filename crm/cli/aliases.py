@@ -94,7 +94,17 @@ def rewrite_aliases(words: Sequence[str], known: Iterable[str], command: str) ->
         elif equals and name not in known and name in ANSWERS and "schedule" in known:
             raise ValueError(f"{name}: no such setting; {ANSWERS[name]}")
         found.append(word)
+    found = [each for word in found for each in _loggers(word, words)]
     return _backbone(found) if "schedule" in known else found
+
+
+def _loggers(word: str, words: Sequence[str]) -> list[str]:
+    """``logger=[csv,wandb]``, or without brackets where that is no sweep, as one option with both kinds."""
+    name, _, value = word.partition("=")
+    if name != "logger" or "," not in value or (value[0] != "[" and {"-m", "--multirun"} & set(words)):
+        return [word]
+    kinds = value.strip("[]").replace(" ", "").split(",")
+    return [f"logger={kinds[0]}", f"logger.kinds=[{','.join(kinds)}]"]
 
 
 def _backbone(words: Sequence[str]) -> list[str]:

@@ -27,10 +27,12 @@ from crm.cli.command_line import check_options, typed
 from crm.cli.help import ASKED, help_text, job_text, script, shows_job
 from crm.cli.mistakes import MISTAKES, explain, taken_groups
 from crm.cli.places import folder_of_run, places_of
+from crm.cli.resume import FinishedError, rewrite_resume
 from crm.cli.sweep_end import end_of_sweep
 from crm.cli.words import rewrite
 from crm.config import config_dir
 from crm.training import AnotherRunError
+from crm.training.run_folder import check_unfinished
 from crm.training.sweep_jobs import note_failure
 from crm.training.sweeps import (
     SweepFolder,
@@ -62,6 +64,8 @@ def train() -> None:
         sys.argv.append("hydra.output_subdir=null")  # what Hydra wrote of the run before stays, whatever is given now
 
     def task(config: TrainConfig) -> float:
+        if HydraConfig.get().mode != RunMode.MULTIRUN:
+            check_unfinished(config)
         check_devices(config)
         if needs_own_process(config.trainer.devices):
             return validation_loss_of(run_in_own_process(command))
@@ -200,8 +204,8 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
     try:
         check_options(sys.argv[1:])
         entry()
-    except KeyboardInterrupt:
-        print(f"{script(name)}: stopped; what was written stays", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"{script(name)}: {stop or 'stopped; what was written stays'}", file=sys.stderr)
         code = 130
     except Exception as error:
         if not isinstance(error, MISTAKES) and SweepFolder.current is None:
@@ -218,6 +222,8 @@ def _understand(name: str, schema: type) -> str:
     known = [*settings.setting_names(schema), *taken_groups(name)]
     texts = settings.user_text_names(schema)
     words = rewrite(rewrite_aliases(sys.argv[1:], known, script(name)))
+    if name == "train":
+        words = rewrite_resume(words)
     sys.argv[1:] = [settings.as_typed(typed(word), texts) for word in words]
     return ""
 
@@ -226,6 +232,9 @@ def _answer(name: str, schema: type, text: Callable[[], str]) -> None:
     """Print ``text``; a mistake of the user ends the command."""
     try:
         print(text(), end="")
+    except FinishedError as error:
+        print(f"{script(name)}: {error}")
+        sys.exit(0)
     except MISTAKES as error:
         _tell(name, error, schema)
         sys.exit(2)

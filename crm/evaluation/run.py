@@ -38,7 +38,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
         torch.set_num_threads(config.threads)
     show_loading(config.progress)
     check_judge(config)
-    check_tracker(config.logger.kind)
+    check_tracker(config.logger.kinds)
     by = reader(config)
     _check_recorded(config)
     splits = load_data(**asdict(config.data), criteria=config.criteria)

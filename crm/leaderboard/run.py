@@ -51,7 +51,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
         raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(columns)}")
     show_loading(config.progress)
     check_judge(config)
-    check_tracker(config.logger.kind)
+    check_tracker(config.logger.kinds)
     bank = open_bank(config.bank).select(config.topics or None)
     title = _title(config, bank)
     if config.settle_top >= len(bank.authors):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import netrc
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -23,10 +23,12 @@ NO_TENSORBOARD = "logger=tensorboard: pip install 'crm-leaderboard[tensorboard]'
 class Tracker(Protocol):
     """What the settings ``logger`` say; a name or group of None is the caller's."""
 
-    kind: str
-    project: str
-    name: str | None
-    group: str | None
+    kinds: list[str]
+    mode: str | None
+
+    def wandb_settings(self, name: str, group: str) -> dict[str, Any]:
+        """What `wandb.init` takes of them."""
+        ...
 
 
 def track(
@@ -39,28 +41,31 @@ def track(
     numbers: Mapping[str, float],
     tables: Mapping[str, pd.DataFrame],
 ) -> None:
-    """Log ``numbers``, named ``split/name``, and ``tables`` as one run; ``kind=csv`` is what the files are already.
+    """Log ``numbers``, named ``split/name``, and ``tables`` as one run; ``csv`` is what the files are already.
 
     The run has ``name`` and ``group`` where ``tracker`` has none. Numbers that are not finite are left out.
     """
     known = {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
-    if tracker.kind == "wandb":
-        run = {"project": tracker.project, "name": tracker.name or name, "group": tracker.group or group}
-        _to_wandb(run_dir, {**run, "config": dict(config)}, known, tables)
-    elif tracker.kind == "tensorboard":
+    if "wandb" in tracker.kinds:
+        run = {**tracker.wandb_settings(name, group), "config": dict(config), "mode": wandb_mode(tracker.mode)}
+        _to_wandb(run_dir, run, known, tables)
+    if "tensorboard" in tracker.kinds:
         _to_tensorboard(run_dir / "tensorboard", known)
 
 
-def check_tracker(kind: str) -> None:
+def check_tracker(kinds: Sequence[str]) -> None:
     """Raise ``ValueError`` for a tracker that is not installed, before anything is computed."""
-    if kind == "tensorboard" and find_spec("tensorboard") is None:
+    if "tensorboard" in kinds and find_spec("tensorboard") is None:
         raise ValueError(NO_TENSORBOARD)
 
 
-def wandb_logged_in() -> bool:
-    """Whether a key is at hand, in the environment or in netrc, and W&B is not switched off."""
-    if os.environ.get("WANDB_MODE", "online") != "online":
-        return False
+def wandb_mode(mode: str | None) -> Literal["online", "offline", "disabled"]:
+    """The ``mode`` that was asked for, else that of ``WANDB_MODE``, else online where a key is at hand."""
+    chosen = mode or os.environ.get("WANDB_MODE") or ("online" if _wandb_key() else "offline")
+    return "disabled" if chosen == "disabled" else "offline" if chosen in ("offline", "dryrun") else "online"
+
+
+def _wandb_key() -> bool:
     if os.environ.get("WANDB_API_KEY"):
         return True
     try:
@@ -74,10 +79,8 @@ def _to_wandb(
 ) -> None:
     import wandb
 
-    decided = os.environ.get("WANDB_MODE") or wandb_logged_in()
-    mode: Literal["offline"] | None = None if decided else "offline"
     (run_dir / "wandb").mkdir(parents=True, exist_ok=True)
-    with wandb.init(dir=run_dir, mode=mode, **run) as started:
+    with wandb.init(dir=run_dir, **run) as started:
         started.log({**numbers, **{key: wandb.Table(dataframe=frame) for key, frame in tables.items()}})
 
 

@@ -300,8 +300,7 @@ def _callbacks(config: TrainConfig, run_dir: Path) -> list[Callback]:
             tell=config.trainer.progress,
         )
     )
-    if config.schedule.save_every:
-        callbacks.append(LastCheckpoint(folder / LAST, config.schedule.save_every))
+    callbacks.append(LastCheckpoint(folder / LAST, config.schedule.save_every))
     if config.schedule.patience:
         callbacks.append(EarlyStopping("validation/loss", patience=config.schedule.patience))
     return [*callbacks, *progress_bar(config.trainer.progress)]

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import signal
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import lightning as L
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
+from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from crm.model.manifest import sha256
@@ -126,7 +129,9 @@ class BestCheckpoint(ModelCheckpoint):
         """
         folder = Path(str(self.dirpath))
         best = folder / Path(state_dict["best_model_path"]).name
-        if not state_dict["best_model_path"] or not is_whole(best):
+        if not state_dict["best_model_path"]:
+            return  # no validation yet
+        if not is_whole(best):
             log.warning("%s is missing or damaged: the best is looked for anew from this step on", best)
             return
         score = state_dict["best_model_score"]
@@ -144,6 +149,9 @@ class BestCheckpoint(ModelCheckpoint):
 class LastCheckpoint(Checkpoint):
     """Saves ``last.ckpt`` every ``every`` optimizer steps, in a place from which a run goes on as if never stopped.
 
+    Ctrl-C saves it too, once the step at work is done, and then raises ``KeyboardInterrupt`` with the command that goes
+    on; a second one does not wait. With ``every=0`` nothing else is saved.
+
     Where a validation follows the step, it is saved after that validation: saved before, a resumed run would skip the
     validation, and with it a best checkpoint or a step towards early stopping.
     """
@@ -152,11 +160,27 @@ class LastCheckpoint(Checkpoint):
         super().__init__()
         self.path, self.every = path, every
         self._due, self._saved_at = False, 0
+        self._stop, self._seen = False, 0
+
+    def on_fit_start(self, trainer: L.Trainer, *_: Any) -> None:
+        """Take Ctrl-C from Lightning, which would end the process where it is. Signals go to main threads alone."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._ask_to_stop)
+
+    def _ask_to_stop(self, *_: Any) -> None:
+        if self._stop:
+            raise KeyboardInterrupt
+        self._stop = True
+        rank_zero_only(log.info)("stopping after this step; Ctrl-C again stops at once, without saving")
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         """Save, or leave it to `on_validation_end`."""
-        step = trainer.global_step
-        if step % self.every or step == self._saved_at:
+        step, done = trainer.global_step, trainer.global_step != self._seen
+        self._seen = step
+        if done and trainer.world_size > 1:  # all stop at the same step
+            self._stop = trainer.strategy.reduce_boolean_decision(self._stop, all=False)
+        regular = self.every and not step % self.every and step != self._saved_at
+        if not regular and not (self._stop and done):
             return
         self._saved_at, self._due = step, True
         if not validation_follows(trainer):
@@ -175,6 +199,8 @@ class LastCheckpoint(Checkpoint):
         if loop.epoch_loop.batch_progress.is_last_batch:
             trainer._logger_connector.log_metrics(loop.epoch_loop._results.metrics(on_step=False)["log"])
         trainer.save_checkpoint(self.path)
+        if self._stop:
+            raise KeyboardInterrupt(f"stopped; go on with: python train.py resume={self.path.parent.parent}")
 
     def state_dict(self) -> dict[str, Any]:
         """Kept in the checkpoint, so that the step it was saved at is not saved twice."""

@@ -131,14 +131,30 @@ class ScheduleConfig(Settings, group="schedule"):
 
 @dataclass
 class LoggerConfig(Settings, group="logger"):
-    """CSV is always written; W&B and TensorBoard come on top."""
+    """CSV is always written; W&B and TensorBoard come on top. ``logger=[csv,wandb]`` names several."""
 
-    kind: str = setting("csv", one_of=("csv", "wandb", "tensorboard"))
+    kinds: list[str] = setting(["csv"], one_of=("csv", "wandb", "tensorboard"))
     project: str = "crm"
+    """This and what follows is for W&B."""
+    entity: str | None = None
+    """User or team; null is the one of ``WANDB_ENTITY`` or of the login."""
     name: str | None = None
-    """Of the run in W&B; null is the group and the seed."""
+    """Of the run; null is made of model, head, data, what was overridden, and the seed."""
     group: str | None = None
-    """Of runs that W&B shows together, those of a sweep over seeds for one; null is model, head and loss."""
+    """Of runs that are shown together, those of a sweep over seeds for one; null is model, head and loss."""
+    tags: list[str] = field(default_factory=list)
+    notes: str | None = None
+    mode: str | None = None
+    """``online``, ``offline`` or ``disabled``; null is ``WANDB_MODE``, else online where somebody is logged in."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(self.mode in (None, "online", "offline", "disabled"), "mode", "online, offline or disabled")
+
+    def wandb_settings(self, name: str, group: str) -> dict[str, Any]:
+        """What `wandb.init` takes of these, with the caller's ``name`` and ``group`` where they have none."""
+        run = {"project": self.project, "entity": self.entity, "name": self.name or name, "group": self.group or group}
+        return {**run, "tags": self.tags or None, "notes": self.notes}
 
 
 @dataclass
@@ -162,7 +178,9 @@ class TrainConfig(Settings):
     seed: int = setting(42, at_least=0, at_most=MAX_SEED)
     run_dir: str = "${hydra:runtime.output_dir}"
     resume: bool = False
-    """Go on from the last checkpoint in ``run_dir``."""
+    """Go on from the last checkpoint in ``run_dir``; ``resume=<run folder>`` reads the settings of that run too."""
+    overwrite: bool = False
+    """Whether a finished run in ``run_dir`` may be replaced."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

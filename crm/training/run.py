@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import shutil
+import signal
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import lightning as L
+from hydra.core.hydra_config import HydraConfig
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import OmegaConf
@@ -83,21 +86,38 @@ def _run(config: TrainConfig, callbacks: Sequence[Callback], started: float) -> 
     lit = build_lit_module(config, model, total_steps(config, batches, data.passes))
     rank_zero_only(show_counts)(splits.counts, counts)
     rank_zero_only(show_run)(config, model, counts["trained_on"], lit.total_steps)
-    group = config.logger.group or f"{config.model.name} {config.head.name} {config.loss.name}"
+    group = f"{config.model.name} {config.head.name} {config.loss.name}"
     loggers = build_loggers(
-        config.logger.kind,
-        run_dir,
-        project=config.logger.project,
-        name=config.logger.name or f"{group} seed {config.seed}",
-        group=group,
-        config=plain,
-        resume=config.resume,
+        config.logger, run_dir, name=run_name(config), group=group, config=plain, resume=config.resume
     )
     with finished(loggers):
         trainer = build_trainer(config, run_dir, loggers, [KeepIdentity(identity), *callbacks], data.passes)
         with faster_layers(config, model):
-            trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
+            _fit(trainer, lit, data, resume)
         return finish(config, trainer, lit, data, counts, plain, started)
+
+
+def _fit(trainer: L.Trainer, lit: L.LightningModule, data: L.LightningDataModule, resume: Path | None) -> None:
+    """Train; Ctrl-C, of which Lightning makes an exit, is raised again, and has its handler of before."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
+    except SystemExit as end:
+        if isinstance(end.__context__, KeyboardInterrupt):
+            raise end.__context__ from None
+        raise
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+def run_name(config: TrainConfig) -> str:
+    """Model, head, data, what was overridden on the command line, and the seed: no two runs of a sweep are alike."""
+    named = ("model", "head", "loss", "data", "seed", "logger", "hydra", "resume", "overwrite", "experiment")
+    words = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
+    changed = [word for word in words if not word.startswith(named) and "path" not in word.partition("=")[0]]
+    data = Path(config.data.path).stem if config.data.path else config.data.name
+    return " ".join([config.model.name, config.head.name, data, *changed[:4], f"seed {config.seed}"])
 
 
 def _resume_point(config: TrainConfig, run_dir: Path) -> Path | None:

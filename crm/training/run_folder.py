@@ -8,7 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from crm.training.sweep_jobs import is_first_rank
+from crm.training.config import TrainConfig
+from crm.training.sweep_jobs import SUMMARY, is_first_rank
 
 LOCK = ".run.lock"
 
@@ -38,3 +39,12 @@ def alone_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def check_unfinished(config: TrainConfig) -> None:
+    """Raise `AnotherRunError` where ``run_dir`` holds a finished run, unless ``overwrite=true`` or ``resume=true``."""
+    folder = Path(config.run_dir)
+    if (folder / SUMMARY).is_file() and not config.overwrite and not config.resume:
+        raise AnotherRunError(
+            f"hydra.run.dir={folder}: a finished run is there; name another folder, or overwrite=true replaces it"
+        )

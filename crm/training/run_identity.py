@@ -25,7 +25,7 @@ KEY = "run"
 FORMAT = 1
 """Of a checkpoint to resume from."""
 FREE = (
-    *("run_dir", "resume", "logger.kind", "logger.project", "logger.name"),
+    *("run_dir", "resume", "overwrite", "logger"),
     # What these name is compared itself: files may have moved.
     *("data.root", "data.path", "model.path", "model.revision"),
     # Where and how fast the same numbers are computed.
@@ -57,7 +57,7 @@ def identify(
     """The identity of a run from its configuration (nested, plain), its model and the ``parts`` of its data."""
     flat = _flat(settings)
     processes = flat["trainer.devices"] * flat["trainer.nodes"]
-    identity = {name: value for name, value in flat.items() if name not in FREE}
+    identity = {name: value for name, value in flat.items() if name not in FREE and name.partition(".")[0] not in FREE}
     # Packed passes are cut from whole steps and dealt out to processes; of padded ones the loader compares the rows.
     if flat["batching.name"] != "padded":
         identity[PROCESSES] = processes

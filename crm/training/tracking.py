@@ -9,7 +9,9 @@ from __future__ import annotations
 import csv
 import io
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,8 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from crm.io.files import replace_file
-from crm.report.trackers import NO_TENSORBOARD, wandb_logged_in
+from crm.report.trackers import NO_TENSORBOARD, wandb_mode
+from crm.training.config import LoggerConfig
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +44,8 @@ class CsvLogger(Logger):
         self._columns = ["epoch", "step"]
         self._rows: list[dict[str, str]] = []
         self._cut_at_first_step = resume
+        self.on_resume: Callable[[Sequence[Mapping[str, str]]], None] | None = None
+        """Called once with the rows that a resumed run keeps, before anything is added to them."""
         if resume and path.is_file():
             self._columns, self._rows = _read_rows(path, self._columns)
 
@@ -63,7 +68,7 @@ class CsvLogger(Logger):
         """Append a row; a metric that is new gives a new column."""
         if self._cut_at_first_step and step is not None:
             self._rows = [row for row in self._rows if int(row["step"]) < step]
-            self._cut_at_first_step = False
+            self._resumed()
             self._rewrite()
         row = {key: str(value) for key, value in metrics.items()} | {"step": str(step)}
         if row in self._rows[-2:]:
@@ -76,6 +81,17 @@ class CsvLogger(Logger):
         else:
             with self._path.open("a", encoding="utf-8", newline="") as file:
                 self._writer(file).writerow(row)
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """A run that had ended already logs nothing more, and keeps all its rows."""
+        if self._cut_at_first_step:
+            self._resumed()
+
+    def _resumed(self) -> None:
+        self._cut_at_first_step = False
+        if self.on_resume:
+            self.on_resume(self._rows)
 
     def _rewrite(self) -> None:
         buffer = io.StringIO()
@@ -105,31 +121,49 @@ def _read_rows(path: Path, columns: list[str]) -> tuple[list[str], list[dict[str
 
 
 def build_loggers(
-    kind: str,
-    run_dir: Path,
-    *,
-    project: str,
-    name: str | None,
-    config: dict[str, Any],
-    group: str | None = None,
-    resume: bool = False,
+    settings: LoggerConfig, run_dir: Path, *, name: str, group: str, config: dict[str, Any], resume: bool = False
 ) -> list[Logger]:
-    """CSV first, then the chosen one. ``config`` is a plain dict and is logged to all of them.
+    """CSV first, then those of ``settings``, which may have a ``name`` and a ``group`` of their own.
 
-    W&B shows the runs of one ``group`` together.
+    ``config`` is a plain dict and is logged to all of them.
     """
-    loggers: list[Logger] = [CsvLogger(run_dir / "metrics.csv", resume)]
-    if kind == "wandb":
-        offline = not wandb_logged_in()
-        if offline:
-            log.info("W&B runs offline (not logged in); `wandb sync %s` uploads it later", run_dir / "wandb")
-        (run_dir / "wandb").mkdir(parents=True, exist_ok=True)
-        loggers.append(WandbLogger(name=name, project=project, save_dir=run_dir, offline=offline, group=group))
-    elif kind == "tensorboard":
+    table = CsvLogger(run_dir / "metrics.csv", resume)
+    loggers: list[Logger] = [table]
+    if "wandb" in settings.kinds:
+        loggers.append(_wandb(settings, run_dir, table, settings.wandb_settings(name, group), resume))
+    if "tensorboard" in settings.kinds:
         loggers.append(_tensorboard(run_dir))
     for logger in loggers:
         logger.log_hyperparams(config)
     return loggers
+
+
+def _wandb(settings: LoggerConfig, run_dir: Path, table: CsvLogger, run: dict[str, Any], resume: bool) -> WandbLogger:
+    """One run folder is one W&B run: its id is kept there, and a resumed run goes on under it.
+
+    Offline, W&B begins a new file whenever it starts, so the rows of ``table`` up to the checkpoint are written into
+    it again and the old file goes: one run on disk, with every step once.
+    """
+    mode, folder = wandb_mode(settings.mode), run_dir / "wandb"
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "run_id.txt"
+    if not (resume and kept.is_file()):
+        replace_file(kept, secrets.token_hex(4))
+    run_id = kept.read_text(encoding="utf-8").strip()
+    old = sorted(folder.glob(f"offline-run-*-{run_id}"))
+    logger = OnceWandbLogger(save_dir=run_dir, offline=mode == "offline", id=run_id, resume="allow", mode=mode, **run)
+    if mode == "offline":
+        log.info("W&B runs offline; `wandb sync %s/offline-run-*` uploads it", folder)
+
+        def replay(rows: Sequence[Mapping[str, str]]) -> None:
+            for row in rows:
+                numbers = {key: float(value) for key, value in row.items() if value and key != "step"}
+                logger.log_metrics(numbers, int(row["step"]))
+            for each in old:
+                shutil.rmtree(each)
+
+        table.on_resume = replay
+    return logger
 
 
 def _tensorboard(run_dir: Path) -> Logger:

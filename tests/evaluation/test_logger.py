@@ -51,6 +51,6 @@ def test_an_evaluation_in_wandb_offline(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("command", ["evaluate", "leaderboard"])
 def test_by_default_nothing_is_tracked_and_another_logger_is_refused(command: str, tmp_path: Path) -> None:
-    assert compose(command, ["judge=length"], tmp_path).logger.kind == "csv"
-    with pytest.raises(ValueError, match=r"logger\.kind='paper': expected one of csv, wandb, tensorboard"):
-        compose(command, ["judge=length", "logger.kind=paper"], tmp_path)
+    assert compose(command, ["judge=length"], tmp_path).logger.kinds == ["csv"]
+    with pytest.raises(ValueError, match=r"logger\.kinds='paper': expected one of csv, wandb, tensorboard"):
+        compose(command, ["judge=length", "logger.kinds=[paper]"], tmp_path)

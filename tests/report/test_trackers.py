@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from crm.report.trackers import check_tracker, track, wandb_logged_in
+from crm.report.trackers import check_tracker, track, wandb_mode
+from crm.training.config import LoggerConfig
 
 NUMBERS = {"D+/accuracy": 0.75, "D+/margin": float("nan")}
 TABLE = pd.DataFrame({"suite": ["D+"], "scalar": ["0.750"]})
 
 
 def tracked(kind: str, folder: Path) -> None:
-    tracker = SimpleNamespace(kind=kind, project="p", name=None, group="evaluate")
+    tracker = LoggerConfig(kinds=[kind], project="p", group="evaluate")
     said = {"name": "scalar on votes", "group": "another", "config": {"judge": "crm"}}
     track(tracker, folder, numbers=NUMBERS, tables={"suites": TABLE}, **said)
 
@@ -30,7 +30,7 @@ def test_csv_is_what_the_files_are_already(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_wandb_offline_holds_numbers_table_name_and_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
-    assert not wandb_logged_in()
+    assert wandb_mode(None) == "offline"
     tracked("wandb", tmp_path)
     (run,) = (tmp_path / "wandb").glob("offline-run-*")
     (file,) = run.glob("*.wandb")
@@ -59,6 +59,6 @@ def test_tensorboard_holds_the_numbers(tmp_path: Path) -> None:
 
 def test_tensorboard_that_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crm.report.trackers.find_spec", lambda name: None)
-    check_tracker("csv")
+    check_tracker(["csv"])
     with pytest.raises(ValueError, match=r"logger=tensorboard: pip install .*or use logger=csv"):
-        check_tracker("tensorboard")
+        check_tracker(["tensorboard"])
