@@ -138,6 +138,19 @@ def build_loggers(
     return loggers
 
 
+class OnceWandbLogger(WandbLogger):
+    """W&B without the rows that are logged twice: those of a checkpoint's step, as `CsvLogger` leaves them out too."""
+
+    _last: tuple[tuple[int | None, dict[str, float]], ...] = ()
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Log a row, unless it is one of the last two."""
+        row = (step, dict(metrics))
+        if row not in self._last:
+            self._last = (*self._last[-1:], row)
+            super().log_metrics(metrics, step)
+
+
 def _wandb(settings: LoggerConfig, run_dir: Path, table: CsvLogger, run: dict[str, Any], resume: bool) -> WandbLogger:
     """One run folder is one W&B run: its id is kept there, and a resumed run goes on under it.
 
