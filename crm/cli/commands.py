@@ -25,6 +25,7 @@ from crm import config as settings
 from crm.cli.aliases import rewrite_aliases
 from crm.cli.command_line import check_options, typed
 from crm.cli.help import ASKED, help_text, job_text, script, shows_job
+from crm.cli.launched import rewrite_launched
 from crm.cli.mistakes import MISTAKES, explain, taken_groups
 from crm.cli.places import folder_of_run, places_of
 from crm.cli.resume import FinishedError, rewrite_resume
@@ -224,6 +225,8 @@ def _understand(name: str, schema: type) -> str:
     words = rewrite(rewrite_aliases(sys.argv[1:], known, script(name)))
     if name == "train":
         words = rewrite_resume(words)
+    if name in ("train", "evaluate", "leaderboard"):
+        words = rewrite_launched(words, name)
     sys.argv[1:] = [settings.as_typed(typed(word), texts) for word in words]
     return ""
 

@@ -42,6 +42,8 @@ def quieten() -> None:
     warnings.filterwarnings("ignore", message=r"FSDP2-wrapped module .* returned a view tensor")
     # 2026-11: our loaders hold finished tensors; worker processes would only copy them.
     warnings.filterwarnings("ignore", message=r"The '\w+_dataloader' does not have many workers")
+    # 2026-11: these numbers are reduced already, and the same on every rank.
+    warnings.filterwarnings("ignore", message=r"It is recommended to use `self.log\('validation/")
     # 2026-11: Lightning 2.6.6 looks for a sampler's indices; our rows know their ids.
     warnings.filterwarnings("ignore", message=r"Couldn't infer the batch indices fetched from your dataloader")
 
