@@ -1,9 +1,8 @@
-"""The leaderboard as a page, an HTTP API and a client. In: a bank and a judge. Out: rankings.
+"""The leaderboard as a page, an HTTP API and a client.
 
 - `LeaderboardClient`: the HTTP API from Python
 - `config`: settings of ``app.py``
 - `run_app`: serve as configured
-- `scoring_queue`: fair turns at the judge
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""What answers of the HTTP API hold, field by field, as OpenAPI describes them."""
+"""Describe the answers of the HTTP API field by field, for OpenAPI."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ class Health(Body):
     """The server is up."""
 
     status: Literal["ok"]
-    in_line: int
-    """People whose rankings are being made."""
 
 
 class Facts(Body):
@@ -40,7 +38,7 @@ class Facts(Body):
     """Date of these facts."""
 
 
-class BankSaid(Body):
+class BankResponse(Body):
     """What there is to choose from."""
 
     name: str
@@ -53,20 +51,12 @@ class BankSaid(Body):
     judge: str
     version: str
     """Of this software, with its commit."""
-    instant: bool
-    """Whether a ranking is there at once: the judge has read all answers before anybody asked."""
-    weighs: bool
-    """Whether criteria may have weights."""
-    picks: bool
-    """Whether ``/api/picks`` can be asked."""
+    example: str
+    """A criterion to start from; empty where the judge has a ranking without criteria."""
     facts: dict[str, Facts] = Field(default_factory=dict)
     """By model, for those that ``models.csv`` beside the bank names."""
     simulated: str = ""
-    """A sentence where models and answers are simulated."""
-    additions: bool = False
-    """Whether models can be added."""
-    endpoint: str | None = None
-    """Model that the server's endpoint answers with, where there is one."""
+    """What of models, answers and judge is simulated; empty where nothing is."""
     bibtex: str = ""
 
 
@@ -107,26 +97,23 @@ class Row(BaseModel):
     """Its upper limit."""
 
 
-class Step(Body):
-    """A ranking on as many queries as are read by now. A line ``{"error": sentence}`` ends what cannot go on."""
+class RankResponse(Body):
+    """A ranking."""
 
-    done: int
-    """Queries that are read."""
-    total: int
-    """Queries that were asked for."""
-    complete: bool
+    queries: int
+    """That it rests on."""
     failed: int
     """Comparisons without a verdict."""
     profile: str
     """Digest of the profile."""
     criteria: list[str]
-    """What the judge was told."""
+    """As the judge reads them, dislikes with the word "Dislikes" before them."""
     refusal: str
     """Why this ranking should not be shown; empty where it may be."""
-    unheard: list[str]
-    """Lines that the judge does not react to: it ranks by them as by random letters."""
+    not_understood: list[str]
+    """Lines that say nothing to the judge."""
     leaderboard: list[Row]
-    """The best first."""
+    """The best first; empty where there is nothing to rank by."""
 
 
 class ChangeRow(Body):
@@ -141,7 +128,7 @@ class ChangeRow(Body):
     """Second win rate less first; null where a model was not read."""
 
 
-class CompareSaid(Body):
+class CompareResponse(Body):
     """How far two people agree."""
 
     tau: float | None
@@ -153,7 +140,7 @@ class CompareSaid(Body):
     """The greatest gain first."""
 
 
-class WhySaid(Body):
+class WhyResponse(Body):
     """Queries, the most clearly won first."""
 
     duels: list[Duel]
@@ -172,33 +159,10 @@ class Sentence(Body):
     """Probability in percent that this person prefers the response, less that without the sentence."""
 
 
-class SentencesSaid(Body):
+class SentencesResponse(Body):
     """All of a response, in their order."""
 
     sentences: list[Sentence]
-
-
-class ModelsSaid(Body):
-    """The bank's models now."""
-
-    models: list[str]
-
-
-class ModelAdded(ModelsSaid):
-    """A model more for everybody."""
-
-    model: str
-    token: str
-    """Whoever has it may remove the model; it is shown this once."""
-
-
-class Asking(Body):
-    """The endpoint is being asked."""
-
-    done: int
-    """Responses that are there."""
-    total: int
-    """Queries of the bank."""
 
 
 class Mistake(Body):
@@ -208,13 +172,10 @@ class Mistake(Body):
 
 
 WRONG: dict[int | str, dict[str, Any]] = {
-    403: {
-        "model": Mistake,
-        "description": "The name, the site that asks, the token is not allowed, or no model is taken",
-    },
+    403: {"model": Mistake, "description": "The server's name or the site that asks is not allowed"},
     413: {"model": Mistake, "description": "The body is too large"},
     422: {"model": Mistake, "description": "Something that was sent is wrong"},
     429: {"model": Mistake, "description": "Too many requests of one address"},
-    503: {"model": Mistake, "description": "Too many people at a time; Retry-After says when to come again"},
+    503: {"model": Mistake, "description": "Too many connections; Retry-After says when to come again"},
 }
 """Answers that every route may give instead."""

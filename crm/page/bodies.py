@@ -1,14 +1,14 @@
-"""What requests of the HTTP API hold, field by field. In: the body of a request. Out: checked fields, or a sentence."""
+"""Describe and check the requests of the HTTP API field by field."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
-from pydantic import BaseModel, Field, TypeAdapter, WithJsonSchema
+from pydantic import Field, TypeAdapter, WithJsonSchema
 
 from crm.page.profile import Profile, ProfileError
-from crm.web.bodies import REFERENCE, Body, BodyError, body_of, json_of
+from crm.web.bodies import Body, BodyError, body_of, json_of
 
 PROFILE = TypeAdapter(Profile).json_schema()
 AnyProfile = Annotated[dict[str, Any], WithJsonSchema(PROFILE)]
@@ -16,14 +16,14 @@ AnyProfile = Annotated[dict[str, Any], WithJsonSchema(PROFILE)]
 Place = Annotated[int, Field(ge=0, lt=1_000_000)]
 
 
-class CompareAsked(Body):
+class CompareRequest(Body):
     """Two people."""
 
     first: AnyProfile
     second: AnyProfile
 
 
-class WhyAsked(Body):
+class WhyRequest(Body):
     """Whose ranking, and which model's place in it."""
 
     profile: AnyProfile
@@ -33,19 +33,13 @@ class WhyAsked(Body):
     """A typical win and a typical loss alone, instead of every query."""
 
 
-class SentencesAsked(Body):
+class SentencesRequest(Body):
     """Which response is taken apart."""
 
     profile: AnyProfile
     model: str
     query_id: str
     """As in the answer of ``/api/why``."""
-
-
-class AskAsked(Body):
-    """A model that the server's endpoint answers for."""
-
-    name: str
 
 
 B = TypeVar("B", bound=Body)
@@ -65,10 +59,3 @@ async def profile_of(request: Request) -> Any:
         return await json_of(request)
     except BodyError as error:
         raise ProfileError(str(error)) from None
-
-
-def of_lines(*kinds: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
-    """An answer that is a line of JSON a step, each of one of ``kinds``, for OpenAPI."""
-    schemas = [{"$ref": REFERENCE.format(model=kind.__name__)} for kind in kinds]
-    content = {"application/x-ndjson": {"schema": {"oneOf": schemas}}}
-    return {200: {"description": "A line of JSON a step", "content": content}}

@@ -1,4 +1,4 @@
-"""Settings of `app.py`. In: the values Hydra composed. Out: checked ones."""
+"""Settings of `app.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 
 from crm.config import setting
-from crm.io.chat.config import EndpointConfig
 from crm.judges import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.config import settle_bank
@@ -19,22 +18,16 @@ class AppConfig(AnyJudgeConfig, ServerConfig):
 
     bank: BankConfig = field(default_factory=BankConfig)
     port: int = setting(7860, at_least=1, at_most=65535)
-    places: int = setting(50, at_least=1)
-    """People whose leaderboards are made at a time; one more is asked to wait."""
     requests_per_minute: int = setting(600, at_least=1)
     """Of one address."""
-    additions: bool = True
-    """Whether people may add a model by a file, or from the endpoint below."""
     facts: str | None = None
     """CSV file of facts about models, such as licence and price; null takes ``models.csv`` beside a folder bank."""
     pool: str | None = None
-    """YAML file of criteria to pick by; null takes those that come along."""
+    """YAML file of criteria to pick by; null takes those of the package."""
     root_path: str = ""
     """Where a proxy that takes it off serves the page, such as ``/leaderboard``."""
     proxy: str | None = None
     """Address or network of a proxy in front, whose ``X-Forwarded-For`` says who asks; null believes no such header."""
-    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
-    """Server that may be asked for the responses of a model that is added."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -42,8 +35,6 @@ class AppConfig(AnyJudgeConfig, ServerConfig):
         self.require(
             self.proxy is None or _is_network(self.proxy), "proxy", "an address such as 127.0.0.1, or a network"
         )
-        if self.endpoint.base_url or self.endpoint.model:
-            self.endpoint.need(str(self.endpoint.model))
 
 
 def _is_network(text: str) -> bool:

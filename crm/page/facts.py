@@ -1,4 +1,4 @@
-"""What is known of models beside their answers: maker, licence, price. In: a CSV file. Out: facts by model.
+"""Read what is known of models beside their answers, such as maker, licence and price, from a CSV file.
 
 The file has a row a model and the columns ``model`` and any of `Facts`; an empty cell is not known.
 """

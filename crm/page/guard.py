@@ -1,4 +1,4 @@
-"""What every request passes through. In: an ASGI application. Out: the same behind limits, with security headers."""
+"""Put limits before an ASGI application, and security headers on its answers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from crm.web.body_limit import BodyLimit
 
 MAX_BODY = 64 * 1024
-"""Bytes of a request; files of responses have their own limit."""
-UPLOADS = "/api/models"
-"""End of the path that takes a file; a proxy may have put something before it."""
+"""Bytes of a request."""
 COUNTED = "/api/"
 """In paths of requests that make work; those that fetch parts of the page are not counted."""
 HEADERS = {
@@ -31,10 +29,10 @@ HEADERS = {
 
 
 class Guard:
-    """``per_minute`` requests that make work, for every address that asks; a file may have ``max_upload`` bytes."""
+    """``per_minute`` requests that make work, for every address that asks, of at most `MAX_BODY` bytes."""
 
-    def __init__(self, app: ASGIApp, *, per_minute: int, max_upload: int) -> None:
-        self.app = BodyLimit(app, lambda path: max_upload if path.endswith(UPLOADS) else MAX_BODY)
+    def __init__(self, app: ASGIApp, *, per_minute: int) -> None:
+        self.app = BodyLimit(app, lambda _: MAX_BODY)
         self._limit = RateLimitItemPerMinute(per_minute)
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 

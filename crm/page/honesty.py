@@ -1,11 +1,11 @@
-"""When a ranking should not be shown. In: a `PartialRanking`. Out: a sentence that says why, or nothing.
+"""Say when a ranking should not be shown, and why.
 
-Nothing is hidden from a program: the sentence stands beside the numbers, and the page shows it instead of them.
+A program gets the sentence and the numbers, where there are any; the page shows the sentence instead of the numbers.
 """
 
 from __future__ import annotations
 
-from crm.page.ranker import PartialRanking
+from crm.page.ranker import Ranking
 
 MOST_UNREAD = 0.2
 """Share of comparisons without a verdict above which a ranking says little."""
@@ -13,21 +13,16 @@ LEAST_QUERIES = 20
 """Below so many queries, intervals of a win rate are some 40 points wide."""
 
 
-def refusal(progress: PartialRanking) -> str:
+def refusal(ranking: Ranking) -> str:
     """Why this ranking should not be shown; empty where it may be."""
-    if progress.total < LEAST_QUERIES:
-        few = (
-            "one question of the bank matches"
-            if progress.total == 1
-            else f"{progress.total} questions of the bank match"
-        )
+    queries = len(ranking.part.queries)
+    if queries < LEAST_QUERIES:
+        few = "one question of the bank matches" if queries == 1 else f"{queries} questions of the bank match"
         return f"Only {few}, and a ranking needs {LEAST_QUERIES}: choose more topics, or say more."
-    asked = progress.done * (len(progress.part.authors) - 1)
-    if asked and progress.failed > MOST_UNREAD * asked:
-        share = f"{progress.failed:,} of {asked:,} comparisons"
+    if ranking.advice:
+        return ranking.advice
+    asked = queries * (len(ranking.part.authors) - 1)
+    if ranking.failed > MOST_UNREAD * asked:
+        share = f"{ranking.failed:,} of {asked:,} comparisons"
         return f"The judge could not read {share}, so that a ranking would rest on what is left by chance."
-    if progress.complete and progress.unheard and len(progress.unheard) == len(progress.profile.told):
-        return (
-            "The judge does not react to these words: they rank the models as random letters do. Say it in other words."
-        )
     return ""

@@ -1,4 +1,4 @@
-"""What requests and answers of picking hold, field by field."""
+"""Describe the requests and answers of picking field by field."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Picked(Body):
     """The one of them that was taken."""
 
 
-class PicksAsked(Body):
+class PicksRequest(Body):
     """All picks so far: the server keeps none."""
 
     profile: AnyProfile
@@ -37,7 +37,7 @@ class PicksAsked(Body):
     seed: int = Field(0, ge=0, lt=2**32)
     """Of what is drawn; the same for all picks of a person."""
     bank: str = ""
-    """As the answer before gave it, so that picks never meet another bank's answers; empty at the first."""
+    """As the answer before gave it, so that picks are not read as those of another bank; empty at the first."""
 
 
 class Reason(Body):
@@ -64,7 +64,7 @@ class NextPair(Body):
     """To offer once a side was picked."""
 
 
-class WishSaid(Body):
+class PickedCriterion(Body):
     """A criterion that the picks show."""
 
     text: str
@@ -81,13 +81,13 @@ class WishSaid(Body):
 
 
 class Agreement(Body):
-    """How often the judge foresees picks on pairs that were drawn at random."""
+    """How often the judge predicts picks on pairs that were drawn at random."""
 
     agreed: int
     asked: int
 
 
-class PicksSaid(Body):
+class PicksResponse(Body):
     """What the picks say so far."""
 
     bank: str
@@ -100,10 +100,10 @@ class PicksSaid(Body):
     settled: float
     """Expected Kendall's tau of two rankings that this person may have."""
     next: NextPair | None
-    wishes: list[WishSaid]
+    wishes: list[PickedCriterion]
     """The weightiest first."""
     agreement: Agreement
-    """Each pick is foreseen from others."""
+    """Each pick is predicted from the others."""
     undecided: list[str]
     """Models that may be first; empty where one of them is."""
     leaderboard: list[Row]

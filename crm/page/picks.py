@@ -1,4 +1,4 @@
-"""Picking between answers on a server. In: a profile, picks, a seed. Out: what to ask next, or what the picks say.
+"""Answer requests of people who pick between answers.
 
 Nothing is kept here: a request holds all picks so far (`crm.picking.session`). Places are those of the profile's part
 of the bank: queries in reading order, models by name.
@@ -9,23 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from crm.leaderboard.bank import Bank
-from crm.page.index_ranker import IndexRanker, Now
-from crm.page.pick_bodies import Picked, PicksAsked
+from crm.page.pick_bodies import Picked, PicksRequest
 from crm.page.profile import Profile, ProfileError
+from crm.page.ranker import Ranker
 from crm.picking.contrasts import Contrasts, contrasts, joined
 from crm.picking.in_words import wishes
 from crm.picking.pool import PoolEntry
 from crm.picking.session import Pair, Pick, Session
 from crm.schema import query_of
 
-BANKS = 2
-"""Banks whose contrasts are held: one, and the one before a model was added."""
 TYPED = 16
 """Sets of typed lines whose contrasts are held: 3 MB each of 30 models on 804 queries."""
 NOT = "Not: "
@@ -36,24 +34,22 @@ LARGEST = 2.0
 class Picking:
     """Of everybody who picks on the bank of ``ranker`` by the criteria of ``pool``."""
 
-    def __init__(self, ranker: IndexRanker, pool: Sequence[PoolEntry]) -> None:
+    def __init__(self, ranker: Ranker, pool: Sequence[PoolEntry]) -> None:
         self.ranker, self.pool = ranker, tuple(pool)
-        self._of_pool = lru_cache(BANKS)(self._read_pool)
         self._with_typed = lru_cache(TYPED)(self._join)
 
-    def answer(self, asked: PicksAsked, profile: Profile) -> dict[str, Any]:
-        """What the picks say so far, as the fields of `crm.page.pick_bodies.PicksSaid`.
+    def answer(self, asked: PicksRequest, profile: Profile) -> dict[str, Any]:
+        """What the picks say so far, as the fields of `crm.page.pick_bodies.PicksResponse`.
 
         Raises `ProfileError` for a profile or a pick that does not fit the bank.
         """
-        now = self.ranker.now
-        part = now.selector.select(profile)
+        part = self.ranker.selector.select(profile)
         digest = self._digest(part, profile)
         if asked.bank not in ("", digest):
             raise ProfileError("bank: these picks were made on other answers or models; pick again")
         likes, dislikes = profile.criteria, profile.dislikes
-        whole, entries = self._with_typed(now, likes, dislikes)
-        seen = _of_part(whole, now.indexed.bank, part)
+        whole, entries = self._with_typed(likes, dislikes)
+        seen = _of_part(whole, self.ranker.bank, part)
         sizes = profile.weights or (1.0,) * (len(likes) + len(dislikes))
         typed = (*(min(size, LARGEST) for size in sizes), *(0.0 for _ in entries[len(sizes) :]))
         picks = tuple(_pick(place, pick, seen) for place, pick in enumerate(asked.picks))
@@ -79,21 +75,22 @@ class Picking:
         told = [ids, part.authors, part.baseline, profile.criteria, profile.dislikes, [e.name for e in self.pool]]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
-    def _read_pool(self, now: Now) -> Contrasts:
-        sides = [now.indexed.scores([getattr(entry, side) for entry in self.pool]) for side in ("like", "opposite")]
+    @cached_property
+    def _of_pool(self) -> Contrasts:
+        sides = [
+            self.ranker.scorer.scores([getattr(entry, side) for entry in self.pool]) for side in ("like", "opposite")
+        ]
         return contrasts(*sides)
 
-    def _join(
-        self, now: Now, likes: tuple[str, ...], dislikes: tuple[str, ...]
-    ) -> tuple[Contrasts, tuple[PoolEntry, ...]]:
+    def _join(self, likes: tuple[str, ...], dislikes: tuple[str, ...]) -> tuple[Contrasts, tuple[PoolEntry, ...]]:
         """What was typed, then the pool without what is the same; with the words of every criterion."""
-        pool = self._of_pool(now)
+        pool = self._of_pool
         own = (*(_entry(text, True) for text in likes), *(_entry(text, False) for text in dislikes))
         if not own:
             return pool, self.pool
-        scores = now.indexed.scores((*likes, *dislikes))
+        scores = self.ranker.scorer.scores((*likes, *dislikes))
         if not np.isfinite(scores).any(axis=(1, 2)).all():
-            raise ProfileError("criteria: a line is longer than the judge reads; say it in fewer words")
+            raise ProfileError("criteria: the judge cannot read one of your lines; remove it, or say it in other words")
         signs = np.array([1] * len(likes) + [-1] * len(dislikes), dtype=np.float32)[:, None, None]
         both, kept = joined(contrasts(scores * signs, np.zeros_like(scores)), pool)
         return both, (*own, *(self.pool[place] for place in kept))

@@ -1,4 +1,4 @@
-"""What a person asked for. In: fields of a form, a link or a request. Out: a checked `Profile`, and its link again.
+"""Check what a person asks for, and turn it into a link and back.
 
 The limits hold for everybody who reaches the server, whatever the page in front of it lets through.
 """

@@ -1,177 +1,159 @@
-"""From a profile to a ranking that grows while one looks. In: a bank, a queue, a profile. Out: `PartialRanking`s."""
+"""Rank a bank under one person's criteria, by arithmetic on scores that every response already has."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from crm.leaderboard import Leaderboard
 from crm.leaderboard.bank import Bank
-from crm.leaderboard.scoring import ORDERS
-from crm.page.pairings import JudgedPair, Pairing
+from crm.leaderboard.outcomes import Outcomes
 from crm.page.profile import Profile, ProfileError
-from crm.page.score_store import criteria_key
-from crm.page.scoring_queue import Scores, ScoringQueue
+from crm.page.reaction import Reaction
 from crm.page.selection import Selector
-from crm.schema import Match
 
-EVERY_S = 0.4
-"""Seconds between two rankings: a table that changes more often cannot be read."""
+if TYPE_CHECKING:  # torch takes seconds to import, and the oracle does without it
+    from crm.leaderboard.index import Scores
+    from crm.leaderboard.indexed_bank import IndexedBank
+    from crm.model.late_reading import Conversation
 
 
-@dataclass(frozen=True)
-class PartialRanking:
-    """How far a ranking is. ``board`` rests on the ``done`` of ``total`` queries; ``None`` before the first.
+class Scorer(Protocol):
+    """Scores of all responses of ``bank`` under any criteria, without reading a response again.
 
-    ``failed`` counts comparisons without a verdict: too long for the judge, or a failure of its own, which count as
-    lost unless nobody could be read on their query; or no answer, and their query is left out.
+    Letters: N criteria, Q queries, M models.
     """
 
-    profile: Profile
-    part: Bank
-    board: Leaderboard | None
-    done: int
-    total: int
-    failed: int
-    seconds: float
-    verdicts: Callable[[str], Sequence[JudgedPair]] = lambda _: ()
-    """Of a model: what its place rests on."""
-    unheard: tuple[str, ...] = ()
-    """Lines of the profile that the judge does not react to, where it can tell."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether everything that was asked for has been read."""
-        return self.done == self.total
-
-
-class Ranker:
-    """Rankings of one bank by one judge, for any number of people at once."""
-
-    instant = False
-    """Whether a ranking is there at once, and each criterion is read alone and counts by its weight."""
-
-    def __init__(self, bank: Bank, queue: ScoringQueue) -> None:
-        self.queue = queue
-        self.use(bank)
+    example: str
+    """A criterion to start from; empty where a ranking without criteria means something."""
 
     @property
     def bank(self) -> Bank:
-        """The bank as it is now."""
-        return self.selector.bank
+        """Whose responses are scored."""
+        ...
+
+    def prepare(self, criteria: Sequence[str]) -> None:
+        """Do what takes longest of all below, for several people at once."""
+        ...
+
+    def scores(self, criteria: Sequence[str]) -> Scores:
+        """(N, Q, M) float32, each criterion alone; NaN: it or the response cannot be read."""
+        ...
+
+    def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:
+        """Of ``part`` under the weighted sum of criteria. Raises ``ValueError`` for a criterion that is too long."""
+        ...
+
+    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
+        """A score for each of ``texts``, which the bank need not have; NaN: it cannot be read."""
+        ...
+
+    def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """Those of ``lines`` that say nothing to the judge."""
+        ...
+
+    def advice(self, lines: Sequence[str]) -> str:
+        """What to say to somebody whose ``lines`` are all not understood, or who gave none."""
+        ...
+
+
+class IndexScorer:
+    """A late head's index of a bank."""
+
+    example = ""
+
+    def __init__(self, indexed: IndexedBank) -> None:
+        self.indexed, self.reaction = indexed, Reaction(indexed)
+        self.scores, self.outcomes = indexed.scores, indexed.outcomes
+        self.not_understood = self.reaction.not_understood
 
     @property
-    def in_line(self) -> int:
-        """People whose rankings are being made."""
-        return len(self.queue)
+    def bank(self) -> Bank:
+        """Whose responses are scored."""
+        return self.indexed.bank
+
+    def prepare(self, criteria: Sequence[str]) -> None:
+        """Read these criteria, together with those of whoever waits, and the random letters to compare them with."""
+        self.indexed.reader.wishes(criteria)
+        self.reaction.prepare(criteria)
+
+    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
+        """A score for each of ``texts``, which are read now."""
+        reader = self.indexed.reader
+        found: list[float] = (reader.responses(texts) @ reader.wish(criteria, weights)).tolist()
+        return found
+
+    def advice(self, lines: Sequence[str]) -> str:
+        """As `Scorer.advice`."""
+        return (
+            "The judge does not react to these words: they rank the models as random letters do. Say it in other words."
+        )
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Models of ``part`` as ``profile`` asks for; ``board`` is ``None`` where there are no scores to rank by."""
+
+    profile: Profile
+    part: Bank
+    outcomes: Outcomes
+    board: Leaderboard | None
+    not_understood: tuple[str, ...] = ()
+    """Lines of the profile that say nothing to the judge."""
+    advice: str = ""
+    """What to say where no line is understood; empty where one is."""
 
     @property
-    def folder(self) -> Path:
-        """Where its scores are kept."""
-        return self.queue.store.path.parent
+    def failed(self) -> int:
+        """Comparisons without a verdict: they count as lost, unless nobody could be read on their query."""
+        return int(self.outcomes.unread.sum())
 
-    def use(self, bank: Bank) -> None:
-        """Take another bank from now on; rankings under way stay with theirs."""
-        self.selector = Selector(bank)
+    def logits(self, model: str) -> dict[str, float]:
+        """By query id: log-odds that the model's response is preferred to the baseline's, where it was read."""
+        column = self.outcomes.logits[:, self.outcomes.models.index(model)].tolist()
+        return {
+            query: value for query, value in zip(self.outcomes.queries, column, strict=True) if not math.isnan(value)
+        }
 
-    def rank(self, profile: Profile) -> Generator[PartialRanking]:
-        """Rankings on ever more queries; the last one is complete. Closing the iterator gives the place up.
 
-        While there is nothing new, the same object comes again now and then. Raises `ProfileError` for what the bank
-        does not have, and what the queue raises.
-        """
-        work = self._work(profile)
-        ticket = self.queue.submit(profile.told, work.blocks)
-        shown = time.perf_counter()  # what is known already is complete before the first part would be shown
-        last = work.progress()
+class Ranker:
+    """Rankings of one bank by one scorer, for any number of threads."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer, self.selector = scorer, Selector(scorer.bank)
+
+    @property
+    def bank(self) -> Bank:
+        """The bank that is ranked."""
+        return self.scorer.bank
+
+    def read(self, profile: Profile) -> None:
+        """All of its `rank` that takes a while. Raises `ProfileError` as `rank` does."""
+        self.selector.select(profile)
+        self.scorer.prepare(signed(profile)[0])
+
+    def rank(self, profile: Profile) -> Ranking:
+        """The ranking. Raises `ProfileError` for what the bank does not have or the judge cannot read."""
+        part = self.selector.select(profile)
         try:
-            yield last
-            for turn in ticket.turns():
-                for block in work.blocks[work.done : work.done + turn.portions]:
-                    work.add(block, turn.scores)
-                if work.done == len(work.blocks):
-                    continue
-                if turn.portions and time.perf_counter() - shown >= EVERY_S:
-                    shown = time.perf_counter()
-                    last = work.progress()
-                    yield last
-                elif not turn.portions:
-                    yield last
-            yield work.progress()
-        finally:
-            ticket.cancel()
-
-    def known(self, profile: Profile) -> PartialRanking:
-        """What is in the store by now, without asking the judge: the queries that all models have been read on."""
-        work = self._work(profile)
-        keys = {pairing.key for block in work.blocks for pairing in block}
-        scores = self.queue.store.known(self.queue.judge.digest, criteria_key(profile.told), keys)
-        for block in work.blocks:
-            if all((pairing.key, order) in scores for pairing in block for order in ORDERS):
-                work.add(block, scores)
-        return work.progress()
-
-    def judge_pairs(self, profile: Profile, pairings: Sequence[Pairing]) -> list[float | None]:
-        """Log-odds for each of ``pairings``, of any texts; None where there is no verdict."""
-        scores: Scores = {}
-        ticket = self.queue.submit(profile.told, [pairings])
-        try:
-            for turn in ticket.turns():
-                scores = {**scores, **turn.scores}
-        finally:
-            ticket.cancel()
-        both = [[scores.get((pairing.key, order)) for order in ORDERS] for pairing in pairings]
-        return [None if None in orders else sum(filter(None, orders)) / 2 for orders in both]
-
-    def _work(self, profile: Profile) -> _Work:
-        if profile.weights:
-            raise ProfileError(
-                "weights: this judge reads all criteria as one text and cannot weigh them; leave them out"
-            )
-        selector = self.selector  # the same for part and pairings, whatever bank comes meanwhile
-        part = selector.select(profile)
-        return _Work(profile, part, selector.pairings(part))
+            outcomes = self.scorer.outcomes(*signed(profile), part)
+        except ValueError as error:
+            raise ProfileError(str(error)) from None
+        board = Leaderboard(outcomes) if outcomes.readable.any() else None
+        lines = (*profile.criteria, *profile.dislikes)
+        lost = self.scorer.not_understood(lines)
+        silent = len(lost) == len(lines) and (lines or self.scorer.example)
+        advice = self.scorer.advice(lines) if silent else ""
+        return Ranking(profile, part, outcomes, board, lost, advice)
 
 
-class _Work:
-    """Pairings of a part, a block a query, and what has become of them."""
-
-    def __init__(self, profile: Profile, part: Bank, blocks: Sequence[Sequence[Pairing]]) -> None:
-        self.profile, self.part, self.blocks = profile, part, blocks
-        self.done = 0
-        self._failed = 0
-        self._ranked = False  # whether a query is answered for all models
-        self._judged: list[JudgedPair] = []
-        self._matches: list[Match] = []
-        self._started = time.perf_counter()
-
-    def add(self, block: Sequence[Pairing], scores: Scores) -> None:
-        """The scores of one block."""
-        self.done += 1
-        matches: list[Match] = []
-        for pairing in block:
-            keys = [(pairing.key, order) for order in ORDERS]
-            first, second = map(scores.get, keys)
-            if first is None or second is None:
-                self._failed += 1
-                matches.append(pairing.match(None, answered=all(key in scores for key in keys)))
-            else:
-                self._judged.append(JudgedPair(pairing, first, second))
-                matches.append(pairing.match(self._judged[-1].logit))
-        self._matches += matches
-        answered, read = (all(m.answered for m in matches), any(m.preference_logit is not None for m in matches))
-        self._ranked |= answered and read
-
-    def progress(self) -> PartialRanking:
-        """The ranking by now."""
-        board = Leaderboard(self._matches) if self._ranked else None
-        seconds = time.perf_counter() - self._started
-        read = tuple(self._judged)
-
-        def verdicts(model: str) -> Sequence[JudgedPair]:
-            return [verdict for verdict in read if verdict.pairing.candidate == model]
-
-        counts = (self.done, len(self.blocks), self._failed)
-        return PartialRanking(self.profile, self.part, board, *counts, seconds, verdicts)
+def signed(profile: Profile) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Criteria and their weights, below 0 for what is disliked; the generic criterion where there are none."""
+    lines = (*profile.criteria, *profile.dislikes)
+    if not lines:
+        return profile.told, (1.0,)
+    sizes = profile.weights or (1.0,) * len(lines)
+    likes = len(profile.criteria)
+    return lines, (*sizes[:likes], *(-size for size in sizes[likes:]))

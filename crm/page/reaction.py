@@ -1,4 +1,4 @@
-"""Whether the judge reacts to a person's words. In: an indexed bank, lines of text. Out: lines that say nothing to it.
+"""Find lines of a person that an indexed judge does not react to.
 
 A line is compared with random letters of as many words: where the scores that it gives are no further from the mean of
 theirs than one in ten of them is, its ranking cannot be told from theirs.
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from crm.io.words import count_words
-from crm.leaderboard.bank_judge import IndexedBank
 from crm.report.statistics import Floats
+
+if TYPE_CHECKING:
+    from crm.leaderboard.indexed_bank import IndexedBank
 
 NONSENSE = 24
 """Lines of random letters that each line is compared with."""
@@ -36,14 +39,14 @@ class Reaction:
         for words in {_words(line) for line in lines}:
             self._of_nonsense(words)
 
-    def unheard(self, lines: Sequence[str]) -> tuple[str, ...]:
+    def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Those of ``lines`` that the judge does not react to."""
-        return tuple(line for line in lines if not self._heard(line))
+        return tuple(line for line in lines if not self._understood(line))
 
-    def _heard(self, line: str) -> bool:
+    def _understood(self, line: str) -> bool:
         if not np.isfinite(
             self.indexed.reader.wishes([line]).numpy()
-        ).all():  # too long to be read, which is said elsewhere
+        ).all():  # too long to be read, which is an error elsewhere
             return True
         middle, far = self._of_nonsense(_words(line))
         return size(self._scores([line])[0] - middle) > far

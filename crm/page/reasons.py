@@ -1,4 +1,4 @@
-"""Why a model stands where it does. In: rankings. Out: the queries it wins and loses; what changes; what decides."""
+"""Explain a place in a ranking: the queries that a model wins and loses, and what another person changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from crm.leaderboard import Leaderboard, compare
 from crm.page.profile import ProfileError
-from crm.page.ranker import PartialRanking
+from crm.page.ranker import Ranking
 from crm.report.statistics import Interval
 
 SEED = 1
@@ -31,40 +31,37 @@ class Duel:
     response: str
     baseline_response: str
     probability: float
-    """By the mean log-odds of both orders."""
-    shown_first: float
-    """With the model's response shown first."""
-    shown_second: float
-    """With it shown second."""
+    """From 0 to 1."""
 
 
-def duels(progress: PartialRanking, model: str) -> list[Duel]:
+def duels(ranking: Ranking, model: str) -> list[Duel]:
     """Every query on which ``model`` was read, the most clearly won first. Raises `ProfileError` for another model."""
-    part = progress.part
+    part = ranking.part
     if model not in part.responses or model == part.baseline:
         others = ", ".join(name for name in part.authors if name != part.baseline)
         raise ProfileError(
             f"model: {model!r} is not a model that is compared with {part.baseline!r}; there are {others}"
         )
+    logits, baseline = ranking.logits(model), part.responses[part.baseline]
     found = [
         Duel(
-            verdict.pairing.query.id,
-            verdict.pairing.query.topic,
-            "\n\n".join(turn.content for turn in verdict.pairing.query.prompt),
-            verdict.pairing.response,
-            verdict.pairing.baseline_response,
-            float(expit(verdict.logit)),
-            float(expit(verdict.shown_first)),
-            float(expit(verdict.shown_second)),
+            query.id,
+            query.topic,
+            "\n\n".join(turn.content for turn in query.prompt),
+            part.responses[model][query.id],
+            baseline[query.id],
+            float(expit(logits[query.id])),
         )
-        for verdict in progress.verdicts(model)
+        for query in part.queries
+        if query.id in logits
     ]
     return sorted(found, key=lambda duel: (-duel.probability, duel.query_id))
 
 
 def typical(found: Sequence[Duel]) -> list[Duel]:
     """Of `duels`, the win and the loss in the middle; fewer where there is no win or no loss."""
-    wins, losses = ([duel for duel in found if (duel.probability > 0.5) is won] for won in (True, False))
+    wins = [duel for duel in found if duel.probability > 0.5]
+    losses = [duel for duel in found if duel.probability < 0.5]
     return [group[len(group) // 2] for group in (wins, losses) if group]
 
 

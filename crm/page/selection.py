@@ -1,10 +1,10 @@
-"""Which part of a bank a profile asks about. In: a bank and a profile. Out: queries in reading order, and pairings."""
+"""Select the part of a bank that a profile asks about."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.bank import BankQuery, check_topics
 from crm.leaderboard.bank.public import in_turns
-from crm.page.pairings import Pairing, make_pairings
 from crm.page.profile import SIMILAR, Profile, ProfileError
 from crm.schema import query_of
 
@@ -21,8 +20,6 @@ SEED = 1
 """Of the reading order: the same for everybody, so that scores of a drawn part serve the whole."""
 PARTS = 16
 """So many chosen parts are held: to check all texts of a large bank again takes a quarter of a second."""
-BASELINES = 4
-"""So many baselines' pairings of a whole bank are held at a time; others are made anew, in a fraction of a second."""
 
 
 class Selector:
@@ -31,7 +28,6 @@ class Selector:
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
         self._part = lru_cache(PARTS)(self._select)
-        self._pairings = lru_cache(BASELINES * len(bank.queries))(partial(make_pairings, bank))
 
     def select(self, profile: Profile) -> Bank:
         """The part that ``profile`` asks about, with the baseline and at least one other model.
@@ -52,13 +48,6 @@ class Selector:
         kept = queries[: number or (SIMILAR if about else len(queries))]
         responses = {name: {query.id: self.bank.responses[name][query.id] for query in kept} for name in models}
         return Bank(self.bank.name, baseline, tuple(kept), responses)
-
-    def pairings(self, part: Bank) -> list[list[Pairing]]:
-        """What is compared in a part of the bank, a list a query."""
-        return [
-            [pairing for pairing in self._pairings(part.baseline, query) if pairing.candidate in part.responses]
-            for query in part.queries
-        ]
 
     def topic_counts(self) -> dict[str, int]:
         """Queries by topic, in the order of the topics' names."""

@@ -1,4 +1,4 @@
-"""The page's own files. In: the API. Out: the same with the page at ``/`` and what it loads below ``/static``."""
+"""Serve the page's own files: the page at ``/``, and what it loads below ``/static``."""
 
 from __future__ import annotations
 

@@ -34,15 +34,16 @@ export function addLine(lines, added) {
 
 /**
  * Buttons of `PRESETS`: a second press takes it away again; what was typed stays.
- * @param {Line[]} lines @param {(focus?: string) => void} changed
+ * @param {Line[]} lines @param {() => Line[]} own the lines without the page's example
+ * @param {(focus?: string) => void} changed
  */
-export function showPresets(lines, changed) {
+export function showPresets(lines, own, changed) {
   const buttons = PRESETS.map(([name, likes, dislikes]) => {
-    const own = [...likes.map((text) => line(text, 'like')), ...dislikes.map((text) => line(text, 'dislike'))];
-    const held = () => own.every((one) => lines.some((other) => other.text === one.text && other.kind === one.kind));
+    const preset = [...likes.map((text) => line(text, 'like')), ...dislikes.map((text) => line(text, 'dislike'))];
+    const held = () => preset.every((one) => lines.some((other) => other.text === one.text && other.kind === one.kind));
     const toggle = () => {
-      if (held()) own.forEach((one) => lines.splice(lines.findIndex((other) => other.text === one.text), 1));
-      else own.forEach((one) => addLine(lines, { ...one }));
+      if (held()) preset.forEach((one) => lines.splice(lines.findIndex((other) => other.text === one.text), 1));
+      else { const mine = own(); preset.forEach((one) => addLine(mine, { ...one })); }
       changed();
     };
     return el('button', { type: 'button', 'aria-pressed': String(held()), onclick: toggle }, name);
@@ -52,9 +53,9 @@ export function showPresets(lines, changed) {
 
 /**
  * @param {Line[]} lines @param {(focus?: string) => void} changed
- * @param {{weighs: boolean, unheard: string[]}} told of the judge
+ * @param {{lost: string[], example: boolean}} told lines that are not understood; whether these are an example
  */
-export function showChips(lines, changed, { weighs, unheard }) {
+export function showChips(lines, changed, { lost, example }) {
   byId('chips').replaceChildren(...lines.map((one, at) => {
     const turn = () => { one.kind = one.kind === 'like' ? 'dislike' : 'like'; changed(`turn-${at}`); };
     const stronger = () => {
@@ -63,12 +64,12 @@ export function showChips(lines, changed, { weighs, unheard }) {
     };
     const remove = () => { lines.splice(at, 1); changed('words'); };
     const kind = one.kind === 'like' ? 'Like' : 'Dislike';
-    const lost = unheard.includes(one.text);
-    return el('li', { class: `chip ${one.kind}${lost ? ' lost' : ''}` },
+    const note = lost.includes(one.text) ? 'not understood' : example ? 'an example' : '';
+    return el('li', { class: `chip ${one.kind}${lost.includes(one.text) ? ' lost' : ''}` },
       el('button', { id: `turn-${at}`, type: 'button', 'aria-label': `${kind}: ${one.text}. Turn it round`,
         title: 'Turn it round', onclick: turn }, one.kind === 'like' ? '+' : '−'),
-      el('span', { class: 'said' }, one.text, lost && el('small', {}, 'not understood')),
-      weighs && el('button', { id: `weigh-${at}`, type: 'button', title: 'How much it counts',
+      el('span', { class: 'said' }, one.text, note !== '' && el('small', {}, note)),
+      el('button', { id: `weigh-${at}`, type: 'button', title: 'How much it counts',
         'aria-label': `${one.text} counts ${weight(one)} times. Change it`, onclick: stronger }, `×${weight(one)}`),
       el('button', { type: 'button', 'aria-label': `Take away: ${one.text}`, title: 'Take away', onclick: remove }, '×'));
   }));

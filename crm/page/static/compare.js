@@ -3,7 +3,7 @@
 import { el, signed, svg } from './dom.js';
 import { nameOf, page } from './main.js';
 import { lineOf } from './chips.js';
-import { ask, ranking } from './server.js';
+import { ask } from './server.js';
 import { fromQuery, profileOf } from './state.js';
 
 let last = '';
@@ -36,7 +36,6 @@ async function show(out, text) {
   out.replaceChildren(el('p', {}, 'Ranking for both …'));
   try {
     const theirs = profileOf({ ...page.wanted, lines: linesOf(text) });
-    await ranking(theirs, AbortSignal.timeout(600_000));
     const found = await ask('compare', { first: mine, second: theirs });
     if (page.step.profile !== mine) return;
     out.replaceChildren(el('p', {}, sentence(found)), picture(found.models), gains(found.models));

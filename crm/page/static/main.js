@@ -3,20 +3,24 @@
 import { addLine, lineOf, showChips, showPresets } from './chips.js';
 import { byId, el, plural } from './dom.js';
 import { headline, runnersUp, showRows } from './rows.js';
-import { Refused, ask, rankings } from './server.js';
-import { fromQuery, profileOf, queryOf, toQuery } from './state.js';
+import { Refused, ask, ranking } from './server.js';
+import { fromQuery, line, profileOf, queryOf, toQuery } from './state.js';
 
 /** @type {any} */
 export const page = {
-  bank: null, wanted: fromQuery(location.search), step: null, most: null, opened: '', view: '', anyway: false,
+  bank: null, wanted: fromQuery(location.search), example: false, step: null, most: null, opened: '', view: '', anyway: false,
 };
 const PREVIEW_MS = 200;
+const EXAMPLE = 'This is an example. Type what you prefer, and the ranking is yours. ';
 let turn = new AbortController();
 /** @type {Map<string, any>} rankings of most people, by everything but the criteria */
 const usual = new Map();
 
 /** @param {string} model @returns {string} as it is called on the page */
 export const nameOf = (model) => page.bank.facts?.[model]?.display || model;
+
+/** What the person typed: the example that the page starts from is not theirs. @returns {any[]} lines */
+export const ownLines = () => (page.example ? [] : page.wanted.lines);
 
 /** @returns {any} a profile without criteria: that of most people, on the same questions */
 export const anybody = () => profileOf({ ...page.wanted, lines: [] });
@@ -43,12 +47,23 @@ export function changed(focus, picked = { picks: [] }) {
   rank();
 }
 
+/** The same for a change of lines, which are the person's own from then on. @param {string} [focus] */
+function ownChanged(focus) {
+  page.example = false;
+  changed(focus);
+}
+
+function dropExample() {
+  page.wanted.lines = ownLines();
+  page.example = false;
+  return page.wanted.lines;
+}
+
 function showWanted() {
-  const query = toQuery(page.wanted);
+  const query = toQuery({ ...page.wanted, lines: ownLines() });
   history.replaceState(null, '', query ? `?${query}` : location.pathname);
-  const told = { weighs: page.bank.weighs, unheard: page.step?.unheard || [] };
-  showPresets(page.wanted.lines, changed);
-  showChips(page.wanted.lines, changed, told);
+  showPresets(page.wanted.lines, dropExample, ownChanged);
+  showChips(page.wanted.lines, ownChanged, { lost: page.step?.not_understood || [], example: page.example });
 }
 
 /** Rank as wanted; `pending` is a line that is still being typed. @param {any} [pending] */
@@ -56,20 +71,17 @@ async function rank(pending) {
   turn.abort();
   turn = new AbortController();
   const { signal } = turn;
-  const lines = [...page.wanted.lines, ...(pending ? [pending] : [])];
+  const lines = pending ? [...ownLines(), pending] : page.wanted.lines;
   const profile = profileOf({ ...page.wanted, lines });
   byId('rows').classList.add('faded');
   byId('ranking').setAttribute('aria-busy', 'true');
   byId('progress').textContent = 'Ranking …';
-  byId('stop').hidden = page.bank.instant;
   try {
     if (page.wanted.picks.length && !pending) await rankPicks(signal);
-    else for await (const step of rankings(profile, signal)) take(step, profile, pending);
+    else take(await ranking(profile, signal), profile, pending);
     if (!signal.aborted) await after(profile, signal, pending);
   } catch (error) {
     if (!signal.aborted) fail(error);
-  } finally {
-    if (!signal.aborted) byId('stop').hidden = true;
   }
 }
 
@@ -79,23 +91,23 @@ async function rankPicks(signal) {
   const profile = profileOf({ ...page.wanted, lines: typed });
   const step = await ask('picks', { profile, picks, seed, bank }, signal).catch(lostPicks);
   if (!step) return;
-  const total = page.bank.queries;
-  take({ ...step, done: total, total, complete: true, refusal: '', unheard: [] }, anybody(), null);
+  take({ ...step, queries: page.bank.queries, refusal: '', not_understood: [] }, anybody(), null);
 }
 
-/** Models came or went since: what the picks said stays, as lines. @param {any} error */
+/** The picks are of another bank: what they say of likes stays, as lines. @param {any} error */
 function lostPicks(error) {
   if (!(error instanceof Refused)) throw error;
   changed(undefined, { picks: [] });
-  byId('mistake').textContent = `${error.message} The ranking is by what they said of your likes.`;
+  byId('mistake').textContent = `${error.message} The ranking is by the likes that they showed.`;
 }
 
 /** @param {any} step @param {any} profile @param {any} pending */
 function take(step, profile, pending) {
+  if (pending && step.not_understood.includes(pending.text)) return show(); // half a word is no mistake
   page.step = { ...step, profile };
   if (!(profile.criteria || profile.dislikes) && !step.agreement) {
     page.most = step.leaderboard;
-    if (step.complete) usual.set(queryOf(profile), step.leaderboard);
+    usual.set(queryOf(profile), step.leaderboard);
   }
   show(pending);
 }
@@ -104,10 +116,11 @@ function take(step, profile, pending) {
 async function after(profile, signal, pending) {
   byId('ranking').setAttribute('aria-busy', 'false');
   const own = page.step;
-  const key = queryOf(anybody());
-  if (usual.has(key)) page.most = usual.get(key);
-  else for await (const step of rankings(anybody(), signal)) page.most = step.leaderboard;
-  usual.set(key, page.most);
+  if (!page.bank.example) {
+    const key = queryOf(anybody());
+    if (!usual.has(key)) usual.set(key, (await ranking(anybody(), signal)).leaderboard);
+    page.most = usual.get(key);
+  }
   if (page.step !== own) return;
   show(pending);
   if (pending) return;
@@ -116,7 +129,7 @@ async function after(profile, signal, pending) {
   if (page.view) openView(page.view);
   if (page.wanted.lines.length && !page.step.refusal && !page.step.agreement) {
     const { because } = await import('./reasons.js');
-    byId('because').textContent = await because(profile, signal);
+    byId('because').textContent = await because(signal);
   }
 }
 
@@ -129,12 +142,14 @@ function show(pending) {
   byId('rows').classList.remove('faded');
   byId('rows').hidden = refused;
   byId('because').textContent = refused ? step.refusal : rows.length ? runnersUp(rows, nameOf) : '';
-  byId('headline').textContent = refused ? 'No ranking' : rows.length ? headline(rows, mine, nameOf)
-    : step.complete ? 'No model is left; loosen the filters' : 'Reading the first questions …';
-  if (refused) {
+  const who = page.example && !pending ? 'Example' : mine ? 'For you' : 'For most people';
+  byId('headline').textContent = refused ? 'No ranking' : rows.length ? headline(rows, who, nameOf)
+    : 'No model is left; loosen the filters';
+  if (who === 'Example' && !refused) byId('because').prepend(EXAMPLE);
+  if (refused && step.leaderboard.length) {
     byId('because').append(' ', el('button', { class: 'small', onclick: () => { page.anyway = true; show(); } }, 'Show it anyway'));
   }
-  byId('progress').textContent = progress(step);
+  byId('progress').textContent = step.leaderboard.length ? progress(step) : '';
   if (!refused) {
     showRows(rows, mine ? page.most : null, { facts: page.bank.facts || {}, open: openWhy, opened: page.opened,
       baseline: page.wanted.baseline || page.bank.baseline });
@@ -144,17 +159,17 @@ function show(pending) {
 
 /** @param {any} step @returns {string} */
 function progress(step) {
-  const told = [`${step.done} of ${step.total} questions`];
+  const told = [`${step.queries} of ${page.bank.queries} questions`];
   if (step.failed) told.push(`${plural(step.failed, 'comparison')} without a verdict`);
   if (step.agreement?.asked) told.push(`the judge agreed with ${step.agreement.agreed} of ${step.agreement.asked} of your picks`);
   if (page.wanted.open || page.wanted.under) told.push(`${rowsShown().length} of ${page.bank.models.length} models shown`);
-  return `${step.complete ? '' : 'So far: '}${told.join('; ')}.`;
+  return `${told.join('; ')}.`;
 }
 
 /** @param {boolean} mine */
 const legend = (mine) => `Percent: how often you would prefer the model’s answer to ${nameOf(page.wanted.baseline
   || page.bank.baseline)}’s, with a 95 % interval over questions like these. A place such as 3–4 means that these models
-  cannot be told apart.${mine ? ' The ring is the ranking of most people.' : ''} Choose a model to see why.`;
+  cannot be told apart.${mine && page.most ? ' The ring is the ranking of most people.' : ''} Choose a model to see why.`;
 
 /** @param {any} error */
 function fail(error) {
@@ -190,7 +205,8 @@ async function openView(view) {
 function listen() {
   byId('add').addEventListener('submit', (event) => {
     event.preventDefault();
-    const said = addLine(page.wanted.lines, lineOf(byId('words').value));
+    const added = lineOf(byId('words').value);
+    const said = addLine(added ? dropExample() : page.wanted.lines, added);
     if (!said) byId('words').value = '';
     changed('words');
     byId('mistake').textContent = said;
@@ -199,15 +215,9 @@ function listen() {
   byId('words').addEventListener('input', () => {
     clearTimeout(wait);
     const pending = lineOf(byId('words').value);
-    if (page.bank.instant) wait = setTimeout(() => rank(pending && pending.text.length > 2 ? pending : null), PREVIEW_MS);
+    wait = setTimeout(() => rank(pending && pending.text.length > 2 ? pending : null), PREVIEW_MS);
   });
   byId('add').addEventListener('submit', () => clearTimeout(wait));
-  byId('stop').addEventListener('click', () => {
-    turn.abort();
-    byId('stop').hidden = true;
-    byId('ranking').setAttribute('aria-busy', 'false');
-    byId('progress').textContent = `Stopped. ${progress(page.step)}`;
-  });
   document.querySelectorAll('nav button').forEach((button) => button.addEventListener('click', () => {
     const { view } = /** @type {HTMLElement} */ (button).dataset;
     openView(page.view === view ? '' : view || '');
@@ -217,25 +227,12 @@ function listen() {
   addEventListener('popstate', () => location.reload());
 }
 
-/** What the bank is, and what of it is simulated. */
-function showBank() {
-  const { bank } = page;
-  byId('pick-open').hidden = !bank.picks;
-  byId('notice').hidden = !bank.simulated;
-  byId('notice').textContent = bank.simulated || '';
-}
-
-/** Read the bank again, as after a model was added. */
-export async function reload() {
-  page.bank = await ask('bank');
-  usual.clear();
-  showBank();
-  changed();
-}
-
 try {
   page.bank = await ask('bank');
-  showBank();
+  byId('notice').hidden = !page.bank.simulated;
+  byId('notice').textContent = page.bank.simulated;
+  page.example = Boolean(page.bank.example) && !page.wanted.lines.length && !page.wanted.picks.length;
+  if (page.example) page.wanted.lines = [line(page.bank.example, 'like')];
   listen();
   showWanted();
   rank();

@@ -1,7 +1,7 @@
 /** Not sure? Pick between two answers, until the page knows what you care about. */
 
 import { byId, el, plural } from './dom.js';
-import { changed, page } from './main.js';
+import { changed, ownLines, page } from './main.js';
 import { ask } from './server.js';
 import { line, profileOf } from './state.js';
 
@@ -27,7 +27,7 @@ function stop() {
 async function next() {
   session.chosen = '';
   try {
-    session.said = await ask('picks', { profile: profileOf(page.wanted), picks: session.picks, seed: session.seed });
+    session.said = await ask('picks', { profile: profileOf({ ...page.wanted, lines: ownLines() }), picks: session.picks, seed: session.seed });
     show();
   } catch (error) {
     byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message), el('button', { onclick: stop }, 'Close'));
@@ -93,7 +93,8 @@ function showEnd() {
 /** The ranking over what the picks say, and what they say as chips. */
 function take() {
   const { picks, seed, said } = session;
-  const typed = page.wanted.lines;
+  const typed = ownLines();
+  page.example = false;
   stop();
   page.wanted.lines = said.wishes.map((wish) => line(wish.text, wish.kind, Math.min(100, Math.max(0.01, +wish.weight.toFixed(2)))));
   changed('words', { picks, seed, bank: said.bank, typed });

@@ -24,7 +24,7 @@ export async function* adds(model, signal) {
 
 /** @param {any} profile @param {AbortSignal} signal */
 function without(profile, signal) {
-  const key = JSON.stringify([profile, page.bank.models]);
+  const key = JSON.stringify(profile);
   if (!known.has(key)) {
     known.set(key, ranking(profile, signal).catch((error) => { known.delete(key); throw error; }));
   }
@@ -34,11 +34,11 @@ function without(profile, signal) {
 /** @param {any} step @param {string} model */
 const rateOf = (step, model) => step.leaderboard.find((row) => row.model === model)?.win_rate ?? 0.5;
 
-/** The line that does most for the first model, and who comes next. @param {any} _ @param {AbortSignal} signal */
-export async function because(_, signal) {
+/** The line that does most for the first model, and who comes next. @param {AbortSignal} signal */
+export async function because(signal) {
   const [first, ...rest] = page.step.leaderboard.filter((row) => row.rank_low === 1);
   const said = document.getElementById('because')?.textContent || '';
-  if (!page.bank.instant || rest.length || !first) return said;
+  if (rest.length || !first) return said;
   let best = null;
   for await (const one of adds(first.model, signal)) if (!best || one.points > best.points) best = one;
   if (!best || best.points < 1) return said;

@@ -76,10 +76,9 @@ function picture(row, usual) {
 
 /**
  * What the ranking says, in a sentence.
- * @param {Row[]} rows @param {boolean} personal @param {(model: string) => string} name
+ * @param {Row[]} rows @param {string} who whose ranking it is @param {(model: string) => string} name
  */
-export function headline(rows, personal, name) {
-  const who = personal ? 'For you' : 'For most people';
+export function headline(rows, who, name) {
   const first = rows.filter((row) => row.rank_low === 1).map((row) => name(row.model));
   if (first.length > 4) return `No clear winner yet: ${plural(first.length, 'model')} could be first`;
   if (first.length > 1) return `${who}: ${first.slice(0, -1).join(', ')} or ${first[first.length - 1]}`;

@@ -1,7 +1,6 @@
-/** What stands below the ranking: topics, cost, two people, keeping it, models, and what researchers ask. */
+/** What stands below the ranking: topics, cost, two people, files, and what researchers ask. */
 
 import { compare } from './compare.js';
-import { models } from './models.js';
 import { el, percent, svg } from './dom.js';
 import { nameOf, page, rowsShown } from './main.js';
 import { address } from './server.js';
@@ -102,12 +101,12 @@ function savedLinks() {
 /** @param {HTMLElement} panel */
 function research(panel) {
   const { bank, step } = page;
-  const asked = step ? step.done * (bank.models.length - 1) : 0;
+  const asked = step?.queries ? step.queries * (step.leaderboard.length - 1) : 0;
   const curl = `curl -s ${address('rank')} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(step?.profile || {}).replaceAll("'", "'\\''")}'`;
   const facts = [['Bank', `${bank.name}: ${bank.queries} questions, ${bank.models.length} models`], ['Judge', bank.judge],
     ['Version', bank.version], ['Baseline', page.wanted.baseline || bank.baseline],
     ['Comparisons without a verdict', `${step?.failed ?? 0} of ${asked}`],
-    ['Both orders', bank.instant ? 'one number: a response is read alone' : 'read and averaged']];
+    ['Both orders', 'one number: a response is scored alone']];
   const controlled = (step?.leaderboard || []).filter((row) => typeof row.length_controlled_low === 'number');
   panel.replaceChildren(el('h2', {}, 'For researchers'),
     el('dl', {}, ...facts.flatMap(([name, value]) => [el('dt', {}, el('strong', {}, name)), el('dd', {}, value)])),
@@ -118,4 +117,4 @@ function research(panel) {
     el('h3', {}, 'To cite'), el('pre', { tabindex: 0 }, bank.bibtex || ''));
 }
 
-export const views = { topics, cost, compare, share, models, research };
+export const views = { topics, cost, compare, share, research };

@@ -64,9 +64,7 @@ function example(duel, model, profile) {
     'Which sentence matters?');
   return el('article', {},
     el('h3', {}, `A typical ${won ? 'win' : 'loss'}`), el('p', {}, el('em', {}, duel.query)),
-    el('p', {}, el('strong', {}, nameOf(model)), ` · ${count(duel.response)} words · preferred ${percent(duel.probability)} `,
-      duel.shown_first !== duel.shown_second &&
-        el('small', {}, `(shown first ${percent(duel.shown_first)}, second ${percent(duel.shown_second)})`)),
+    el('p', {}, el('strong', {}, nameOf(model)), ` · ${count(duel.response)} words · preferred ${percent(duel.probability)}`),
     mine, sentences, el('p', {}, el('strong', {}, baseline()), ` · ${count(duel.baseline_response)} words`), theirs);
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import random
+from collections import Counter
 
 from crm.votes.simulation.axes import AXES, Axis
 
@@ -47,6 +48,7 @@ _POLES: dict[str, tuple[str, int]] = {
     for kind in WORDINGS
     for wording in wordings(axis.name, sign, kind)
 }
+_FREQUENCY = Counter(word for wording in _POLES for word in wording.split())
 
 
 def pole_of(text: str) -> tuple[str, int] | None:
@@ -55,6 +57,8 @@ def pole_of(text: str) -> tuple[str, int] | None:
 
 
 def nearest_wording(text: str) -> str:
-    """The known wording most like ``text``, for error messages."""
-    known = list(_POLES)
-    return difflib.get_close_matches(_normal(text), known, n=1, cutoff=0.0)[0].capitalize()
+    """The known wording that shares the rarest words with ``text``, and of those the one spelled most alike."""
+    words = set(_normal(text).split())
+    shared = {known: sum(1 / _FREQUENCY[word] for word in known.split() if word in words) for known in _POLES}
+    best = [known for known, count in shared.items() if count == max(shared.values())]
+    return difflib.get_close_matches(_normal(text), best, n=1, cutoff=0.0)[0].capitalize()
