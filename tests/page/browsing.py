@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,49 +12,19 @@ from typing import Any
 from playwright.sync_api import expect
 
 from crm.config import compose
-from crm.judges.controls import LengthJudge
-from crm.judges.judge import Asked, Reading
-from crm.judges.oracle import OracleJudge
-from crm.leaderboard.bank.bank import Bank
-from crm.page.index_ranker import AnyRanker
-from crm.page.profile import DISLIKE
 from crm.page.ranker import Ranker
-from crm.page.run import make_additions, make_app
-from crm.page.score_store import ScoreStore
-from crm.page.scoring_queue import ScoringQueue
-from crm.schema import GENERIC_CRITERION
+from crm.page.run import make_app
 from tests.running_app import running
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SHOTS = Path(__file__).parents[2] / "results" / "screenshots"
 
 
-class KnowingJudge(OracleJudge):
-    """The truth of the simulation; longer wins where that is silent: for nobody in particular, and on dislikes."""
-
-    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        for row, order in comparisons:
-            silent = any(line == GENERIC_CRITERION or line.startswith(DISLIKE) for line in row.criteria)
-            yield from (LengthJudge() if silent else super()).read([(row, order)])
-
-
 @contextmanager
-def serve(bank: Bank, judge: Any, folder: Path, *words: str) -> Iterator[str]:
+def serve_ranker(ranker: Ranker, folder: Path, *words: str) -> Iterator[str]:
     """The whole application on a port of its own; ``words`` are overrides of ``app.py``."""
-    queue = ScoringQueue(judge, ScoreStore(folder / "scores.sqlite"), places=20)
-    try:
-        with serve_ranker(Ranker(bank, queue), folder, *words) as address:
-            yield address
-    finally:
-        queue.close()
-
-
-@contextmanager
-def serve_ranker(ranker: AnyRanker, folder: Path, *words: str) -> Iterator[str]:
-    """As `serve`, of a ranker that is there."""
     config = compose("app", ["checkpoint=none", *words], folder)
-    app = make_app(ranker, "oracle", config, make_additions(ranker, config))
-    with running(app) as address:
+    with running(make_app(ranker, config.judge.name, config)) as address:
         yield address
 
 

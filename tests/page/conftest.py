@@ -1,25 +1,22 @@
-"""A bank and a judge without a model, for tests of the server: the length of a response decides, by the criteria."""
+"""A bank and a scorer without a model, for tests of the server: the length of a response decides, by the criteria."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from crm.judges.crm_judge import CrmJudge
-from crm.judges.judge import Asked, Reading
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.outcomes import BankNumbers, Outcomes
+from crm.page.oracle import OracleScorer
 from crm.page.ranker import Ranker
-from crm.page.score_store import ScoreStore
-from crm.page.scoring_queue import ScoringQueue
 from crm.schema import Message
-from tests.page.browsing import CHROMIUM, KnowingJudge, complete, serve, serve_ranker
+from tests.page.browsing import CHROMIUM, complete, serve_ranker
 from tests.page.counting import counting_ranker
 
 AUTHORS = ("base", "brief", "middle", "wordy")
@@ -41,37 +38,37 @@ def late(make_model: Any, make_encoder: Any) -> CrmJudge:
     return CrmJudge(make_model("late"), make_encoder("late", max_length=600), batch_size=8, model_digest="m")
 
 
-class WordJudge:
-    """Prefers long responses, or short ones where a criterion says so; counts what it reads, and can be held up."""
+class WordScorer:
+    """Prefers long responses, or short ones where a criterion says so; a response that says "huge" cannot be read."""
 
-    left_out = "too_long"
-    together = 1
-    digest = "words"
+    example = ""
 
-    def __init__(self, seconds: float = 0.0) -> None:
-        self.seconds, self.read_count = seconds, 0
-        self.asked: list[tuple[str, ...]] = []
-        self.go = threading.Event()
-        self.go.set()
+    def __init__(self, bank: Bank) -> None:
+        self.bank = bank
 
-    def fits(self, asked: Asked) -> bool:
-        return "huge" not in asked[0].response_a[0].content
+    def prepare(self, criteria: Sequence[str]) -> None:
+        pass
 
-    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        for row, order in comparisons:
-            assert self.go.wait(20)
-            if self.seconds:
-                time.sleep(self.seconds)
-            if any("fail" in line for line in row.criteria):
-                raise RuntimeError("the judge broke")
-            if not self.fits((row, order)):
-                continue
-            self.read_count += 1
-            self.asked.append(row.criteria)
-            difference = len(row.response_a[0].content.split()) - len(row.response_b[0].content.split())
-            sign = -1 if any("concise" in line for line in row.criteria) else 1
-            logit = sign * difference + (0.1 if order == "ab" else -0.1)
-            yield [Reading(row, order, logit)]
+    def scores(self, criteria: Sequence[str]) -> Any:
+        rows = [[self.bank.responses[name][query.id] for name in self.bank.authors] for query in self.bank.queries]
+        return np.array([[[_words(text, (line,)) for text in row] for row in rows] for line in criteria], np.float32)
+
+    def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:
+        return BankNumbers(self.bank).outcomes(np.tensordot(np.array(weights), self.scores(criteria), 1), part)
+
+    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Any]) -> list[float]:
+        return [_words(answer[-1].content, criteria) for _, answer in texts]
+
+    def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
+        return ()
+
+    def advice(self, lines: Sequence[str]) -> str:
+        return ""
+
+
+def _words(text: str, criteria: Sequence[str]) -> float:
+    sign = -1 if any("concise" in line for line in criteria) else 1
+    return float("nan") if "huge" in text else float(sign * len(text.split()))
 
 
 @pytest.fixture
@@ -80,23 +77,9 @@ def bank() -> Bank:
 
 
 @pytest.fixture
-def judge() -> WordJudge:
-    return WordJudge()
-
-
-@pytest.fixture
-def make_ranker(tmp_path: Path) -> Iterator[Callable[..., Ranker]]:
-    """A ranker of a judge (and a bank), closed in the end."""
-    queues: list[ScoringQueue] = []
-
-    def make(judge: WordJudge, bank: Bank | None = None, places: int = 10) -> Ranker:
-        queues.append(ScoringQueue(judge, ScoreStore(tmp_path / "scores.sqlite"), places=places))
-        return Ranker(bank or small_bank(), queues[-1])
-
-    yield make
-    for queue in queues:
-        queue.judge.go.set()  # type: ignore[attr-defined]
-        queue.close()
+def make_ranker() -> Callable[..., Ranker]:
+    """A ranker of a bank, by words."""
+    return lambda bank=None: Ranker(WordScorer(bank or small_bank()))
 
 
 @pytest.fixture(scope="module")
@@ -114,30 +97,24 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    bank = simulate_bank(seed=1, queries_per_topic=2).bank
-    with serve(bank, KnowingJudge(), tmp_path_factory.mktemp("app")) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def indexed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The same bank with an index: rankings, picks and weights at once."""
+    """A server of a simulated bank of 48 questions, with an index."""
     folder = tmp_path_factory.mktemp("indexed")
     with serve_ranker(counting_ranker(simulate_bank(seed=1, queries_per_topic=4).bank, folder), folder) as address:
         yield address
 
 
+@pytest.fixture(scope="module")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The same bank by its truth."""
+    bank = simulate_bank(seed=1, queries_per_topic=4).bank
+    with serve_ranker(Ranker(OracleScorer(bank)), tmp_path_factory.mktemp("oracle"), "judge=oracle") as address:
+        yield address
+
+
 @pytest.fixture
 def page(browser: Any, address: str) -> Iterator[Any]:
-    """The page of a judge that streams."""
+    """The page of `address`."""
     with opened(browser, address) as made:
-        yield made
-
-
-@pytest.fixture
-def quick(browser: Any, indexed: str) -> Iterator[Any]:
-    """The page of an index."""
-    with opened(browser, indexed) as made:
         yield made
 
 

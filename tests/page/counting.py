@@ -16,7 +16,7 @@ import torch
 
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank_judge import IndexedBank
-from crm.page.index_ranker import IndexRanker
+from crm.page.ranker import IndexScorer, Ranker
 
 TRAITS = {
     "short": r"\w+",
@@ -71,10 +71,10 @@ class CountingReader:
         return (shares[:, None] * self.wishes(criteria)).sum(dim=0)
 
 
-def counting_ranker(bank: Bank, folder: Any) -> IndexRanker:
+def counting_ranker(bank: Bank, folder: Any) -> Ranker:
     """Rankings of ``bank`` at once."""
     reader: Any = CountingReader()
-    return IndexRanker(IndexedBank(reader, bank, folder, model_digest="counting", progress=False))
+    return Ranker(IndexScorer(IndexedBank(reader, bank, folder, model_digest="counting", progress=False)))
 
 
 def _counts(text: str) -> list[float]:

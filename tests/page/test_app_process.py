@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
+from crm.page.score_store import ScoreStore
 
 from crm.page.client import LeaderboardClient
-from crm.page.score_store import ScoreStore
 
 pytestmark = pytest.mark.slow
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from crm.page.additions import Additions
+from crm.page.uploads import add_uploads
 from fastapi.testclient import TestClient
 
-from crm.page.additions import Additions
 from crm.page.answers import Step
 from crm.page.api import make_api
 from crm.page.picks import Picking
-from crm.page.uploads import add_uploads
 from crm.picking.pool import read_pool
 from tests.page.conftest import small_bank
 from tests.page.counting import counting_ranker

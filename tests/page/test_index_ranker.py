@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crm.page.additions import Additions
+from crm.page.index_ranker import IndexRanker
 from fastapi.testclient import TestClient
 from scipy.special import expit
 
@@ -13,9 +15,7 @@ from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank_judge import index_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
-from crm.page.additions import Additions
 from crm.page.api import make_api
-from crm.page.index_ranker import IndexRanker
 from crm.page.profile import Profile, ProfileError
 from crm.page.reasons import duels
 from tests.page.test_ranker import responses

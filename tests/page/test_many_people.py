@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 import pytest
+from crm.page.index_ranker import IndexRanker
 
 from crm.leaderboard.bank.simulated import simulate_bank
-from crm.page.index_ranker import IndexRanker
 from crm.page.profile import Profile
 from tests.page.browsing import serve, serve_ranker
 from tests.page.conftest import WordJudge, small_bank

@@ -14,9 +14,9 @@ from fastapi.testclient import TestClient
 
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.page.api import make_api
-from crm.page.index_ranker import IndexRanker
 from crm.page.picks import Picking
 from crm.page.profile import Profile
+from crm.page.ranker import Ranker
 from crm.picking.contrasts import contrasts
 from crm.picking.in_words import wishes
 from crm.picking.pool import read_pool
@@ -29,13 +29,13 @@ NAMES = [entry.name for entry in POOL]
 
 
 @pytest.fixture(scope="module")
-def ranker(tmp_path_factory: pytest.TempPathFactory) -> IndexRanker:
+def ranker(tmp_path_factory: pytest.TempPathFactory) -> Ranker:
     return counting_ranker(simulate_bank(seed=1, queries_per_topic=4).bank, tmp_path_factory.mktemp("index"))
 
 
 @pytest.fixture(scope="module")
-def http(ranker: IndexRanker) -> TestClient:
-    return TestClient(make_api(ranker, judge="late", version="1", picking=Picking(ranker, POOL)))
+def http(ranker: Ranker) -> TestClient:
+    return TestClient(make_api(ranker, Picking(ranker, POOL), judge="late", version="1"))
 
 
 def ask(http: TestClient, picks: list[Any], profile: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -78,10 +78,10 @@ def test_who_picks_the_shorter_likes_short_answers(http: TestClient) -> None:
         assert row["rank_low"] <= row["rank"] <= row["rank_high"] and row["low"] <= row["win_rate"] <= row["high"]
 
 
-def test_it_is_the_session_of_the_whole_bank(http: TestClient, ranker: IndexRanker) -> None:
+def test_it_is_the_session_of_the_whole_bank(http: TestClient, ranker: Ranker) -> None:
     """Built here from scores that are asked for on their own."""
     picks, said = course(http, most=6)
-    indexed = ranker.now.indexed
+    indexed: Any = ranker.scorer
     seen = contrasts(*(indexed.scores([getattr(entry, side) for entry in POOL]) for side in ("like", "opposite")))
     place = {query.id: row for row, query in enumerate(indexed.bank.queries)}
     order = [place[query.id] for query in ranker.selector.select(Profile()).queries]
@@ -134,7 +134,7 @@ def test_noise_is_undecided_and_random_pairs_are_counted(http: TestClient) -> No
     assert said["agreement"]["asked"] == sum(pick["random"] for pick in picks)
 
 
-def test_a_part_of_the_bank_has_its_own_places(http: TestClient, ranker: IndexRanker) -> None:
+def test_a_part_of_the_bank_has_its_own_places(http: TestClient, ranker: Ranker) -> None:
     models = ["birch-base", "maple-nano", "elm-turbo"]
     said = ask(http, [], {"topics": ["Puzzles & Logic"], "models": models, "baseline": "elm-turbo"})
     assert said["next"]["topic"] == "Puzzles & Logic" and said["next"]["query"] < 4
@@ -168,28 +168,21 @@ def test_what_cannot_be_is_a_sentence(http: TestClient, given: dict[str, Any], m
     assert re.search(message, answer.json()["error"]), answer.json()
 
 
-def test_a_judge_that_reads_all_together_cannot_be_picked_by(make_ranker: Any, judge: Any) -> None:
-    http = TestClient(make_api(make_ranker(judge), judge="words", version="1"))
-    assert http.get("/api/bank").json()["picks"] is False
-    answer = http.post("/api/picks", json={"profile": {}})
-    assert answer.status_code == 422 and "serve one with head=late" in answer.json()["error"]
-
-
 def test_answers_that_never_differ_are_a_sentence(tmp_path: Path) -> None:
     bank = small_bank()
     bank = replace(bank, responses={who: dict.fromkeys(texts, "the same") for who, texts in bank.responses.items()})
     ranker = counting_ranker(bank, tmp_path)
-    http = TestClient(make_api(ranker, judge="late", version="1", picking=Picking(ranker, POOL)))
+    http = TestClient(make_api(ranker, Picking(ranker, POOL), judge="late", version="1"))
     answer = http.post("/api/picks", json={"profile": {}})
     assert answer.status_code == 422 and "no two responses of this bank differ" in answer.json()["error"]
 
 
 def test_the_example_of_the_docs_prints_what_they_say(
-    indexed: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    address: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "picking.md").read_text(encoding="utf-8")
     code, rest = page.split("<!-- example: picks -->\n```python\n")[1].split("```", 1)
     script = tmp_path / "example.py"
-    script.write_text(code.replace("http://127.0.0.1:7860", indexed), encoding="utf-8")
+    script.write_text(code.replace("http://127.0.0.1:7860", address), encoding="utf-8")
     runpy.run_path(str(script))
     assert capsys.readouterr().out.strip() == rest.split("prints `")[1].split("`")[0]

@@ -15,28 +15,28 @@ from tests.page.counting import KNOWN, counting_ranker
 @pytest.fixture(scope="module")
 def reaction(tmp_path_factory: pytest.TempPathFactory) -> Reaction:
     bank = simulate_bank(seed=1, queries_per_topic=4).bank
-    return counting_ranker(bank, tmp_path_factory.mktemp("index")).now.reaction
+    return counting_ranker(bank, tmp_path_factory.mktemp("index")).scorer.reaction
 
 
-def test_what_the_judge_knows_is_heard(reaction: Reaction) -> None:
+def test_what_the_judge_knows_is_understood(reaction: Reaction) -> None:
     lines = [pattern.split("|")[0] for pattern, (trait, _) in KNOWN.items() if trait not in (2, 6)]
-    assert reaction.unheard(lines) == ()  # headings and liveliness are in no answer of this bank
+    assert reaction.not_understood(lines) == ()  # headings and liveliness are in no answer of this bank
 
 
-def test_nonsense_of_other_letters_is_rarely_heard(reaction: Reaction) -> None:
+def test_nonsense_of_other_letters_is_rarely_understood(reaction: Reaction) -> None:
     """One line in ten is as far from the others as nine in ten of those that were asked for comparison."""
     rng = np.random.default_rng(9)
     lines = [" ".join("".join(rng.choice(list("bcdfghjklmnpqrstvwxz"), 6)) for _ in range(2)) for _ in range(100)]
-    assert len(reaction.unheard(lines)) >= 75
+    assert len(reaction.not_understood(lines)) >= 75
 
 
 def test_what_is_prepared_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reaction = counting_ranker(simulate_bank(seed=1, queries_per_topic=2).bank, tmp_path).now.reaction
+    reaction = counting_ranker(simulate_bank(seed=1, queries_per_topic=2).bank, tmp_path).scorer.reaction
     reaction.prepare(["one", "two words", "so many words as this one"])
     read: list[str] = []
     scores = reaction.indexed.scores
     monkeypatch.setattr(reaction.indexed, "scores", lambda lines: (read.extend(lines), scores(lines))[1])
-    assert reaction.unheard(["short", "wants lists", "as long as it can be"]) == ()
+    assert reaction.not_understood(["short", "wants lists", "as long as it can be"]) == ()
     assert read == ["short", "wants lists", "as long as it can be"]
 
 

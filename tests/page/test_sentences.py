@@ -28,9 +28,9 @@ def test_sentences_end_where_people_end_them() -> None:
     assert len(split("A b. " * 99)) == MOST + 1
 
 
-def test_each_effect_is_that_of_the_words_that_are_missing(make_ranker: Any, judge: Any) -> None:
+def test_each_effect_is_that_of_the_words_that_are_missing(make_ranker: Any) -> None:
     """This judge counts words: the baseline has 2, the response 7."""
-    ranker = make_ranker(judge, bank_with(TEXT))
+    ranker = make_ranker(bank_with(TEXT))
     found = sentence_effects(ranker, Profile(("longer",)), "wordy", "q0")
     assert [text for text, _ in found] == split(TEXT)
     whole = expit(len(TEXT.split()) - 2)
@@ -45,8 +45,7 @@ def test_an_index_says_the_same_as_a_bank_with_the_shorter_text(tmp_path: Path) 
     shorter = counting_ranker(bank_with("Four five? Six: - seven"), tmp_path / "shorter")
     chances: list[float] = []
     for ranker in (full, shorter):
-        pairs = {pair.pairing.query.id: pair for pair in ranker.known(profile).verdicts("wordy")}
-        chances.append(float(expit(pairs["q0"].logit)))
+        chances.append(float(expit(ranker.rank(profile).logits("wordy")["q0"])))
     # The index holds half precision, and what is read now is not rounded.
     assert first == "One two three." and points == pytest.approx(100 * (chances[0] - chances[1]), abs=0.02)
 
@@ -60,7 +59,7 @@ def test_an_index_says_the_same_as_a_bank_with_the_shorter_text(tmp_path: Path) 
         ("wordy", "q1", "query_id: 'q1' is not among the 4"),
     ],
 )
-def test_what_is_not_there_is_named(make_ranker: Any, judge: Any, model: str, query: str, message: str) -> None:
+def test_what_is_not_there_is_named(make_ranker: Any, model: str, query: str, message: str) -> None:
     profile = Profile(topics=("T",)) if query == "q1" else Profile()
     with pytest.raises(ProfileError, match=message):
-        sentence_effects(make_ranker(judge), profile, model, query)
+        sentence_effects(make_ranker(), profile, model, query)

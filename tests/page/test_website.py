@@ -12,14 +12,17 @@ from fastapi.testclient import TestClient
 
 from crm.page.api import make_api
 from crm.page.guard import Guard
+from crm.page.picks import Picking
 from crm.page.website import FILES, add_website
+from crm.picking.pool import read_pool
 
 
 @pytest.fixture
-def http(make_ranker: Any, judge: Any) -> TestClient:
-    api = make_api(make_ranker(judge), judge="words", version="1")
+def http(make_ranker: Any) -> TestClient:
+    ranker = make_ranker()
+    api = make_api(ranker, Picking(ranker, read_pool()), judge="words", version="1")
     add_website(api)
-    return TestClient(Guard(api, per_minute=1000, max_upload=1000))
+    return TestClient(Guard(api, per_minute=1000))
 
 
 def test_whatever_a_file_names_is_served(http: TestClient) -> None:
