@@ -10,7 +10,7 @@ COPY crm crm
 COPY conf conf
 RUN pip install --no-cache-dir $PIP_OPTIONS -c constraints.txt '.[app]'
 
-# What is scored and added is kept in /state; mount it to keep it longer than the container.
+# The index of the bank is kept in /state; mount it to keep it longer than the container.
 RUN useradd --create-home --uid 1000 user && mkdir /state && chown user /state
 USER user
 VOLUME /state

@@ -82,7 +82,6 @@ VIEWS: dict[str, Callable[[Any, str], None]] = {
     "cost": partial(panel, "Cost"),
     "compare": partial(panel, "Compare"),
     "share": partial(panel, "Share and keep"),
-    "add": partial(panel, "Add a model"),
     "researchers": partial(panel, "For researchers"),
     "api": api,
 }

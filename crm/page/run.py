@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import shlex
 import threading
@@ -127,10 +126,4 @@ def run_app(config: AppConfig) -> None:
     usual = ["x " * words for words in range(1, 7)]  # the first visitors need not wait for the random letters
     threading.Thread(target=ranker.scorer.prepare, args=(usual,), daemon=True).start()
     log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
-    logging.getLogger("uvicorn.error").addFilter(_not_cut_off)
     serve(app, listening, grace_s=GRACE_S, root_path=config.root_path.rstrip("/"), proxy=config.proxy)
-
-
-def _not_cut_off(record: logging.LogRecord) -> bool:
-    """A page that is open when the server ends is cut off, which is nothing to report with a traceback."""
-    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))

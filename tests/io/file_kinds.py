@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -27,7 +26,6 @@ from crm.leaderboard.index import open_index
 from crm.model.export import export_model
 from crm.model.manifest import check_files, read_manifest
 from crm.model.shipped import _unpacked, pack
-from crm.page.additions import Additions
 from crm.schema import Comparison, Message, Preference
 from crm.sealed import sealed_text
 from crm.training.checkpointing import SafeCheckpointIO
@@ -173,24 +171,6 @@ def _read_replies(_: Parts, folder: Path) -> Any:
         cache.close()
 
 
-def _additions(folder: Path) -> Any:
-    ranker = SimpleNamespace(bank=BANK)
-    ranker.use = lambda bank: setattr(ranker, "bank", bank)
-    return ranker, Additions(ranker, folder / "added")
-
-
-def _write_addition(_: Parts, folder: Path) -> None:
-    _, additions = _additions(folder)
-    if "newcomer" not in additions.restore():
-        additions._add("newcomer", {query.id: "It rains." for query in QUERIES})
-
-
-def _read_addition(_: Parts, folder: Path) -> Any:
-    ranker, additions = _additions(folder)
-    additions.restore()
-    return ranker.bank
-
-
 KINDS = {
     "checkpoint": Kind(("last.ckpt", "last.ckpt.sha256"), _write_checkpoint, _read_checkpoint),
     "model": Kind(
@@ -216,6 +196,5 @@ KINDS = {
     "index": Kind(("index-*/*.npy", "index-*/*.json"), _read_index, _read_index),
     "token ids": Kind(("tokens-*.arrow",), _read_ids, _read_ids),
     "replies": Kind(("replies.sqlite",), _write_replies, _read_replies),
-    "added model": Kind(("added/000.json",), _write_addition, _read_addition),
 }
 FILES = [(kind, file) for kind, found in KINDS.items() for file in found.files]

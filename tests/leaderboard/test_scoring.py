@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from crm.page.pairings import make_pairing
 
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Reading
@@ -16,7 +17,6 @@ from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank, to_matches
 from crm.model.batching.batches import collate
 from crm.model.heads import LINEAR_HEADS
-from crm.page.pairings import make_pairing
 from crm.rewards.best_of_n.candidates import Candidates
 from crm.rewards.best_of_n.picking import words_of
 from crm.schema import Comparison, Match, Message, Prediction

@@ -20,16 +20,16 @@ FACTS = {
     "elm-turbo": {"usd_out": 9.0},
     "iris-open": {"usd_out": 2},
 }
-VIEWS = ("By topic", "Cost", "Compare", "Share and keep", "Add a model", "For researchers")
+VIEWS = ("By topic", "Cost", "Compare", "Share and keep", "For researchers")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_no_rule_is_broken_in_any_view(browser: Any, indexed: str, scheme: str, width: int) -> None:
-    with opened(browser, indexed, color_scheme=scheme, bypass_csp=True) as page:
+def test_no_rule_is_broken_in_any_view(browser: Any, address: str, scheme: str, width: int) -> None:
+    with opened(browser, address, color_scheme=scheme, bypass_csp=True) as page:
         page.set_viewport_size({"width": width, "height": 850})
         page.route("**/api/bank", lambda route: route.fulfill(json=route.fetch().json() | {"facts": FACTS}))
-        page.goto(f"{indexed}/?criteria=concise+answers&criteria=asdf+qwer&dislikes=lists")
+        page.goto(f"{address}/?criteria=concise+answers&criteria=asdf+qwer&dislikes=lists")
         complete(page)
         check(page, "start")
         page.get_by_text("Questions and models").click()
@@ -56,7 +56,7 @@ def test_no_rule_is_broken_in_any_view(browser: Any, indexed: str, scheme: str, 
             page.locator("[data-choice=same]").click()
             expect(page.locator("#picking h2")).not_to_have_text(title)
         check(page, "picked")
-        page.goto(f"{indexed}/static/api.html")
+        page.goto(f"{address}/static/api.html")
         page.locator("article").first.wait_for()
         check(page, "the API in words")
 
@@ -68,35 +68,35 @@ def check(page: Any, where: str) -> None:
     )
 
 
-def test_all_of_it_by_keyboard(quick: Any) -> None:
+def test_all_of_it_by_keyboard(page: Any) -> None:
     """A like, a dislike, why, close, a view: without a mouse."""
-    press = quick.keyboard.press
+    press = page.keyboard.press
     for _ in range(1 + 5 + 1):  # the way to the ranking, the presets, the field
         press("Tab")
-    expect(quick.get_by_label("Add a like or dislike")).to_be_focused()
-    quick.keyboard.type("concise")
+    expect(page.get_by_label("Add a like or dislike")).to_be_focused()
+    page.keyboard.type("concise")
     press("Enter")
-    headline(quick, re.compile("^For you: maple-nano"))
-    expect(quick.get_by_label("Add a like or dislike")).to_be_focused()
-    quick.keyboard.type("no lists")
+    headline(page, re.compile("^For you: maple-nano"))
+    expect(page.get_by_label("Add a like or dislike")).to_be_focused()
+    page.keyboard.type("no lists")
     press("Enter")
-    complete(quick)
-    assert quick.locator(".chip.dislike").count() == 1
-    quick.locator("#rows .row").first.focus()
+    complete(page)
+    assert page.locator(".chip.dislike").count() == 1
+    page.locator("#rows .row").first.focus()
     press("Enter")
-    expect(quick.get_by_role("heading", name=f"Why {names(quick)[0]}?")).to_be_focused()
-    quick.locator("#why").get_by_role("button", name="Close").focus()
+    expect(page.get_by_role("heading", name=f"Why {names(page)[0]}?")).to_be_focused()
+    page.locator("#why").get_by_role("button", name="Close").focus()
     press("Enter")
-    assert not quick.locator("#why").is_visible()
-    quick.get_by_role("button", name="By topic").focus()
+    assert not page.locator("#why").is_visible()
+    page.get_by_role("button", name="By topic").focus()
     press("Space")
-    expect(quick.get_by_role("region", name="Win rates by topic")).to_be_visible()
+    expect(page.get_by_role("region", name="Win rates by topic")).to_be_visible()
 
 
-def test_a_screen_reader_is_told_what_the_pictures_show(quick: Any) -> None:
-    add(quick, "concise")
-    first = str(quick.locator("#rows .row").first.get_attribute("aria-label"))
+def test_a_screen_reader_is_told_what_the_pictures_show(page: Any) -> None:
+    add(page, "concise")
+    first = str(page.locator("#rows .row").first.get_attribute("aria-label"))
     assert re.match(r"1–\d. maple-nano, preferred \d+ %, \d+ to \d+ percent, up \d+ against most people$", first)
-    assert quick.locator("#progress").get_attribute("role") == "status"
-    for picture in quick.locator("svg").all():
+    assert page.locator("#progress").get_attribute("role") == "status"
+    for picture in page.locator("svg").all():
         assert picture.get_attribute("aria-hidden") == "true" or picture.get_attribute("aria-label")

@@ -11,27 +11,33 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from crm.page.api import make_api
 from crm.page.client import LeaderboardClient, LeaderboardError
 from crm.page.guard import MAX_BODY, Guard
+from crm.page.picks import Picking
 from crm.page.profile import MAX_CHARACTERS, Profile
 from crm.page.ranker import Ranker
+from crm.picking.pool import read_pool
 
 
 @pytest.fixture
-def ranker(make_ranker: Any, judge: Any) -> Ranker:
-    made: Ranker = make_ranker(judge, places=4)
+def ranker(make_ranker: Any) -> Ranker:
+    made: Ranker = make_ranker()
     return made
+
+
+def api_of(ranker: Ranker) -> FastAPI:
+    return make_api(ranker, Picking(ranker, read_pool()), judge="words", version="9")
 
 
 @pytest.fixture
 def http(ranker: Ranker) -> TestClient:
-    app = Guard(make_api(ranker, judge="words", version="9"), per_minute=10_000, max_upload=MAX_BODY)
+    app = Guard(api_of(ranker), per_minute=10_000)
     return TestClient(app, raise_server_exceptions=False)
 
 
@@ -41,7 +47,7 @@ def address(ranker: Ranker) -> Iterator[str]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    app = Guard(make_api(ranker, judge="words", version="9"), per_minute=10_000, max_upload=MAX_BODY)
+    app = Guard(api_of(ranker), per_minute=10_000)
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -57,11 +63,10 @@ def test_the_client_gets_what_the_ranker_says(address: str, ranker: Ranker) -> N
         bank = client.bank()
         assert bank["models"] == ["base", "brief", "middle", "wordy"] and bank["topics"] == {"S": 4, "T": 4}
         ranking = client.rank(criteria=["concise"], topics=["T"])
-        board = ranker.known(Profile(("concise",), (), ("T",))).board
+        board = ranker.rank(Profile(("concise",), (), ("T",))).board
         assert board is not None
         assert {row["model"]: row["win_rate"] for row in ranking["leaderboard"]} == pytest.approx(board.win_rates())
-        assert ranking["done"] == ranking["total"] == 4 and ranking["criteria"] == ["concise"]
-        client.rank(criteria=["long"], topics=["T"])
+        assert ranking["queries"] == 4 and ranking["criteria"] == ["concise"]
         first, second = {"criteria": ["long"], "topics": ["T"]}, {"criteria": ["concise"], "topics": ["T"]}
         found = client.compare(first, second)
         assert found["tau"] == pytest.approx(-1.0) and found["models"][0]["model"] == "brief"
@@ -71,38 +76,10 @@ def test_the_client_gets_what_the_ranker_says(address: str, ranker: Ranker) -> N
             client.why("gpt", **second)
         with pytest.raises(LeaderboardError, match="topics: 'X' is not in the bank"):
             client.rank(topics=["X"])
-        with pytest.raises(LeaderboardError, match="could not go on"):
-            client.rank(criteria=["fail"])
-
-
-def test_who_hangs_up_gives_the_place_back_within_two_seconds(address: str, ranker: Ranker, judge: Any) -> None:
-    judge.seconds = 0.05
-    with httpx.Client(base_url=address) as client:
-        with client.stream("POST", "/api/rank", json={"criteria": ["long"]}) as response:
-            next(response.iter_lines())
-            assert client.get("/api/health").json()["in_line"] == 1
-        left = time.monotonic()
-        while len(ranker.queue):
-            assert time.monotonic() - left < 2
-            time.sleep(0.02)
-    assert not ranker.known(Profile(("long",))).complete
-
-
-def test_a_full_line_is_503(http: TestClient, ranker: Ranker, judge: Any) -> None:
-    judge.go.clear()
-    waiting = [ranker.rank(Profile((str(n),))) for n in range(4)]
-    for steps in waiting:
-        next(steps)
-    response = http.post("/api/rank", json={})
-    assert response.status_code == 503 and response.headers["retry-after"] == "60"
-    assert "4 leaderboards are being made" in response.json()["error"]
-    judge.go.set()
 
 
 def test_files_of_a_link(http: TestClient) -> None:
     query = Profile(("long",)).to_query()
-    assert "nothing has been scored" in http.get(f"/api/export/csv?{query}").json()["error"]
-    http.post("/api/rank", json={"criteria": ["long"]})
     for ending, start in (("csv", b"\xef\xbb\xbfrank,"), ("json", b"{"), ("png", b"\x89PNG"), ("html", b"<!doctype")):
         response = http.get(f"/api/export/{ending}?{query}")
         assert response.status_code == 200 and response.content.lower().startswith(start.lower()), ending
@@ -123,17 +100,16 @@ BAD_PATHS = [
 ]  # fmt: skip
 
 
-def test_malformed_calls_are_4xx_all(http: TestClient, ranker: Ranker, judge: Any) -> None:
+def test_malformed_calls_are_4xx_all(http: TestClient) -> None:
     answers = [http.post(f"/api/{route}", content=body) for route in ("rank", "compare", "why") for body in BAD_BODIES]
     answers += [http.get(path) for path in BAD_PATHS]
     answers += [http.get("/api/rank"), http.delete("/api/bank"), http.post("/api/bank", json={})]
     assert len(answers) >= 60
     assert [(a.status_code, a.text[:80]) for a in answers if not 400 <= a.status_code < 500] == []
-    assert judge.read_count == 0 and len(ranker.queue) == 0
 
 
 def test_the_guard_bounds_bodies_and_rates_and_says_what_a_browser_may_do(ranker: Ranker) -> None:
-    app = Guard(make_api(ranker, judge="words", version="9"), per_minute=5, max_upload=MAX_BODY)
+    app = Guard(api_of(ranker), per_minute=5)
     client = TestClient(app)
     answer = client.get("/api/bank")
     assert "default-src 'self'" in answer.headers["content-security-policy"]

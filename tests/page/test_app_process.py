@@ -1,8 +1,7 @@
-"""`python app.py` as a user starts it: it serves, is killed, keeps its scores; a mistake is one sentence."""
+"""`python app.py` as a user starts it: it serves; a mistake is one sentence."""
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -13,7 +12,6 @@ from typing import Any
 
 import httpx
 import pytest
-from crm.page.score_store import ScoreStore
 
 from crm.page.client import LeaderboardClient
 
@@ -42,25 +40,18 @@ def wait_until_up(address: str) -> None:
             time.sleep(0.2)
 
 
-def test_a_killed_server_loses_no_score_that_it_has_shown(tmp_path: Path) -> None:
-    process, address = start(tmp_path, "judge=length", "bank.queries_per_topic=2")
+def test_the_oracle_ranks_at_once_and_leaves_without_a_traceback(tmp_path: Path) -> None:
+    """As the container starts it."""
+    process, address = start(tmp_path, "judge=oracle", stderr=subprocess.PIPE)
     try:
         wait_until_up(address)
         with LeaderboardClient(address) as client:
-            shown = next(step for step in client.steps(criteria=["Prefers concise answers"]) if step["done"])
+            assert client.bank()["example"] == "Prefers concise answers"
+            ranking = client.rank(criteria=["Prefers concise answers"])
+            assert ranking["queries"] == 240 and ranking["leaderboard"][0]["model"] == "maple-nano"
     finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    assert len(ScoreStore(tmp_path / "kept" / "scores.sqlite")) >= shown["done"] * 12 * 2
-
-
-def test_a_ranking_that_streams_when_the_server_ends_is_no_traceback(tmp_path: Path) -> None:
-    process, address = start(tmp_path, "judge=length", "bank.queries_per_topic=60", stderr=subprocess.PIPE)
-    wait_until_up(address)
-    with httpx.stream("POST", f"{address}/api/rank", json={"criteria": ["one"]}, timeout=30) as open_page:
-        assert open_page.status_code == 200
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=60)
     assert b"Traceback" not in said, said.decode()
 
 
@@ -68,9 +59,9 @@ def test_a_ranking_that_streams_when_the_server_ends_is_no_traceback(tmp_path: P
     ("words", "sentence"),
     [
         (("judge=crm",), "crm-app: checkpoint=None: expected a run folder of train.py"),
-        (("judge=length", "places=0"), "crm-app: places=0: expected 1 or more"),
-        (("judge=length", "bank=folder", "bank.path=nowhere"), "crm-app: nowhere/bank.json: no such file"),
-        (("judge=length", "bank=alpacaeval", "bank.root=nowhere"), "crm-app: bank.root='nowhere': has no folder"),
+        (("judge=oracle", "port=0"), "crm-app: port=0: expected 1 to 65535"),
+        (("judge=oracle", "bank=folder", "bank.path=nowhere"), "crm-app: nowhere/bank.json: no such file"),
+        (("judge=oracle", "bank=alpacaeval", "bank.root=nowhere"), "crm-app: bank.root='nowhere': has no folder"),
     ],
 )
 def test_a_mistake_is_one_sentence(tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:

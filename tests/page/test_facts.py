@@ -12,6 +12,8 @@ from crm.leaderboard.bank.config import BankConfig
 from crm.page.answers import Facts
 from crm.page.api import make_api
 from crm.page.facts import facts_of
+from crm.page.picks import Picking
+from crm.picking.pool import read_pool
 from tests.page.conftest import small_bank
 from tests.page.counting import counting_ranker
 
@@ -65,7 +67,9 @@ def test_what_is_no_fact_is_named(tmp_path: Path, text: str, message: str) -> No
 
 def test_the_api_tells_them(tmp_path: Path) -> None:
     facts = facts_of(None, write(tmp_path, "model,usd_out,as_of\nbrief,0.4,2026-11-01\n"))
-    api = make_api(counting_ranker(small_bank(), tmp_path), judge="late", version="1", about={"facts": facts})
+    ranker = counting_ranker(small_bank(), tmp_path)
+    picking = Picking(ranker, read_pool())
+    api = make_api(ranker, picking, judge="late", version="1", about={"facts": facts})
     told = TestClient(api).get("/api/bank").json()["facts"]
     assert told["brief"]["usd_out"] == 0.4 and told["brief"]["as_of"] == "2026-11-01"
     assert told["brief"]["open_weights"] is None

@@ -7,7 +7,6 @@ take nothing get a parameter that they do not know.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 from crm.config import compose
 from crm.leaderboard import compare
 from crm.page import reasons
-from crm.page.run import make_additions, make_app
+from crm.page.run import make_app
 from tests.page.conftest import AUTHORS, small_bank
 from tests.page.counting import counting_ranker
 from tests.running_app import running
@@ -46,7 +45,6 @@ KNOWN: dict[str, list[Any]] = {
     "bank": [""],
     "query_id": [f"q{n}" for n in range(QUERIES)],
     "ending": ["csv", "json"],  # a picture takes half a second
-    "file": ["x.jsonl", "x.csv", "x.json.gz"],
 }
 """Values of fields, or of their items where these are texts."""
 ANYTHING = {"name": "unknown", "in": "query", "schema": {"type": "string"}}
@@ -54,25 +52,21 @@ LINK = [
     {"name": name, "in": "query", "schema": {"type": "array", "items": {"type": "string"}}}
     for name in ("criteria", "dislikes")
 ]
-RESPONSES = "".join(json.dumps({"query_id": f"q{n}", "text": f"answer {n}"}) + "\n" for n in range(QUERIES))
 
 
 def app_of(folder: Path) -> Any:
     ranker = counting_ranker(small_bank(QUERIES), folder)
     config = compose("app", ["checkpoint=none", "requests_per_minute=1000000"], folder)
-    return make_app(ranker, "late", config, make_additions(ranker, config))
+    return make_app(ranker, "late", config)
 
 
 def document() -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         found = TestClient(app_of(Path(folder)), base_url="http://localhost").get("/openapi.json").json()
-    asked = [body for name, body in found["components"]["schemas"].items() if name.endswith("Asked")]
+    asked = [body for name, body in found["components"]["schemas"].items() if name.endswith("Request")]
     routes = [route for methods in found["paths"].values() for route in methods.values()]
     _name_known([asked, routes])
     found["paths"]["/api/export/{ending}"]["get"]["parameters"] += LINK
-    found["paths"]["/api/models"]["post"]["requestBody"]["content"]["application/octet-stream"]["schema"] = {
-        "enum": [RESPONSES, RESPONSES.replace("answer", "\ud7ff\u202e"), "{}", "[]"]
-    }
     for route in routes:
         if not route.keys() & {"parameters", "requestBody"}:
             route["parameters"] = [ANYTHING]
@@ -114,6 +108,6 @@ def test_no_request_breaks_the_page(case: Any, address: str, session: requests.S
 
 def test_every_route_is_tried() -> None:
     routes = {(each.ok().method.upper(), each.ok().path) for each in schema.get_all_operations()}
-    posts = {f"/api/{name}" for name in ("rank", "compare", "why", "sentences", "picks", "models", "models/ask")}
+    posts = {f"/api/{name}" for name in ("rank", "compare", "why", "sentences", "picks")}
     gets = {f"/api/{name}" for name in ("health", "bank", "queries", "export/{ending}")}
-    assert routes == {("POST", path) for path in posts} | {("GET", path) for path in gets} | {("DELETE", "/api/models")}
+    assert routes == {("POST", path) for path in posts} | {("GET", path) for path in gets}

@@ -12,10 +12,11 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from crm.judges.controls import LengthJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.page.ranker import Ranker
 from crm.schema import Message
-from tests.page.browsing import complete, serve, serve_ranker, view
+from tests.page.browsing import complete, serve_ranker, view
+from tests.page.conftest import WordScorer
 from tests.page.counting import counting_ranker
 
 pytestmark = pytest.mark.slow
@@ -73,7 +74,7 @@ HOSTILE = [
 ]
 
 
-VIEWS = ("By topic", "Cost", "Share and keep", "Add a model", "For researchers", "Compare")
+VIEWS = ("By topic", "Cost", "Share and keep", "For researchers", "Compare")
 
 
 def test_no_text_is_ever_run(browser: Any, tmp_path: Path) -> None:
@@ -86,7 +87,8 @@ def test_no_text_is_ever_run(browser: Any, tmp_path: Path) -> None:
         for at, name in enumerate(names)
     }
     facts = {name: {"display": HOSTILE[-at - 1], "usd_out": at, "open_weights": True} for at, name in enumerate(names)}
-    with serve(Bank("hostile", "base", rows, answers), LengthJudge(), tmp_path) as address:
+    ranker = Ranker(WordScorer(Bank("hostile", "base", rows, answers)))
+    with serve_ranker(ranker, tmp_path, "requests_per_minute=100000") as address:
         page = browser.new_page()
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         page.route("**/api/bank", lambda route: route.fulfill(json=route.fetch().json() | {"facts": facts}))

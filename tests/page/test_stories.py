@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from crm.judges.controls import LengthJudge
 from crm.leaderboard import open_bank
 from crm.leaderboard.bank.config import BankConfig
-from crm.leaderboard.bank.simulated import simulate_bank
 from crm.page.profile import Profile
-from tests.page.browsing import add, complete, headline, names, serve, serve_ranker, shot, view
+from tests.page.browsing import add, complete, headline, names, serve_ranker, shot, view
 from tests.page.conftest import opened
 from tests.page.counting import counting_ranker
 
@@ -33,7 +31,7 @@ def test_in_a_hurry(page: Any) -> None:
     assert "criteria=Prefers+concise+answers" in page.url
     page.locator("#rows .row").first.click()
     why = page.get_by_role("complementary", name="Why")
-    expect(why).to_contain_text("of 24 questions against birch-base")
+    expect(why).to_contain_text("of 48 questions against birch-base")
     expect(why.locator(".bar")).to_have_count(2)
     assert why.locator(".bar").first.inner_text().startswith("Prefers concise answers")
     assert len(why.locator("article .answer").first.inner_text()) > 20
@@ -64,68 +62,39 @@ def test_compare_with_a_friends_link(browser: Any, page: Any, address: str) -> N
         shot(mine, "compare")
 
 
-def test_my_own_words_while_i_type(quick: Any) -> None:
+def test_my_own_words_while_i_type(page: Any) -> None:
     """On an index the ranking follows each word, before Enter; Enter keeps it, and a reload shows the same."""
-    quick.get_by_label("Add a like or dislike").press_sequentially("please be brief", delay=20)
-    headline(quick, re.compile("^For you: maple-nano"))
-    assert "criteria" not in quick.url and quick.locator(".chip").count() == 0
-    quick.keyboard.press("Enter")
-    complete(quick)
-    assert "criteria=please+be+brief" in quick.url
-    before = names(quick)
-    quick.get_by_role("button", name="please be brief counts 1 times. Change it").click()
-    complete(quick)
-    assert "weights=2" in quick.url and names(quick)[0] == before[0]
-    quick.get_by_role("button", name="Like: please be brief. Turn it round").click()
-    complete(quick)
-    assert "dislikes=please+be+brief" in quick.url and names(quick)[-1] == before[0]
-    after = names(quick)
-    quick.reload()
-    complete(quick)
-    assert names(quick) == after
+    page.get_by_label("Add a like or dislike").press_sequentially("please be brief", delay=20)
+    headline(page, re.compile("^For you: maple-nano"))
+    assert "criteria" not in page.url and page.locator(".chip").count() == 0
+    page.keyboard.press("Enter")
+    complete(page)
+    assert "criteria=please+be+brief" in page.url
+    before = names(page)
+    page.get_by_role("button", name="please be brief counts 1 times. Change it").click()
+    complete(page)
+    assert "weights=2" in page.url and names(page)[0] == before[0]
+    page.get_by_role("button", name="Like: please be brief. Turn it round").click()
+    complete(page)
+    assert "dislikes=please+be+brief" in page.url and names(page)[-1] == before[0]
+    after = names(page)
+    page.reload()
+    complete(page)
+    assert names(page) == after
 
 
-def test_add_my_model_see_it_ranked_remove_it(browser: Any, tmp_path: Path) -> None:
-    bank = simulate_bank(seed=1, queries_per_topic=2).bank
-    with serve(bank, LengthJudge(), tmp_path) as address, opened(browser, address) as page:
-        panel = view(page, "Add a model")
-        with page.expect_download() as download:
-            panel.get_by_role("link", name="The questions with their ids").click()
-        asked = [json.loads(line) for line in Path(download.value.path()).read_text(encoding="utf-8").splitlines()]
-        assert [row["query_id"] for row in asked] == [query.id for query in bank.queries]
-        for rows, says in ((asked[:5], "mine.jsonl: 19 of 24"), (asked, "Added: the bank has 14 models now.")):
-            file = tmp_path / "mine.jsonl"
-            file.write_text("".join(json.dumps(row | {"text": "Yes. " * 300}) + "\n" for row in rows), encoding="utf-8")
-            panel.get_by_label("Name of the model").fill("my own model")
-            panel.get_by_label("File of its responses").set_input_files(file)
-            panel.get_by_role("button", name="Add the file").click()
-            expect(page.locator("#add-said")).to_contain_text(says)
-        complete(page)
-        assert names(page)[0] == "my own model"
-        shot(page, "add_a_model")
-        with opened(browser, address) as other:  # the token stays in the browser of whoever added the model
-            assert "my own model" in names(other)
-            assert view(other, "Add a model").get_by_role("button", name="Remove").count() == 0
-        panel.get_by_role("button", name="Remove my own model").click()
-        expect(page.locator("#add-said")).to_contain_text("Removed: the bank has 13 models now.")
-        complete(page)
-        assert "my own model" not in names(page) and len(names(page)) == 13
-        page.get_by_text("Questions and models").click()
-        expect(page.locator("#filters").get_by_text("my own model")).to_have_count(0)
-
-
-def test_pick_then_edit(quick: Any) -> None:
+def test_pick_then_edit(page: Any) -> None:
     """Who does not know picks between answers; what that says is a ranking, and chips to go on from."""
-    quick.evaluate("Math.random = () => 0.4")  # the seed of what is shown
-    quick.get_by_role("button", name="Not sure? Pick between answers").click()
-    picking = quick.locator("#picking")
+    page.evaluate("Math.random = () => 0.4")  # the seed of what is shown
+    page.get_by_role("button", name="Not sure? Pick between answers").click()
+    picking = page.locator("#picking")
     title = picking.get_by_role("heading")
     expect(title).to_have_text("Which answer do you prefer? Pick 1")
-    assert not quick.locator("#rows").is_visible()
+    assert not page.locator("#rows").is_visible()
     assert not any(name in picking.inner_text() for name in ("maple-nano", "elm-turbo")), "anonymous"
     for number in range(1, 26):
         left, right = (len(text.inner_text().split()) for text in picking.locator(".answer").all())
-        quick.keyboard.press("ArrowDown" if abs(left - right) < 3 else "ArrowLeft" if left < right else "ArrowRight")
+        page.keyboard.press("ArrowDown" if abs(left - right) < 3 else "ArrowLeft" if left < right else "ArrowRight")
         short = picking.get_by_role("button", name="Prefers concise answers")
         if abs(left - right) >= 3:
             (short if short.count() else picking.get_by_role("button", name="Nothing of these")).click()
@@ -138,18 +107,18 @@ def test_pick_then_edit(quick: Any) -> None:
     expect(picking.locator("li").first).to_have_text(
         re.compile(r"^Prefers concise answers: weight \d\.\d \[-?\d\.\d, \d\.\d\]")
     )
-    shot(quick, "picked")
+    shot(page, "picked")
     picking.get_by_role("button", name="Show my ranking").click()
-    complete(quick)
-    assert names(quick)[0] == "maple-nano" and "Prefers concise answers" in quick.locator(".chip").first.inner_text()
-    assert re.search(r"240 questions|48 questions", quick.locator("#progress").inner_text())
-    picked, link = names(quick), quick.url
-    quick.goto(link)
-    complete(quick)
-    assert names(quick) == picked, "the link holds the picks"
-    quick.get_by_role("button", name="Like: Prefers concise answers. Turn it round").click()
-    complete(quick)
-    assert "picks=" not in quick.url and names(quick)[-1] == "maple-nano"
+    complete(page)
+    assert names(page)[0] == "maple-nano" and "Prefers concise answers" in page.locator(".chip").first.inner_text()
+    assert re.search(r"240 questions|48 questions", page.locator("#progress").inner_text())
+    picked, link = names(page), page.url
+    page.goto(link)
+    complete(page)
+    assert names(page) == picked, "the link holds the picks"
+    page.get_by_role("button", name="Like: Prefers concise answers. Turn it round").click()
+    complete(page)
+    assert "picks=" not in page.url and names(page)[-1] == "maple-nano"
 
 
 def test_my_own_words_on_a_real_bank(browser: Any, tmp_path: Path) -> None:
@@ -175,14 +144,14 @@ def test_my_own_words_on_a_real_bank(browser: Any, tmp_path: Path) -> None:
         shot(page, "real_bank")
 
 
-def test_what_the_page_shows_is_what_the_ranker_says(quick: Any, indexed: str) -> None:
-    add(quick, "concise", "no lists")
-    shown = [label.split(", ")[1] for label in _labels(quick)]
-    said = quick.request.post(f"{indexed}/api/rank", data=json.dumps({"criteria": ["concise"], "dislikes": ["lists"]}))
-    rows = json.loads(said.text().strip().splitlines()[-1])["leaderboard"]
-    assert names(quick) == [row["model"] for row in rows]
+def test_what_the_page_shows_is_what_the_ranker_says(page: Any, address: str) -> None:
+    add(page, "concise", "no lists")
+    shown = [label.split(", ")[1] for label in _labels(page)]
+    said = page.request.post(f"{address}/api/rank", data=json.dumps({"criteria": ["concise"], "dislikes": ["lists"]}))
+    rows = said.json()["leaderboard"]
+    assert names(page) == [row["model"] for row in rows]
     assert shown == [f"preferred {round(100 * row['win_rate'])} %" for row in rows]
-    assert Profile(("concise",), ("lists",)).to_query() in quick.url
+    assert Profile(("concise",), ("lists",)).to_query() in page.url
 
 
 def _labels(page: Any) -> list[str]:

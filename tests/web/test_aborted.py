@@ -19,7 +19,7 @@ from tests.page.browsing import serve_ranker
 from tests.page.counting import counting_ranker
 from tests.rewards.server.serving import WordJudge, serve
 
-PAGE = ("rank", "compare", "why", "sentences", "picks", "models?name=n&file=x.jsonl", "models/ask", "nothing", "bank")
+PAGE = ("rank", "compare", "why", "sentences", "picks", "queries", "export/csv", "nothing", "bank")
 REWARDS = ("v1/score", "v1/compare", "v1/rank", "get_reward", "classify", "pooling", "score", "nothing", "health")
 BODY = b'{"criteria": ["Prefers concise answers"], "groups": [{"messages": ['
 AT_ONCE = struct.pack("ii", 1, 0)

@@ -22,7 +22,7 @@ def statuses(proxy: str | None, headers: list[dict[str, str]]) -> list[int]:
     api = FastAPI()
     api.get("/api/any")(lambda: "")
     with (
-        running(Guard(api, per_minute=MOST, max_upload=1), proxy=proxy) as address,
+        running(Guard(api, per_minute=MOST), proxy=proxy) as address,
         httpx.Client(base_url=address) as http,
     ):
         return [http.get("/api/any", headers=each).status_code for each in headers]

@@ -29,7 +29,7 @@ def test_a_taken_port_is_told_before_anything_is_loaded(
     def loaded(*_: Any, **__: Any) -> None:
         pytest.fail("a judge was opened for nothing")
 
-    monkeypatch.setattr(page, "open_judge", loaded)
+    monkeypatch.setattr(page, "make_ranker", loaded)
     monkeypatch.setattr(rewards, "open_judge", loaded)
     monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)
     run: Any = {"app": page.run_app, "serve": rewards.run_server}[name]

@@ -14,9 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.page.browsing import serve as serve_page
 from tests.page.browsing import serve_ranker
-from tests.page.conftest import WordJudge as PageJudge
 from tests.page.conftest import small_bank
 from tests.page.counting import counting_ranker
 from tests.rewards.server.serving import WordJudge, group, serve
@@ -72,30 +70,22 @@ URLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("index", [False, True])
-def test_the_page_calls_nobody(index: bool, tmp_path: Path) -> None:
+def test_the_page_calls_nobody(tmp_path: Path) -> None:
     """Every route, with addresses in each text that people may send."""
-    rows = "".join(json.dumps({"query_id": f"q{n}", "text": url}) + "\n" for n, url in enumerate(URLS))
     bank, asked = small_bank(len(URLS)), 0
-    served = (
-        serve_ranker(counting_ranker(bank, tmp_path), tmp_path) if index else serve_page(bank, PageJudge(), tmp_path)
-    )
+    served = serve_ranker(counting_ranker(bank, tmp_path), tmp_path)
     with calls_out() as found, served as address, httpx.Client(base_url=address, timeout=30) as http:
-        added = http.post("/api/models", params={"name": "x", "file": "x.jsonl"}, content=rows)
-        assert added.status_code == 200, added.text
         for url in URLS:
             mine: dict[str, Any] = {"criteria": [url], "dislikes": [f"not {url}"]}
             calls: list[tuple[str, Any]] = [("rank", mine), ("compare", {"first": mine, "second": mine})]
-            calls += [("why", {"profile": mine, "model": "x"}), ("picks", {"profile": mine})]
-            calls += [("sentences", {"profile": mine, "model": "x", "query_id": "q0"}), ("models/ask", {"name": url})]
+            calls += [("why", {"profile": mine, "model": "wordy"}), ("picks", {"profile": mine})]
+            calls += [("sentences", {"profile": mine, "model": "wordy", "query_id": "q0"})]
             calls += [("rank", {"base_url": url}), ("rank", {"baseline": url}), ("rank", {"about": url})]
             answers = [http.post(f"/api/{path}", json=body) for path, body in calls]
             answers += [http.get(f"/api/export/{kind}", params={"criteria": url}) for kind in ("csv", "json")]
             answers += [http.get(path, params={"url": url}) for path in ("/", "/api/bank", "/api/queries")]
-            answers += [http.post("/api/models", params={"name": url, "file": url}, content=url.encode())]
             assert answers[0].status_code == 200 and all(answer.status_code < 500 for answer in answers)
             asked += len(answers)
-        assert http.delete("/api/models", params={"name": "x", "token": added.json()["token"]}).status_code == 200
     assert found == []
 
 
