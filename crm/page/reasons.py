@@ -59,10 +59,10 @@ def duels(ranking: Ranking, model: str) -> list[Duel]:
 
 
 def typical(found: Sequence[Duel]) -> list[Duel]:
-    """Of `duels`, the win and the loss in the middle; fewer where there is no win or no loss."""
+    """Of `duels`, the win and the loss in the middle; a tie where there is neither."""
     wins = [duel for duel in found if duel.probability > 0.5]
     losses = [duel for duel in found if duel.probability < 0.5]
-    return [group[len(group) // 2] for group in (wins, losses) if group]
+    return [group[len(group) // 2] for group in (wins, losses) if group] or list(found[:1])
 
 
 @dataclass(frozen=True)

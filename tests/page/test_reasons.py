@@ -50,3 +50,4 @@ def test_a_tie_is_neither_a_win_nor_a_loss() -> None:
     found = [Duel(str(place), "T", "q", "a", "b", chance) for place, chance in enumerate((0.9, 0.5, 0.5, 0.2))]
     assert [duel.probability for duel in typical(found)] == [0.9, 0.2]
     assert [duel.probability for duel in typical(found[:3])] == [0.9]
+    assert [duel.query_id for duel in typical(found[1:3])] == ["1"] and typical([]) == []

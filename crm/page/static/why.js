@@ -55,15 +55,15 @@ function bar(row, most) {
 
 /** @param {any} duel @param {string} model @param {any} profile */
 function example(duel, model, profile) {
-  const won = duel.probability > 0.5;
+  const [won, lost] = [duel.probability > 0.5, duel.probability < 0.5];
   const words = [duel.response, duel.baseline_response].map(wordsOf);
   const mine = el('div', { class: `answer${won ? ' better' : ''}`, tabindex: 0 }, ...differing(duel.response, words[1]));
-  const theirs = el('div', { class: `answer${won ? '' : ' better'}`, tabindex: 0 },
+  const theirs = el('div', { class: `answer${lost ? ' better' : ''}`, tabindex: 0 },
     ...differing(duel.baseline_response, words[0]));
   const sentences = el('button', { class: 'small', onclick: () => showSentences(duel, model, profile, mine, sentences) },
     'Which sentence matters?');
   return el('article', {},
-    el('h3', {}, `A typical ${won ? 'win' : 'loss'}`), el('p', {}, el('em', {}, duel.query)),
+    el('h3', {}, `A typical ${won ? 'win' : lost ? 'loss' : 'tie'}`), el('p', {}, el('em', {}, duel.query)),
     el('p', {}, el('strong', {}, nameOf(model)), ` · ${count(duel.response)} words · preferred ${percent(duel.probability)}`),
     mine, sentences, el('p', {}, el('strong', {}, baseline()), ` · ${count(duel.baseline_response)} words`), theirs);
 }
