@@ -20,16 +20,23 @@ async function send(path, body, signal) {
   try {
     return await fetch(address(path), body === undefined ? { signal } : { ...post, signal });
   } catch (error) {
-    if (error instanceof DOMException) throw error;
-    throw new Refused('The server cannot be reached. Try again in a moment.');
+    return unreachable(error);
   }
+}
+
+/** @param {any} error @returns {never} as it is, where the request was given up */
+function unreachable(error) {
+  if (error instanceof DOMException) throw error;
+  throw new Refused('The server cannot be reached. Try again in a moment.');
 }
 
 /** @param {Response} answer @returns {Promise<any>} */
 async function read(answer) {
-  const said = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(said.error || `The server answered with status ${answer.status}.`);
-  return said;
+  if (!answer.ok) {
+    const { error } = await answer.json().catch(() => ({}));
+    throw new Refused(error || `The server answered with status ${answer.status}.`);
+  }
+  return answer.json().catch(unreachable); // a body that is cut off is no empty answer
 }
 
 /** @param {any} profile @param {AbortSignal} [signal] @returns {Promise<any>} its ranking */
