@@ -260,7 +260,7 @@ def test_every_setting_and_option_in_the_docs_exists() -> None:
         text = re.sub(r"```python\n.*?```", "", page, flags=re.DOTALL)
         for setting in re.findall(r"\b((?:%s)\.\w+)=" % "|".join(groups), text):  # noqa: UP031
             assert setting in known, f"{name}: {setting}"
-        for group, options in re.findall(r"(?<![\w.])(%s)=([\w,]+)(?![\w,]|\.\w)" % "|".join(groups), text):  # noqa: UP031
+        for group, options in re.findall(r"(?<![\w.])(%s)=([\w,]+)(?![\w,/]|\.\w)" % "|".join(groups), text):  # noqa: UP031
             for option in options.split(","):
                 assert option in option_names(group), f"{name}: {group}={option}"
 
