@@ -149,6 +149,7 @@ def test_unknown_words_are_answered_by_a_sentence(browser: Any, oracle: str) -> 
         page.get_by_label("Add a like or dislike").press_sequentially("tell me about cats", delay=20)
         page.wait_for_timeout(500)
         assert names(page) == before, "half a sentence is no mistake"
+        headline(page, re.compile("^Example: "))
         page.keyboard.press("Enter")
         headline(page, "No ranking")
         expect(page.locator("#because")).to_contain_text("'tell me about cats' is not understood")

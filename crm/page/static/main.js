@@ -104,12 +104,12 @@ function lostPicks(error) {
 /** @param {any} step @param {any} profile @param {any} pending */
 function take(step, profile, pending) {
   if (pending && step.not_understood.includes(pending.text)) return show(); // half a word is no mistake
-  page.step = { ...step, profile };
+  page.step = { ...step, profile, preview: Boolean(pending) };
   if (!(profile.criteria || profile.dislikes) && !step.agreement) {
     page.most = step.leaderboard;
     usual.set(queryOf(profile), step.leaderboard);
   }
-  show(pending);
+  show();
 }
 
 /** The rest, once the ranking is there: most people, reasons, what is open. */
@@ -122,7 +122,7 @@ async function after(profile, signal, pending) {
     page.most = usual.get(key);
   }
   if (page.step !== own) return;
-  show(pending);
+  show();
   if (pending) return;
   showWanted();
   if (page.opened) openWhy(page.opened, false);
@@ -133,16 +133,16 @@ async function after(profile, signal, pending) {
   }
 }
 
-/** The ranking on the screen. @param {any} [pending] */
-function show(pending) {
+/** The ranking on the screen. */
+function show() {
   const { step } = page;
   const rows = rowsShown();
   const refused = step.refusal && !page.anyway;
-  const mine = page.wanted.lines.length > 0 || Boolean(pending) || Boolean(step.agreement);
+  const mine = page.wanted.lines.length > 0 || step.preview || Boolean(step.agreement);
   byId('rows').classList.remove('faded');
   byId('rows').hidden = refused;
   byId('because').textContent = refused ? step.refusal : rows.length ? runnersUp(rows, nameOf) : '';
-  const who = page.example && !pending ? 'Example' : mine ? 'For you' : 'For most people';
+  const who = page.example && !step.preview ? 'Example' : mine ? 'For you' : 'For most people';
   byId('headline').textContent = refused ? 'No ranking' : rows.length ? headline(rows, who, nameOf)
     : 'No model is left; loosen the filters';
   if (who === 'Example' && !refused) byId('because').prepend(EXAMPLE);
