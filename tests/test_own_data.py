@@ -49,6 +49,7 @@ def test_every_setting_of_the_data_comes_from_the_checkpoint(trained: Trained, p
     assert set(TYPED) < {each.name for each in fields(DataConfig)}
     told = TYPED | {"name": "table", "path": str(pairs), "columns": {"prompt": "ask"}, "winners": {"x": "a"}}
     told |= {"validation": 8, "max_words": 9, "validation_fraction": 0.2, "held_out_topics": ["Law"]}
+    told |= {"split": "all", "near_duplicates": 0.9}
     run = trained("none", **told)
     config = compose("evaluate", [f"checkpoint={run}"], tmp_path / "out")
     assert {name: getattr(config.data, name) for name in told} == told

@@ -113,7 +113,7 @@ class DataConfig(Settings, group="data"):
         """The source's name or file, what is held out of it, and what its judge is told where that is a choice."""
         if self.name != "personalized_rewardbench":
             place = (self.path or self.name).rstrip("/").removeprefix("hf://")
-            whole = self.name not in OWN or OWN[self.name].evaluation_only
+            whole = self.name not in OWN or OWN[self.name].evaluation_only or self.split == "all"
             return f"{Path(place).name}{'' if whole else f', held-out {100 * self.test_fraction:g} %'}"
         shown = "all posts" if self.profile == "all" else f"{self.profile} {self.profile_posts} posts"
         profile = "no profile" if self.profile == "none" else f"profile {shown}"
