@@ -95,6 +95,7 @@ def rewrite_aliases(words: Sequence[str], known: Iterable[str], command: str) ->
             raise ValueError(f"{name}: no such setting; {ANSWERS[name]}")
         found.append(word)
     found = [each for word in found for each in _loggers(word, words)]
+    found = [_suites(word) for word in found]
     return _backbone(found) if "schedule" in known else found
 
 
@@ -105,6 +106,17 @@ def _loggers(word: str, words: Sequence[str]) -> list[str]:
         return [word]
     kinds = value.strip("[]").replace(" ", "").split(",")
     return [f"logger={kinds[0]}", f"logger.kinds=[{','.join(kinds)}]"]
+
+
+def _suites(word: str) -> str:
+    """``suite=D+``, or a list of suites, as their names; options of the group stay."""
+    name, _, value = word.partition("=")
+    names = value.strip("[]").replace('"', "").replace("'", "").replace(" ", "").split(",")
+    if name != "suite" or not all(
+        each.partition("_")[0][-1:] in ("+", "-") or each[-1:] in ("+", "-") for each in names
+    ):
+        return word
+    return "suite.names=[" + ",".join(f'"{each}"' for each in names) + "]"
 
 
 def _backbone(words: Sequence[str]) -> list[str]:

@@ -21,6 +21,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from crm import __version__
 from crm import config as settings
 from crm.cli.aliases import rewrite_aliases
 from crm.cli.command_line import check_options, typed
@@ -172,6 +173,9 @@ def best_of_n() -> None:
 def _run(name: str, task: Callable[[Any], Any]) -> None:
     settings.register()
     schema = settings.schemas()[name]
+    if "--version" in sys.argv[1:]:
+        print(f"crm {__version__}")
+        return
     if ASKED & set(sys.argv[1:]):
         _answer(name, schema, lambda: help_text(name, sys.argv[1:]))
         return
@@ -209,6 +213,8 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
         print(f"{script(name)}: {stop or 'stopped; what was written stays'}", file=sys.stderr)
         code = 130
     except Exception as error:
+        if "srun" in str(error) and SweepFolder.current is not None:
+            error = ValueError("hydra/launcher=slurm: no srun here; run it where SLURM is, or leave out hydra/launcher")
         if not isinstance(error, MISTAKES) and SweepFolder.current is None:
             raise
         _tell(name, error, schema, folder_of_run(sys.argv))

@@ -21,6 +21,12 @@ _OPTIONAL = ("preference_logit", "score_a", "score_b", "score_candidate", "score
 """May be null; a record that cannot do without one says so itself."""
 
 
+def shown_path(path: str | Path) -> str:
+    """A path as somebody here would type it: relative where it lies below the working folder."""
+    place = Path(path).absolute()
+    return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else str(path)
+
+
 def replace_file(path: Path | str, content: str | bytes) -> Path:
     """Write ``content`` beside ``path`` and move it there in one step; parent folders are made. Text is UTF-8, LF."""
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content

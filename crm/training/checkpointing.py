@@ -22,6 +22,7 @@ from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
+from crm.io.files import shown_path
 from crm.model.manifest import sha256
 
 log = logging.getLogger(__name__)
@@ -200,7 +201,9 @@ class LastCheckpoint(Checkpoint):
             trainer._logger_connector.log_metrics(loop.epoch_loop._results.metrics(on_step=False)["log"])
         trainer.save_checkpoint(self.path)
         if self._stop:
-            raise KeyboardInterrupt(f"stopped; go on with: python train.py resume={self.path.parent.parent}")
+            raise KeyboardInterrupt(
+                f"stopped; go on with: python train.py resume={shown_path(self.path.parent.parent)}"
+            )
 
     def state_dict(self) -> dict[str, Any]:
         """Kept in the checkpoint, so that the step it was saved at is not saved twice."""

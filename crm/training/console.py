@@ -13,6 +13,7 @@ import torch
 from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from torch import nn
 
+from crm.io.files import shown_path
 from crm.report.tables import number
 from crm.training.config import TrainConfig
 
@@ -112,12 +113,13 @@ def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> No
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     share = "all trained" if trained == weights else f"{_short(trained)} trained"
     devices = int(trainer.devices) * int(trainer.nodes)
+    place = shown_path(config.run_dir)
     where = f"{devices} x {trainer.accelerator}{f' ({trainer.strategy})' if devices > 1 else ''}"
     rows_of = f"{data.path or data.name}{' (simulated templates)' if data.name == 'simulation' else ''}"
     log.info(
         f"train: {config.model.name} ({_short(weights)} weights, {share}), head={config.head.name} "
         f"loss={config.loss.name}; data {rows_of}, {rows:,} comparisons an epoch; {where}, {trainer.precision}; "
-        f"{config.schedule.comparisons_per_step} comparisons a step, at most {steps:,} steps; into {config.run_dir}"
+        f"{config.schedule.comparisons_per_step} comparisons a step, at most {steps:,} steps; into {place}"
     )
     if trainer.accelerator == "cpu" and weights > LARGE:
         log.warning(

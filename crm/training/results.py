@@ -14,7 +14,7 @@ import lightning as L
 from lightning.pytorch.loggers import Logger
 from transformers.utils import logging as transformers_logging
 
-from crm.io.files import replace_file, with_nulls
+from crm.io.files import replace_file, shown_path, with_nulls
 from crm.io.installed import commit
 from crm.model.backbone import merge_lora
 from crm.model.encoding import Encoder
@@ -90,7 +90,7 @@ def finish(
     said = f"; {told(speed)}" if speed else ""
     shown = "unknown (every row is a tie)" if accuracy is None else f"{accuracy:.3f}"
     log.info("validation accuracy %s, loss %.3f%s; the model is in %s", shown, loss, said, outcome.checkpoint)
-    log.info("next: python evaluate.py checkpoint=%s", run_dir)
+    log.info("next: python evaluate.py checkpoint=%s", shown_path(run_dir))
     return outcome
 
 

@@ -25,8 +25,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from crm.io.files import replace_file
-from crm.report.trackers import NO_TENSORBOARD, wandb_mode
-from crm.training.config import LoggerConfig
+from crm.report.trackers import NO_TENSORBOARD, Tracker, wandb_mode
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +120,7 @@ def _read_rows(path: Path, columns: list[str]) -> tuple[list[str], list[dict[str
 
 
 def build_loggers(
-    settings: LoggerConfig, run_dir: Path, *, name: str, group: str, config: dict[str, Any], resume: bool = False
+    settings: Tracker, run_dir: Path, *, name: str, group: str, config: dict[str, Any], resume: bool = False
 ) -> list[Logger]:
     """CSV first, then those of ``settings``, which may have a ``name`` and a ``group`` of their own.
 
@@ -151,7 +150,7 @@ class OnceWandbLogger(WandbLogger):
             super().log_metrics(metrics, step)
 
 
-def _wandb(settings: LoggerConfig, run_dir: Path, table: CsvLogger, run: dict[str, Any], resume: bool) -> WandbLogger:
+def _wandb(settings: Tracker, run_dir: Path, table: CsvLogger, run: dict[str, Any], resume: bool) -> WandbLogger:
     """One run folder is one W&B run: its id is kept there, and a resumed run goes on under it.
 
     Offline, W&B begins a new file whenever it starts, so the rows of ``table`` up to the checkpoint are written into

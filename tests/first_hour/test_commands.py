@@ -1,0 +1,123 @@
+"""A stranger's first hour: the lines of ``commands.txt`` do what was meant, or say in a sentence why not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Qwen3Config, Qwen3Model
+
+from crm import cli, load_judge
+
+pytestmark = pytest.mark.slow
+TOKENIZER = Path(os.environ.get("CRM_DATA_ROOT", "data")) / "qwen3_tokenizer"
+SMALL = (
+    "model.hidden_size=16 model.layers=2 model.heads=2 model.vocab_size=400 schedule.max_steps=2 trainer.progress=false"
+)
+LINES = [
+    line.split(" |")
+    for line in (Path(__file__).parent / "commands.txt").read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("#")
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("first_hour")
+    with (place / "pairs.jsonl").open("w", encoding="utf-8") as file:
+        for number in range(60):
+            short, long = (
+                f"It is {number}.",
+                f"After some thought, and on balance, it is {number}, for reasons of order {number}.",
+            )
+            brief = number % 2
+            criteria = ["Prefers concise answers"] if brief else ["Prefers detailed answers"]
+            other = ["Prefers detailed answers"] if brief else ["Prefers concise answers"]
+            chosen, rejected = (short, long) if brief else (long, short)
+            topic = ("rivers", "stars", "bread", "chess", "trains")[number % 5]
+            row = {"prompt": f"{topic}: what about number {number * 37 % 101}?", "chosen": chosen, "rejected": rejected}
+            file.write(json.dumps({**row, "criteria": criteria, "criteria_rejected": other}) + "\n")
+    rows = [
+        f"Question {number} about {number * 7}?,First {number},Second {number},{'ab'[number % 2]}"
+        for number in range(40)
+    ]
+    (place / "votes.csv").write_text("\n".join(["question,answer_a,answer_b,winner", *rows]) + "\n", encoding="utf-8")
+    if TOKENIZER.is_dir():
+        write_thin_qwen3(place / "thin")
+    return place
+
+
+def write_thin_qwen3(place: Path) -> None:
+    """Qwen3-0.6B in everything but width: its tokenizer, its 28 layers, random weights."""
+    place.mkdir()
+    (place / "tokenizer.json").write_bytes(gzip.decompress((TOKENIZER / "tokenizer.json.gz").read_bytes()))
+    (place / "tokenizer_config.json").write_bytes((TOKENIZER / "tokenizer_config.json").read_bytes())
+    sizes = {
+        "hidden_size": 16,
+        "intermediate_size": 32,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 8,
+    }
+    torch.manual_seed(0)
+    Qwen3Model(Qwen3Config(vocab_size=151936, num_hidden_layers=28, **sizes)).save_pretrained(place)
+
+
+def run(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> tuple[object, str]:
+    """Exit code, and all that a command says on the terminal."""
+    command, *words = shlex.split(line.replace("SMALL", SMALL).replace('["', "'[\"").replace('"]', "\"]'"))
+    monkeypatch.setattr(sys, "argv", [f"{command}.py", *words])
+    root, handlers = logging.getLogger(), logging.getLogger().handlers[:]
+    code: object = 0
+    try:
+        getattr(cli, command)()
+    except SystemExit as ended:
+        code = ended.code or 0
+    finally:
+        root.handlers[:] = handlers
+    shown = capfd.readouterr()
+    return code, shown.out + shown.err
+
+
+@pytest.mark.parametrize("line", LINES, ids=[line[0] for line in LINES])
+def test_a_command_does_what_was_meant(
+    line: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    typed, expected, says, says_not = (part.strip() for part in [*line, ""][:4])
+    if ("thin" in typed or "backbone" in typed) and not TOKENIZER.is_dir():
+        pytest.skip(f"{TOKENIZER} is not there: set CRM_DATA_ROOT to a folder with qwen3_tokenizer")
+    monkeypatch.chdir(folder)
+    code, shown = run(typed, monkeypatch, capfd)
+    assert code == int(expected), shown
+    plain = " ".join(shown.split())
+    for part in filter(None, map(str.strip, says.split(";;"))):
+        assert part in plain, shown
+    assert not says_not or says_not.replace(r"\n", "\n") not in shown, shown
+
+
+def test_the_thin_qwen3_loads_in_plain_transformers_with_equal_scores(folder: Path) -> None:
+    model = folder / "backbone/model"
+    if not model.is_dir():
+        pytest.skip("the commands before did not run: no qwen3_tokenizer")
+    prompt, criteria = "stars: what about number 3?", ["Prefers concise answers"]
+    responses = ["It is 3.", "It is more than you think."]
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    plain = AutoModelForSequenceClassification.from_pretrained(model, dtype=torch.float32).eval()
+    scores = []
+    for response in responses:
+        turns = [
+            {"role": "system", "content": f"This user cares about:\n- {criteria[0]}"},
+            {"role": "user", "content": prompt},
+            {"role": "assistant", "content": response},
+        ]
+        with torch.inference_mode():
+            encoded = tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=True)
+            scores.append(plain(**encoded).logits.item())
+    assert load_judge(model).score(prompt, responses, criteria=criteria) == pytest.approx(scores, abs=1e-5)
