@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from crm.page.pairings import make_pairing
 
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Reading
@@ -196,8 +195,6 @@ def test_lengths_of_scripts_without_spaces_are_of_their_characters() -> None:
     }
     assert lengths == {"x": (6, 2), "y": (2, 2)}
     assert dict(zip(own.authors, BankNumbers(own).words[0].tolist(), strict=True)) == {"base": 2, "x": 6, "y": 2}
-    pairing = make_pairing(own, "base", query, "x")
-    assert (pairing.length, pairing.baseline_length) == (6, 2)
     assert words_of([Candidates(query.prompt, tuple(texts.values()))]).tolist() == [[2, 6, 2]]
 
 

@@ -94,7 +94,7 @@ def test_all_seeds_are_validated_on_the_same_comparisons_in_the_same_order(make_
 
 
 @pytest.mark.parametrize("direction", ("original", "reverse", "random", "both"))
-@pytest.mark.parametrize("packing", (None, Packing("tree", 600)))
+@pytest.mark.parametrize("packing", (None, Packing(600)))
 def test_validation_reads_both_directions_of_a_row_whatever_is_trained(
     make_data, packing: Packing | None, direction: str
 ) -> None:
