@@ -1,4 +1,4 @@
-"""Memory of a training step. In: a backbone and the tokens of a forward pass. Out: bytes, against those at hand.
+"""Memory of a training step: its bytes on one device, and what follows from them.
 
 An estimate for deciding on gradient checkpointing, not a promise: kernels, allocators and attention masks differ.
 """
@@ -32,7 +32,7 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """Bytes of a training step on one device without gradient checkpointing."""
+    """Bytes of a training step on one device."""
 
     state: int
     """Weights, gradients, optimizer."""
@@ -58,12 +58,15 @@ class MemoryNeed:
         )
 
 
-def training_need(backbone: nn.Module, tokens: int, *, mixed: bool, shards: int = 1, replicas: int = 1) -> MemoryNeed:
+def training_need(
+    backbone: nn.Module, tokens: int, *, mixed: bool, shards: int = 1, replicas: int = 1, checkpointing: bool = False
+) -> MemoryNeed:
     """Estimate for ``tokens`` (sequences times padded length) in one forward pass on one device.
 
     ``mixed`` is bfloat16 arithmetic on float32 weights; it keeps a bfloat16 copy of each linear weight for the
     backward pass. ``shards`` divides the state (FSDP); more than one of ``replicas`` (DDP) adds 4 bytes a trained
-    parameter for the buffers in which gradients are exchanged. Layers below the lowest trained one keep nothing.
+    parameter for the buffers in which gradients are exchanged. Layers below the lowest trained one keep nothing. With
+    ``checkpointing`` a layer keeps its float32 input alone, and one layer at a time what it needs.
     """
     trained = sum(p.numel() for p in backbone.parameters() if p.requires_grad)
     frozen = sum(p.numel() for p in backbone.parameters()) - trained
@@ -71,15 +74,18 @@ def training_need(backbone: nn.Module, tokens: int, *, mixed: bool, shards: int 
     state = (TRAINED_BYTES * trained + FROZEN_BYTES * frozen + buffers) // shards
     linear = sum(module.weight.numel() for module in backbone.modules() if isinstance(module, nn.Linear))
     copies = 2 * linear if mixed else 0
-    kept = tokens * layers_with_gradient(backbone) * layer_bytes_per_token(backbone.config, mixed=mixed)
-    return MemoryNeed(state, kept + copies)
+    layers, layer = layers_with_gradient(backbone), tokens * layer_bytes_per_token(backbone.config, mixed=mixed)
+    if checkpointing:
+        inputs = 4 * tokens * layers * int(backbone.config.hidden_size)  # type: ignore[union-attr, arg-type]
+        return MemoryNeed(state, inputs + min(1, layers) * layer + copies // max(1, len(backbone.layers)))  # type: ignore[arg-type]
+    return MemoryNeed(state, layers * layer + copies)
 
 
 def settle_strategy(config: TrainConfig) -> None:
     """Replace ``trainer.strategy=auto`` and refuse a state that cannot fit, both before any weight is loaded.
 
-    The state of a device (weights, gradients, optimizer) is computed from the shapes of the backbone. Several devices
-    become DDP where it fits on each, else FSDP2. Raises ``ValueError`` naming what does fit.
+    What a device needs with gradient checkpointing is computed from the shapes of the backbone. Several devices become
+    DDP where it fits on each, else FSDP2. Raises ``ValueError`` naming what does fit.
     """
     settings, ranks = config.trainer, int(config.trainer.devices) * int(config.trainer.nodes)
     if config.model.path is None:
@@ -87,32 +93,33 @@ def settle_strategy(config: TrainConfig) -> None:
             settings.strategy = "ddp"
         return
     backbone, device = _shapes(config), training_device(settings.accelerator)
-    mixed, at_hand = settings.precision == "bf16-mixed", memory_of(device)
-    needs = {"ddp": training_need(backbone, 0, mixed=mixed, replicas=ranks)}
+    at_hand, tokens = memory_of(device), config.batching.tokens
+
+    def need_of(strategy: str, checkpointing: bool = True) -> MemoryNeed:
+        places = {"shards": ranks} if strategy == "fsdp" else {"replicas": ranks}
+        mixed = settings.precision == "bf16-mixed"
+        return training_need(backbone, tokens, mixed=mixed, checkpointing=checkpointing, **places)
+
+    needs = {"ddp": need_of("ddp")}
     if ranks > 1 and config.optimizer.name != "muon":
-        needs["fsdp"] = training_need(backbone, 0, mixed=mixed, shards=ranks)
+        needs["fsdp"] = need_of("fsdp")
     if settings.strategy == "auto" and ranks > 1:
         fits = needs["ddp"].fits(at_hand) or "fsdp" not in needs
         settings.strategy = "ddp" if fits else "fsdp"
         config.refuse_sharded()
-    need = needs.get(settings.strategy, needs["ddp"])
-    share = " a device" if ranks > 1 else ""
+    used = settings.strategy if settings.strategy in needs else "ddp"
+    need, share = needs[used], " a device" if ranks > 1 else ""
     rank_zero_only(log.info)(
-        "memory: weights, gradients and optimizer take %.1f GiB%s (%s on %d %s), of %.1f GiB%s",
-        *(
-            need.total / GIB,
-            share,
-            settings.strategy if ranks > 1 else "whole",
-            ranks,
-            device.type,
-            at_hand / GIB,
-            share,
-        ),
+        f"memory: weights, gradients and optimizer take {need.state / GIB:.1f} GiB{share} "
+        f"({settings.strategy if ranks > 1 else 'whole'} on {ranks} {device.type}), of {at_hand / GIB:.1f} GiB{share}; "
+        f"activations of a pass of {tokens:,} tokens {need_of(used, False).activations / GIB:.1f} GiB, "
+        f"with gradient checkpointing {need.activations / GIB:.1f}"
     )
     if need.total > at_hand:
         raise ValueError(
-            f"model={config.model.name}: its weights, gradients and optimizer take {need.total / GIB:.1f} GiB{share}, "
-            f"and {device.type} has {at_hand / GIB:.1f}; {_way_out(config, needs, at_hand, ranks)}"
+            f"model={config.model.name}: a step takes {need.total / GIB:.1f} GiB{share} (weights, gradients and "
+            f"optimizer {need.state / GIB:.1f}), and {device.type} has {at_hand / GIB:.1f}; "
+            f"{_way_out(config, needs, at_hand, ranks)}"
         )
 
 

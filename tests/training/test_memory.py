@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from transformers import Qwen3Config, Qwen3Model
 
+from crm.config import compose
 from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.training.memory import (
     GIB,
@@ -16,6 +18,7 @@ from crm.training.memory import (
     layer_bytes_per_token,
     layers_with_gradient,
     memory_at_hand,
+    settle_strategy,
     training_need,
 )
 
@@ -131,3 +134,46 @@ def test_memory_at_hand_is_the_machines_or_the_devices(monkeypatch: pytest.Monke
     monkeypatch.setattr("torch.cuda.mem_get_info", lambda device: (5, 9) if device.index == 1 else (0, 0))
     assert memory_at_hand(torch.device("cpu")) == 7
     assert memory_at_hand(torch.device("cuda", 1)) == 5
+
+
+def test_checkpointing_keeps_inputs_and_one_layer() -> None:
+    model = Qwen3Model(qwen3(32, 48, 2, 3, keys=1, size=16))
+    layer = 10 * layer_bytes_per_token(model.config, mixed=True)
+    copies = 2 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 48)  # of one layer
+    assert training_need(model, 10, mixed=True, checkpointing=True).activations == 3 * 10 * 32 * 4 + layer + copies
+
+
+PUBLISHED = {**SIZES, "8B": (4096, 12288, 32, 36)}
+CHOICES = [
+    ("0.6B", 1, 24, 0, "auto"),
+    ("0.6B", 8, 24, 0, "ddp"),
+    ("4B", 1, 24, 0, "refused"),
+    ("4B", 1, 24, 16, "auto"),
+    ("4B", 1, 80, 0, "auto"),
+    ("4B", 8, 24, 0, "fsdp"),
+    ("4B", 8, 80, 0, "fsdp"),
+    ("8B", 1, 80, 0, "refused"),
+    ("8B", 8, 24, 0, "fsdp"),
+    ("8B", 8, 80, 0, "fsdp"),
+]
+"""Full 4B: 16 bytes a weight are 60 GiB, 20 with DDP 75; 8B: 113 GiB, on 8 devices 14 each."""
+
+
+@pytest.mark.parametrize(("name", "devices", "gigabytes", "rank", "chosen"), CHOICES)
+def test_the_strategy_of_a_pretrained_model(
+    name: str, devices: int, gigabytes: int, rank: int, chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Qwen3Config(**{**qwen3(*PUBLISHED[name]).to_dict(), "vocab_size": 151_936})
+    config.architectures = ["Qwen3Model"]
+    config.save_pretrained(tmp_path)
+    settings = ["model=pretrained", f"model.path={tmp_path}", "data=simulation", "trainer.accelerator=gpu"]
+    settings += [f"trainer.devices={devices}", "trainer.nodes=1", "trainer.precision=bf16-mixed"]
+    run = compose("train", [*settings, f"model.lora_rank={rank}"], tmp_path / "run")
+    monkeypatch.setattr("crm.training.memory.training_device", lambda accelerator: torch.device("cuda", 0))
+    monkeypatch.setattr("crm.training.memory.memory_of", lambda device: int(gigabytes * 0.99 * GIB))
+    if chosen != "refused":
+        settle_strategy(run)
+        assert run.trainer.strategy == chosen
+        return
+    with pytest.raises(ValueError, match=r"a step takes .*trainer=fsdp on several GPUs, model\.lora_rank=16"):
+        settle_strategy(run)
