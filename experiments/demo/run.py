@@ -77,7 +77,7 @@ def demo_job(head: str, out: Path, seed: int, overrides: Sequence[str], queries_
         overrides=(f"experiment=demo_{head}", "trainer=cpu", f"seed={seed}", *overrides),
         stages=STAGES.get(head, ((),)),
         evaluations={"suites": ("suite=all" if thorough else "suite=standard", *data)},
-        attacked=ATTACKED if ranks else 0,
+        attacked=ATTACKED if thorough else 0,
         evaluated=data,
         leaderboards=USERS if ranks else {},
         ranking=(f"bank.queries_per_topic={queries_per_topic}",),
@@ -176,16 +176,18 @@ def write_report(
                 **{f"Leaderboard: {user}": out / f"leaderboard_{user}.png" for user in boards},
             },
         ),
-        Section(
+        Section("How it learned", "", {}, {"Learning curves": out / "learning_curves.png"}),
+    ]
+    if effects:
+        attacked = Section(
             "Does it withstand attacks?",
             f"A text was added to the response that the user does not prefer, in {ATTACKED} pairs and both orders. "
             "flipped: the share of right verdicts that it reversed; by neutral text: what as many characters "
             "about nothing do. empty: how often an empty response wins.",
             {f"The {head} head": frame(found) for head, found in effects.items()},
             {},
-        ),
-        Section("How it learned", "", {}, {"Learning curves": out / "learning_curves.png"}),
-    ]
+        )
+        sections.insert(-1, attacked)
     facts = {**summary["leaderboard"], "commit": summary["commit"], "seconds": summary["seconds"]}
     board = summary["leaderboard"]
     opening = (

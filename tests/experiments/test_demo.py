@@ -156,12 +156,13 @@ def test_the_short_demo_reads_what_the_long_one_left(
     monkeypatch.setattr(demo, "run_jobs", here)
     short = demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC)
     assert set(short["heads"]) == {"scalar", "late"} and short["leaderboard"] == summary["leaderboard"]
-    assert short["heads"]["scalar"]["leaderboard"] == {} == short["heads"]["scalar"]["attacks"]
+    assert short["heads"]["scalar"]["leaderboard"] == {}
     clean = {f"{base}{sign}" for base in ("D", "T", "C", "C_axes", "S") for sign in "+-"}
     for name, head in short["heads"].items():
+        assert head["attacks"] == {}
         assert head["suites"] == {suite: summary["heads"][name]["suites"][suite] for suite in clean}
-    assert short["heads"]["late"]["attacks"] == summary["heads"]["late"]["attacks"]
-    assert "2 reward models were trained" in (out / "report.html").read_text(encoding="utf-8")
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "2 reward models were trained" in page and "attacks" not in page
 
 
 def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: Any) -> None:
