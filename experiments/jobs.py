@@ -36,7 +36,7 @@ from crm.leaderboard import Leaderboard, run_leaderboard
 from crm.model.export import TALKED_ROUND, write_section
 from crm.model.manifest import MANIFEST
 from crm.schema import Result
-from crm.training import run_training, settle_precision
+from crm.training import run_training, settle_devices, settle_precision
 from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 
 ATTACK_SEED = 1
@@ -223,10 +223,12 @@ def _train(job: Job, overrides: tuple[str, ...], channel: Any) -> Path:
 def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Path | None = None) -> Path:
     """The model in ``folder``, trained unless it is there with the same configuration and made after its ``start``."""
     config = compose("train", ["trainer.progress=false", "trainer.threads=1", *overrides], folder)
+    settle_devices(config.trainer)
+    settle_devices(config.trainer)
     settle_precision(config)
     wanted = OmegaConf.to_container(OmegaConf.structured(config))
     manifest = folder / "model" / MANIFEST
-    made = manifest.is_file() and json.loads(manifest.read_text(encoding="utf-8")).get("config")
+    made = manifest.is_file() and OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
     if made == wanted and (start is None or manifest.stat().st_mtime_ns > (start / MANIFEST).stat().st_mtime_ns):
         return folder / "model"
     return run_training(config, [report]).checkpoint

@@ -5,6 +5,7 @@
 - `config`: settings of ``train.py``
 - `prediction_trainer`: a trainer that only reads, with the devices and precision of training
 - `run_training`: train as configured; returns what came out
+- `settle_devices`: ``auto`` in the trainer's hardware becomes what is there
 - `settle_precision`: ``trainer.precision=auto`` for this device
 - `shard_as_asked`: a model spread over devices where the strategy is FSDP2
 - `sweep_jobs`: the jobs of a sweep and how they ended

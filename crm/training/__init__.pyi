@@ -2,6 +2,7 @@ from . import config as config
 from . import sweep_jobs as sweep_jobs
 from . import sweep_table as sweep_table
 from . import sweeps as sweeps
+from .devices import settle_devices as settle_devices
 from .devices import settle_precision as settle_precision
 from .lit_module import LitRewardModel as LitRewardModel
 from .prediction import prediction_trainer as prediction_trainer
