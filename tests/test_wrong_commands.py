@@ -78,8 +78,8 @@ train optimizer.lr=-1                               | optimizer.lr=-1.0: expecte
 train schedule.comparisons_per_step=0                          | schedule.comparisons_per_step=0: expected 1 or more
 train trainer.precision=16                          | trainer.precision='16': expected one of 32-true
 train model.hidden_size=7                           | model.hidden_size=7: expected a multiple of model.heads
-train model.path=/nonexistent                       | model.path=/nonexistent: no such folder
-train resume=maybe                                  | resume: Value 'maybe' is not a valid bool
+train model.path=/nonexistent data=simulation        | model.path=/nonexistent: no such folder
+train resume=maybe                                  | resume=maybe: no such folder; give the folder of a training run
 train resume=true hydra.run.dir=empty               | resume=true: no whole checkpoint
 train hydra.job.name=a/b                            | hydra.run.dir=outputs: No such file or directory
 train -m hydra.sweep.dir=/proc/x seed=1,2           | hydra.sweep.dir=/proc/x: No such file or directory
