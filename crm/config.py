@@ -285,5 +285,8 @@ def require_known(name: str, known: Sequence[str]) -> None:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """``; did you mean X?``, or nothing where no name is near."""
-    near = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    whole = list(names)
+    parts = {each.rpartition(".")[2]: each for each in whole}
+    near = difflib.get_close_matches(name, whole, n=1, cutoff=0.75)
+    near = near or [parts[part] for part in difflib.get_close_matches(name, parts, n=1, cutoff=0.75)]
     return f"; did you mean {near[0]}?" if near else ""

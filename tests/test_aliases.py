@@ -56,3 +56,14 @@ def test_a_hub_id_or_a_folder_is_a_pretrained_model(tmp_path: Path) -> None:
     assert understood("model.path=a/b") == ["model=pretrained", "model.path=a/b"]
     assert understood("model=tiny", "model.path=a/b") == ["model=tiny", "model.path=a/b"]
     assert understood("model=qwen3_4b", "-p", "model") == ["model=qwen3_4b", "-p", "model"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [("suite=D+", ["D+"]), ("suite=D+,D-_add", ["D+", "D-_add"]), ("suite=[C_axes+,D-]", ["C_axes+", "D-"])],
+)
+def test_suites_by_their_names(typed: str, names: list[str]) -> None:
+    assert (
+        compose("evaluate", ["judge=length", *understood(typed, command="evaluate")], Path("run")).suite.names == names
+    )
+    assert understood("suite=all", command="evaluate") == ["suite=all"]

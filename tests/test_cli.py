@@ -12,7 +12,8 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from crm.cli import app
+from crm import __version__
+from crm.cli import app, bank, train
 from crm.cli.mistakes import explain
 from crm.config import checked, config_dir, register, schemas
 from crm.training.sweeps import passed_on, single_run
@@ -67,6 +68,27 @@ def test_without_its_packages_the_page_says_what_to_install(
     assert ended.value.code == 2
     said = capsys.readouterr().err
     assert said == "crm-app: app: its packages are not installed; pip install 'crm-leaderboard[app]'\n"
+
+
+def test_version_is_that_of_this_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["bank.py", "--version"])
+    bank()
+    assert capsys.readouterr().out == f"crm {__version__}\n"
+
+
+@pytest.mark.parametrize("launcher", ["slurm", "submitit_slurm"])
+def test_slurm_off_a_cluster_is_one_sentence(
+    launcher: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no srun there
+    monkeypatch.setattr("sys.argv", ["train.py", "-m", f"hydra/launcher={launcher}", "seed=1,2"])
+    with pytest.raises(SystemExit) as ended:
+        train()
+    assert ended.value.code == 2
+    shown = capsys.readouterr().err
+    assert "hydra/launcher=slurm: no srun here" in shown
+    assert "Traceback" not in shown
 
 
 def command_line(tmp_path: Path, script: str, *overrides: str) -> subprocess.CompletedProcess[str]:

@@ -225,6 +225,8 @@ def test_nearest_names_only_what_is_near() -> None:
     names = setting_names(schemas()["train"])
     assert nearest("schedule.epoch", names) == "; did you mean schedule.epochs?"
     assert nearest("zzzzzz", names) == ""
+    assert nearest("rank", names) == "", "half of a name is no slip of the hand"
+    assert nearest("max_word", names) == "; did you mean data.max_words?"
 
 
 @pytest.mark.parametrize(

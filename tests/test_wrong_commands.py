@@ -108,7 +108,7 @@ prepare --dry                                       | --dry
 prepare stages=[nope]                               | stages='nope': expected one of ingest
 prepare out=/proc/x                                 | out='/proc/x': no folder can be made there
 prepare seed=-1                                     | seed=-1: expected a number in [0, 4294967295]
-bank                                                | out: not given; add out=<value>
+bank                                                | out='': expected the bank's folder, out=banks/mine
 bank out=x bank=nope                                | bank: no such group of this command, there are fetch
 best_of_n judge=length bank=folder                  | bank.path=None: expected a folder that holds a bank
 best_of_n judge=length candidates=nope              | candidates=nope: no such option

@@ -19,7 +19,8 @@ from crm.report.statistics import mean_interval
 from crm.report.tables import caption, remove_table, write_table
 from crm.training.sweep_jobs import SweepJob, differing, read_jobs
 
-MEASURED = ("validation_loss", "validation_accuracy")
+MEASURED = {"validation_loss": math.inf, "validation_accuracy": 1.0}
+"""Columns of numbers, each with the most it can be; the least is 0."""
 
 
 def job_table(jobs: Sequence[SweepJob]) -> pd.DataFrame:
@@ -84,14 +85,14 @@ def _group_row(settings: Sequence[str], group: Sequence[SweepJob]) -> dict[str, 
     finished = [job for job in group if job.status == "finished"]
     row: dict[str, Any] = {key: group[0].overrides.get(key, "–") for key in settings}
     row |= {"n": len(finished), "not finished": len(group) - len(finished)}
-    for name in MEASURED:
+    for name, most in MEASURED.items():
         mean = low = high = float("nan")
         values = [job.numbers[name] for job in finished]
         if values and not any(map(math.isnan, values)):  # a mean over some of the seeds would not be theirs
             interval = mean_interval(values)
             mean = interval.mean
             if interval.clusters > 1:
-                low, high = interval.low, interval.high
+                low, high = max(interval.low, 0.0), min(interval.high, most)
         row |= {name: mean, f"{name} low": low, f"{name} high": high}
     return row
 

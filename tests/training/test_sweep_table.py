@@ -100,10 +100,17 @@ def test_means_over_seeds_are_students(sweep: Path) -> None:
     row = table.loc["cls"]
     assert (row["n"], row["not finished"]) == (2, 0)
     assert [row[f"validation_loss{part}"] for part in ("", " low", " high")] == pytest.approx(
-        [0.6, 0.6 - half, 0.6 + half]
+        [0.6, 0, 0.6 + half]  # a loss below 0 is none: 0.6 - half is
     )
     assert (table.loc["ranking", "n"], table.loc["ranking", "not finished"]) == (0, 2)
     assert pd.isna(table.loc["ranking", "validation_loss"])
+
+
+def test_limits_of_an_accuracy_stay_between_0_and_1(tmp_path: Path) -> None:
+    job(tmp_path, "0", "seed=1", validation_loss=0.5, validation_accuracy=0.4)
+    job(tmp_path, "1", "seed=2", validation_loss=0.5, validation_accuracy=0.7)  # 0.55 and 1.91 to each side
+    row = seed_table(read_jobs(tmp_path)).iloc[0]
+    assert [row[f"validation_accuracy{part}"] for part in ("", " low", " high")] == [pytest.approx(0.55), 0, 1]
 
 
 def test_one_seed_has_no_limits_and_no_seeds_no_table(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from omegaconf import MISSING
-
 from crm.config import MAX_SEED, Settings, setting
 from crm.io.chat.config import EndpointConfig
 from crm.io.fetch import FetchConfig
@@ -49,8 +47,8 @@ class BankConfig(Settings, group="bank"):
 class BankBuildConfig(Settings):
     """``bank.py``: one more model for the bank in ``out``, or a public bank's files under it."""
 
-    out: str = MISSING
-    """Folder of the bank, made where it is missing; of ``fetch`` the folder that ``bank.root`` then names."""
+    out: str = ""
+    """Folder of the bank, made where it is missing; of ``fetch`` the folder that ``bank.root`` then names, or data."""
     fetch: FetchConfig = field(default_factory=FetchConfig)
     author: str = ""
     """Name of the model in the bank."""
@@ -69,7 +67,9 @@ class BankBuildConfig(Settings):
             is_bank = self.fetch.name in PUBLIC_BANKS
             self.require(is_bank, "fetch.name", f"{' or '.join(PUBLIC_BANKS)}; other sets: prepare.py fetch=...")
             self.require(not self.author, "author", "nothing beside fetch, which adds no model")
+            self.out = self.out or "data"
             return
+        self.require(self.out, "out", "the bank's folder, out=banks/mine; or fetch=alpacaeval for a public bank")
         self.require(self.author, "author", "the model's name in the bank; or fetch=alpacaeval for a public bank")
         if self.responses is None:
             asked = bool(self.endpoint.base_url and self.endpoint.model)
