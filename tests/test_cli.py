@@ -109,7 +109,7 @@ def command_line(tmp_path: Path, script: str, *overrides: str) -> subprocess.Com
     ("script", "overrides", "said"),
     [
         ("train.py", ["model=tinny"], "crm-train: model=tinny: no such option"),
-        ("train.py", ["loss.centre_scores=0.1"], "crm-train: loss.centre_scores=0.1 with head=pairwise"),
+        ("train.py", ["loss.centre_scores=0.1", "loss=cls"], "crm-train: loss.centre_scores=0.1 with head=pairwise"),
         ("evaluate.py", ["checkpont=x"], "crm-evaluate: checkpont: no such setting; did you mean checkpoint?"),
     ],
 )

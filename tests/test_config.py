@@ -18,9 +18,8 @@ GROUPS = {
     ),
     "evaluate": ("judge", "suite", "data", "batching"),
     "leaderboard": ("bank", "batching"),
-    "bank": ("fetch",),
     "best_of_n": ("candidates", "gold"),
-    "prepare": ("data", "annotator", "topic_model"),
+    "prepare": ("data", "annotator", "topic_model", "fetch"),
 }
 NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": []}
 NEEDED |= {"best_of_n": ["judge=length"], "prepare": [], "bank": ["out=folder"]}
@@ -49,7 +48,7 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
         with pytest.raises(ValueError, match="data: a pretrained model"):
             settings(entry, "data=required")
         return
-    if (group == "model" and option != "tiny") or (group, option) == ("experiment", "paper"):
+    if (group == "model" and option != "tiny") or (option in ("paper", "ablation_real") and group == "experiment"):
         extra += ["data=simulation", *(["model.path=a/b"] if option == "pretrained" else [])]
     extra += ["judge.path=somewhere"] if option == "reward_model" else []
     if (group, option) in (("data", "checkpoint"), ("bank", "own"), ("data", "file")):
@@ -73,6 +72,15 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
         assert chosen.order == option
     if hasattr(chosen, "kind"):
         assert chosen.kind == option
+
+
+@pytest.mark.parametrize("option", ["alpacaeval", "justeval", "autoj"])
+def test_a_bank_is_fetched_by_name_and_no_other_set(option: str) -> None:
+    if option == "autoj":
+        with pytest.raises(ValueError, match=r"fetch\.name='autoj': expected alpacaeval or justeval"):
+            settings("bank", f"fetch={option}")
+    else:
+        assert settings("bank", f"fetch={option}").fetch.name == option
 
 
 @pytest.mark.parametrize("loss", ["cls", "ranking"])

@@ -115,7 +115,7 @@ best_of_n judge=length candidates=nope              | candidates=nope: no such o
 app judge=length port=99999                         | port=99999: expected a number in [1, 65535]
 app judge=length host=nope.invalid                  | host=nope.invalid port=7860: cannot be used
 app judge=length prot=1                             | prot: no such setting
-app judge=length predictions=/proc/x                | predictions=
+app judge=length                                    | rank for one person with: python leaderboard.py judge=length
 serve                                               | checkpoint=None: expected a run folder of train.py
 serve judge=length port=abc                         | port: Value 'abc' of type 'str' could not be converted
 """

@@ -33,8 +33,7 @@ from crm.cli.resume import FinishedError, rewrite_resume
 from crm.cli.sweep_end import end_of_sweep
 from crm.cli.words import rewrite
 from crm.config import config_dir
-from crm.training import AnotherRunError
-from crm.training.run_folder import check_unfinished
+from crm.training import AnotherRunError, check_unfinished
 from crm.training.sweep_jobs import note_failure
 from crm.training.sweeps import (
     SweepFolder,
@@ -210,7 +209,7 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
         check_options(sys.argv[1:])
         entry()
     except KeyboardInterrupt as stop:
-        print(f"{script(name)}: {stop or 'stopped; what was written stays'}", file=sys.stderr)
+        print(f"{script(name)}: {str(stop) or 'stopped; what was written stays'}", file=sys.stderr)
         code = 130
     except Exception as error:
         if "srun" in str(error) and SweepFolder.current is not None:

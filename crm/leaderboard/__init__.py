@@ -6,7 +6,10 @@
 - `compare`: two rankings: Kendall's tau
 - `compare_with_truth`: a ranking and the true win rates
 - `config`: settings of ``leaderboard.py``
+- `index`: what a late head keeps of a bank, and scores by it
+- `indexed_bank`: a bank with its index
 - `open_bank`: a bank from its settings
+- `outcomes`: who won which comparison, and how surely
 - `run_leaderboard`: rank as configured
 - `scoring`: a bank's comparisons and matches
 """

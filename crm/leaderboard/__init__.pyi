@@ -1,6 +1,9 @@
 from . import bank as bank
 from . import bank_judge as bank_judge
 from . import config as config
+from . import index as index
+from . import indexed_bank as indexed_bank
+from . import outcomes as outcomes
 from . import scoring as scoring
 from .agreement import compare as compare
 from .agreement import compare_with_truth as compare_with_truth

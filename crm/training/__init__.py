@@ -2,6 +2,7 @@
 
 - `AnotherRunError`: a run folder is in use or holds another run
 - `LitRewardModel`: the Lightning module
+- `check_unfinished`: refuse to begin where a finished run is
 - `config`: settings of ``train.py``
 - `prediction_trainer`: a trainer that only reads, with the devices and precision of training
 - `run_training`: train as configured; returns what came out

@@ -8,4 +8,5 @@ from .lit_module import LitRewardModel as LitRewardModel
 from .prediction import prediction_trainer as prediction_trainer
 from .run import run_training as run_training
 from .run_folder import AnotherRunError as AnotherRunError
+from .run_folder import check_unfinished as check_unfinished
 from .sharding import shard_as_asked as shard_as_asked

@@ -239,13 +239,13 @@ class TrainConfig(Settings):
         """Raise ``ValueError`` for what cannot be combined with ``trainer.strategy=fsdp``."""
         if self.trainer.strategy != "fsdp":
             return
-        self.require(
-            self.optimizer.name != "muon",
-            "optimizer.name",
-            "adamw with trainer=fsdp (optimizer=paper): Muon works on whole matrices, and these are sharded",
-        )
-        self.require(
-            self.head.response_layers is None,
-            "head.response_layers",
-            "null with trainer=fsdp: the backbone is run in two parts, which shards do not know; or use trainer=ddp",
-        )
+        if self.optimizer.name == "muon":
+            raise ValueError(
+                "optimizer.name='muon' with trainer.strategy=fsdp: Muon works on whole matrices, and these are sharded; "
+                "use optimizer=paper (AdamW)"
+            )
+        if self.head.response_layers is not None:
+            raise ValueError(
+                f"head.response_layers={self.head.response_layers} with trainer.strategy=fsdp: the backbone is run in two "
+                "parts, which shards do not know; use trainer=ddp, or head.response_layers=null"
+            )

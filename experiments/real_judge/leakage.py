@@ -56,7 +56,7 @@ def shared(texts: Iterable[str], known: Iterable[str], *, nearly: bool) -> tuple
     for text in sorted(known) if nearly else ():
         index.add(_plain(text))
     others = [text for text in texts if folded(text) not in exact]
-    near = sum(bool(index.like(_plain(text))) for text in others) if nearly else 0
+    near = sum(any(True for _ in index.like(_plain(text))) for text in others) if nearly else 0
     return len(set(texts)) - len(others), near
 
 

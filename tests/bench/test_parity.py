@@ -17,13 +17,13 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("backbone", ["qwen3", "llama"])
 def test_every_head_batching_and_layer_gives_what_stock_transformers_gives(backbone: str) -> None:
     worst = check_parity(backbones=[backbone])
-    assert worst.compared == 3 * 10 * 2 * 3 * 2  # heads, cases, sides, ways of batching, layers
+    assert worst.compared == 3 * 10 * 2 * 2 * 2  # heads, cases, sides, ways of batching, layers
     assert 0 < worst.logit < 1e-12 and 0 < worst.gradient < 1e-12
     print(worst)
 
 
 def test_float32_passes_the_gate() -> None:
-    assert check_parity(quick=True).compared == 3 * 3 * 2
+    assert check_parity(quick=True).compared == 3 * 2 * 2
 
 
 def test_bfloat16_decides_as_float32_does() -> None:

@@ -55,7 +55,7 @@ def test_a_run_says_how_long_it_will_take_once(
         *("schedule.validate_every=0", "schedule.save_every=0", f"trainer.progress={str(progress).lower()}"),
     ]
     run_training(compose("train", settings, tmp_path))
-    assert "optimizer steps at most, of 6 comparisons each" in caplog.text
+    assert "6 comparisons a step, at most 50 steps" in caplog.text
     told = [message for message in caplog.messages if message.startswith("time: ")]
     assert len(told) == progress
     if progress:

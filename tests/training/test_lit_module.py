@@ -25,7 +25,6 @@ pytestmark = pytest.mark.slow
 
 TINY = [
     *TINY_MODEL,
-    "loss=ranking",
     *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "schedule.epochs=1"),
     *("trainer.precision=32-true", "trainer.progress=false", "schedule.validate_every=0", "schedule.save_every=2"),
 ]

@@ -222,7 +222,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     [
         ("seed=7", "seed was 42, now 7"),
         ("loss=cls", "head.name was 'scalar', now 'pairwise'"),
-        ("head=pairwise_span", "head.name was 'scalar', now 'pairwise_span'"),
+        (("head=pairwise_span", "loss=cls"), "head.name was 'scalar', now 'pairwise_span'"),
         ("prompt=criteria_last", "prompt.order was 'criteria_first', now 'criteria_last'"),
         ("direction=both", "direction.kind was 'random', now 'both'"),
         ("noise=add", "noise.kind was 'none', now 'add'"),

@@ -45,7 +45,7 @@ def train(run_dir: Path, *overrides: str) -> TrainingOutcome:
 
 
 def test_two_heads_and_the_blind_control_take_a_step(tmp_path: Path) -> None:
-    heads = {"demo_scalar": "scalar", "demo_pairwise_span": "pairwise_span", "without_criteria": "pairwise"}
+    heads = {"demo_scalar": "scalar", "demo_pairwise_span": "pairwise_span", "without_criteria": "scalar"}
     for experiment, head in heads.items():
         outcome = train(tmp_path / experiment, f"experiment={experiment}")
         assert outcome.steps == 1
@@ -183,7 +183,7 @@ def test_a_backbone_out_of_reach_is_told_before_any_data_is_read(
 ) -> None:
     monkeypatch.setattr("crm.training.run.load_data", lambda **_: pytest.fail("read the data first"))
     with pytest.raises(ValueError, match=r"model\.path=.*model=tiny"):
-        train(tmp_path, "model=qwen3_4b", "model.path=./not-there")
+        train(tmp_path, "model=qwen3_4b", "data=simulation", "model.path=./not-there")
 
 
 @pytest.mark.parametrize("trainer", ["trainer=gpu", "trainer=fsdp", "trainer.accelerator=mps"])

@@ -118,7 +118,7 @@ def test_training_without_criteria_shows_the_generic_one(
     monkeypatch.setattr("crm.training.datamodule.make_comparisons", keep)
     tiny = ["model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "loss=ranking"]
     short = ["schedule.comparisons_per_step=8", "trainer.progress=false", "schedule.max_steps=1"]
-    data = ["data=records", f"data.path='{votes}'", "criteria=none"]
+    data = ["data=records", f"data.path='{votes}'", "criteria=none", "direction=random"]
     outcome = run_training(compose("train", [*tiny, *short, *data], tmp_path / "run"))
     assert outcome.steps == 1
     assert {(row.criteria, row.direction) for row in made} == {((GENERIC_CRITERION,), "original")}
@@ -136,7 +136,7 @@ def test_results_say_what_was_told_of_a_user(tmp_path: Path) -> None:
         ("data.profile=first", "(rubric withheld, profile first 10 posts)"),
         ("data.profile=all", "(rubric withheld, profile all posts)"),
         ("data.oracle_rubric=true", "(rubric shown, no profile)"),
-        ("criteria=none", "(criteria=none)"),
+        ("criteria=none", "(rubric withheld, no profile) (criteria=none)"),
     ):
         results = evaluate(tmp_path, *data, given)
         assert results[0].config == f"longer wins on personalized_rewardbench {title}"

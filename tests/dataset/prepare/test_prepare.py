@@ -265,7 +265,8 @@ def test_without_a_model_traits_stand_in_for_criteria(prepare: Any, bare_votes: 
 
 def test_a_set_to_be_measured_on_is_one_suite(prepare: Any, tmp_path: Path) -> None:
     turns = [{"role": "user", "content": "Write a poem"}, {"role": "assistant", "content": "Roses"}]
-    row = {"prompt": "Write a poem", "model_a": turns, "model_b": turns, "criteria": ["short"], "preference": "model_a"}
+    other = [turns[0], {"role": "assistant", "content": "Violets"}]
+    row = {"prompt": "Write a poem", "model_a": turns, "model_b": other, "criteria": ["short"], "preference": "model_a"}
     path = tmp_path / "eval.jsonl"
     path.write_text("".join(json.dumps({"idx": n, **row}) + "\n" for n in range(3)))
     folder = prepare("data=eval_rows", f"data.path='{path}'")
