@@ -103,7 +103,7 @@ leaderboard judge=length bank.path=x                | bank.path='x': expected ba
 leaderboard judge=length bank=folder bank.path=x    | x/bank.json: no such file
 leaderboard judge=length predictions=/proc/x/y      | predictions=/proc/x/y: No such file or directory
 leaderboard judge=length predictions=conf           | predictions=conf: Not a directory
-prepare source=nope                                 | source: no such setting; did you mean data.sources?
+prepare sources=nope                                | sources: no such setting; did you mean data.sources?
 prepare --dry                                       | --dry
 prepare stages=[nope]                               | stages='nope': expected one of ingest
 prepare out=/proc/x                                 | out='/proc/x': no folder can be made there

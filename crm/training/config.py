@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -217,6 +218,8 @@ class TrainConfig(Settings):
                 "centre; use head=scalar or head=pairwise_span, or loss.centre_scores=0"
             )
         self.refuse_sharded()
+        counts = (self.trainer.devices, self.trainer.nodes)
+        self.schedule.share(math.prod(count for count in counts if count != "auto"))
 
     def _settle_head(self) -> None:
         """``auto`` is the head of the loss. Raises ``ValueError`` for a head that contradicts the loss.
@@ -241,11 +244,11 @@ class TrainConfig(Settings):
             return
         if self.optimizer.name == "muon":
             raise ValueError(
-                "optimizer.name='muon' with trainer.strategy=fsdp: Muon works on whole matrices, and these are sharded; "
-                "use optimizer=paper (AdamW)"
+                "optimizer.name='muon' with trainer.strategy=fsdp: Muon works on whole matrices, and these are "
+                "sharded; use optimizer=paper (AdamW)"
             )
         if self.head.response_layers is not None:
             raise ValueError(
-                f"head.response_layers={self.head.response_layers} with trainer.strategy=fsdp: the backbone is run in two "
-                "parts, which shards do not know; use trainer=ddp, or head.response_layers=null"
+                f"head.response_layers={self.head.response_layers} with trainer.strategy=fsdp: the backbone is run in "
+                "two parts, which shards do not know; use trainer=ddp, or head.response_layers=null"
             )

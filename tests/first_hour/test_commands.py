@@ -7,7 +7,9 @@ import json
 import logging
 import os
 import shlex
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, Qwen3Config, Qwen3Model
 
 from crm import cli, load_judge
+from crm.training import LitRewardModel
 
 pytestmark = pytest.mark.slow
 TOKENIZER = Path(os.environ.get("CRM_DATA_ROOT", "data")) / "qwen3_tokenizer"
@@ -44,6 +47,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             topic = ("rivers", "stars", "bread", "chess", "trains")[number % 5]
             row = {"prompt": f"{topic}: what about number {number * 37 % 101}?", "chosen": chosen, "rejected": rejected}
             file.write(json.dumps({**row, "criteria": criteria, "criteria_rejected": other}) + "\n")
+    (place / "folder").mkdir()
+    (place / "folder/pairs.jsonl").write_text((place / "pairs.jsonl").read_text(encoding="utf-8"), encoding="utf-8")
     rows = [
         f"Question {number} about {number * 7}?,First {number},Second {number},{'ab'[number % 2]}"
         for number in range(40)
@@ -73,6 +78,9 @@ def write_thin_qwen3(place: Path) -> None:
 def run(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> tuple[object, str]:
     """Exit code, and all that a command says on the terminal."""
     command, *words = shlex.split(line.replace("SMALL", SMALL).replace('["', "'[\"").replace('"]', "\"]'"))
+    if words and words[-1].startswith("^C@"):
+        press = ctrl_c_after(int(words.pop().removeprefix("^C@")))
+        monkeypatch.setattr(LitRewardModel, "on_train_batch_start", press, raising=False)
     monkeypatch.setattr(sys, "argv", [f"{command}.py", *words])
     root, handlers = logging.getLogger(), logging.getLogger().handlers[:]
     code: object = 0
@@ -84,6 +92,14 @@ def run(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
         root.handlers[:] = handlers
     shown = capfd.readouterr()
     return code, shown.out + shown.err
+
+
+def ctrl_c_after(steps: int) -> Callable[..., None]:
+    def press(module: LitRewardModel, *_: object) -> None:
+        if module.trainer.global_step == steps:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return press
 
 
 @pytest.mark.parametrize("line", LINES, ids=[line[0] for line in LINES])

@@ -31,7 +31,7 @@ def answer_turns(given: Any, field: str) -> Turns:
 
 
 def completion_turns(given: Any) -> Turns | None:
-    """As `answer_turns`, or None for what no judge here reads: the result of a tool, half a character, NUL."""
+    """As `answer_turns`, or None for what no judge here reads: the result of a tool, a lone surrogate, NUL."""
     try:
         return answer_turns(given, "completion")
     except RecordError:

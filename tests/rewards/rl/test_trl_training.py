@@ -46,17 +46,21 @@ def test_the_lines_of_the_page_train(
     monkeypatch.chdir(tmp_path)
     export_model(make_model("late"), tokenizer, Path("runs/mine/model"), {"max_length": 2048})
     code = example(PAGE, "example: trl")
+    nul = tokenizer("\0", add_special_tokens=False)["input_ids"]  # a random policy writes it, and no judge reads it
+    settings = (
+        f"use_cpu=True, bf16=False, logging_steps=1, report_to=[], generation_kwargs={{'suppress_tokens': {nul}}}"
+    )
     for written, here in (
         ('"Qwen/Qwen3-0.6B"', repr(str(policy))),
         ("import GRPOTrainer", "import GRPOConfig, GRPOTrainer"),
-        ("train_dataset=", "args=GRPOConfig(use_cpu=True, bf16=False, logging_steps=1, report_to=[]), train_dataset="),
+        ("train_dataset=", f"args=GRPOConfig({settings}), train_dataset="),
     ):
         assert written in code
         code = code.replace(written, here)
     Path("snippet.py").write_text(code, encoding="utf-8")
     found = runpy.run_path("snippet.py")
     logged = next(row for row in found["trainer"].state.log_history if "rewards/crm/mean" in row)
-    assert logged["crm/failed"] < 1  # a random policy also writes halves of characters, which have no reward
+    assert logged["crm/failed"] == 0
     assert importlib.metadata.version("trl") in PAGE
 
 
