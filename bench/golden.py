@@ -128,7 +128,7 @@ def statistics() -> dict[str, Any]:
 def command(folder: Path, *words: str) -> None:
     """Run one of our commands in ``folder``."""
     threads = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 - our own script
         [sys.executable, str(ROOT / words[0]), *words[1:]], cwd=folder, env=threads, capture_output=True, text=True
     )
     if done.returncode:

@@ -120,9 +120,6 @@ def test_a_leaderboard_by_any_judge(tmp_path: Path) -> None:
     board = run_leaderboard(compose("leaderboard", words, tmp_path / "run"))
     lengths = {row.model: row.mean_words for row in board.rows}
     assert board.rows[0].mean_words > lengths[board.baseline] > board.rows[-1].mean_words
-    race = run_leaderboard(compose("leaderboard", [*words, "settle_top=2"], tmp_path / "race"))
-    assert race.standing is not None
-    assert {row.model for row in race.rows if row.verdict == "in"} <= {row.model for row in board.rows[:4]}
     silent = ["judge=oracle", "criteria=[something unheard of]", *words[1:]]
     with pytest.raises(ValueError, match="bank=simulation-1: oracle gave no verdict on any comparison"):
         run_leaderboard(compose("leaderboard", silent, tmp_path / "silent"))
@@ -133,23 +130,6 @@ def test_the_page_compares_with_the_baseline_of_the_settings(tmp_path: Path) -> 
     ranker, name = make_ranker(compose("app", words, tmp_path))
     board = ranker.rank(Profile(("Prefers concise answers",))).board
     assert name == "oracle" and board is not None and board.baseline == "aster-mini"
-
-
-def test_a_race_says_what_it_settled(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    board = rank(model, tmp_path, "settle_top=2", "settle_confidence=0.9", "seed=3")
-    race = json.loads((tmp_path / "criteria.json").read_text())["race"]
-    assert (race["top"], race["confidence"], race["queries"]) == (2, 0.9, 12)
-    line = (tmp_path / "leaderboard.csv").read_text().splitlines()[0]
-    table = pd.read_csv(tmp_path / "leaderboard.csv", skiprows=1)
-    assert "tied_with" not in table and table["rank"].tolist() == list(range(1, len(table) + 1))
-    inside = table.loc[table["top_2"] == "in", "model"]
-    assert inside.tolist() == [row.model for row in board.rows if race["verdicts"][row.model] == "in"]
-    assert ", ".join(sorted(inside)) in line and "the order inside it and below it is not settled" in line
-    assert "with probability 0.9 or more" in " ".join(capsys.readouterr().out.split())
-    shared = int((tmp_path / "topics.csv").read_text().split("n = ")[1].split(";")[0])
-    assert shared == table["n"].min()
-    with pytest.raises(ValueError, match="sort='tied_with': no such column"):
-        rank(model, tmp_path, "settle_top=2", "sort=tied_with")
 
 
 @pytest.mark.slow
@@ -172,7 +152,6 @@ def test_no_criteria_mean_the_general_user_and_scores_are_reused(
         ("sort=winrate", "sort='winrate': no such column; choose one of rank"),
         ("topics=[Humour]", "Humo"),
         ("bank.baseline=gpt-5", "bank.baseline='gpt-5'"),
-        ("settle_top=99", "settle_top=99: bank 'simulation-1' has "),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_scored(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import isfinite
 
-from crm.config import setting, user_texts
+from crm.config import user_texts
 from crm.judges import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
 from crm.model.config import training_config
@@ -43,19 +43,10 @@ class LeaderboardConfig(AnyJudgeConfig):
     weights: list[float] = field(default_factory=list)
     """How much each criterion counts, below 0 where it is disliked; empty means all alike. ``head=late`` only."""
     sort: str = "win_rate"
-    settle_top: int = setting(0, at_least=0, zero="score everything")
-    """Score only until it is known which models are the first so many, the baseline among them."""
-    settle_confidence: float = setting(0.95, above=0, below=1)
-    """Probability, at least, that the set found by ``settle_top`` is the one that scoring everything would give."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         settle_bank(self.bank, self.checkpoint)
-        self.require(
-            not self.settle_top or (self.devices, self.nodes) == (1, 1),
-            "settle_top",
-            "0 with several devices: a race goes on from what it has just read; use devices=1",
-        )
         self.require(all(map(str.strip, self.criteria)), "criteria", "no blank ones")
         count = len(self.criteria)
         self.require(len(self.weights) in (0, count), "weights", f"as many numbers as criteria ({count}), or none")

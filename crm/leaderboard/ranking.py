@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from crm.leaderboard.outcomes import Flags, Outcomes, of_matches
-from crm.leaderboard.racing import Membership, Standing
 from crm.leaderboard.ratings import LengthControl, length_control
 from crm.leaderboard.views import records_of, view_of
 from crm.leaderboard.win_statistics import significantly_better, topic_intervals, win_rate_intervals
@@ -28,9 +27,7 @@ class Row:
     ``win_rate`` in [0, 1] against the baseline, with its interval (None for the baseline itself) over ``n`` queries,
     of which ``unread`` could not be read by the judge and count as lost;
     ``rank`` 1 is best; ``rank_low`` is 1 + the number of models that are significantly better, and equal for a group;
-    ``tied_with`` are the models that are not significantly different; ``mean_words`` is the mean length. After a race,
-    ``verdict`` says whether the model is in the top k; ``interval`` is None where ``n`` is not all of its queries
-    (they ended where the numbers looked a certain way), ``rank_low`` is k + 1 below the top k, and no ties are named.
+    ``tied_with`` are the models that are not significantly different; ``mean_words`` is the mean length.
     """
 
     model: str
@@ -42,7 +39,6 @@ class Row:
     rank_low: int
     tied_with: tuple[str, ...]
     topics: Mapping[str, Interval]
-    verdict: Membership | None = None
     unread: int = 0
 
 
@@ -50,37 +46,26 @@ class Leaderboard:
     """Win rates of all candidates of ``matches`` against their one baseline; they may come as `Outcomes` at once.
 
     ``rows`` are sorted best first; ``wins`` is the table (queries, models) of win probabilities: 0.5 for the baseline,
-    0 where the judge could not read a model, NaN where a race did not ask. Queries on which no model could be read say
+    0 where the judge could not read a model. Queries on which no model could be read say
     nothing and are left out of everything (``left_out`` counts them). So are those on which a comparison got no answer
     (``incomplete`` counts them, ``unanswered`` the comparisons of each model): rates on different queries do not order
     models. Raises ``ValueError`` for no matches, none that was read, no query answered for all, two baselines, the
-    baseline as its own candidate, a candidate that appears twice on a query, or, but after a race, one that lacks a
-    match on a query.
-
-    With the ``standing`` of a race, models that were read on fewer queries than others stand by its verdicts first
-    (in, open, out) and by their win rates only then.
+    baseline as its own candidate, a candidate that appears twice on a query, or one that lacks a match on a query.
     """
 
-    def __init__(
-        self, matches: Sequence[Match] | Outcomes, significance: float = 0.05, standing: Standing | None = None
-    ) -> None:
+    def __init__(self, matches: Sequence[Match] | Outcomes, significance: float = 0.05) -> None:
         given = matches if isinstance(matches, Outcomes) else of_matches(matches)
-        self.standing = standing
-        self.unanswered: Counter[str] = Counter()
-        self.incomplete = self.left_out = 0
-        self.outcomes = given
-        if standing is None:
-            if not isinstance(matches, Outcomes):
-                _refuse_missing(matches)
-            self.unanswered = _count(given.models, ~given.answered)
-            whole = given.on(_answered_for_all(given))
-            self.outcomes = _on_readable_queries(whole)
-            self.incomplete = len(given.queries) - len(whole.queries)
-            self.left_out = len(whole.queries) - len(self.outcomes.queries)
+        if not isinstance(matches, Outcomes):
+            _refuse_missing(matches)
+        self.unanswered = _count(given.models, ~given.answered)
+        whole = given.on(_answered_for_all(given))
+        self.outcomes = _on_readable_queries(whole)
+        self.incomplete = len(given.queries) - len(whole.queries)
+        self.left_out = len(whole.queries) - len(self.outcomes.queries)
         self.baseline = given.baseline
         self.unread = _count(given.models, self.outcomes.unread)
         self.topics = sorted(set(self.outcomes.topics))
-        self.rows = self._rows(significance) if standing is None else self._raced(standing)
+        self.rows = self._rows(significance)
 
     @cached_property
     def wins(self) -> pd.DataFrame:
@@ -96,13 +81,6 @@ class Leaderboard:
     def length_control(self) -> LengthControl:
         """Length-controlled win rates of the candidates with limits, or why there are none."""
         return length_control(self.outcomes)
-
-    def shared(self) -> Leaderboard:
-        """The leaderboard of the queries on which every model was read; ``ValueError`` where there are none."""
-        whole = np.asarray(self.outcomes.answered.all(axis=1))
-        if not whole.any():
-            raise ValueError("matches: on no query was every model asked about; score the whole bank (settle_top=0)")
-        return Leaderboard(self.outcomes.on(whole))
 
     def explain_unread(self) -> str:
         """What could not be read or got no answer, and what became of it, in one line; nothing where all was read."""
@@ -130,14 +108,14 @@ class Leaderboard:
         """A table of one of `VIEWS`, numbers unformatted, sorted by the column ``sort``.
 
         By default ranks and names rise and all other columns fall. ``topics`` has a column per topic (win rates);
-        ``bradley_terry`` and ``length_controlled`` have their own ranks. After a race all but
-        ``win_rate`` are those of `shared`. Raises ``ValueError`` for an unknown view or column.
+        ``bradley_terry`` and ``length_controlled`` have their own ranks. Raises ``ValueError`` for an
+        unknown view or column.
         """
         return view_of(self, view, sort, ascending)
 
     def records(self) -> list[dict[str, Any]]:
         """A row a model, best first: what `frame` has, the last rank that it may have, its length-controlled win rate
-        where there is more than one query, and one a topic. Made without pandas, in a millisecond; not after a race.
+        where there is more than one query, and one a topic. Made without pandas, in a millisecond.
         """
         return records_of(self)
 
@@ -156,23 +134,6 @@ class Leaderboard:
             about = (tuple(names[tied[rank]]), {} if first else topics[place])
             interval = None if first else intervals[place]
             rows.append(Row(name, intervals[place].mean, interval, *numbers, *about, unread=self.unread[name]))
-        return rows
-
-    def _raced(self, standing: Standing) -> list[Row]:
-        wins, models, verdicts = self.outcomes.wins, self.outcomes.models, standing.verdicts
-        rates, counts = np.nanmean(wins, axis=0).tolist(), self.outcomes.answered.sum(axis=0).tolist()
-        words, groups = _mean_words(self.outcomes), ("in", "open", "out")
-        order = sorted(
-            range(len(models)), key=lambda place: (groups.index(verdicts[models[place]]), -rates[place], models[place])
-        )
-        rows: list[Row] = []
-        for place in order:
-            name = models[place]
-            whole = name != self.baseline and counts[place] == standing.queries
-            interval = win_rate_intervals(wins[:, [place]])[0] if whole else None
-            low = standing.top + 1 if verdicts[name] == "out" else 1
-            numbers = (rates[place], interval, counts[place], words[place], len(rows) + 1, low)
-            rows.append(Row(name, *numbers, (), {}, verdicts[name], self.unread[name]))
         return rows
 
 

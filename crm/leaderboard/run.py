@@ -13,14 +13,13 @@ from rich.console import Console
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
-from crm.judges import CrmJudge, Judge, OpenedJudge, check_judge, open_judge
+from crm.judges import CrmJudge, OpenedJudge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.bank_judge import index_bank, judge_of_bank
 from crm.leaderboard.config import LeaderboardConfig
-from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.scoring import TOO_LONG, race_bank, score_bank
+from crm.leaderboard.scoring import TOO_LONG, score_bank
 from crm.leaderboard.views import VIEWS, shown
 from crm.model.backbone import show_loading
 from crm.model.config import training_config
@@ -28,7 +27,7 @@ from crm.report.plots import one_leaderboard
 from crm.report.tables import caption, write_table
 from crm.report.terminal import print_table
 from crm.report.trackers import check_tracker, track
-from crm.schema import GENERIC_CRITERION, Match
+from crm.schema import GENERIC_CRITERION
 from crm.sealed import sealed_text
 
 log = logging.getLogger(__name__)
@@ -46,19 +45,13 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     """Score the chosen topics under the criteria and write every view of the ranking."""
     if config.threads:
         torch.set_num_threads(config.threads)
-    columns = [name for name in COLUMNS if name != "tied_with"] if config.settle_top else COLUMNS
-    if config.sort not in columns:
-        raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(columns)}")
+    if config.sort not in COLUMNS:
+        raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(COLUMNS)}")
     show_loading(config.progress)
     check_judge(config)
     check_tracker(config.logger.kinds)
     bank = open_bank(config.bank).select(config.topics or None)
     title = _title(config, bank)
-    if config.settle_top >= len(bank.authors):
-        raise ValueError(
-            f"settle_top={config.settle_top}: bank {bank.name!r} has {len(bank.authors)} models, so that 1 to "
-            f"{len(bank.authors) - 1} can be settled; or give 0 to score everything"
-        )
     processes = start(config.devices, config.nodes)
     opened = open_judge(config)
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
@@ -67,10 +60,8 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
         board = _by_matches(config, opened, bank, criteria, processes)
     if board.unanswered:
         log.warning("bank %s: %s", bank.name, incomplete(board))
-    # Rates on different queries do not order models; after a race the default is what the verdicts say.
-    sort = "rank" if board.standing and config.sort == "win_rate" else config.sort
     if processes.first:
-        write_leaderboard(Path(config.run_dir), board, criteria, sort, show, config.weights, title)
+        write_leaderboard(Path(config.run_dir), board, criteria, config.sort, show, config.weights, title)
         track(
             config.logger,
             Path(config.run_dir),
@@ -78,7 +69,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             group="leaderboard",
             config=asdict(config),
             numbers={f"win_rate/{model}": rate for model, rate in board.win_rates().items()},
-            tables={"leaderboard": board.frame("win_rate", sort=sort)},
+            tables={"leaderboard": board.frame("win_rate", sort=config.sort)},
         )
     return board
 
@@ -98,13 +89,11 @@ def _title(config: LeaderboardConfig, bank: Bank) -> str:
 def _by_index(
     config: LeaderboardConfig, opened: OpenedJudge, bank: Bank, criteria: tuple[str, ...], processes: Processes
 ) -> Leaderboard | None:
-    """By vectors of the bank's responses, where the judge makes such; a race asks it for single readings all the same.
+    """By vectors of the bank's responses, where the judge makes such; else None.
 
     Raises ``ValueError`` for weights of criteria, where there are no vectors that could be weighted.
     """
-    found = None
-    if not config.settle_top:
-        found = index_bank(opened.judge, bank, opened.predictions, progress=config.progress, processes=processes)
+    found = index_bank(opened.judge, bank, opened.predictions, progress=config.progress, processes=processes)
     if found is not None:
         outcomes = found.outcomes(criteria, config.weights)
         if not outcomes.readable.any():
@@ -113,7 +102,7 @@ def _by_index(
     if config.weights:
         raise ValueError(
             f"weights={config.weights}: {opened.name} reads all criteria together and cannot weigh them; leave weights "
-            "out, or take a checkpoint with head=late, without settle_top"
+            "out, or take a checkpoint with head=late"
         )
     return None
 
@@ -124,7 +113,15 @@ def _by_matches(
     judge, kept = opened.judge, opened.predictions
     if isinstance(judge, CrmJudge):
         judge = judge_of_bank(judge, bank, kept)
-    matches, counts, standing = _score(config, judge, bank, criteria, kept, processes)
+    matches, counts = score_bank(
+        judge,
+        bank,
+        criteria,
+        baseline=bank.baseline,
+        folder=kept,
+        progress=config.progress,
+        processes=processes,
+    )
     log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
     if all(match.preference_logit is None for match in matches):
         missing = counts.get(judge.left_out, 0)
@@ -132,7 +129,7 @@ def _by_matches(
         raise ValueError(
             _nothing_read(bank, opened.name, f"{missing} readings {judge.left_out}, the others failed", way_out)
         )
-    return Leaderboard(matches, standing=standing)
+    return Leaderboard(matches)
 
 
 def incomplete(board: Leaderboard) -> str:
@@ -144,38 +141,6 @@ def _nothing_read(bank: Bank, judge: str, why: str, way_out: str) -> str:
     return f"bank={bank.name}: {judge} gave no verdict on any comparison ({why}); {way_out}"
 
 
-def _score(
-    config: LeaderboardConfig,
-    judge: Judge,
-    bank: Bank,
-    criteria: tuple[str, ...],
-    kept: Path,
-    processes: Processes,
-) -> tuple[list[Match], dict[str, int], Standing | None]:
-    if not config.settle_top:
-        matches, counts = score_bank(
-            judge,
-            bank,
-            criteria,
-            baseline=bank.baseline,
-            folder=kept,
-            progress=config.progress,
-            processes=processes,
-        )
-        return matches, counts, None
-    return race_bank(
-        judge,
-        bank,
-        criteria,
-        baseline=bank.baseline,
-        folder=kept,
-        progress=config.progress,
-        top=config.settle_top,
-        confidence=config.settle_confidence,
-        seed=config.seed,
-    )
-
-
 def write_leaderboard(
     run_dir: Path,
     board: Leaderboard,
@@ -185,52 +150,32 @@ def write_leaderboard(
     weights: Sequence[float] = (),
     bank: str = "",
 ) -> None:
-    """``leaderboard.md/.csv``, a table a further view, ``leaderboard.png``, ``criteria.json``; prints the ranking.
-
-    After a race the further views are of the queries on which every model was read, and their ``n`` says how many.
-    """
+    """``leaderboard.md/.csv``, a table a further view, ``leaderboard.png``, ``criteria.json``; prints the ranking."""
     queries = len(board.outcomes.queries)
     asked = _weighted(criteria, weights)
     config = "; ".join(filter(None, (" | ".join(asked), bank)))
     line = caption(queries, (), config, commit())
     frame = board.frame("win_rate", sort=sort)
-    outcome = explain(board.standing) if board.standing else ""
     unread = incomplete(board) or board.explain_unread()
-    write_table(run_dir, "leaderboard", frame, "; ".join(part for part in (line, outcome, unread) if part))
-    whole = board.shared() if board.standing else board
-    below = "; ".join(filter(None, (caption(len(whole.outcomes.queries), (), config, commit()), unread)))
+    write_table(run_dir, "leaderboard", frame, "; ".join(filter(None, (line, unread))))
     for view in VIEWS[1:]:  # the first is the leaderboard itself
-        table, why = whole.frame(view), whole.length_control.why if view == "length_controlled" else ""
-        write_table(run_dir, view, table, "; ".join(filter(None, (below, why))), shown(table))
+        table, why = board.frame(view), board.length_control.why if view == "length_controlled" else ""
+        write_table(run_dir, view, table, "; ".join(filter(None, (line, unread, why))), shown(table))
     one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(asked), board.baseline)
     facts = {"criteria": criteria, "queries": queries, "topics": board.topics, "baseline": board.baseline}
     facts |= {"weights": list(weights)} if weights else {}
     facts |= {"unread": dict(board.unread), "queries_left_out": board.left_out}
     facts |= {"unanswered": dict(board.unanswered), "queries_unanswered": board.incomplete}
-    if board.standing:
-        facts["race"] = asdict(board.standing)
     replace_file(run_dir / "criteria.json", sealed_text({"format": CRITERIA_FORMAT, **facts}))
     if show:
         print_table(
             frame.drop(columns=["tied_with", *([] if board.unread else ["unread"])], errors="ignore"),
             f"{' · '.join(asked)} — win rate against {board.baseline}, {queries} queries ({run_dir})\n{bank}".strip(),
         )
-        for sentence in filter(None, (outcome, unread)):
-            Console().print(sentence)
+        if unread:
+            Console().print(unread)
 
 
 def _weighted(criteria: Sequence[str], weights: Sequence[float]) -> tuple[str, ...]:
     """Criteria with what each counts, where that is not the same."""
     return tuple(f"{by:g} x {text}" for text, by in zip(criteria, weights, strict=True)) if weights else tuple(criteria)
-
-
-def explain(standing: Standing) -> str:
-    """What a race settled and what it did not, in one line."""
-    inside, tied = standing.models("in"), standing.models("open")
-    found = f"top {standing.top} of {len(standing.verdicts)} models on {standing.queries} queries: {', '.join(inside)}"
-    ties = f"; equal at the edge after all queries: {', '.join(tied)}" if tied else ""
-    return (
-        f"{found or 'none'}{ties}; this set is what all {standing.queries} queries would give with probability "
-        f"{standing.confidence:g} or more; the order inside it and below it is not settled, and win rates rest on the "
-        f"n queries read until a model was settled, without an interval where n is below {standing.queries}"
-    )

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
 
 from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
 from crm.io.processes import ALONE, Processes
 from crm.io.words import count_words
 from crm.judges import Judge
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_baseline
-from crm.leaderboard.racing import Standing, race
 from crm.model.encoding import Order
-from crm.report.statistics import Floats
 from crm.schema import Comparison, Match, Message, Prediction
 
 ORDERS: tuple[Order, ...] = ("ab", "ba")
@@ -76,75 +72,14 @@ def score_bank(
     return to_matches(bank, baseline, read_predictions(path), too_long=judge.left_out == TOO_LONG), counts
 
 
-def race_bank(
-    judge: Judge,
-    bank: Bank,
-    criteria: Sequence[str],
-    *,
-    baseline: str,
-    folder: Path,
-    progress: bool,
-    top: int,
-    confidence: float,
-    seed: int,
-) -> tuple[list[Match], dict[str, int], Standing]:
-    """Matches of `score_bank`, but only as many as it takes to settle the top ``top`` models, the baseline among them.
-
-    Scores are kept in the file that `score_bank` uses: it can go on from here, and what it has made is not made again.
-    Queries of which no comparison can be read take no part; ``queries_left_out`` counts them. A model that alone
-    cannot be read on a query has lost it. Raises ``ValueError`` as `racing.race` does, when no query is left, and
-    where a comparison gets no answer: nothing can then be claimed of the whole bank.
-    """
-    comparisons = bank_comparisons(bank, criteria, baseline)
-    digest = reading_digest(judge.digest, comparisons)
-    path = folder / digest / "bank.jsonl"
-    rows = {row.id: row for row in comparisons}
-    readable = {row.preference_id for row in comparisons if _fits(judge, row)}
-    queries = [query.id for query in bank.queries if query.id in readable]
-    if not queries:
-        raise ValueError(
-            f"bank {bank.name!r}: on no query is there a response short enough for the judge; shorten the responses "
-            "with bank.max_words, or take another judge"
-        )
-    left_out = len(bank.queries) - len(queries)
-    counts = {"readings": 0, "made": 0, "queries_left_out": left_out, "readings_of_a_full_run": 2 * len(rows)}
-    asked: dict[tuple[str, str], Match] = {}
-
-    def read(models: Sequence[str], portion: Sequence[str]) -> Floats:
-        ids = {comparison_id(query, model) for query in portion for model in models if model != baseline}
-        wanted = [rows[name] for name in sorted(ids)]
-        made = predict(judge, wanted, suite=bank.name, digest=digest, path=path, progress=progress)["made"]
-        counts["readings"] += 2 * len(wanted)
-        counts["made"] += made
-        known = [prediction for prediction in read_predictions(path) if prediction.comparison_id in ids]
-        matches = to_matches(bank, baseline, known, ids, too_long=judge.left_out == TOO_LONG)
-        unknown = sum(not match.answered for match in matches)
-        if unknown:
-            raise ValueError(
-                f"settle_top={top}: {unknown} of {len(matches)} comparisons got no answer, so that nothing is settled; "
-                "the same command asks for what is missing, settle_top=0 ranks on the queries that are answered"
-            )
-        asked.update({(match.query_id, match.candidate): match for match in matches})
-        wins = [[0.5 if model == baseline else asked[query, model].win for model in models] for query in portion]
-        return np.array(wins, dtype=np.float64)
-
-    standing = race(bank.authors, queries, read, top=top, confidence=confidence, seed=seed)
-    return [asked[key] for key in sorted(asked)], counts, standing
-
-
-def _fits(judge: Judge, row: Comparison) -> bool:
-    return all(judge.fits((row, order)) for order in ORDERS)
-
-
 def to_matches(
     bank: Bank,
     baseline: str,
     predictions: Sequence[Prediction],
-    asked: Collection[str] | None = None,
     *,
     too_long: bool = False,
 ) -> list[Match]:
-    """A match for every comparison of the bank, or for those ``asked`` (ids): both orders averaged.
+    """A match for every comparison of the bank: both orders averaged.
 
     One that lacks a verdict in an order has no logit. A reading that is not among the predictions was ``too_long`` for
     the judge, or got no answer: the match is then not ``answered``.
@@ -154,11 +89,7 @@ def to_matches(
         readings.setdefault(prediction.comparison_id, []).append(prediction)
     pairs = [(query, author) for query in bank.queries for author in bank.authors if author != baseline]
     named = {comparison_id(query.id, author): (query, author) for query, author in pairs}
-    return [
-        _match(bank, baseline, *pair, readings.get(name, []), too_long)
-        for name, pair in named.items()
-        if asked is None or name in asked
-    ]
+    return [_match(bank, baseline, *pair, readings.get(name, []), too_long) for name, pair in named.items()]
 
 
 def _match(

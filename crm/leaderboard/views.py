@@ -19,8 +19,6 @@ def view_of(board: Leaderboard, view: str, sort: str, ascending: bool | None) ->
     """What `Leaderboard.frame` says."""
     if view not in VIEWS:
         raise ValueError(f"view: {view!r} is not one of {', '.join(VIEWS)}")
-    if board.standing is not None and view != "win_rate":
-        return view_of(board.shared(), view, sort, ascending)
     table: pd.DataFrame = _VIEWS[view](board)
     if sort not in table.columns:
         raise ValueError(f"sort: {sort!r} is not a column of {view}, choose one of {', '.join(table.columns)}")
@@ -81,14 +79,6 @@ def _or_none(value: float | None) -> float | None:
 
 
 def _win_rate(board: Leaderboard) -> pd.DataFrame:
-    table = _numbers(board)
-    if board.standing is None:
-        return table
-    verdicts = [row.verdict for row in board.rows]
-    return table.drop(columns="tied_with").assign(**{f"top_{board.standing.top}": verdicts})
-
-
-def _numbers(board: Leaderboard) -> pd.DataFrame:
     return pd.DataFrame(_plain(row) for row in board.rows).astype({"low": float, "high": float})
 
 

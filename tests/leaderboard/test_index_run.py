@@ -79,8 +79,6 @@ def test_weights_that_mean_nothing_are_refused(make_folder: Any, tmp_path: Path,
 def test_other_judges_cannot_weigh(make_folder: Any, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"weights=\[-1.0\]: .* reads all criteria together and cannot weigh them"):
         rank(make_folder("scalar"), tmp_path / "run", "criteria=[a]", "weights=[-1]")
-    with pytest.raises(ValueError, match="without settle_top"):
-        rank(make_folder("late"), tmp_path / "race", "criteria=[a]", "weights=[-1]", "settle_top=2")
 
 
 def test_a_bank_that_is_too_long_is_named(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from scipy import stats
 
 from crm.leaderboard import views
 from crm.leaderboard.agreement import compare, compare_with_truth
-from crm.leaderboard.racing import Standing
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.win_statistics import paired_p
 from crm.schema import Match
@@ -191,27 +190,6 @@ def test_a_query_on_which_nobody_can_be_read_is_left_out_for_all() -> None:
     assert board.explain_unread().endswith("; 1 queries on which none could be read are left out for all")
     with pytest.raises(ValueError, match="the judge could read none of them"):
         Leaderboard(unread(unread(every, "a", {f"q{n}" for n in range(12)}), "b", {f"q{n}" for n in range(12)}))
-
-
-def test_after_a_race_verdicts_come_before_rates_on_other_queries() -> None:
-    every = bank({"a": 2.0, "b": 1.0, "c": -1.0}, queries=20, noise=0.3)
-    # c was given up after q0 to q3, on which it happened to do best; a was settled after ten queries.
-    kept = [m for m in every if (m.candidate, int(m.query_id[1:]) >= 4) != ("c", True)]
-    kept = [m for m in kept if (m.candidate, int(m.query_id[1:]) >= 10) != ("a", True)]
-    kept = [replace(m, preference_logit=9.0) if m.candidate == "c" else m for m in kept]
-    standing = Standing(2, 0.95, 20, {"a": "in", "b": "in", "c": "out", "base": "out"})
-    board = Leaderboard(kept, standing=standing)
-    frame = board.frame()
-    assert frame["model"].tolist() == ["a", "b", "c", "base"]
-    assert frame["n"].tolist() == [10, 20, 4, 20] and frame["rank_low"].tolist() == [1, 1, 3, 3]
-    assert frame["top_2"].tolist() == ["in", "in", "out", "out"] and "tied_with" not in frame
-    assert frame["low"].notna().tolist() == [False, True, False, False]
-    assert board.rows[1].interval == next(row.interval for row in Leaderboard(every).rows if row.model == "b")
-    whole = board.shared()
-    assert sorted(whole.wins.index) == ["q0", "q1", "q2", "q3"]
-    assert {row.n for row in whole.rows} == {4} and whole.standing is None
-    for view in ("topics", "bradley_terry", "length_controlled"):
-        assert board.frame(view).equals(whole.frame(view))
 
 
 def test_frame_sorts_and_names_what_it_refuses() -> None:

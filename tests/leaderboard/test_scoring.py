@@ -13,7 +13,7 @@ from crm.judges.judge import Reading
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.outcomes import BankNumbers
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.scoring import bank_comparisons, race_bank, score_bank, to_matches
+from crm.leaderboard.scoring import bank_comparisons, score_bank, to_matches
 from crm.model.batching.batches import collate
 from crm.model.heads import LINEAR_HEADS
 from crm.rewards.best_of_n.candidates import Candidates
@@ -119,7 +119,6 @@ def test_orders_are_averaged_and_one_order_alone_is_no_verdict(bank) -> None:
     ]
     match, *others = to_matches(bank, "base", read)
     assert len(others) == 8 and {other.preference_logit for other in others} == {None}
-    assert to_matches(bank, "base", read, [rows[0].id]) == [match]
     assert (match.preference_logit, match.score_candidate, match.score_baseline) == (0.5, 2.5, 2.0)
     assert (match.query_id, match.candidate) == ("q", "x|y")
 
@@ -130,60 +129,6 @@ def test_a_response_too_long_for_the_model_is_counted(score, make_encoder, bank)
     too_long = lengths.count(max(lengths))
     assert counts["too_long"] == 2 * too_long > 0
     assert [match.preference_logit for match in matches].count(None) == too_long
-
-
-@pytest.fixture(scope="module")
-def long_bank() -> Bank:
-    """Sixty queries; texts of five authors that a random model tells apart somewhat."""
-    queries = [BankQuery(f"q{index}", (Message("user", f"Tell me {index}"),), "topic") for index in range(60)]
-    texts = {"base": "plain words", "v": "!!!!", "w": "the the the the", "x": "??? 7 7 7", "y": "response response"}
-    responses = {author: {q.id: f"{text} {q.id}" for q in queries} for author, text in texts.items()}
-    return Bank("long", "base", tuple(queries), responses)
-
-
-@pytest.fixture()
-def run_race(make_model, make_encoder, long_bank, tmp_path):
-    def run(bank: Bank = long_bank, max_length: int = 2048, **settings: Any) -> Any:
-        judge = CrmJudge(make_model("scalar"), make_encoder("scalar", max_length), batch_size=8)
-        given = {"top": 1, "confidence": 0.95, "seed": 0, **settings}
-        return race_bank(judge, bank, CRITERIA, baseline="base", folder=tmp_path, progress=False, **given)
-
-    return run
-
-
-def test_a_race_finds_the_full_runs_best_with_fewer_readings(run_race, make_model, make_encoder, long_bank, tmp_path):
-    matches, counts, standing = run_race()
-    assert counts["readings"] == counts["made"] == 2 * len(matches) < counts["readings_of_a_full_run"] == 480
-    again = run_race()
-    assert (again[0], again[2]) == (matches, standing) and again[1]["made"] == 0
-    judge = CrmJudge(make_model("scalar"), make_encoder("scalar"), batch_size=8)
-    full, rest = score_bank(judge, long_bank, CRITERIA, baseline="base", folder=tmp_path, progress=False)
-    assert rest["already_there"] == counts["made"], "a full run goes on where the race stopped"
-    best = Leaderboard(full).rows[0].model
-    assert standing.models("in") == [best]
-    known = {(match.query_id, match.candidate): match for match in full}
-    assert all(match == known[match.query_id, match.candidate] for match in matches)
-    # What is on file does not change which queries a race reads.
-    after = run_race()
-    assert (after[0], after[2]) == (matches, standing)
-
-
-def test_in_a_race_what_is_too_long_is_lost_and_a_query_that_is_too_long_for_all_takes_no_part(
-    run_race, make_encoder, long_bank
-) -> None:
-    longer = {**long_bank.responses, "v": {**long_bank.responses["v"], "q3": "word " * 200}}
-    longer["base"] = {**longer["base"], "q5": "word " * 200}
-    bank = Bank("long", "base", long_bank.queries, longer)
-    limit = max(
-        max(make_encoder("scalar").encode(row).lengths) for row in bank_comparisons(long_bank, CRITERIA, "base")
-    )
-    matches, counts, standing = run_race(bank, limit)
-    assert counts["queries_left_out"] == 1 and standing.queries == 59
-    assert "q5" not in {match.query_id for match in matches}
-    lost = {(match.query_id, match.candidate) for match in matches if match.preference_logit is None}
-    assert lost <= {("q3", "v")} and (lost or standing.verdicts["v"] != "open")
-    with pytest.raises(ValueError, match="on no query is there a response short enough for the judge"):
-        run_race(bank, 5)
 
 
 def test_lengths_of_scripts_without_spaces_are_of_their_characters() -> None:
@@ -241,13 +186,3 @@ def test_what_got_no_answer_is_unknown_and_asked_again_and_what_has_no_verdict_i
     # What was too long for the judge can never be read, and is lost as before.
     lost = score_bank(FlakyJudge(down, left_out="too_long"), bank, (), **{**given, "folder": tmp_path / "long"})[0]
     assert Leaderboard(lost).unread == {"good": 25} and Leaderboard(lost).incomplete == 0
-
-
-def test_a_race_claims_nothing_where_answers_are_missing(tmp_path: Path) -> None:
-    given: Any = {"baseline": "base", "folder": tmp_path, "progress": False, "top": 1, "confidence": 0.95, "seed": 0}
-    down = {f"q{n}" for n in range(40)}
-    with pytest.raises(
-        ValueError, match=r"settle_top=1: \d+ of \d+ comparisons got no answer, so that nothing is settled"
-    ):
-        race_bank(FlakyJudge(down), words_bank(), (), **given)
-    assert race_bank(FlakyJudge(set()), words_bank(), (), **given)[2].models("in") == ["good"]
