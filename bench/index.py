@@ -35,7 +35,7 @@ from crm.leaderboard import Leaderboard
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.bank import BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
-from crm.leaderboard.bank_judge import IndexedBank, index_bank
+from crm.leaderboard.indexed_bank import IndexedBank, index_bank
 from crm.model.batching.packs import Packing
 from crm.model.encoding import Encoder
 from crm.schema import Message

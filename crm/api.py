@@ -32,7 +32,7 @@ from crm.judges import CrmJudge, open_checkpoint
 from crm.leaderboard import Leaderboard, open_bank, scoring
 from crm.leaderboard.bank import Bank, public
 from crm.leaderboard.bank.config import BankConfig
-from crm.leaderboard.bank_judge import index_bank
+from crm.leaderboard.indexed_bank import index_bank
 from crm.model.backbone import show_loading
 from crm.model.export import checkpoint_folder
 from crm.model.manifest import CARD, MANIFEST

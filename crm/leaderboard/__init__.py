@@ -2,7 +2,6 @@
 
 - `Leaderboard`: matches to win rates, ranks and intervals
 - `bank`: queries and the responses of LLMs
-- `bank_judge`: a judge made ready for a bank, whose texts are read once
 - `compare`: two rankings: Kendall's tau
 - `compare_with_truth`: a ranking and the true win rates
 - `config`: settings of ``leaderboard.py``

@@ -1,5 +1,4 @@
 from . import bank as bank
-from . import bank_judge as bank_judge
 from . import config as config
 from . import index as index
 from . import indexed_bank as indexed_bank

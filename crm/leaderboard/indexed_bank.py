@@ -15,6 +15,7 @@ from typing import cast
 import torch
 
 from crm.io.processes import ALONE, Processes
+from crm.judges import CrmJudge, Judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.index import Scores, open_index
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
@@ -123,3 +124,14 @@ class IndexedBank:
             most = self.reader.encoder.max_length
             raise ValueError(f"criteria: {short((long or criteria)[0])} is longer than the {most} tokens that are read")
         return wish
+
+
+def index_bank(
+    judge: Judge, bank: Bank, folder: Path, *, progress: bool, processes: Processes = ALONE
+) -> IndexedBank | None:
+    """The bank under ``folder``, read by ``judge`` where that was not done yet; ``None`` for one without vectors."""
+    if not isinstance(judge, CrmJudge) or judge.late_reader is None:
+        return None
+    return IndexedBank(
+        judge.late_reader, bank, folder, model_digest=judge.model_digest, progress=progress, processes=processes
+    )

@@ -13,11 +13,11 @@ from rich.console import Console
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
-from crm.judges import CrmJudge, OpenedJudge, check_judge, open_judge
+from crm.judges import OpenedJudge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
-from crm.leaderboard.bank_judge import index_bank, judge_of_bank
 from crm.leaderboard.config import LeaderboardConfig
+from crm.leaderboard.indexed_bank import index_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import TOO_LONG, score_bank
 from crm.leaderboard.views import VIEWS, shown
@@ -111,8 +111,6 @@ def _by_matches(
     config: LeaderboardConfig, opened: OpenedJudge, bank: Bank, criteria: tuple[str, ...], processes: Processes
 ) -> Leaderboard:
     judge, kept = opened.judge, opened.predictions
-    if isinstance(judge, CrmJudge):
-        judge = judge_of_bank(judge, bank, kept)
     matches, counts = score_bank(
         judge,
         bank,

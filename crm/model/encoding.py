@@ -10,7 +10,7 @@ before the conversation (query and responses), or after it, so that all that pre
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
@@ -126,24 +126,14 @@ class Encoder:
         self._start, self._end = (_control_id(tokenizer, token) for token in (TURN_START, TURN_END))
         self._newline = tuple(tokenizer.encode("\n", add_special_tokens=False))
         self._body = lru_cache(maxsize=100_000)(self._tokenize)
-        self._known: Mapping[str, Sequence[int]] = {}
         # One object a token id: texts kept for a run take 14 bytes a token instead of 46.
         self._ids: dict[int, int] = {}
         # Tokens of a criterion's turn before its own words.
         self.instruction = 1 + len(self._tokenize(_body("system", f"{self.kind.instruction}\n-")))
 
-    def use(self, known: Mapping[str, Sequence[int]]) -> None:
-        """Take the ids of texts in ``known`` (as `response_texts` gives them) from there instead of tokenising them."""
-        self._known = known
-
     def remember(self, texts: int) -> None:
         """Keep the ids of the last so many texts, for whoever reads ever new ones."""
         self._body = lru_cache(maxsize=texts)(self._tokenize)
-
-    def response_texts(self, response: str) -> tuple[str, ...]:
-        """The texts that are tokenised for a response of one turn, in whichever order it is shown."""
-        roles = ("response_a", "response_b") if self.kind.joint else ("assistant",)
-        return tuple(_body(role, response) for role in roles)
 
     def encode(self, comparison: Comparison, order: Order = "ab") -> EncodedComparison | None:
         """Segments of one reading, or None where a sequence is longer than ``max_length`` (the caller counts it)."""
@@ -226,9 +216,7 @@ class Encoder:
         return ids
 
     def _tokenize(self, text: str) -> tuple[int, ...]:
-        ids = self._known.get(text)
-        if ids is None:
-            ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
+        ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
         return tuple(self._ids.setdefault(token, token) for token in ids)
 
     @property

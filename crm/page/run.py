@@ -60,7 +60,7 @@ def _index(config: AppConfig) -> tuple[Scorer, str]:
     import torch  # here, as all that follows: the oracle is up seconds earlier without
 
     from crm.judges import CrmJudge, check_judge, open_judge
-    from crm.leaderboard.bank_judge import index_bank
+    from crm.leaderboard.indexed_bank import index_bank
     from crm.model.backbone import show_loading
     from crm.model.export import checkpoint_folder
     from crm.model.manifest import read_manifest

@@ -9,7 +9,7 @@ import numpy as np
 
 from crm.judges import open_checkpoint
 from crm.leaderboard.bank.simulated import simulate_bank
-from crm.leaderboard.bank_judge import index_bank
+from crm.leaderboard.indexed_bank import index_bank
 from crm.picking.contrasts import Contrasts, contrasts
 from crm.report.statistics import Floats
 from crm.votes.simulation.taste import HELD_OUT_AXES, TRAIN_AXES, wordings

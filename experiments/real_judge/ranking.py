@@ -12,7 +12,7 @@ from crm.dataset.tastes import unseen_queries
 from crm.judges import CrmJudge
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.public import read_public_bank
-from crm.leaderboard.bank_judge import index_bank
+from crm.leaderboard.indexed_bank import index_bank
 from experiments.real_judge.boards import Floats, TraitBoards, trait_boards
 
 

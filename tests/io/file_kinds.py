@@ -21,7 +21,6 @@ from crm.io.files import replace_file
 from crm.io.parquet import write_parquet
 from crm.judges.controls import LengthJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
-from crm.leaderboard.bank_judge import stored_ids
 from crm.leaderboard.index import open_index
 from crm.model.export import export_model
 from crm.model.manifest import check_files, read_manifest
@@ -34,7 +33,6 @@ from crm.votes.own import dataset
 
 FACTS = {"max_length": 200, "seed": 3, "commit": "abc", "config": {"model": {"name": "tiny"}, "data": {"name": "x"}}}
 REPLIES = {f"{n:064x}": f"reply {n} " * 20 for n in range(8)}
-TEXTS = [f"Rain falls {n} times." for n in range(12)]
 MODEL_FILES = (
     *("crm.json", "config.json", "model.safetensors", "late_head.safetensors"),
     *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
@@ -148,11 +146,6 @@ def _read_index(parts: Parts, folder: Path) -> Any:
     return index.scores(reader.wish(["Short"])).tolist()
 
 
-def _read_ids(parts: Parts, folder: Path) -> Any:
-    ids = stored_ids(folder, parts.late.encoder.tokenizer, TEXTS)
-    return [list(ids[text]) for text in TEXTS]
-
-
 def _write_replies(_: Parts, folder: Path) -> None:
     cache = ReplyCache(folder / "replies.sqlite")
     try:
@@ -194,7 +187,6 @@ KINDS = {
         _read_bank,
     ),
     "index": Kind(("index-*/*.npy", "index-*/*.json"), _read_index, _read_index),
-    "token ids": Kind(("tokens-*.arrow",), _read_ids, _read_ids),
     "replies": Kind(("replies.sqlite",), _write_replies, _read_replies),
 }
 FILES = [(kind, file) for kind, found in KINDS.items() for file in found.files]

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.bank_judge import IndexedBank
+from crm.leaderboard.indexed_bank import IndexedBank
 from crm.page.ranker import IndexScorer, Ranker
 
 TRAITS = {

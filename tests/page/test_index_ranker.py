@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from scipy.special import expit
 
 from crm.judges.crm_judge import CrmJudge
-from crm.leaderboard.bank_judge import index_bank
+from crm.leaderboard.indexed_bank import index_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.page.api import make_api
