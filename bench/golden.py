@@ -56,8 +56,8 @@ def comparisons() -> list[Any]:
     from crm.dataset.comparisons import make_comparisons
 
     rows = splits("simulation", train=400, validation=50, suite=20)["train"]
-    drawn = {"direction": "random", "noise": "none", "pool": None, "seed": 42, "epoch": 0}
-    return make_comparisons(rows, **drawn)[0][:200]
+    made, _ = make_comparisons(rows, direction="random", noise="none", pool=None, seed=42, epoch=0)
+    return made[:200]
 
 
 def sources() -> dict[str, Any]:
@@ -92,18 +92,18 @@ def draws() -> dict[str, Any]:
 
 
 def encoding() -> dict[str, Any]:
-    """Token ids and read positions of every head, in both orders."""
+    """Token ids and read positions of every head, in both orders by turns."""
     from crm.model.backbone import train_tokenizer
     from crm.model.encoding import Encoder, token_ids
 
     rows = comparisons()
     tokenizer = train_tokenizer([row.response_a[-1].content for row in rows], vocab_size=700)
     found = {}
-    for head, order in product(("scalar", "pairwise", "pairwise_span", "late"), ("ab", "ba")):
+    for head in ("scalar", "pairwise", "pairwise_span", "late"):
         encoder = Encoder(tokenizer, head, 2048, "criteria_first")
-        read = [encoder.encode(row, order) for row in rows]
-        found[f"{head} {order}"] = digest(
-            ([token_ids(part) for part in each.sequences], each.reads, each.spans, each.target) for each in read
+        read = [encoder.encode(row, "ba" if place % 2 else "ab") for place, row in enumerate(rows)]
+        found[head] = digest(
+            ([token_ids(part) for part in each.sequences], each.reads, each.spans, each.target) for each in read if each
         )
     return found
 
@@ -184,7 +184,7 @@ def plain_scores(model: Path) -> list[float]:
         turns = [{"role": "system", "content": system}]
         turns += [{"role": turn.role, "content": turn.content} for turn in (*row.prompt, *row.response_a)]
         with torch.inference_mode():
-            encoded = tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=True)
+            encoded: Any = tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=True)
             scores.append(plain(**encoded).logits.item())
     return scores
 
