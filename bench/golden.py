@@ -36,8 +36,14 @@ def digest(rows: Iterable[Any]) -> str:
     """SHA-256 of rows as JSON lines."""
     found = hashlib.sha256()
     for row in rows:
-        found.update(json.dumps(row, ensure_ascii=False, default=str).encode() + b"\n")
+        found.update(json.dumps(row, ensure_ascii=False).encode() + b"\n")
     return found.hexdigest()
+
+
+def plain(row: Any) -> list[Any]:
+    """A vote as lists of strings."""
+    turns = [[[turn.role, turn.content] for turn in part] for part in (row.prompt, row.response_a, row.response_b)]
+    return [row.id, *turns, list(row.criteria_a), list(row.criteria_b), row.winner, row.topic]
 
 
 def splits(name: str, **settings: Any) -> dict[str, list[Any]]:
@@ -63,7 +69,7 @@ def comparisons() -> list[Any]:
 def sources() -> dict[str, Any]:
     """Texts, votes and parts of the simulation, and which prompt is in which part of every public set at hand."""
     parts = splits("simulation", train=400, validation=50, suite=20)
-    found = {f"simulation {part}": digest(rows) for part, rows in parts.items()}
+    found = {f"simulation {part}": digest(map(plain, rows)) for part, rows in parts.items()}
     root = os.environ.get("CRM_DATA_ROOT", "")
     for name in ("dsp", "concise_verbose", "summeval", "llmbar", "rmb", "pandalm") if root else ():
         try:
@@ -119,7 +125,7 @@ def statistics() -> dict[str, Any]:
     first, second = ({f"m{n}": float(v) for n, v in enumerate(rng.normal(size=12))} for _ in range(2))
     return {
         "interval": [interval.mean, interval.standard_error, interval.low, interval.high],
-        "calibration": [float(getattr(expected_calibration_error(logits, labels), "mean", 0))],
+        "calibration": [float(expected_calibration_error(logits, labels))],
         "holm": list(map(float, holm(rng.random(9)))),
         "tau": [kendall_tau(first, second)],
     }
