@@ -69,12 +69,12 @@ app: results/demo/late/model/crm.json ## The leaderboard as a page, on the demo'
 results/demo/late/model/crm.json: | .venv/.installed
 	$(MAKE) demo
 
-app-real: models/real_judge/model/crm.json ## The page on AlpacaEval's 30 LLMs with the judge that comes with the package: no training
+app-real: models/real_judge/model/crm.json ## The page on AlpacaEval's 30 LLMs with the bundled judge: no training
 	$(BIN)/python app.py checkpoint=models/real_judge/model bank=alpacaeval bank.queries=$(QUERIES)
 
-models/real_judge/model/crm.json: crm/model/real_judge.safetensors | .venv/.installed
+models/real_judge/model/crm.json: experiments/real_judge/judge.safetensors | .venv/.installed
 	$(MAKE) smollm2
-	$(BIN)/python -m crm.model.shipped models/smollm2_135m --out $(@D)
+	$(BIN)/python -m experiments.real_judge.bundled models/smollm2_135m --out $(@D)
 
 reproduce-tables: install ## The paper's six tables (SCALE=demo, real or paper), training what is missing
 	$(BIN)/python -m experiments.paper_tables scale=$(SCALE)

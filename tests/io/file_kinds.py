@@ -24,7 +24,6 @@ from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.index import open_index
 from crm.model.export import export_model
 from crm.model.manifest import check_files, read_manifest
-from crm.model.shipped import _unpacked, pack
 from crm.schema import Comparison, Message, Preference
 from crm.sealed import sealed_text
 from crm.training.checkpointing import SafeCheckpointIO
@@ -78,16 +77,6 @@ def _read_model(_: Parts, folder: Path) -> Any:
     manifest = read_manifest(folder / "model")
     check_files(folder / "model", manifest)
     return manifest, [(folder / "model" / name).read_bytes() for name in MODEL_FILES if name != "crm.json"]
-
-
-def _write_packed(parts: Parts, folder: Path) -> None:
-    _write_model(parts, folder)
-    pack(folder / "model", folder / "judge.safetensors")
-
-
-def _read_packed(_: Parts, folder: Path) -> Any:
-    told, weights = _unpacked(folder / "judge.safetensors")
-    return told["facts"], {name: weight.tolist() for name, weight in weights.items()}
 
 
 def _write_predictions(parts: Parts, folder: Path) -> None:
@@ -171,7 +160,6 @@ KINDS = {
         _write_model,
         _read_model,
     ),
-    "packed head": Kind(("judge.safetensors",), _write_packed, _read_packed),
     "predictions": Kind(("D+.jsonl",), _write_predictions, _read_predictions),
     "results": Kind(("results.json",), _write_results, _read_results),
     "summary": Kind((f"0/{SUMMARY}",), _write_summary, _read_summary),

@@ -1,4 +1,4 @@
-"""The shipped judge, at the size of a test: taken apart and put together it scores as it did, up to float16."""
+"""The bundled judge, at the size of a test: taken apart and put together it scores as it did, up to float16."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from crm.model.card_sections import TALKED_ROUND, read_section, write_section
 from crm.model.export import export_model, load_checkpoint
 from crm.model.late_head import LateHead
 from crm.model.reward_model import RewardModel
-from crm.model.shipped import SHIPPED, assemble, main, pack
 from crm.sealed import seal
+from experiments.real_judge.bundled import BUNDLED, assemble, main, pack
 
 CONFIG = {"model": {"path": "models/base"}, "data": {"name": "tastes", "root": "/home/me/data"}, "run_dir": "/home/me"}
 FACTS = {"max_length": 512, "seed": 3, "commit": "abc", "config": CONFIG}
@@ -78,7 +78,7 @@ def test_other_weights_and_other_files_are_refused(parts: tuple[Path, Path], tmp
     assert not (tmp_path / "again").exists()
     capsys.readouterr()
     assert main([str(tmp_path / "nowhere"), "--out", str(tmp_path / "again")]) == 2
-    assert capsys.readouterr().err.startswith("crm.model.shipped: model.path=")
+    assert capsys.readouterr().err.startswith("experiments.real_judge.bundled: model.path=")
 
 
 def test_only_a_late_head_is_packed(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_only_a_late_head_is_packed(make_model: Any, tokenizer: Any, tmp_path: P
 
 
 def test_the_shipped_one_is_small_and_names_no_folder_of_whoever_trained_it() -> None:
-    assert SHIPPED.stat().st_size < 5_000_000
-    with safe_open(SHIPPED, "pt") as file:
+    assert BUNDLED.stat().st_size < 5_000_000
+    with safe_open(BUNDLED, "pt") as file:
         told = json.loads(file.metadata()["judge"])
         assert {str(file.get_slice(name).get_dtype()) for name in file.keys()} == {"F16"}  # noqa: SIM118
     assert (told["layers"], told["response_layers"], told["prompt_order"]) == (15, 3, "criteria_first")

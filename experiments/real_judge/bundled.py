@@ -1,7 +1,8 @@
-"""The judge of many tastes that comes with the package. In: the backbone that it was trained on. Out: a checkpoint.
+"""Rebuild the bundled judge from its head and the backbone that it was trained on.
 
 Its backbone was frozen, so that a head is all that training made: a few megabytes in float16.
-``python -m crm.model.shipped models/smollm2_135m --out models/real_judge/model`` puts the two together again.
+
+    python -m experiments.real_judge.bundled models/smollm2_135m --out models/real_judge/model
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel
 from crm.sealed import SEAL, seal
 
-SHIPPED = Path(__file__).with_name("real_judge.safetensors")
+BUNDLED = Path(__file__).with_name("judge.safetensors")
 FORMAT = 2
 """Of what is packed."""
 _OF_FOLDER = ("format", "head", "prompt_order", "digest", "files", "seal")
@@ -39,20 +40,22 @@ _OF_TRAINER = ("logger", "resume", "run_dir")
 
 def main(words: Sequence[str] | None = None) -> int:
     """Command line: the folder of the backbone, and where the checkpoint goes."""
-    parser = argparse.ArgumentParser(prog="python -m crm.model.shipped", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.real_judge.bundled", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("backbone", help="a Hugging Face folder, or a hub's owner/name")
     parser.add_argument("--out", type=Path, default=Path("models/real_judge/model"))
     given = parser.parse_args(words)
     try:
         digest = assemble(given.backbone, given.out)
     except ValueError as error:
-        print(f"crm.model.shipped: {error}", file=sys.stderr)
+        print(f"experiments.real_judge.bundled: {error}", file=sys.stderr)
         return 2
     print(f"{given.out}: checkpoint {digest}; use it as checkpoint={given.out}")
     return 0
 
 
-def pack(checkpoint: Path, path: Path = SHIPPED) -> Path:
+def pack(checkpoint: Path, path: Path = BUNDLED) -> Path:
     """Write the head of a late checkpoint in float16, and what is needed to find its backbone again.
 
     What its card tells of attacks comes along. Raises ``ValueError`` for another head. That the backbone was frozen
@@ -78,7 +81,7 @@ def pack(checkpoint: Path, path: Path = SHIPPED) -> Path:
     return replace_file(path, save(weights, metadata={"judge": judge}))
 
 
-def assemble(backbone: str, out: Path, packed: Path = SHIPPED) -> str:
+def assemble(backbone: str, out: Path, packed: Path = BUNDLED) -> str:
     """Write the checkpoint and return its digest. Raises ``ValueError`` for another backbone than the head's."""
     told, weights = _unpacked(packed)
     loaded, tokenizer = load_backbone(backbone, None, told["facts"]["max_length"])
