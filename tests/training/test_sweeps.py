@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from hydra.errors import HydraException
 from hydra.types import HydraContext
 from omegaconf import OmegaConf, open_dict
 
-from crm import cli
 from crm.cli.mistakes import explain
 from crm.config import checked, config_dir, register
 from crm.training.config import TrainConfig
@@ -39,24 +38,16 @@ TINY = [
 ]
 
 
-def sweep(folder: Path, *overrides: str) -> tuple[int | None, str, str]:
-    """Exit status and output of the command, forked: torch is imported already. Its jobs are real processes."""
-
-    def work() -> None:
-        os.chdir(folder)
-        for number, name in ((1, "out"), (2, "err")):
-            os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
-        sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
-        os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        sys.modules["__main__"].__spec__ = None  # a job is started as this process was: by its script
-        sys.argv = [str(ROOT / "train.py"), "-m", *TINY, "hydra.sweep.dir=the sweep", *overrides]
-        cli.train()
-
-    process = multiprocessing.get_context("fork").Process(target=work)
-    process.start()
-    process.join(300)
-    process.kill()
-    return process.exitcode, (folder / "out").read_text(), (folder / "err").read_text()
+def sweep(folder: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "train.py"), "-m", *TINY, "hydra.sweep.dir=the sweep", *overrides],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 def true_table(folder: Path) -> pd.DataFrame:
@@ -72,12 +63,12 @@ def true_table(folder: Path) -> pd.DataFrame:
 
 def test_jobs_side_by_side_survive_one_that_fails(tmp_path: Path) -> None:
     # A length at which no row fits is a mistake that only training meets, in the job's own process.
-    code, out, err = sweep(tmp_path, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "model.max_length=16,2048")
+    ended = sweep(tmp_path, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "model.max_length=16,2048")
     folder = tmp_path / "the sweep"
-    assert code == 2
-    assert "1 jobs of this sweep failed: 0" in err
-    assert (folder / "sweep.md").read_text() in out
-    assert "Traceback" not in err
+    assert ended.returncode == 2
+    assert "1 jobs of this sweep failed: 0" in ended.stderr
+    assert (folder / "sweep.md").read_text() in ended.stdout
+    assert "Traceback" not in ended.stderr
     table = true_table(folder)
     assert table.status.tolist() == ["failed", "finished"]
     assert "no comparison left to train on" in table.reason["0"]
@@ -88,11 +79,9 @@ def test_jobs_side_by_side_survive_one_that_fails(tmp_path: Path) -> None:
 def test_optuna_minimises_the_loss_of_submitted_jobs_and_goes_on_after_a_failure(tmp_path: Path) -> None:
     search = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=2", "hydra.sweeper.n_jobs=2"]
     seed = "hydra.sweeper.sampler.seed=1"  # proposes -0.017 and 0.044
-    code, _, err = sweep(
-        tmp_path, *search, seed, "hydra/launcher=submitit_local", "optimizer.matrix_lr=interval(-0.1,0.1)"
-    )
+    ended = sweep(tmp_path, *search, seed, "hydra/launcher=submitit_local", "optimizer.matrix_lr=interval(-0.1,0.1)")
     folder = tmp_path / "the sweep"
-    assert code == 2, err[-3000:]
+    assert ended.returncode == 2, ended.stderr[-3000:]
     table = true_table(folder)
     assert sorted(table.status) == ["failed", "finished"]
     assert "optimizer.matrix_lr=-0.0" in table.reason[table.status == "failed"].item()

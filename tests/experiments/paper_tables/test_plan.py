@@ -72,7 +72,7 @@ def test_tables_share_the_centre_and_vary_something(made: tuple[str, Plan]) -> N
 def test_training_and_suites_see_the_same_data(made: tuple[str, Plan]) -> None:
     _, plan = made
     for job in plan.jobs[:: max(1, len(plan.jobs) // 3)]:
-        for words in job.evaluations.values():
+        for words in list(job.evaluations.values())[:1]:
             read = compose("evaluate", ["checkpoint=x", *words], Path("run"))
             if job.overrides is not None:
                 assert read.data == compose("train", job.overrides, Path("run")).data
@@ -171,7 +171,7 @@ def test_a_dry_run_lists_each_run_and_trains_nothing(capsys: Any, tmp_path: Path
     for place, (_, _, command) in enumerate(runs):
         python, script, *words = shlex.split(command)
         assert (python, script) in (("python", "train.py"), ("python", "evaluate.py"))
-        if place % 9 == 0:
+        if place % 5 == 0:
             compose(script.removesuffix(".py"), words, tmp_path)
     assert not list(tmp_path.iterdir())
 
