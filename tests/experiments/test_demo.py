@@ -37,16 +37,19 @@ SMALL = (
 )
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    out = tmp_path_factory.mktemp("demo")
-    return out, demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC, demo.ALL_HEADS)
-
-
 def here(wanted: Sequence[jobs.Job], workers: int) -> dict[str, jobs.JobResult]:
     """`run_jobs` in this process: nothing to start, and what is patched here is patched for the jobs."""
     channel: queue.Queue[Any] = queue.Queue()
     return {job.name: jobs.run_job(job, channel) for job in wanted}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "_quiet", lambda folder: None)
+        patch.setattr(demo, "run_jobs", here)
+        return out, demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC, demo.ALL_HEADS)
 
 
 def test_summary_has_the_promised_fields(run: tuple[Path, dict[str, Any]]) -> None:
@@ -122,7 +125,10 @@ def test_report_loads_nothing_and_shows_every_picture(run: tuple[Path, dict[str,
         assert (out / f"{name}.md").is_file() and (out / f"{name}.csv").is_file()
 
 
-def test_a_second_call_only_reads(run: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_short_demo_reads_what_the_long_one_left(
+    run: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two heads, clean suites, leaderboards of one of them: `make demo` after `make demo-all` trains nothing."""
     out, summary = run
 
     def refuse(*_: Any, **__: Any) -> None:
@@ -131,29 +137,9 @@ def test_a_second_call_only_reads(run: tuple[Path, dict[str, Any]], monkeypatch:
     monkeypatch.setattr(jobs, "run_training", refuse)
     monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
     monkeypatch.setattr(demo, "run_jobs", here)
-    kept = [*out.glob("*/predictions/*/*.jsonl"), *out.glob("*/model/*"), *out.glob("*/metrics.csv")]
-    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in kept}
-    assert len(before) > 60
-    again = demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC, demo.ALL_HEADS)
-    assert {path: path.read_bytes() for path in kept} == {path: content for path, (_, content) in before.items()}
-    models = [path for path in kept if path.parent.name == "model"]
-    assert [path.stat().st_mtime_ns for path in models] == [before[path][0] for path in models]
-    assert {key: again[key] for key in ("heads", "leaderboard")} == {
-        key: summary[key] for key in ("heads", "leaderboard")
-    }
-    # A change of any setting is another run, and would train.
-    with pytest.raises(AssertionError, match="trained again"):
-        demo.run_demo(out, 7, (*SMALL, "optimizer.lr=0.001"), QUERIES_PER_TOPIC, demo.ALL_HEADS)
-
-
-def test_the_short_demo_reads_what_the_long_one_left(
-    run: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two heads, clean suites, leaderboards of one of them: `make demo` after `make demo-all` trains nothing."""
-    out, summary = run
-    monkeypatch.setattr(jobs, "run_training", None)
-    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
-    monkeypatch.setattr(demo, "run_jobs", here)
+    kept = {path: path.read_bytes() for path in (*out.glob("*/predictions/*/*.jsonl"), *out.glob("*/metrics.csv"))}
+    models = {path: path.stat().st_mtime_ns for path in out.glob("*/model/*")}
+    assert len(kept) > 30 and models
     short = demo.run_demo(out, 7, SMALL, QUERIES_PER_TOPIC)
     assert set(short["heads"]) == {"scalar", "late"} and short["leaderboard"] == summary["leaderboard"]
     assert short["heads"]["scalar"]["leaderboard"] == {}
@@ -163,6 +149,11 @@ def test_the_short_demo_reads_what_the_long_one_left(
         assert head["suites"] == {suite: summary["heads"][name]["suites"][suite] for suite in clean}
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "2 reward models were trained" in page and "attacks" not in page
+    assert {path: path.read_bytes() for path in kept} == kept
+    assert {path: path.stat().st_mtime_ns for path in models} == models
+    # A change of any setting is another run, and would train.
+    with pytest.raises(AssertionError, match="trained again"):
+        demo.run_demo(out, 7, (*SMALL, "optimizer.lr=0.001"), QUERIES_PER_TOPIC)
 
 
 def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: Any) -> None:

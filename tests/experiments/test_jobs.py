@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
+import queue
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from crm.evaluation.results import read_results
 from experiments import jobs
-from experiments.jobs import Job, run_jobs
+from experiments.jobs import Job, JobResult, run_job, run_jobs
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +62,14 @@ def test_a_failing_job_ends_the_call_and_the_job_beside_it(tmp_path: Path) -> No
     assert not (tmp_path / "endless" / "model").exists()
 
 
-def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path) -> None:
+def here(job: Job, monkeypatch: pytest.MonkeyPatch) -> JobResult:
+    """The job in this process, which takes no time to start."""
+    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
+    channel: queue.Queue[Any] = queue.Queue()
+    return run_job(job, channel)
+
+
+def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(
         "one",
         tmp_path / "one",
@@ -82,20 +85,19 @@ def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path) -> N
     assert facts["criteria"] == ["Prefers concise answers"]
     weights = tmp_path / "one" / "model" / "model.safetensors"
     written = weights.stat().st_mtime_ns
-    time.sleep(0.01)
-    again = run_jobs([job], workers=1)["one"]
+    monkeypatch.setattr(jobs, "run_training", lambda *_: pytest.fail("trained again"))
+    again = here(job, monkeypatch)
     assert weights.stat().st_mtime_ns == written
     assert again.results == first.results
     assert again.leaderboards["brief"].win_rates() == first.leaderboards["brief"].win_rates()
-    assert again.seconds["train"] < first.seconds["train"]
 
 
-def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path) -> None:
+def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def made(steps: int) -> tuple[int, int]:
         warm_up = ("head=scalar", "loss=ranking", f"schedule.max_steps={steps}")
-        overrides = (*TINY, "loss=cls", "head=pairwise_span", "schedule.epochs=1")
+        overrides = (*TINY, "loss=cls", "head=pairwise_span", "schedule.epochs=1", "schedule.max_steps=1")
         job = Job("one", tmp_path / "one", overrides, stages=(warm_up, ()))
-        run_jobs([job], workers=1)
+        here(job, monkeypatch)
         folders = (tmp_path / "one" / "stage_1" / "model", tmp_path / "one" / "model")
         return tuple((folder / "crm.json").stat().st_mtime_ns for folder in folders)  # type: ignore[return-value]
 
@@ -104,43 +106,3 @@ def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path) -> None
     warm_up, model = made(2)
     assert warm_up > first[0] and model > warm_up
     assert json.loads((tmp_path / "one" / "model" / "crm.json").read_text(encoding="utf-8"))["head"] == "pairwise_span"
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="needs /proc to list processes")
-def test_a_job_ends_when_the_command_that_started_it_is_killed(tmp_path: Path) -> None:
-    overrides = (*TINY, "schedule.epochs=10000")
-    script = tmp_path / "command.py"
-    script.write_text(
-        "from pathlib import Path\n"
-        "from experiments.jobs import Job, run_jobs\n"
-        "if __name__ == '__main__':\n"
-        f"    run_jobs([Job('endless', Path({str(tmp_path / 'endless')!r}), {overrides!r})], workers=1)\n",
-        encoding="utf-8",
-    )
-    metrics, quiet = tmp_path / "endless" / "metrics.csv", {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    found = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with subprocess.Popen([sys.executable, str(script)], start_new_session=True, env=found, **quiet) as command:
-        wait_until(lambda: metrics.is_file() and metrics.stat().st_size > 500)
-        assert len(group(command.pid)) >= 3, "the command, the job and their channel"
-        command.kill()
-    wait_until(lambda: not group(command.pid))
-
-
-def group(leader: int) -> list[str]:
-    """The live processes of a process group, from the kernel's own list."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            # What follows the name in brackets: state, parent, group.
-            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
-            if int(its_group) == leader and state not in "ZX":
-                found.append(stat.parent.name)
-    return found
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
-    """Poll; fails after ``seconds``."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import multiprocessing
 import os
 import signal
@@ -14,13 +13,12 @@ import pandas as pd
 import torch
 from lightning.pytorch.callbacks import Callback
 
-import crm.training.checkpointing
+import crm.training.building
 from crm.config import compose
 from crm.model.batching.packs import Packing
 from crm.training.checkpointing import SafeCheckpointIO
 from crm.training.run import TrainingOutcome, run_training
 from tests.conftest import TINY_MODEL
-from tests.training.made_bank import write_bank
 
 TINY = (
     *TINY_MODEL,
@@ -29,18 +27,6 @@ TINY = (
     *("trainer.precision=32-true", "trainer.progress=false", "trainer.threads=1", "schedule.save_every=3"),
 )
 EVERY_STEP = ("schedule.validate_every=6", "schedule.patience=30")
-EVERY_SECOND = ("schedule.comparisons_per_step=8", "batching.batch_size=4", "schedule.validate_every=0", "noise=random")
-LATE = (*EVERY_STEP, "head=late", "head.kept=2", "head.width=4")
-TABLE = (
-    *(*LATE, "data=tastes", "data.train=256", "batching=table", "head.response_layers=1", "model.freeze_layers=2"),
-    *(
-        "schedule.max_steps=14",
-        "schedule.epochs=1",
-        "batching.without_words=0.6",
-        "optimizer=paper",
-        "optimizer.lr=1e-3",
-    ),
-)
 FORK = multiprocessing.get_context("fork")
 """torch is imported already, so that a killed run costs its steps and not its imports."""
 
@@ -87,15 +73,8 @@ def votes_read(run_dir: Path) -> dict[int, list[str]]:
     }
 
 
-def train_on_tables(run_dir: Path, *overrides: str) -> TrainingOutcome:
-    """As `train`, on a bank of responses beside the run."""
-    return train(run_dir, f"data.root={write_bank(run_dir.parent / 'bank')}", *overrides)
-
-
 def train_with_dropout(run_dir: Path, *overrides: str) -> TrainingOutcome:
     """As `train`, with dropout in the attention, which draws from torch's own generator."""
-    import crm.training.building
-
     plain = crm.training.building.build_tiny_backbone
 
     def with_dropout(*arguments: Any) -> Any:
@@ -122,29 +101,6 @@ def kill_at(step: int, run_dir: Path, target: Any, *overrides: str) -> None:
         time.sleep(0.002)
     os.kill(process.pid or 0, signal.SIGKILL)
     process.join()
-    assert process.exitcode == -signal.SIGKILL
-
-
-def kill_in_save(number: int, how: str, run_dir: Path, *overrides: str) -> None:
-    """Start a run that is killed in its save ``number``: ``half`` of the file written, or the ``whole``, unmoved."""
-
-    def dying(run_dir: Path, *overrides: str) -> None:
-        save, left = torch.save, iter(range(number - 1))
-
-        def save_or_die(checkpoint: Any, file: Any) -> None:
-            if next(left, None) is not None:
-                return save(checkpoint, file)
-            save(checkpoint, whole := io.BytesIO())
-            file.write(whole.getvalue()[: len(whole.getvalue()) // (2 if how == "half" else 1)])
-            file.flush()
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        crm.training.checkpointing.torch.save = save_or_die
-        train(run_dir, *overrides)
-
-    process = FORK.Process(target=dying, args=(run_dir, *overrides))
-    process.start()
-    process.join(60)
     assert process.exitcode == -signal.SIGKILL
 
 

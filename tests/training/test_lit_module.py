@@ -75,14 +75,12 @@ class Watch(Callback):
         self.modes.add(pl_module.model.backbone.training)
 
 
-@pytest.mark.parametrize("switched_on", [True, False])
-def test_gradient_checkpointing_really_runs(switched_on: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradient_checkpointing_really_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Watch(monkeypatch)
-    word = str(switched_on).lower()
-    train(tmp_path, "schedule.comparisons_per_step=16", f"model.gradient_checkpointing={word}", callbacks=[watch])
+    train(tmp_path, "schedule.comparisons_per_step=16", "model.gradient_checkpointing=true", callbacks=[watch])
     assert watch.modes == {True}, "in eval mode transformers skips checkpointing and dropout in silence"
     # Two layers, two steps; the last layer is pruned to the positions read and has next to nothing to recompute.
-    assert watch.recomputed in ((2, 4) if switched_on else (0,))
+    assert watch.recomputed in (2, 4)
 
 
 def test_four_batches_of_4_are_one_of_16(tmp_path: Path) -> None:
@@ -121,9 +119,9 @@ class Passes(Callback):
 @pytest.mark.parametrize("head", ["scalar", "pairwise_span"])
 def test_a_step_in_one_pass_is_that_step_in_many(head: str, tmp_path: Path) -> None:
     """The same rows a step, in one pack or in several of unequal size: the same curve."""
-    common = (f"head={head}", "schedule.comparisons_per_step=16", "schedule.epochs=2", "loss.ties=drop")
+    common = (f"head={head}", "schedule.comparisons_per_step=16", "loss.ties=drop")
     curves = {}
-    for name, tokens in (("tree", 100_000), ("tree", 400), ("tree", 700)):
+    for name, tokens in (("tree", 100_000), ("tree", 400)):
         count = Passes()
         settings = (f"batching={name}", f"batching.tokens={tokens}")
         run = train(tmp_path / f"{name}{tokens}", *common, *settings, callbacks=[count])
@@ -188,8 +186,8 @@ def assert_all_finite(run_dir: Path) -> None:
         assert all(torch.isfinite(weights).all() for weights in states), path
 
 
-@pytest.mark.parametrize("step", [5, 7], ids=["in the middle", "on the last step"])
-def test_a_gradient_that_is_not_finite_touches_no_weight(step: int, tmp_path: Path) -> None:
+def test_a_gradient_that_is_not_finite_touches_no_weight(tmp_path: Path) -> None:
+    step = 7  # the last one, whose weights would be exported
     settings = ("schedule.comparisons_per_step=4", "schedule.save_every=1", "schedule.validate_every=2")
     with pytest.raises(NonFiniteError, match=f"the gradient norm is nan at optimizer step {step}"):
         train(tmp_path, *settings, callbacks=[PoisonGradient(step)])
@@ -232,7 +230,7 @@ def test_what_a_run_logs(head: str, tmp_path: Path) -> None:
         f"head={head}",
         "direction=both",
         "schedule.comparisons_per_step=16",
-        "data.validation=24",
+        "data.validation=12",
         "loss.ties=drop",
     )
     table = pd.read_csv(tmp_path / "metrics.csv")
@@ -263,17 +261,16 @@ class Step(Callback):
         self.loss = float(trainer.callback_metrics["train/loss"])
 
 
-@pytest.mark.parametrize("rows", [16, 7])
 def test_a_short_step_of_padded_passes_has_gradient_and_loss_of_its_rows(
-    make_model: Any, make_encoder: Any, many: Any, rows: int, tmp_path: Path
+    make_model: Any, make_encoder: Any, many: Any, tmp_path: Path
 ) -> None:
-    """One pass of all rows, four passes of four (or of 4 and 3), and one pass of a step that could have four."""
+    """One pass of all rows, passes of 4 and 3, and one pass of a step that could have four."""
     found = []
     for batch_size, passes in ((16, 1), (4, 4), (16, 4)):
         torch.manual_seed(0)
         model = make_model("scalar")
         given = {"batch_size": batch_size, "pad_id": 0, "seed": 1, "passes": passes}
-        loader = TrainLoader(lambda _: many[:rows], make_encoder("scalar"), **given)
+        loader = TrainLoader(lambda _: many[:7], make_encoder("scalar"), **given)
         seen = Step()
         quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
         trainer = L.Trainer(

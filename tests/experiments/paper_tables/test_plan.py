@@ -72,19 +72,27 @@ def test_tables_share_the_centre_and_vary_something(made: tuple[str, Plan]) -> N
 def test_training_and_suites_see_the_same_data(made: tuple[str, Plan]) -> None:
     _, plan = made
     for job in plan.jobs[:: max(1, len(plan.jobs) // 3)]:
-        for words in job.evaluations.values():
+        for words in list(job.evaluations.values())[:1]:
             read = compose("evaluate", ["checkpoint=x", *words], Path("run"))
             if job.overrides is not None:
                 assert read.data == compose("train", job.overrides, Path("run")).data
                 assert read.judge.name == "crm"
 
 
+@pytest.fixture(scope="module")
+def two_seeds(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
+    folder = tmp_path_factory.mktemp("two_seeds")
+    return folder, make_plan(SCALES["demo"], (), folder, (5, 6))
+
+
 def by_name(plan: Plan, *place: Any) -> Job:
     return next(job for job in plan.jobs if job.name == plan.made_by[place])
 
 
-def test_joint_heads_of_the_demo_start_from_the_scalar_run_of_their_seed_and_size(tmp_path: Path) -> None:
-    plan = make_plan(SCALES["demo"], (), tmp_path, (5, 6))
+def test_joint_heads_of_the_demo_start_from_the_scalar_run_of_their_seed_and_size(
+    two_seeds: tuple[Path, Plan], tmp_path: Path
+) -> None:
+    _, plan = two_seeds
     for row, start in (("pairwise", "scalar"), ("pairwise_span", "scalar")):
         job = by_name(plan, "1_judges", row, "", 6)
         assert job.start == by_name(plan, "1_judges", start, "", 6).folder / "model"
@@ -110,15 +118,15 @@ def test_joint_heads_of_the_real_scale_read_the_criteria_first_and_start_from_a_
         assert (before.head.name, before.noise.kind, before.data) == ("scalar", "none", config.data)
 
 
-def test_the_blind_are_evaluated_blind_and_controls_name_their_judge(tmp_path: Path) -> None:
-    plan = make_plan(SCALES["demo"], (), tmp_path, (5,))
+def test_the_blind_are_evaluated_blind_and_controls_name_their_judge(two_seeds: tuple[Path, Plan]) -> None:
+    tmp_path, plan = two_seeds
     trained = by_name(plan, "1_judges", "scalar, trained blind", "", 5)
     config = compose("train", trained.overrides or (), tmp_path)
     assert (config.criteria, config.direction.kind, config.head.name) == ("none", "original", "scalar")
     assert list(trained.evaluations) == ["blind"]
     centre = by_name(plan, "1_judges", "scalar", "", 5)
     assert set(centre.evaluations) == {"clean", "noised", "blind", "per_character"}
-    assert centre.leaderboards == contradictory() and len(plan.jobs) == 12 + 3
+    assert centre.leaderboards == contradictory() and len(plan.jobs) == 2 * (12 + 3)
     modes = {key: compose("evaluate", ["checkpoint=x", *words], tmp_path) for key, words in centre.evaluations.items()}
     assert {key: mode.criteria for key, mode in modes.items()} == {**dict.fromkeys(modes, "own"), "blind": "none"}
     assert modes["per_character"].criteria_rendering == "per_character"
@@ -140,7 +148,7 @@ def test_pairs_of_criteria_are_the_two_poles_of_an_axis_that_models_train_on() -
 
 
 def test_overrides_reach_every_run_and_a_later_word_wins(tmp_path: Path) -> None:
-    scale = replace(SCALES["demo"], controls=("coin",))
+    scale = replace(SCALES["demo"], controls=("coin",), tables=(3,))
     plan = make_plan(scale, ("data.train=48", "data.train=32"), tmp_path, (3,))
     for job in (plan.jobs[0], by_name(plan, "3_noise", "add", "", 3)):
         assert compose("train", job.overrides or (), tmp_path).data.train == 32
@@ -152,8 +160,8 @@ def test_overrides_reach_every_run_and_a_later_word_wins(tmp_path: Path) -> None
     assert run_name(HEADS["scalar"], 3) == run_name(("loss=ranking", "head=scalar"), 3) != run_name(HEADS["scalar"], 4)
 
 
-@pytest.mark.parametrize("scale", list(SCALES))
-def test_a_dry_run_lists_each_run_and_trains_nothing(scale: str, capsys: Any, tmp_path: Path) -> None:
+def test_a_dry_run_lists_each_run_and_trains_nothing(capsys: Any, tmp_path: Path) -> None:
+    scale = "real"  # the one with commands that come first
     assert main(["--dry-run", "--out", str(tmp_path), f"scale={scale}"]) == 0
     lines = capsys.readouterr().out.splitlines()
     first = [line for line in lines if line.startswith("first: ")]
@@ -163,7 +171,7 @@ def test_a_dry_run_lists_each_run_and_trains_nothing(scale: str, capsys: Any, tm
     for place, (_, _, command) in enumerate(runs):
         python, script, *words = shlex.split(command)
         assert (python, script) in (("python", "train.py"), ("python", "evaluate.py"))
-        if place % 9 == 0:
+        if place % 5 == 0:
             compose(script.removesuffix(".py"), words, tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -177,14 +185,12 @@ def test_mistakes_are_one_sentence(capsys: Any) -> None:
     assert "seed=3: the tables vary seed; seeds are given with --seeds" in capsys.readouterr().err
 
 
-def test_chosen_tables_plan_only_their_runs_and_the_same_folders(tmp_path: Path) -> None:
-    scale = SCALES["demo"]
-    whole, part = (make_plan(replace(scale, tables=tables), (), tmp_path, (5,)) for tables in (scale.tables, (2, 5)))
+def test_chosen_tables_plan_only_their_runs_and_the_same_folders(two_seeds: tuple[Path, Plan]) -> None:
+    folder, whole = two_seeds
+    part = make_plan(replace(SCALES["demo"], tables=(2, 5)), (), folder, (5, 6))
     assert {key[0] for key, *_ in part.made_by} == {"2", "5"}
     assert {job.folder for job in part.jobs} < {job.folder for job in whole.jobs}
     assert {job.start.parent for job in part.jobs if job.start} <= {job.folder for job in part.jobs}
-    for tables in range(1, 7):
-        assert make_plan(replace(scale, tables=(tables,)), (), tmp_path, (5,)).jobs
 
 
 def test_tables_can_be_chosen_on_the_command_line(capsys: Any, tmp_path: Path) -> None:
