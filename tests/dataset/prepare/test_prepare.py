@@ -281,14 +281,14 @@ def test_a_taxonomy_names_the_topics(prepare: Any, bare_votes: Path, own: bool) 
 
 
 def test_two_runs_do_not_write_into_one_folder(prepare: Any, bare_votes: Path, tmp_path: Path) -> None:
-    folder = prepare("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0")
+    folder = prepare("data=records", f"data.path='{bare_votes}'", "stages=[ingest]")
     with FileLock(folder / "stages" / ".lock"), pytest.raises(ValueError, match="another run is at work there"):
         prepare("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0")
 
 
 def test_a_stage_left_out_is_not_taken_for_one_with_other_settings(prepare: Any, bare_votes: Path) -> None:
     words = ("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0")
-    prepare(*words)
+    prepare(*words, "stages=[ingest,filter,criteria,topics]")
     with pytest.raises(ValueError, match="stages: topics was made of other data, settings or code"):
         prepare(*words, "topic_model.count=2", "stages=[split,dataset]")
 
