@@ -17,7 +17,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from crm import cli
 from crm.cli.command_line import quoted
 from crm.cli.help import script
-from crm.config import ENTRY_POINTS
 
 ROOT = Path(__file__).resolve().parents[1]
 Run = Callable[..., tuple[object, str]]
@@ -26,55 +25,43 @@ WRONG = r"""
 train modle=tiny                                    | modle: no such setting; did you mean model?
 train los=ranking                                   | los: no such setting; did you mean loss?
 train data.pth=votes.jsonl                          | data.pth: no such setting; did you mean data.path?
-train data.columns.prompt=x                         | data.columns.prompt: no such setting
 train ++nothing=1                                   | nothing: no such setting
-train +data=records                                 | data: is set already; write data=<option>
 train ~model.nothing                                | model.nothing
 train data=record                                   | did you mean records?
 train data=                                         | data=: no such option, there are arena
-train data=../model/tiny                            | data/../model/tiny
 train experiment=../../etc/passwd                   | experiment/../../etc/passwd: no such configuration file
 train head=nothing                                  | head=nothing: no such option
 train hydra/launcher=nope                           | pip install 'crm-leaderboard[sweeps]'
 train data                                          | data: cannot be read as a setting; write name=value
 train =1                                            | =1: cannot be read as a setting; write name=value
 train ""                                            | '': cannot be read as a setting; write name=value
-train "a b"                                         | a b: cannot be read as a setting; write name=value
 train "a=b\nc"                                      | cannot be read as a setting
 train --nope                                        | unrecognized arguments: --nope; settings are written name=value
 train seed=1 -m noise=none,add                      | noise=none,add; write -m and the like before all settings
 train -c                                            | --cfg/-c: expected one argument; settings are written
 train -c nothing                                    | --cfg/-c: invalid choice: 'nothing'
-train --info=nothing                                | --info/-i: invalid choice: 'nothing'
 train --config-name=nope                            | nope: no such configuration file
 train --config-path=nope                            | --config-path: the settings are this project's own
 train --config-dir=nope                             | nope: no such folder
 train -m optimizer.lr=interval(0,1)                 | interval(...): searching is Optuna's, hydra/sweeper=optuna
 train -m seed=1,                                    | quote the value, and the whole for the shell: 'seed="1,"'
 train data=records data.path=größe.jsonl            | for the shell: 'data.path="größe.jsonl"'
-train data=records data.path=東京.jsonl              | for the shell: 'data.path="東京.jsonl"'
-train data=records data.path=a=b.jsonl              | for the shell: 'data.path="a=b.jsonl"'
 train data=records data.path=a#b.jsonl              | for the shell: 'data.path="a#b.jsonl"'
-train data=records data.path=a(b).jsonl             | for the shell: 'data.path="a(b).jsonl"'
-train data=records data.path=a[b].jsonl             | for the shell: 'data.path="a[b].jsonl"'
 train data=records data.path=~/b.jsonl              | for the shell: 'data.path="~/b.jsonl"'
 train data=records "data.path=it's.jsonl"           | for the shell: 'data.path="it'"'"'s.jsonl"'
 train data=records data.path=a,b.jsonl              | and a text is quoted: 'data.path="a,b.jsonl"'
-train data.path=votes.jsonl                         | data.path='votes.jsonl': expected none for data=simulation; say
 train data=summeval data.path=votes.jsonl           | data.path='votes.jsonl': expected none for data=summeval; say
 train data=records                                  | data.path=None: expected a file or folder for data=records
 train data=table data.path=x.csv                    | data.path='x.csv': no such file or folder
 train data=table data.path=conf                     | conf
 train data.train=-5                                 | data.train=-5: expected 0 (all) or more
 train seed=-1                                       | seed=-1: expected a number in [0, 4294967295]
-train seed=4294967296                               | seed=4294967296: expected a number in [0, 4294967295]
 train seed=1.5                                      | seed: Value '1.5' of type 'float' could not be converted
 train seed=null                                     | seed: field 'seed' is not Optional
 train seed=${nope:1}                                | seed: Unsupported interpolation type nope
 train seed=???                                      | seed: not given; add seed=<value>
 train schedule.epochs=1e9999                         | schedule.epochs: Value 'inf'
 train optimizer.lr=nan                              | optimizer.lr=nan: expected a number above 0
-train optimizer.lr=-1                               | optimizer.lr=-1.0: expected a number above 0
 train schedule.comparisons_per_step=0                          | schedule.comparisons_per_step=0: expected 1 or more
 train trainer.precision=16                          | trainer.precision='16': expected one of 32-true
 train model.hidden_size=7                           | model.hidden_size=7: expected a multiple of model.heads
@@ -84,13 +71,10 @@ train resume=true hydra.run.dir=empty               | resume=true: no whole chec
 train hydra.job.name=a/b                            | hydra.run.dir=outputs: No such file or directory
 train -m hydra.sweep.dir=/proc/x seed=1,2           | hydra.sweep.dir=/proc/x: No such file or directory
 evaluate                                            | checkpoint=None: expected a run folder of train.py
-evaluate checkpoint=/nonexistent                    | checkpoint=/nonexistent: no such folder; give a run
-evaluate judge=nope                                 | judge=nope: no such option
 evaluate judge=llm                                  | judge.base_url=None: expected a value
 evaluate judge=length suite=nope                    | suite=nope: no such option
 evaluate judge=length data.path=x                   | data.path='x': expected none for data=simulation; say
 evaluate judge=length suite.names=[[D+]]            | suite.names
-leaderboard judge=length seed=-1                    | seed=-1: expected a number in [0, 4294967295]
 leaderboard judge=length criteria=concise           | criteria: expected a list; write criteria=[a,b]
 leaderboard judge=length "criteria=[it's]"          | quote texts inside and the whole
 leaderboard judge=length criteria=[a,[b]]           | criteria=['a', ['b']]: expected a list of texts
@@ -98,7 +82,6 @@ leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expect
 leaderboard judge=length sort=winrate               | sort='winrate': no such column
 leaderboard judge=length settle_confidence=2        | settle_confidence=2.0: expected a number in (0, 1)
 leaderboard judge=length data=records               | data: no such group of this command, there are bank
-leaderboard judge=length data.path=x                | data: no such setting
 leaderboard judge=length bank.path=x                | bank.path='x': expected bank=folder with a path
 leaderboard judge=length bank=folder bank.path=x    | x/bank.json: no such file
 leaderboard judge=length predictions=/proc/x/y      | predictions=/proc/x/y: No such file or directory
@@ -107,14 +90,12 @@ prepare sources=nope                                | sources: no such setting; 
 prepare --dry                                       | --dry
 prepare stages=[nope]                               | stages='nope': expected one of ingest
 prepare out=/proc/x                                 | out='/proc/x': no folder can be made there
-prepare seed=-1                                     | seed=-1: expected a number in [0, 4294967295]
 bank                                                | out='': expected the bank's folder, out=banks/mine
 bank out=x bank=nope                                | bank: no such group of this command, there are fetch
 best_of_n judge=length bank=folder                  | bank.path=None: expected a folder that holds a bank
 best_of_n judge=length candidates=nope              | candidates=nope: no such option
 app judge=length port=99999                         | port=99999: expected a number in [1, 65535]
 app judge=length host=nope.invalid                  | host=nope.invalid port=7860: cannot be used
-app judge=length prot=1                             | prot: no such setting
 app judge=length                                    | rank for one person with: python leaderboard.py judge=length
 serve                                               | checkpoint=None: expected a run folder of train.py
 serve judge=length port=abc                         | port: Value 'abc' of type 'str' could not be converted
@@ -160,11 +141,11 @@ def test_a_wrong_command_ends_with_one_sentence(line: str, said: str, run: Run) 
         ("full", "No space left on device; make room there or name another folder"),
     ],
 )
-@pytest.mark.parametrize("command", ENTRY_POINTS)
-def test_a_folder_that_takes_nothing_is_named_at_the_start(command: str, folder: str, said: str, run: Run) -> None:
-    code, shown = run(command, f"hydra.run.dir={folder}")
-    assert (code, shown.count("\n")) == (2, 1)
-    assert shown.startswith(f"{script(command)}: hydra.run.dir={folder}: {said}")
+def test_a_folder_that_takes_nothing_is_named_at_the_start(folder: str, said: str, run: Run) -> None:
+    for command in ("train", "serve"):
+        code, shown = run(command, f"hydra.run.dir={folder}")
+        assert (code, shown.count("\n")) == (2, 1)
+        assert shown.startswith(f"{script(command)}: hydra.run.dir={folder}: {said}")
 
 
 VALUES = ("größe", "a b", "it's", 'say "hi"', "back\\slash", 'both\\" and more', "ends\\", "a,b=c#d[e](f){g}", "~", "")
@@ -179,7 +160,7 @@ def test_what_it_says_to_write_is_read_as_what_was_meant(value: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loaded", ["antlr4.Token", "hydra.core.config_store", "crm.cli.help", "numpy", "torch.nn"])
+@pytest.mark.parametrize("loaded", ["antlr4.Token", "torch.nn"])
 def test_a_command_that_is_stopped_while_it_loads_says_so(loaded: str, tmp_path: Path) -> None:
     """Python tells what it has imported, so that the moment of the signal is always the same."""
     # A shell that starts us in the background has its children take no notice of the signal.

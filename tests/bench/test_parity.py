@@ -8,26 +8,26 @@ import pytest
 import torch
 
 from bench import parity
-from bench.parity import check_bf16, check_parity
+from bench.parity import check_parity
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("backbone", ["qwen3", "llama"])
-def test_every_head_batching_and_layer_gives_what_stock_transformers_gives(backbone: str) -> None:
-    worst = check_parity(backbones=[backbone])
-    assert worst.compared == 3 * 10 * 2 * 2 * 2  # heads, cases, sides, ways of batching, layers
+@pytest.mark.parametrize(
+    ("backbone", "quick", "compared"), [("qwen3", False, 3 * 10 * 2 * 2 * 2), ("llama", True, 3 * 2 * 2)]
+)
+def test_every_head_batching_and_layer_gives_what_stock_transformers_gives(
+    backbone: str, quick: bool, compared: int
+) -> None:
+    """Heads, cases, sides, ways of batching, layers; Llama has all corner cases in one batch, right padding."""
+    worst = check_parity(backbones=[backbone], quick=quick)
+    assert worst.compared == compared
     assert 0 < worst.logit < 1e-12 and 0 < worst.gradient < 1e-12
-    print(worst)
 
 
 def test_float32_passes_the_gate() -> None:
     assert check_parity(quick=True).compared == 3 * 2 * 2
-
-
-def test_bfloat16_decides_as_float32_does() -> None:
-    assert check_bf16(comparisons=200) >= 0.99
 
 
 @pytest.mark.parametrize("fault", ["logits", "gradients"])

@@ -1,8 +1,4 @@
-"""At least 3,000 bad files over every reader of files of one's own: nothing but a sentence, and counts that add up.
-
-Every reader meets every kind of damage in every format; one example is one file read by one reader, once leniently and
-once strictly. Each test counts the distinct files it made, so that the total holds whichever tests are run.
-"""
+"""Bad files of one's own, by every reader: nothing but a sentence, and counts that add up."""
 
 from __future__ import annotations
 
@@ -10,15 +6,13 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable
 from functools import lru_cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
 from crm.io.intake import Intake
@@ -28,7 +22,6 @@ from crm.votes.catalogue import OWN, Read
 from crm.votes.own import table
 from crm.votes.public import personalized_rewardbench
 
-TOTAL = 3_000
 Row = dict[str, Any]
 
 ASK = {"role": "user", "content": "Wie heißt «das»?"}
@@ -193,129 +186,7 @@ def check(read: Read, path: Path) -> list[Preference]:
 DEEP: Any = "bottom"
 for _ in range(MAX_DEPTH + 8):
     DEEP = [DEEP]
-WRONG = st.one_of(
-    st.sampled_from(
-        [
-            *(None, True, 0, -1, 2**63 - 1, 10**40, 0.5, float("nan"), float("inf"), "", " ", "a", "0", "[", "[{"),
-            *("x\0y", "\ud800", "[" * 5_000, '[{"role": "user"', '["\\ud800"]', '["\\u0000"]', "[NaN]", "-" * 400),
-            *('[{"role": "user", "content": {"a": 1}}]', "['x', ", "\u2028", "\x1b[2J", "x" * 50_000, "=1+1"),
-            *([], {}, [None], [[]], [{}], [""], ["\ud800"], {"role": "user"}, DEEP, [ASK, None], [ASK] * 3),
-            *([{"role": "judge", "content": "x"}], [{"role": "user", "content": 3}], [{"role": [], "content": "x"}]),
-            *([{"role": "user", "content": [{"type": "image", "image": "x"}]}], ["x"] * 100, [{"aspect": []}]),
-        ]
-    ),
-    st.text(max_size=8),
-    st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=3), st.lists, max_leaves=4),
-)
-NAMES = st.sampled_from(
-    ["", " ", "x", "id", "ID", "images", "a\x1b[2J\nb", "\ud800", "x" * 400, "num_correct"]
-) | st.text(max_size=4)
-FRAGMENTS = st.sampled_from(
-    [
-        *(b'"', b'""', b",", b";", b"\t", b"\n", b"\r", b"\r\n", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80"),
-        *(
-            b"[",
-            b"]",
-            b"{",
-            b"}",
-            b":",
-            b"null",
-            b"NaN",
-            b"1e999",
-            b"PAR1",
-            b"\x1f\x8b\x08\0",
-            b"\\ud800",
-            b"\xe2\x80\xa8",
-        ),
-    ]
-)
-
-
-@st.composite
-def soup(draw: st.DrawFn, name: str, suffix: str) -> bytes:
-    """Bytes of any kind, most often behind the start of a valid file; what should be compressed sometimes is."""
-    start = draw(st.sampled_from([b"", valid_file(name, suffix.removesuffix(".gz"))]))[: draw(st.integers(0, 400))]
-    data = start + b"".join(draw(st.lists(FRAGMENTS | st.binary(max_size=12), max_size=14)))
-    return gzip.compress(data, 1, mtime=0) if suffix.endswith(".gz") and draw(st.booleans()) else data
-
-
-@st.composite
-def truncated(draw: st.DrawFn, name: str, suffix: str) -> bytes:
-    data = valid_file(name, suffix)
-    return data[: draw(st.integers(0, len(data) - 1))]
-
-
-@st.composite
-def flipped(draw: st.DrawFn, name: str, suffix: str) -> bytes:
-    data = bytearray(valid_file(name, suffix))
-    for position in draw(st.lists(st.integers(0, len(data) - 1), min_size=1, max_size=4)):
-        data[position] ^= draw(st.integers(1, 255))
-    return bytes(data)
-
-
-@st.composite
-def wrong_values(draw: st.DrawFn, name: str, suffix: str) -> bytes:
-    rows = [dict(row) for row in VALID[name]]
-    for _ in range(draw(st.integers(1, 2))):
-        column, value = draw(st.sampled_from(sorted(rows[0]))), draw(WRONG)
-        for row in rows if draw(st.booleans()) else rows[:1]:
-            row[column] = value
-    return encoded(rows, suffix)
-
-
-@st.composite
-def wrong_columns(draw: st.DrawFn, name: str, suffix: str) -> bytes:
-    rows = [dict(row) for row in VALID[name]]
-    column, other = draw(st.sampled_from(sorted(rows[0]))), draw(NAMES)
-    for row in rows if draw(st.booleans()) else rows[:1]:
-        kept = row.pop(column) if draw(st.booleans()) else row[column]
-        if draw(st.booleans()):
-            row[other] = kept
-    if draw(st.booleans()):
-        rows += [rows[0], {}]
-    return encoded(rows, suffix)
-
-
-DAMAGE: dict[str, Callable[[str, str], st.SearchStrategy[bytes]]] = {
-    "soup": soup,
-    "truncated": truncated,
-    "flipped": flipped,
-    "wrong values": wrong_values,
-    "wrong columns": wrong_columns,
-}
-EACH = -(-TOTAL // (len(READERS) * len(DAMAGE)))
-"""Distinct files that each of the tests below must have read."""
-
-
-def for_each(strategy: st.SearchStrategy[bytes], examples: int, use: Callable[[bytes], None]) -> None:
-    @settings(derandomize=True, database=None, deadline=None, max_examples=examples)
-    @given(strategy)
-    def one(data: bytes) -> None:
-        use(data)
-
-    one()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("name", READERS)
-def test_bad_files_give_sentences_and_counts_that_add_up(tmp_path: Path, name: str, damage: str) -> None:
-    seen: set[tuple[str, bytes]] = set()
-
-    def read_one(path: Path, data: bytes) -> None:
-        seen.add((path.name, data))
-        path.write_bytes(data)
-        check(READERS[name], path)
-
-    for suffix in SUFFIXES:
-        use = partial(read_one, tmp_path / f"rows{suffix}")
-        for_each(DAMAGE[damage](name, suffix), 30 if suffix == ".parquet" else 9, use)
-    assert len(seen) >= EACH
-
-
-def test_the_tests_above_read_3000_distinct_files_and_every_reader_is_among_them() -> None:
-    assert EACH * len(READERS) * len(DAMAGE) >= TOTAL
-    assert set(OWN) <= set(READERS) == set(VALID)
+WRONG = (None, float("nan"), 10**40, "x\0y", "\ud800", "\x1b[2J", [], [{"role": []}], DEEP)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -334,16 +205,22 @@ def test_the_rows_around_a_bad_one_survive_as_they_were(tmp_path: Path, name: st
     path = tmp_path / "rows.jsonl"
     path.write_bytes(valid_file(name, ".jsonl"))
     good = check(READERS[name], path)
-    share = len(good) // 3
-
-    @settings(derandomize=True, database=None, deadline=None, max_examples=40)
-    @given(st.sampled_from(sorted(VALID[name][1])), WRONG)
-    def read_one(column: str, value: Any) -> None:
+    share, refused = len(good) // 3, 0
+    for column, value in product(VALID[name][1], WRONG):
         bad = {**VALID[name][1], column: value}
         path.write_bytes(encoded([VALID[name][0], bad, VALID[name][2]], ".jsonl"))
         records = check(READERS[name], path)
         assert records[:share] == good[:share]
         assert records[-share:] == good[-share:]
-        assert len(records) >= 2 * share
+        refused += len(records) == 2 * share
+    assert refused >= len(WRONG)
 
-    read_one()
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_file_that_ends_too_soon_gives_a_sentence(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"rows{suffix}"
+    whole = valid_file("trl", suffix)
+    path.write_bytes(whole[: len(whole) // 2 + 4])
+    records, reading, ending = read_all(READERS["trl"], path, strict=False)
+    assert len(records) < 3 and (ending or reading.rejected)
+    check(READERS["trl"], path)

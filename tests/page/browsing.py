@@ -17,7 +17,19 @@ from crm.page.run import make_app
 from tests.running_app import running
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PATIENCE = 200_000
+"""Milliseconds that a browser may take for anything: a busy machine fails no test."""
 SHOTS = Path(__file__).parents[2] / "results" / "screenshots"
+
+expect.set_options(timeout=PATIENCE)
+
+
+@contextmanager
+def new_page(browser: Any, **given: Any) -> Iterator[Any]:
+    made = browser.new_page(**given)
+    made.set_default_timeout(PATIENCE)
+    yield made
+    made.close()
 
 
 @contextmanager
@@ -30,14 +42,12 @@ def serve_ranker(ranker: Ranker, folder: Path, *words: str) -> Iterator[str]:
 
 def headline(page: Any, text: str | re.Pattern[str]) -> None:
     """Wait until the headline says so."""
-    expect(page.locator("#headline")).to_have_text(text, timeout=30_000)
+    expect(page.locator("#headline")).to_have_text(text)
 
 
 def complete(page: Any) -> None:
     """Wait until nothing is being ranked any more."""
-    expect(page.get_by_role("region", name="Ranking", exact=True)).to_have_attribute(
-        "aria-busy", "false", timeout=30_000
-    )
+    expect(page.get_by_role("region", name="Ranking", exact=True)).to_have_attribute("aria-busy", "false")
 
 
 def add(page: Any, *lines: str) -> None:

@@ -16,7 +16,7 @@ from crm.leaderboard.outcomes import BankNumbers, Outcomes
 from crm.page.oracle import OracleScorer
 from crm.page.ranker import Ranker
 from crm.schema import Message
-from tests.page.browsing import CHROMIUM, complete, serve_ranker
+from tests.page.browsing import CHROMIUM, complete, new_page, serve_ranker
 from tests.page.counting import counting_ranker
 
 AUTHORS = ("base", "brief", "middle", "wordy")
@@ -121,16 +121,15 @@ def page(browser: Any, address: str) -> Iterator[Any]:
 @contextmanager
 def opened(browser: Any, address: str, **given: Any) -> Iterator[Any]:
     """A page that ends with no error in the console (``page.wrong``) and no request to anywhere else."""
-    made = browser.new_page(viewport={"width": 1280, "height": 900}, **given)
     wrong: list[str] = []
-    made.wrong = wrong
-    made.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
-    made.on("pageerror", lambda error: wrong.append(str(error)))
-    made.on("request", lambda request: wrong.append(request.url) if _elsewhere(request.url, address) else None)
-    made.goto(address)
-    complete(made)
-    yield made
-    made.close()
+    with new_page(browser, viewport={"width": 1280, "height": 900}, **given) as made:
+        made.wrong = wrong
+        made.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+        made.on("pageerror", lambda error: wrong.append(str(error)))
+        made.on("request", lambda request: wrong.append(request.url) if _elsewhere(request.url, address) else None)
+        made.goto(address)
+        complete(made)
+        yield made
     # What the server refuses with a sentence, the browser tells too.
     assert [text for text in wrong if "422" not in text and "403" not in text] == []
 

@@ -49,7 +49,7 @@ def test_the_frame_has_one_row_a_document(sentences: list[str]) -> None:
 
 @pytest.mark.parametrize("method", ["clusters", "taxonomy"])
 def test_order_of_rows_does_not_matter(method: str) -> None:
-    arena = simulate(seed=0, train=240, validation=0, suite=0)
+    arena = simulate(seed=0, train=120, validation=0, suite=0)
     texts = [row.query for row in arena.train]
     shuffled = random.Random(2).sample(texts, len(texts))
     first, second = find_topics(texts, method=method), find_topics(shuffled, method=method)
@@ -57,7 +57,6 @@ def test_order_of_rows_does_not_matter(method: str) -> None:
         zip(second.texts, second.frame()["Topic"], strict=True)
     )
     assert (first.names, first.keywords, first.silhouette) == (second.names, second.keywords, second.silhouette)
-    assert find_topics(texts, method=method) == first
 
 
 @pytest.mark.parametrize("texts", [["only one"], [""], ["same"] * 4, ["", "??"], ["what is it", "and so on"]])

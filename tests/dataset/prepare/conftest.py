@@ -22,19 +22,28 @@ Prepare = Callable[..., Path]
 @pytest.fixture
 def prepare(tmp_path: Path) -> Prepare:
     """``prepare("data=...", ...)`` runs all stages into ``tmp_path/data`` without public sets, and gives the folder."""
+    return preparing(tmp_path)
 
+
+def preparing(folder: Path) -> Prepare:
     def run(*overrides: str, out: str = "data", root: str = "nowhere") -> Path:
-        words = [*overrides, f"out='{tmp_path / out}'", f"data.root='{tmp_path / root}'", "progress=false"]
+        words = [*overrides, f"out='{folder / out}'", f"data.root='{folder / root}'", "progress=false"]
         return run_prepare(compose("prepare", words))
 
     return run
 
 
 @pytest.fixture(scope="session")
+def whole(votes_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dataset of ``votes_file`` with seed 7, to be read only."""
+    return preparing(tmp_path_factory.mktemp("whole"))("data=records", f"data.path='{votes_file}'", "seed=7")
+
+
+@pytest.fixture(scope="session")
 def votes_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """600 simulated votes with criteria and topics, as records."""
+    """300 simulated votes with criteria and topics, as records."""
     path = tmp_path_factory.mktemp("votes") / "votes.jsonl"
-    rows = simulate(seed=3, train=600, validation=0, suite=0).train
+    rows = simulate(seed=3, train=300, validation=0, suite=0).train
     path.write_text("".join(to_json(row) + "\n" for row in rows), encoding="utf-8")
     return path
 

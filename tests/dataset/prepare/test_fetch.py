@@ -6,8 +6,11 @@ import hashlib
 import logging
 import os
 import re
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,13 +26,18 @@ SETS = sorted(path.stem for path in (config_dir() / "fetch").glob("*.yaml"))
 FETCHED = [name for name in SETS if name not in (*BY_HAND, *FOLDERS)]
 
 
+@cache
+def composed(name: str) -> Any:
+    return compose("prepare", [f"fetch={name}"])
+
+
 def test_there_is_an_option_for_every_public_set_and_bank() -> None:
     assert set(SETS) == {*PUBLIC, *FOLDERS, "summeval_aspects"}
 
 
 @pytest.mark.parametrize("name", FETCHED)
 def test_files_are_those_of_one_commit_and_licences_are_the_catalogues(name: str) -> None:
-    fetch = compose("prepare", [f"fetch={name}"]).fetch
+    fetch = composed(name).fetch
     assert fetch.name == name and fetch.licence == (PUBLIC[name].license or "")
     repository, commit = PUBLIC[name].origin.split(" ")
     assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{repository}/{commit}[0-9a-f]{{32}}", fetch.source)
@@ -44,7 +52,8 @@ def test_a_fetched_set_is_the_copy_at_hand(name: str, tmp_path: Path, caplog: py
     """Every pin is checked against the copy, which has all files but those of licences."""
     if not (ROOT / str(PUBLIC[name].folder)).is_dir():
         pytest.skip(f"no {PUBLIC[name].folder} under {ROOT}; set CRM_DATA_ROOT")
-    config = compose("prepare", [f"fetch={name}", f"out='{tmp_path}'", f"fetch.mirror='{ROOT}'", "progress=false"])
+    config = deepcopy(composed(name))
+    config.out, config.fetch.mirror, config.progress = str(tmp_path), str(ROOT), False
     config.fetch.files = {at: pin for at, pin in config.fetch.files.items() if (ROOT / at).exists()}
     with caplog.at_level(logging.INFO):
         assert run_prepare(config) == tmp_path

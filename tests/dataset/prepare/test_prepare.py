@@ -37,8 +37,8 @@ def home(folder: Path) -> dict[str, str]:
     return {row["id"]: row["part"] for row in read_rows(folder / "stages" / "split.parquet", ["id", "part"])}
 
 
-def test_a_dataset_holds_every_vote_once_and_no_prompt_twice(prepare: Any, votes_file: Path) -> None:
-    folder = prepare("data=records", f"data.path='{votes_file}'")
+def test_a_dataset_holds_every_vote_once_and_no_prompt_twice(whole: Path) -> None:
+    folder = whole
     parts = {part: rows_of(folder, part) for part in PARTS}
     assert all(parts.values())
     for_c = {name for name, part in home(folder).items() if part == "unseen_criteria"}
@@ -46,7 +46,7 @@ def test_a_dataset_holds_every_vote_once_and_no_prompt_twice(prepare: Any, votes
     disjoint = [*(parts[name] for name in ("train", "validation", "D", "T")), only_c]
     ids = [row.id for rows in disjoint for row in rows]
     assert len(ids) == len(set(ids)) == counts(folder, "dataset")["rows"]
-    assert len(ids) + counts(folder, "split").get("left_out", 0) == 600
+    assert len(ids) + counts(folder, "split").get("left_out", 0) == 300
     groups = prompt_groups([row.prompt for rows in disjoint for row in rows])
     of_part = [{groups[prompt_key(row.prompt)] for row in rows} for rows in disjoint]
     assert sum(map(len, of_part)) == len(set.union(*of_part)), "a group of near-duplicates is in one part"
@@ -99,9 +99,8 @@ def test_a_second_run_makes_nothing_and_a_new_seed_splits_again(prepare: Any, vo
     assert not {"ingest.parquet", "train.parquet", "topics.parquet"} & changed
 
 
-def test_the_same_votes_give_the_same_bytes(prepare: Any, votes_file: Path) -> None:
-    one = prepare("data=records", f"data.path='{votes_file}'", out="one")
-    two = prepare("data=records", f"data.path='{votes_file}'", out="two")
+def test_the_same_votes_give_the_same_bytes(prepare: Any, votes_file: Path, whole: Path) -> None:
+    one, two = whole, prepare("data=records", f"data.path='{votes_file}'", "seed=7")
     files = [path.relative_to(one) for path in one.rglob("*.parquet")]
     assert len(files) > 30
     for file in files:
@@ -111,7 +110,7 @@ def test_the_same_votes_give_the_same_bytes(prepare: Any, votes_file: Path) -> N
 def test_votes_that_are_added_move_no_old_one(prepare: Any, votes_file: Path, tmp_path: Path) -> None:
     lines = votes_file.read_text(encoding="utf-8").splitlines(keepends=True)
     fewer = tmp_path / "fewer.jsonl"
-    fewer.write_text("".join(lines[300:]), encoding="utf-8")
+    fewer.write_text("".join(lines[150:]), encoding="utf-8")
     named = ("split.held_out_topics=['Gaming & Virtual Worlds']", "split.unseen_criteria=0")
     old = home(prepare("data=records", f"data.path='{fewer}'", *named, out="old"))
     new = home(prepare("data=records", f"data.path='{votes_file}'", *named, out="new"))
@@ -120,10 +119,8 @@ def test_votes_that_are_added_move_no_old_one(prepare: Any, votes_file: Path, tm
     assert joined <= 0.02 * len(old)
 
 
-def test_suites_are_drawn_with_the_seed_of_the_dataset_and_read_by_every_evaluation(
-    prepare: Any, votes_file: Path
-) -> None:
-    folder = prepare("data=records", f"data.path='{votes_file}'", "seed=7")
+def test_suites_are_drawn_with_the_seed_of_the_dataset_and_read_by_every_evaluation(whole: Path) -> None:
+    folder = whole
     splits = dataset.load(folder)
     assert set(splits.suites) == {"D", "T", "C"}
     pool = CriteriaPool.from_preferences(splits.train)
@@ -134,12 +131,10 @@ def test_suites_are_drawn_with_the_seed_of_the_dataset_and_read_by_every_evaluat
         assert written
 
 
-def test_datasets_loads_the_folder(
-    prepare: Any, votes_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_datasets_loads_the_folder(whole: Path, tmp_path: Path) -> None:
     from datasets import load_dataset
 
-    folder = prepare("data=records", f"data.path='{votes_file}'")
+    folder = whole
     loaded = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
     assert {name: len(rows) for name, rows in loaded.items()} == {part: len(rows_of(folder, part)) for part in PARTS}
     first = rows_of(folder, "train")[0]
@@ -286,14 +281,14 @@ def test_a_taxonomy_names_the_topics(prepare: Any, bare_votes: Path, own: bool) 
 
 
 def test_two_runs_do_not_write_into_one_folder(prepare: Any, bare_votes: Path, tmp_path: Path) -> None:
-    folder = prepare("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0")
+    folder = prepare("data=records", f"data.path='{bare_votes}'", "stages=[ingest]")
     with FileLock(folder / "stages" / ".lock"), pytest.raises(ValueError, match="another run is at work there"):
         prepare("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0")
 
 
 def test_a_stage_left_out_is_not_taken_for_one_with_other_settings(prepare: Any, bare_votes: Path) -> None:
     words = ("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0")
-    prepare(*words)
+    prepare(*words, "stages=[ingest,filter,criteria,topics]")
     with pytest.raises(ValueError, match="stages: topics was made of other data, settings or code"):
         prepare(*words, "topic_model.count=2", "stages=[split,dataset]")
 
