@@ -24,7 +24,7 @@ from torch.optim import AdamW
 from bench import ours, peers, scoring_peers
 from bench.flops import Work, flops, peak_of, unique_work
 from bench.machine import versions
-from bench.models import SMALL, TOY, Size, build_reward_model, stock_twin
+from bench.models import QWEN3, SMALL, TOY, Size, build_reward_model, stock_twin
 from bench.pairs import bench_tokenizer, synthetic_pairs, synthetic_queries
 from bench.rounds import Contestant, Stopwatch, ratio
 from bench.run import RESULTS, quieten
@@ -32,13 +32,6 @@ from bench.trl_peer import trl_steps
 from crm.io.files import replace_file
 from crm.io.installed import commit
 
-QWEN3 = {
-    "0.6B": Size(1024, 28, 16, 8, 128, 3072, vocabulary=151_936),
-    "1.7B": Size(2048, 28, 16, 8, 128, 6144, vocabulary=151_936),
-    "4B": Size(2560, 36, 32, 8, 128, 9728, vocabulary=151_936),
-    "8B": Size(4096, 36, 32, 8, 128, 12_288, vocabulary=151_936, tied=False),
-}
-"""Shapes of the published Qwen3 models; only the layers matter to speed, and the weights are random."""
 TOYS = {"toy": TOY, "small": SMALL}
 Contestants = dict[str, Callable[[], Contestant]]
 

@@ -46,6 +46,13 @@ class Size:
 TOY = Size(hidden=256, layers=4, heads=4, key_value_heads=2, head_dim=64, intermediate=768)
 SMALL = Size(hidden=64, layers=3, heads=4, key_value_heads=2, head_dim=16, intermediate=192)
 """Of the parity gate: grouped queries, and small enough for hundreds of gradients."""
+QWEN3 = {
+    "0.6B": Size(1024, 28, 16, 8, 128, 3072, vocabulary=151_936),
+    "1.7B": Size(2048, 28, 16, 8, 128, 6144, vocabulary=151_936),
+    "4B": Size(2560, 36, 32, 8, 128, 9728, vocabulary=151_936),
+    "8B": Size(4096, 36, 32, 8, 128, 12_288, vocabulary=151_936, tied=False),
+}
+"""Shapes of the published Qwen3 models."""
 
 
 def config_of(size: Size, architecture: str = "qwen3", pad_id: int = PAD_ID) -> PretrainedConfig:

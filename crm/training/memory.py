@@ -63,22 +63,29 @@ def training_need(
 ) -> MemoryNeed:
     """Estimate for ``tokens`` (sequences times padded length) in one forward pass on one device.
 
-    ``mixed`` is bfloat16 arithmetic on float32 weights; it keeps a bfloat16 copy of each linear weight for the
-    backward pass. ``shards`` divides the state (FSDP); more than one of ``replicas`` (DDP) adds 4 bytes a trained
-    parameter for the buffers in which gradients are exchanged. Layers below the lowest trained one keep nothing. With
-    ``checkpointing`` a layer keeps its float32 input alone, and one layer at a time what it needs.
+    ``mixed`` is bfloat16 arithmetic on float32 weights, of which autocast keeps bfloat16 copies: all that a layer reads
+    until its backward pass and, with ``checkpointing``, all that are trained until the forward pass ends. ``shards``
+    divides the state (FSDP2), needs no such copies, and gathers the embedding, for a moment twice. More than one of
+    ``replicas`` (DDP) adds 4 bytes a trained parameter for the buffers in which gradients are exchanged. Layers below
+    the lowest trained one keep nothing. With ``checkpointing`` a layer keeps its input, and one at a time all it needs
+    and a quarter more for gradients within it.
     """
     trained = sum(p.numel() for p in backbone.parameters() if p.requires_grad)
     frozen = sum(p.numel() for p in backbone.parameters()) - trained
     buffers = 4 * trained if replicas > 1 else 0
     state = (TRAINED_BYTES * trained + FROZEN_BYTES * frozen + buffers) // shards
-    linear = sum(module.weight.numel() for module in backbone.modules() if isinstance(module, nn.Linear))
-    copies = 2 * linear if mixed else 0
-    layers, layer = layers_with_gradient(backbone), tokens * layer_bytes_per_token(backbone.config, mixed=mixed)
-    if checkpointing:
-        inputs = 4 * tokens * layers * int(backbone.config.hidden_size)  # type: ignore[union-attr, arg-type]
-        return MemoryNeed(state, inputs + min(1, layers) * layer + copies // max(1, len(backbone.layers)))  # type: ignore[arg-type]
-    return MemoryNeed(state, layers * layer + copies)
+    sharded, width = shards > 1, 2 if mixed and shards > 1 else 4
+    weights = [part.weight for part in backbone.modules() if mixed and not sharded and isinstance(part, nn.Linear)]
+    copies = 2 * sum(weight.numel() for weight in weights)
+    gathered = width * backbone.get_input_embeddings().weight.numel() if sharded else 0  # type: ignore[operator]
+    layers = layers_with_gradient(backbone)
+    layer = tokens * layer_bytes_per_token(backbone.config, mixed=mixed, sharded=sharded)
+    if not checkpointing:
+        return MemoryNeed(state, layers * layer + copies + 2 * gathered)
+    inputs = width * tokens * layers * int(backbone.config.hidden_size)  # type: ignore[union-attr, arg-type]
+    one = min(1, layers) * 5 * layer // 4 + copies // max(1, len(backbone.layers))  # type: ignore[arg-type]
+    cached = 2 * sum(weight.numel() for weight in weights if weight.requires_grad)
+    return MemoryNeed(state, inputs + gathered + max(one, gathered, cached))
 
 
 def settle_strategy(config: TrainConfig) -> None:
@@ -149,11 +156,12 @@ def _shapes(config: TrainConfig) -> Any:
     return backbone
 
 
-def layer_bytes_per_token(config: Any, *, mixed: bool) -> int:
+def layer_bytes_per_token(config: Any, *, mixed: bool, sharded: bool = False) -> int:
     """Bytes that one decoder layer keeps of one token for the backward pass (SDPA attention, padded batch).
 
     With H hidden size, I intermediate size, A heads * head size, K the same of keys: ``26 H + 8 I + 14 A + 6 K`` in
-    bfloat16 arithmetic, ``24 H + 16 I + 24 A + 8 K`` in float32. Residual stream and norms stay float32 in both.
+    bfloat16 arithmetic, ``24 H + 16 I + 24 A + 8 K`` in float32. Residual stream and norms stay float32 in both; if
+    ``sharded`` (FSDP2) they are bfloat16 too, ``18 H + 8 I + 12 A + 8 K``.
     The factors are those of the tensors that autograd saves in a Qwen3 layer, of which others keep much the same.
     """
     hidden, heads = config.hidden_size, config.num_attention_heads
@@ -161,7 +169,7 @@ def layer_bytes_per_token(config: Any, *, mixed: bool) -> int:
     queries, keys = heads * size, (getattr(config, "num_key_value_heads", None) or heads) * size
     inner = getattr(config, "intermediate_size", None) or 4 * hidden
     widths = (hidden, inner, queries, keys)
-    factors = (26, 8, 14, 6) if mixed else (24, 16, 24, 8)
+    factors = ((18, 8, 12, 8) if sharded else (26, 8, 14, 6)) if mixed else (24, 16, 24, 8)
     return sum(factor * width for factor, width in zip(factors, widths, strict=True))
 
 

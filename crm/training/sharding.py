@@ -45,12 +45,7 @@ def shard(model: RewardModel, mesh: DeviceMesh, device: torch.device, compute_dt
     weights, buffers = model.state_dict(), dict(model.named_buffers())
     model.to("meta")
     skeleton = copy.deepcopy(model)
-    policy = MixedPrecisionPolicy(param_dtype=compute_dtype, reduce_dtype=torch.float32)
-    for layer in model.backbone.layers:  # type: ignore[union-attr]
-        fully_shard(layer, mesh=mesh, mp_policy=policy)
-    fully_shard(model.backbone, mesh=mesh, mp_policy=policy)
-    # Not kept whole between forward and backward: between steps every weight is then a shard, whatever came before.
-    fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(), reshard_after_forward=True)
+    wrap(model, mesh, compute_dtype)
     model.to_empty(device=device)
     for name, buffer in model.named_buffers():
         if dist.get_rank() == 0:
@@ -58,6 +53,16 @@ def shard(model: RewardModel, mesh: DeviceMesh, device: torch.device, compute_dt
         dist.broadcast(buffer, src=0)
     load_whole(model, weights)
     return skeleton
+
+
+def wrap(model: RewardModel, mesh: DeviceMesh, compute_dtype: torch.dtype) -> None:
+    """Make every transformer layer, the rest of the backbone, and the head a unit of FSDP2."""
+    policy = MixedPrecisionPolicy(param_dtype=compute_dtype, reduce_dtype=torch.float32)
+    for layer in model.backbone.layers:  # type: ignore[union-attr]
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    fully_shard(model.backbone, mesh=mesh, mp_policy=policy)
+    # Not kept whole between forward and backward: between steps every weight is then a shard, whatever came before.
+    fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(), reshard_after_forward=True)
 
 
 def load_whole(module: nn.Module, state: Mapping[str, Tensor]) -> None:
