@@ -141,10 +141,9 @@ def command(folder: Path, *words: str) -> None:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr[-2000:]}")
 
 
-def numbers(path: Path, leave_out: tuple[str, ...] = ()) -> dict[str, list[float]]:
-    """The numeric columns of a CSV file; empty cells are left out."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+def numbers(path: Path, leave_out: tuple[str, ...] = (), skip: int = 0) -> dict[str, list[float]]:
+    """The numeric columns of a CSV file behind ``skip`` lines; empty cells are left out."""
+    rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()[skip:]))
     found: dict[str, list[float]] = {}
     for name in rows[0]:
         try:
@@ -161,18 +160,25 @@ def runs(folder: Path) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {name: {} for name in TOLERANCE}
     for head in ("scalar", "late"):
         command(folder, "train.py", f"experiment=demo_{head}", *SMALL, *RUN, f"hydra.run.dir={head}")
-        command(folder, "evaluate.py", f"checkpoint={head}", "suite=D+,D-", f"hydra.run.dir={head}_results")
+        command(folder, "evaluate.py", f"checkpoint={head}", "suite=D+,D-", f"predictions={head}_predictions")
         for column, values in numbers(folder / head / "metrics.csv", TIMES).items():
             found["training"][f"{head} {column}"] = values
-        lines = next((folder / f"{head}_results").rglob("predictions*.jsonl")).read_text(encoding="utf-8").splitlines()
-        logits = {(row.get("id"), row.get("order")): row["logit"] for row in map(json.loads, lines) if "logit" in row}
-        found["predictions"][head] = [logits[key] for key in sorted(logits, key=str)]
+        read = [json.loads(line) for path in (folder / f"{head}_predictions").rglob("*.jsonl") for line in path.open()]
+        read.sort(key=lambda row: (row["suite"], row["comparison_id"], row["order"]))
+        found["predictions"][head] = [row["preference_logit"] for row in read]
         ranked = ("bank=simulated", "bank.queries=24", 'criteria=["Prefers concise answers"]')
-        command(folder, "leaderboard.py", f"checkpoint={head}", *ranked, f"hydra.run.dir={head}_board")
-        for column, values in numbers(folder / f"{head}_board" / "leaderboard.csv").items():
+        command(
+            folder,
+            "leaderboard.py",
+            f"checkpoint={head}",
+            *ranked,
+            f"hydra.run.dir={head}_board",
+            f"predictions={head}_index",
+        )
+        for column, values in numbers(folder / f"{head}_board" / "leaderboard.csv", skip=1).items():
             found["leaderboard"][f"{head} {column}"] = values
     found["plain transformers"]["scalar"] = plain_scores(folder / "scalar/model")
-    for path in sorted((folder / "late_board").rglob("*.npy")):
+    for path in sorted((folder / "late_index").rglob("*.npy")):
         found["index"][str(len(found["index"]))] = np.load(path).astype(float).ravel()[:4096].tolist()
     return found
 

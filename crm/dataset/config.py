@@ -110,7 +110,7 @@ class DataConfig(Settings, group="data"):
         self.require(not both, "profile", "none with data.oracle_rubric=true: the rubric is told instead")
 
     def title(self) -> str:
-        """The source's name or file, what is held out of it, and what its judge is told where that is a choice."""
+        """The source's name or file, its held-out part, and what the judge sees of a user where that is a choice."""
         if self.name != "personalized_rewardbench":
             place = (self.path or self.name).rstrip("/").removeprefix("hf://")
             whole = self.name not in OWN or OWN[self.name].evaluation_only or self.split == "all"
