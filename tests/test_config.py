@@ -200,7 +200,6 @@ REFUSED = [
     ("evaluate", ["suite.noises=[swap]"], "suite.noises='swap': expected one of none, "),
     ("leaderboard", ["criteria=['  ']"], "criteria"),
     ("leaderboard", ["bank.queries_per_topic=0"], "bank.queries_per_topic=0"),
-    ("leaderboard", ["settle_confidence=95"], "settle_confidence=95"),
 ]
 
 

@@ -71,10 +71,9 @@ def imports(code: str) -> Iterator[tuple[str, str]]:
 
 
 def sources() -> Iterator[tuple[str, str]]:
-    """Name and code of every file that is no test: modules, studies, benchmarks, notebooks, examples of the docs."""
-    for folder in ("crm", "bench", "experiments"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+    """Name and code of modules, notebooks and the docs' examples; studies and benchmarks may import any module."""
+    for path in sorted((ROOT / "crm").rglob("*.py")):
+        yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")

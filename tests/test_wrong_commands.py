@@ -80,7 +80,6 @@ leaderboard judge=length "criteria=[it's]"          | quote texts inside and the
 leaderboard judge=length criteria=[a,[b]]           | criteria=['a', ['b']]: expected a list of texts
 leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expected as many numbers as criteria
 leaderboard judge=length sort=winrate               | sort='winrate': no such column
-leaderboard judge=length settle_confidence=2        | settle_confidence=2.0: expected a number in (0, 1)
 leaderboard judge=length data=records               | data: no such group of this command, there are bank
 leaderboard judge=length bank.path=x                | bank.path='x': expected bank=folder with a path
 leaderboard judge=length bank=folder bank.path=x    | x/bank.json: no such file
