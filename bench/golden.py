@@ -163,7 +163,8 @@ def runs(folder: Path) -> dict[str, dict[str, Any]]:
         command(folder, "evaluate.py", f"checkpoint={head}", "suite=D+,D-", f"predictions={head}_predictions")
         for column, values in numbers(folder / head / "metrics.csv", TIMES).items():
             found["training"][f"{head} {column}"] = values
-        read = [json.loads(line) for path in (folder / f"{head}_predictions").rglob("*.jsonl") for line in path.open()]
+        files = (folder / f"{head}_predictions").rglob("*.jsonl")
+        read = [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
         read.sort(key=lambda row: (row["suite"], row["comparison_id"], row["order"]))
         found["predictions"][head] = [row["preference_logit"] for row in read]
         ranked = ("bank=simulated", "bank.queries=24", 'criteria=["Prefers concise answers"]')
@@ -209,7 +210,7 @@ def collect() -> dict[str, dict[str, Any]]:
         return found | runs(Path(folder))
 
 
-def differs(section: str, ours: Any, theirs: Any) -> float:
+def differs(ours: Any, theirs: Any) -> float:
     """0 where equal, else how far apart, relative to the largest; infinite for digests and other lengths."""
     if isinstance(ours, str) or ours is None or theirs is None or len(ours) != len(theirs):
         return 0.0 if ours == theirs else float("inf")
@@ -226,7 +227,7 @@ def main(action: str, path: str) -> int:
     before, failed = json.loads(Path(path).read_text(encoding="utf-8")), 0
     for section in before:
         names = before[section].keys() | found[section].keys()
-        worst = max((differs(section, found[section].get(n), before[section].get(n)) for n in names), default=0.0)
+        worst = max((differs(found[section].get(n), before[section].get(n)) for n in names), default=0.0)
         limit = TOLERANCE.get(section, 1e-12)
         failed += worst > limit
         print(f"| {section} | {len(names)} | {worst:.1e} | {limit:.0e} | {'differs' if worst > limit else 'equal'} |")

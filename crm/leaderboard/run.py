@@ -167,7 +167,7 @@ def write_leaderboard(
     replace_file(run_dir / "criteria.json", sealed_text({"format": CRITERIA_FORMAT, **facts}))
     if show:
         print_table(
-            frame.drop(columns=["tied_with", *([] if board.unread else ["unread"])], errors="ignore"),
+            frame.drop(columns=["tied_with", *([] if board.unread else ["unread"])]),
             f"{' · '.join(asked)} — win rate against {board.baseline}, {queries} queries ({run_dir})\n{bank}".strip(),
         )
         if unread:
