@@ -27,10 +27,9 @@ NEVER = re.compile(
 """Names that may not even be mentioned, so that none of them is handed on under another."""
 SAFE_VALUES = {"weights_only": True, "trust_remote_code": False, "shell": False, "allow_pickle": False}
 """Whoever names one of these arguments gives it this value, spelled out."""
-IMPORTERS = {"importlib.import_module", "crm.criteria.topics.extras.require"}
+IMPORTERS = {"importlib.import_module"}
 FROM_A_TABLE = {
     "crm/config.py": "the modules of a table that stands in the file",
-    "crm/criteria/topics/extras.py": "what its callers spell out, which is looked at here too",
 }
 """Files that import a module by a name that is no literal, and whose name that is."""
 WAIVER = re.compile(r"#\s*(noqa|nosec|pragma|type:\s*ignore)\b(?P<rest>.*)")
@@ -201,7 +200,6 @@ BAD = {
     "import os\nos.system(words)": "os.system",
     "from os import popen as run\nrun(words)": "os.popen",
     "import importlib\nimportlib.import_module(name)": "import_module of data",
-    "from crm.criteria.topics.extras import require\nrequire(name, 'x')": "require of data",
     "from hydra.utils import instantiate": "hydra.utils.instantiate",
     "frame.eval(text)": "an expression for .eval",
 }

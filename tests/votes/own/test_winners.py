@@ -119,16 +119,6 @@ def test_what_is_no_mapping_is_refused(word: str) -> None:
         given(word)
 
 
-def test_topics_can_have_any_name() -> None:
-    word = 'topic_model.names={Education & Learning: "school, exam", Règles: ""}'
-    prepared = compose("prepare", ["topic_model=taxonomy", typed(word)])
-    assert prepared.topic_model.names == {"Education & Learning": "school, exam", "Règles": ""}
-    assert compose("prepare", ["topic_model=taxonomy", 'topic_model.names=["A & B=x","Règles"]']).topic_model.names == {
-        "A & B": "x",
-        "Règles": "",
-    }
-
-
 def test_a_side_that_wins_all_because_the_other_was_not_known_stops_the_reading(tmp_path: Path) -> None:
     path = votes(tmp_path, ["left", "rechts", "left", "rechts", "tie"])
     with pytest.raises(ValueError, match=r"winner: a wins every vote that can be read; 'rechts' is not known; map it"):
