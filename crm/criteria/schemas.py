@@ -20,6 +20,7 @@ _NAMES_A_SIDE = re.compile(
     r"\b([Rr]esponses?|[Aa]nswer|[Aa]ssistant|[Mm]odel|[Oo]ption|[Ss]ide)[ _-]?(A|B)\b|_[ab]\b"
     r"|\b[Tt]he (first|second|former|latter|other) (response|answer|one)\b"
 )
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def key(text: str) -> str:
@@ -37,7 +38,7 @@ def _original(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    if not text.isprintable():
+    if _CONTROL.search(text):
         raise ValueError("the text has a line end or a control character")
     return text
 
