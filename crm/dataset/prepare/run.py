@@ -70,12 +70,12 @@ def run_prepare(config: PrepareConfig) -> Path:
         _log_cost(rows, asker, config.annotator.filter)
         return out
     if asker and config.annotator.filter:
-        rows, found = drop_objective(rows, asker, config.progress)
-        log_counts("filter", found)
-    rows, found = add_criteria(rows, asker, seed, config.progress)
-    log_counts("criteria", found)
-    rows, topics, found = add_topics(rows, config.topic_model, asker, seed)
-    log_counts("topics", found)
+        rows, statuses = drop_objective(rows, asker, config.progress)
+        log_counts("filter", statuses)
+    rows, statuses = add_criteria(rows, asker, seed, config.progress)
+    log_counts("criteria", statuses)
+    rows, topics, grouped = add_topics(rows, config.topic_model, asker, seed)
+    log_counts("topics", grouped)
     leaks = find_leaks({row.query for row in rows}, {name: queries_of(name, at) for name, at in references.items()})
     log_counts("leakage", {"sets": len(references), **Counter(f"{leak.set} {leak.match}" for leak in leaks)})
     leaked = {leak.query for leak in leaks if leak.set in config.split.drop_leaked}
