@@ -24,17 +24,15 @@ SAVED = "queries.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A query of the dataset and one of a reference set that are the same; ``match`` is ``exact`` or ``near``."""
+    """A query of the dataset that a reference set has too; ``match`` is ``exact`` or ``near``."""
 
     query: str
-    reference: str
     set: str
     match: str
-    similarity: float
 
 
 def find_leaks(queries: Iterable[str], references: Mapping[str, Iterable[str]]) -> list[Leak]:
-    """One `Leak` for every query and reference set that has it too, the nearest match."""
+    """One `Leak` for every query and reference set that has it too."""
     index = NearDuplicates()
     exact: dict[str, list[str]] = {}
     near: dict[str, list[str]] = {}
@@ -44,15 +42,12 @@ def find_leaks(queries: Iterable[str], references: Mapping[str, Iterable[str]]) 
         index.add(_plain(query))
     found = []
     for name, texts in references.items():
-        best: dict[str, Leak] = {}
-        for text in sorted(set(texts)):
-            for query in exact.get(folded(text), []):
-                best[query] = Leak(query, text, name, "exact", 1.0)
-            for plain, similarity in index.like(_plain(text)):
-                for query in near[plain]:
-                    if query not in best or similarity > best[query].similarity:
-                        best[query] = Leak(query, text, name, "near", similarity)
-        found += [best[query] for query in sorted(best)]
+        matches: dict[str, str] = {}
+        for text in set(texts):
+            for plain, _ in index.like(_plain(text)):
+                matches |= {query: "near" for query in near[plain] if query not in matches}
+            matches |= dict.fromkeys(exact.get(folded(text), ()), "exact")
+        found += [Leak(query, name, matches[query]) for query in sorted(matches)]
     return found
 
 

@@ -123,16 +123,9 @@ def _read(data: DataConfig, progress: bool) -> tuple[list[Preference], Intake]:
     reading = Intake(strict=data.strict)
     if data.name == "simulation":
         return simulate(seed=data.seed, train=data.train or 10_000, validation=0, suite=0).train, reading
-    found = read_source(
-        data.name,
-        reading,
-        root=data.root,
-        path=data.path,
-        columns=data.columns,
-        winners=data.winners,
-        oracle_rubric=data.oracle_rubric,
-        told=teller(data.profile, posts=data.profile_posts, max_words=data.max_words),
-    )
+    told = teller(data.profile, posts=data.profile_posts, max_words=data.max_words)
+    given = {name: getattr(data, name) for name in ("root", "path", "columns", "winners", "oracle_rubric")}
+    found = read_source(data.name, reading, told=told, **given)
     rows = list(track(reading.unique(found), "Reading", disable=not progress, transient=True))
     if not rows:
         first = f"the first rejection: {reading.rejections[0]}" if reading.rejections else "the file is empty"

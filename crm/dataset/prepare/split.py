@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
+from crm.criteria.extraction import has_criteria
 from crm.dataset.config import DataConfig
 from crm.dataset.prepare.config import SplitConfig
 from crm.schema import Preference, prompt_key
@@ -54,22 +56,24 @@ def place(
     keys = [groups[prompt_key(row.prompt)] for row in rows]
     shares = {"validation": data.validation_fraction, "test": data.test_fraction}
     assigned = assign(keys, [row.topic for row in rows], seed=data.seed, held_out_topics=topics, **shares)
-    speaks = {"seen": set[str](), "unseen": set[str](), "none": set[str]()}
-    for row, key in zip(rows, keys, strict=True):
-        speaks[who_speaks(row, criteria)].add(key)
-    only_c = speaks["unseen"] - speaks["seen"]
+    divided = [divide(row, criteria) for row in rows]
+    seen_keys = {key for key, (seen, _) in zip(keys, divided, strict=True) if has_criteria(seen)}
+    only_c = {key for key, (_, unseen) in zip(keys, divided, strict=True) if has_criteria(unseen)} - seen_keys
     parts: dict[str, list[Preference]] = {name: [] for name in PARTS}
     home: dict[str, str] = {}
     counts = Counter[str]()
-    for row, key, name in zip(rows, keys, ["test"] * len(rows) if all_test else assigned, strict=True):
+    for (seen, unseen), key, name in zip(divided, keys, ["test"] * len(rows) if all_test else assigned, strict=True):
         part = "unseen_criteria" if key in only_c and name in ("train", "validation", "test") else name
-        if row.query in leaked_queries and part in ("train", "validation"):
+        if seen.query in leaked_queries and part in ("train", "validation"):
             part = "leaked"
         counts[part] += 1
-        if part not in ("leaked", "left_out"):
-            assert home.setdefault(key, part) == part, f"group {key} is in {home[key]} and in {part}"
-        for at, as_placed in parts_of(row, part, criteria):
-            parts[at].append(as_placed)
+        if part in ("leaked", "left_out"):
+            continue
+        assert home.setdefault(key, part) == part, f"group {key} is in {home[key]} and in {part}"
+        if part == "unseen_criteria" or (part == "test" and criteria and has_criteria(unseen)):
+            parts["C"].append(unseen)
+        if part != "unseen_criteria":
+            parts[{"test": "D", "unseen_topics": "T"}.get(part, part)].append(seen)
     if not parts["train"] and not all_test:
         raise ValueError(
             f"split: no row is left to train on, of {len(rows)} rows with {len(groups)} different prompts in "
@@ -90,46 +94,21 @@ def draw_topics(counts: Counter[str], number: int, seed: int) -> tuple[str, ...]
     return tuple(sorted(fitting[: max(0, min(number, len(counts) - 3))]))
 
 
-def only_criteria(row: Preference, wanted: Callable[[str], bool]) -> Preference:
-    """The row with those criteria whose broad topic is wanted.
+def divide(row: Preference, held_out: Collection[str]) -> tuple[Preference, Preference]:
+    """The row without the criteria of held-out broad topics, and with these alone.
 
-    Where topics do not pair up with the criteria of a side, all of them hold for each criterion: each must be wanted.
+    Where topics do not pair up with the criteria of a side, all of them hold for each criterion.
     """
-    sides: dict[str, Any] = {}
+    changes: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
     for side in "ab":
         criteria, topics = getattr(row, f"criteria_{side}"), getattr(row, f"criteria_topics_{side}")
         paired = len(criteria) == len(topics)
-        of_each = [(topic,) for topic in topics] if paired else [topics] * len(criteria)
-        kept = [at for at, own in enumerate(of_each) if all(map(wanted, own))]
-        sides[f"criteria_{side}"] = tuple(criteria[at] for at in kept)
-        sides[f"criteria_topics_{side}"] = tuple(topics[at] for at in kept) if paired else topics
-    return replace(row, **sides)
-
-
-def who_speaks(row: Preference, unseen_criteria: Collection[str]) -> str:
-    """``seen`` if a criterion is not held out, ``unseen`` if all are, ``none`` if there are no criteria."""
-    if not (row.criteria_a or row.criteria_b):
-        return "none"
-    seen = only_criteria(row, lambda topic: topic not in unseen_criteria)
-    return "seen" if seen.criteria_a or seen.criteria_b else "unseen"
-
-
-def parts_of(row: Preference, part: str, unseen_criteria: Collection[str]) -> list[tuple[str, Preference]]:
-    """Where a row goes, with which criteria; ``part`` is one of `votes.splits.PARTS`, ``unseen_criteria``, ``leaked``.
-
-    Outside ``C`` a row all of whose criteria are held out stays without any.
-    """
-    if part in ("left_out", "leaked"):
-        return []
-    seen, unseen = row, only_criteria(row, lambda topic: topic in unseen_criteria)
-    if unseen_criteria:
-        seen = only_criteria(row, lambda topic: topic not in unseen_criteria)
-    if part == "unseen_criteria":
-        return [("C", unseen)]
-    if part != "test":
-        return [({"unseen_topics": "T"}.get(part, part), seen)]
-    asked = unseen_criteria and (unseen.criteria_a or unseen.criteria_b)
-    return [("D", seen), *([("C", unseen)] if asked else [])]
+        for wanted, sides in zip((False, True), changes, strict=True):
+            fits = [(topic in held_out) == wanted for topic in topics]
+            fits = fits if paired else [all(fits)] * len(criteria)
+            sides[f"criteria_{side}"] = tuple(compress(criteria, fits))
+            sides[f"criteria_topics_{side}"] = tuple(compress(topics, fits)) if paired else topics
+    return replace(row, **changes[0]), replace(row, **changes[1])
 
 
 def _held_out(rows: Iterable[Preference], chosen: SplitConfig, seed: int) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -8,7 +8,7 @@ import pytest
 
 from crm.dataset.config import DataConfig
 from crm.dataset.prepare.config import SplitConfig
-from crm.dataset.prepare.split import draw_topics, only_criteria, parts_of, place, who_speaks
+from crm.dataset.prepare.split import divide, draw_topics, place
 from crm.schema import Message, Preference
 from crm.votes.simulation.arena import simulate
 
@@ -38,37 +38,34 @@ def test_drawn_topics_depend_on_names_and_seed_and_leave_enough_to_train_on() ->
     assert "Other" not in draw_topics(Counter({"Other": 1, **dict.fromkeys("ABCDEF", 6)}), 7, seed=1)
 
 
-def test_criteria_are_kept_by_their_own_topic_or_where_unpaired_by_all() -> None:
-    kept = only_criteria(row("one two three", "X Y X"), lambda topic: topic == "X")
-    assert (kept.criteria_a, kept.criteria_topics_a, kept.criteria_b) == (("one", "three"), ("X", "X"), ())
-    assert only_criteria(row("one two three", "X Y"), lambda topic: topic == "X").criteria_a == ()
-    assert only_criteria(row("one two three", "X Y"), lambda topic: topic in "XY").criteria_a == ("one", "two", "three")
+def test_criteria_are_divided_by_their_own_topic_or_where_unpaired_by_all() -> None:
+    other, held_out = divide(row("one two three", "X Y X"), {"X"})
+    assert (held_out.criteria_a, held_out.criteria_topics_a, held_out.criteria_b) == (("one", "three"), ("X", "X"), ())
+    assert (other.criteria_a, other.criteria_topics_a, other.criteria_b) == (("two",), ("Y",), ("other",))
+    assert [side.criteria_a for side in divide(row("one two three", "X Y"), {"X"})] == [(), ()]
+    assert [side.criteria_a for side in divide(row("one two three", "X Y"), {"X", "Y"})] == [
+        (),
+        ("one", "two", "three"),
+    ]
+    assert divide(row("one two", "X Y"), ())[0] == row("one two", "X Y")
 
 
-@pytest.mark.parametrize(
-    ("part", "expected"),
-    [
-        ("train", [("train", ("one",), ("other",))]),
-        ("unseen_topics", [("T", ("one",), ("other",))]),
-        ("test", [("D", ("one",), ("other",)), ("C", ("two",), ())]),
-        ("unseen_criteria", [("C", ("two",), ())]),
-        ("left_out", []),
-        ("leaked", []),
-    ],
-)
-def test_held_out_criteria_are_in_c_only(part: str, expected: object) -> None:
-    placed = parts_of(row("one two", "X Y"), part, {"Y"})
-    assert [(name, as_placed.criteria_a, as_placed.criteria_b) for name, as_placed in placed] == expected
-    assert [name for name, _ in parts_of(row("one", "X"), "test", {"Y"})] == ["D"]
-
-
-@pytest.mark.parametrize(
-    ("criteria", "topics", "unseen", "expected"),
-    [("one two", "X Y", "Y", "seen"), ("one", "Y", "YZ", "unseen"), ("one", "X", "", "seen")],
-)
-def test_who_speaks(criteria: str, topics: str, unseen: str, expected: str) -> None:
-    assert who_speaks(row(criteria, topics), set(unseen)) == expected
-    assert who_speaks(row(criteria_b=(), criteria_topics_b=()), set(unseen)) == "none"
+def test_held_out_criteria_are_in_c_only() -> None:
+    rows = [
+        row("one two", "X Y", id=f"{n}", prompt=(Message("user", f"{n * 7} {word * 9}"),), topic="T" if n < 5 else "t")
+        for n, word in enumerate("abcdefghijklmnopqrstuvwxyz")
+    ]
+    leaked = {rows[20].query}
+    data, chosen = DataConfig(test_fraction=0.4), SplitConfig(held_out_topics=["T"], held_out_criteria=["Y"])
+    placed = place(rows, chosen, data, leaked_queries=leaked)
+    criteria = {part: {(own.criteria_a, own.criteria_b) for own in found} for part, found in placed.parts.items()}
+    assert criteria.pop("C") == {(("two",), ())}
+    assert set(map(frozenset, criteria.values())) == {frozenset({(("one",), ("other",))})}
+    assert [own.id for own in placed.parts["T"]] == [own.id for own in rows[:5]]
+    assert [own.id for own in placed.parts["C"]] == [own.id for own in placed.parts["D"]]
+    assert "20" not in {own.id for part in ("train", "validation") for own in placed.parts[part]}
+    everything = place(rows, chosen, data, all_test=True)
+    assert everything.parts["D"] == rows and everything.counts["test"] == 26
 
 
 def test_prompts_about_which_only_held_out_criteria_speak_are_suite_c() -> None:
