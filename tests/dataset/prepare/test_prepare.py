@@ -121,6 +121,7 @@ def test_leaked_queries_are_counted_and_kept_out_of_training(whole: Path) -> Non
     assert "`C`: the prompts of `D`" in card and "(`Humor`)" in card
 
 
+@pytest.mark.slow
 def test_datasets_loads_the_folder(whole: Path, tmp_path: Path) -> None:
     from datasets import load_dataset
 
@@ -143,6 +144,7 @@ def write_table(path: Path, rows: range, **more: Callable[[int], str]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_second_run_writes_the_same_bytes_and_nothing_of_the_first_stays(prepare: Prepare, tmp_path: Path) -> None:
     names = ["![x](http://e)", "a, b", "c", "d", "e", "f"]
     votes = write_table(tmp_path / "votes.csv", range(60), topic=lambda n: names[n % 6])
@@ -179,6 +181,7 @@ def judged(text: str) -> Row | None:
     return {"criteria_a": ["Likes what A has"], "criteria_b": ["Likes what B has"]}
 
 
+@pytest.mark.slow
 def test_a_model_filters_writes_criteria_and_is_asked_again_only_for_what_failed(
     prepare: Prepare,
     make_endpoint: Callable[..., Any],
@@ -211,6 +214,7 @@ def test_a_model_filters_writes_criteria_and_is_asked_again_only_for_what_failed
     assert {row.topic.split()[0] for part in PARTS for row in rows_of(folder, part) if row.topic} == {"About"}
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_down_ends_the_run(
     prepare: Prepare, make_endpoint: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
