@@ -81,7 +81,7 @@ leaderboard judge=length predictions=/proc/x/y      | /proc/x: No such file or d
 leaderboard judge=length predictions=conf           | Not a directory; name another place
 prepare sources=nope                                | sources: no such setting; did you mean data.sources?
 prepare --dry                                       | --dry
-prepare stages=[nope]                               | stages='nope': expected one of ingest
+prepare split.noises=[nope]                         | split.noises='nope': expected one of none
 prepare out=/proc/x                                 | out='/proc/x': no folder can be made there
 bank                                                | out='': expected the bank's folder, out=banks/mine
 bank out=x bank=nope                                | bank: no such group of this command, there are fetch
