@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
@@ -17,9 +16,7 @@ from crm.page.profile import SIMILAR, Profile, ProfileError
 from crm.schema import query_of
 
 SEED = 1
-"""Of the reading order: the same for everybody, so that scores of a drawn part serve the whole."""
-PARTS = 16
-"""So many chosen parts are held: to check all texts of a large bank again takes a quarter of a second."""
+"""Of the order of queries, the same for everybody."""
 
 
 class Selector:
@@ -27,20 +24,21 @@ class Selector:
 
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
-        self._part = lru_cache(PARTS)(self._select)
+        self._part = lru_cache(16)(self._select)  # to check all texts of a large bank takes a quarter of a second
 
     def select(self, profile: Profile) -> Bank:
         """The part that ``profile`` asks about, with the baseline and at least one other model.
 
-        Queries stand in the order in which they are to be read: in turns over topics, or the most similar first. Raises
-        `ProfileError` for topics or models that the bank does not have.
+        Queries are in turns over topics, or the most similar first. Raises `ProfileError` for topics or models that the
+        bank does not have.
         """
         baseline = profile.baseline or self.bank.baseline
         return self._part(baseline, profile.models, profile.topics, profile.about, profile.queries)
 
     def _select(self, baseline: str, wanted: tuple[str, ...], topics: tuple[str, ...], about: str, number: int) -> Bank:
-        self._check_models("baseline", [baseline])
-        self._check_models("models", wanted)
+        for field, name in (("baseline", baseline), *(("models", name) for name in wanted)):
+            if name not in self.bank.responses:
+                raise ProfileError(f"{field}: {name!r} is not in the bank; there are {', '.join(self.bank.authors)}")
         models = [name for name in self.bank.authors if name in {baseline, *(wanted or self.bank.authors)}]
         if len(models) < 2:
             raise ProfileError(f"models: only the baseline {baseline!r} is left; choose at least one more")
@@ -49,22 +47,9 @@ class Selector:
         responses = {name: {query.id: self.bank.responses[name][query.id] for query in kept} for name in models}
         return Bank(self.bank.name, baseline, tuple(kept), responses)
 
-    def topic_counts(self) -> dict[str, int]:
-        """Queries by topic, in the order of the topics' names."""
-        counts = Counter(query.topic for query in self.bank.queries)
-        return {topic: counts[topic] for topic in self.bank.topics}
-
-    def _check_models(self, field: str, names: Sequence[str]) -> None:
-        for name in names:
-            if name not in self.bank.responses:
-                known = ", ".join(self.bank.authors)
-                raise ProfileError(f"{field}: {name!r} is not in the bank; there are {known}")
-
     def _on_topics(self, topics: Sequence[str]) -> list[BankQuery]:
-        if not topics:
-            return list(self.bank.queries)
         try:
-            wanted = check_topics(topics, self.bank.topics)
+            wanted = check_topics(topics or self.bank.topics, self.bank.topics)
         except ValueError as error:
             raise ProfileError(str(error)) from None
         return [query for query in self.bank.queries if query.topic in wanted]

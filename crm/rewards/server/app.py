@@ -20,8 +20,7 @@ from crm.rewards.server.measures import Measures
 from crm.rewards.server.serving import Served
 from crm.schema import RecordError
 from crm.web.bodies import Body, BodyError, describe
-from crm.web.body_limit import BodyLimit
-from crm.web.hosts import KnownHosts
+from crm.web.server import BodyLimit, KnownHosts
 
 MAX_BODY = 4_000_000
 """Bytes of a request."""

@@ -16,7 +16,7 @@ from crm.model.backbone import show_loading
 from crm.rewards.scoring import Rewards
 from crm.rewards.server.app import make_app
 from crm.rewards.server.config import ServeConfig
-from crm.web.listening import bound, serve
+from crm.web.server import bound, serve
 
 log = logging.getLogger(__name__)
 TEXTS = 4096

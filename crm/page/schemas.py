@@ -1,4 +1,4 @@
-"""Describe the answers of the HTTP API field by field, for OpenAPI."""
+"""Requests and responses of the HTTP API, field by field."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from crm.page.reasons import Duel
+from crm.page.profile import Profile
 from crm.web.bodies import Body
 
 Amount = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
+Place = Annotated[int, Field(ge=0, lt=1_000_000)]
+MOST_PICKS = 200
 
 
 class Health(Body):
     """The server is up."""
 
-    status: Literal["ok"]
+    status: Literal["ok"] = "ok"
 
 
 class Facts(Body):
@@ -38,7 +40,20 @@ class Facts(Body):
     """Date of these facts."""
 
 
-class BankResponse(Body):
+class About(Body):
+    """The server, beside its bank."""
+
+    judge: str
+    version: str
+    """Of this software, with its commit."""
+    facts: dict[str, Facts] = Field(default_factory=dict)
+    """By model, for those that ``models.csv`` beside the bank names."""
+    simulated: str = ""
+    """What of models, answers and judge is simulated; empty where nothing is."""
+    bibtex: str = ""
+
+
+class BankResponse(About):
     """What there is to choose from."""
 
     name: str
@@ -48,16 +63,8 @@ class BankResponse(Body):
     topics: dict[str, int]
     """Queries by topic."""
     queries: int
-    judge: str
-    version: str
-    """Of this software, with its commit."""
     example: str
     """A criterion to start from; empty where the judge has a ranking without criteria."""
-    facts: dict[str, Facts] = Field(default_factory=dict)
-    """By model, for those that ``models.csv`` beside the bank names."""
-    simulated: str = ""
-    """What of models, answers and judge is simulated; empty where nothing is."""
-    bibtex: str = ""
 
 
 class Row(BaseModel):
@@ -73,13 +80,13 @@ class Row(BaseModel):
     model: str
     win_rate: float | None
     """How often this person would prefer the model's response to the baseline's."""
-    rank_low: int = 1
+    rank_low: int
     """First place that the model may have."""
-    rank_high: int = 1
+    rank_high: int
     """Last place that the model may have; those from first to last cannot be told apart."""
-    low: float | None = None
+    low: float | None
     """Lower limit of a 95 % interval of the win rate over queries."""
-    high: float | None = None
+    high: float | None
     """Its upper limit."""
     n: int | None = None
     """Queries with a verdict."""
@@ -116,6 +123,13 @@ class RankResponse(Body):
     """The best first; empty where there is nothing to rank by."""
 
 
+class CompareRequest(Body):
+    """Two people."""
+
+    first: Profile
+    second: Profile
+
+
 class ChangeRow(Body):
     """A model under two people."""
 
@@ -140,6 +154,29 @@ class CompareResponse(Body):
     """The greatest gain first."""
 
 
+class WhyRequest(Body):
+    """Whose ranking, and which model's place in it."""
+
+    profile: Profile
+    model: str
+    """Any but the baseline."""
+    examples: bool = False
+    """A typical win and a typical loss alone, instead of every query."""
+
+
+class Duel(Body):
+    """A model against the baseline on one query."""
+
+    query_id: str
+    """As ``/api/sentences`` takes it."""
+    topic: str
+    query: str
+    response: str
+    baseline_response: str
+    probability: float
+    """That the model's response is preferred, from 0 to 1."""
+
+
 class WhyResponse(Body):
     """Queries, the most clearly won first."""
 
@@ -149,6 +186,15 @@ class WhyResponse(Body):
     """Queries that the model was read on."""
     wins: int
     """Of them, those with a probability above one half."""
+
+
+class SentencesRequest(Body):
+    """Which response is taken apart."""
+
+    profile: Profile
+    model: str
+    query_id: str
+    """As in the answer of ``/api/why``."""
 
 
 class Sentence(Body):
@@ -165,17 +211,113 @@ class SentencesResponse(Body):
     sentences: list[Sentence]
 
 
+class Picked(Body):
+    """A pair that was shown, and what came of it. Places are those that ``next`` named."""
+
+    query: Place
+    left: Place
+    right: Place
+    random: bool = False
+    """Whether the pair was drawn at random."""
+    choice: Literal["left", "same", "right"]
+    offered: list[Place] = Field([], max_length=64)
+    """Places of the criteria that were offered as the reason."""
+    reason: Place | None = None
+    """The one of them that was taken."""
+
+
+class PicksRequest(Body):
+    """All picks so far: the server keeps none."""
+
+    profile: Profile
+    """What was typed before, and which queries and models take part."""
+    picks: list[Picked] = Field([], max_length=MOST_PICKS)
+    seed: int = Field(0, ge=0, lt=2**32)
+    """Of what is drawn; the same for all picks of a person."""
+    bank: str = ""
+    """As the answer before gave it, so that picks are not read as those of another bank; empty at the first."""
+
+
+class Reason(Body):
+    """A criterion that may have decided, in words for each side."""
+
+    place: Place
+    left: str
+    right: str
+
+
+class NextPair(Body):
+    """Two answers to show, without the models' names."""
+
+    query: Place
+    left: Place
+    right: Place
+    random: bool
+    topic: str
+    text: str
+    """Of the query."""
+    left_text: str
+    right_text: str
+    reasons: list[Reason]
+    """To offer once a side was picked."""
+
+
+class PickedCriterion(Body):
+    """A criterion that the picks show."""
+
+    text: str
+    kind: Literal["like", "dislike"]
+    typed: bool
+    """Whether it was typed before."""
+    weight: float
+    """Log-odds for a usual difference, above 0."""
+    low: float
+    """Lower limit of its 95 % interval."""
+    high: float
+    sure: float
+    """Probability that it is a like or dislike rather than the opposite."""
+
+
+class Agreement(Body):
+    """How often the judge predicts picks on pairs that were drawn at random, each from the other picks."""
+
+    agreed: int
+    asked: int
+
+
+class PicksResponse(Body):
+    """What the picks say so far."""
+
+    bank: str
+    """Digest of what places stand for; to send with the next pick."""
+    picked: int
+    ended: bool
+    """Nothing more is asked."""
+    decided: bool
+    """The picks settle the ranking."""
+    settled: float
+    """Expected Kendall's tau of two rankings that this person may have."""
+    next: NextPair | None
+    wishes: list[PickedCriterion]
+    """The weightiest first."""
+    agreement: Agreement
+    undecided: list[str]
+    """Models that may be first; empty where one of them is."""
+    leaderboard: list[Row]
+    """Over what the weights may be; limits hold what is not known of the person too."""
+
+
 class Mistake(Body):
     """What went wrong, in a sentence."""
 
     error: str
 
 
-WRONG: dict[int | str, dict[str, Any]] = {
-    403: {"model": Mistake, "description": "The server's name or the site that asks is not allowed"},
+ERRORS: dict[int | str, dict[str, Any]] = {
+    403: {"model": Mistake, "description": "The server does not answer to this name"},
     413: {"model": Mistake, "description": "The body is too large"},
-    422: {"model": Mistake, "description": "Something that was sent is wrong"},
+    422: {"model": Mistake, "description": "Something in the request is wrong"},
     429: {"model": Mistake, "description": "Too many requests of one address"},
-    503: {"model": Mistake, "description": "Too many connections; Retry-After says when to come again"},
+    503: {"model": Mistake, "description": "Too many connections"},
 }
-"""Answers that every route may give instead."""
+"""Responses that every route may give instead."""
