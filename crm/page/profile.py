@@ -46,7 +46,7 @@ def _clean_json(value: Any) -> Any:
     return _clean(value) if isinstance(value, str) and len(value) <= MAX_CHARACTERS else value
 
 
-Text = Annotated[str, BeforeValidator(_clean_json, json_schema_input_type=str), Field(max_length=MAX_CHARACTERS)]
+Text = Annotated[str, Field(max_length=MAX_CHARACTERS), BeforeValidator(_clean_json, json_schema_input_type=str)]
 Lines = Annotated[
     tuple[Text, ...],
     Field(max_length=1000),

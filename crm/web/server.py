@@ -87,7 +87,9 @@ def options(proxy: str | None = None) -> dict[str, Any]:
     }
 
 
-def serve(app: ASGIApp, listening: socket.socket, *, grace_s: int, root_path: str = "", proxy: str | None = None) -> None:
+def serve(
+    app: ASGIApp, listening: socket.socket, *, grace_s: int, root_path: str = "", proxy: str | None = None
+) -> None:
     """Answer until interrupted; then requests have ``grace_s`` seconds. ``root_path`` is what a proxy takes off."""
     config = uvicorn.Config(app, timeout_graceful_shutdown=grace_s, root_path=root_path, **options(proxy))
     uvicorn.Server(config).run([listening])
