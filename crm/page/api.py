@@ -12,13 +12,13 @@ from starlette.types import Scope
 
 from crm.leaderboard import Leaderboard
 from crm.page import schemas
+from crm.page.bodies import ProfileError, explain_errors
 from crm.page.export import FORMATS
 from crm.page.picks import Picking
-from crm.page.profile import Profile, ProfileError, from_query
+from crm.page.profile import Profile, from_query
 from crm.page.ranker import Ranker, Ranking, why_invalid
 from crm.page.reasons import change, duels, sentence_effects, typical
 from crm.schema import query_of
-from crm.web.bodies import explain_errors
 
 MAX_DUELS = 1000
 FILES = Path(__file__).parent / "static"

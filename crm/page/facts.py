@@ -8,9 +8,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from crm.leaderboard.bank.config import BankConfig
+from crm.page.bodies import sentence
 from crm.page.schemas import Facts
 from crm.schema import short
-from crm.web.bodies import sentence
 
 FILE = "models.csv"
 COLUMNS = ("model", *Facts.model_fields)

@@ -10,7 +10,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from crm.leaderboard.bank import Bank
-from crm.page.profile import Profile, ProfileError
+from crm.page.bodies import ProfileError
+from crm.page.profile import Profile
 from crm.page.ranker import Ranker
 from crm.page.schemas import Agreement, NextPair, Picked, PickedCriterion, PicksRequest, PicksResponse, Reason, Row
 from crm.picking.contrasts import Contrasts, contrasts, joined

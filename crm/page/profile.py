@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl, urlencode
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -19,8 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from crm.schema import GENERIC_CRITERION, short
-from crm.web.bodies import BodyError, sentence
+from crm.page.bodies import Body, ProfileError, sentence
+from crm.schema import GENERIC_CRITERION
 
 MAX_LINES = 20
 """Criteria and dislikes together."""
@@ -31,10 +30,6 @@ SIMILAR = 60
 """Queries taken where they are chosen by similarity and no number is given."""
 LISTS = ("criteria", "dislikes", "topics", "models")
 TEXTS = ("about", "baseline", "queries")
-
-
-class ProfileError(BodyError):
-    """A field of a profile holds something it may not; the message names it and says what is allowed."""
 
 
 def _clean(text: str) -> str:
@@ -56,10 +51,10 @@ Weight = Annotated[float, Field(ge=0.01, le=100.0), AfterValidator(lambda value:
 """Rounded to what a link holds."""
 
 
-class Profile(BaseModel):
+class Profile(Body):
     """What a person cares about, and which part of a bank it is about."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, strict=False)
 
     criteria: Lines = ()
     """Likes, a line each; with no dislikes either, what most people would find better is asked."""
@@ -77,14 +72,6 @@ class Profile(BaseModel):
     """How many to draw, in turns over topics; 0 for all, or with ``about`` for the 60 most similar."""
     weights: tuple[Weight, ...] = ()
     """How much each line of criteria and then of dislikes counts, above 0 for dislikes too; empty: all the same."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_fields(cls, given: Any) -> Any:
-        for name in given if isinstance(given, dict) else ():
-            if name not in cls.model_fields:
-                raise ValueError(f"{short(name)}: no such field; there are {', '.join(cls.model_fields)}")
-        return given
 
     @field_validator("weights")
     @classmethod

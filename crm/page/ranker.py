@@ -3,19 +3,81 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from crm.leaderboard import Leaderboard
 from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank.bank import BankQuery, check_topics
+from crm.leaderboard.bank.public import in_turns
 from crm.leaderboard.outcomes import Outcomes
-from crm.page.profile import Profile, ProfileError
+from crm.page.bodies import ProfileError
+from crm.page.profile import SIMILAR, Profile
 from crm.page.scorers import Scorer
-from crm.page.selection import Selector
+from crm.schema import query_of
 
 MOST_UNREAD = 0.2
 """Share of comparisons without a verdict above which a ranking is not valid."""
+SEED = 1
+"""Of the order of queries, the same for everybody."""
 LEAST_QUERIES = 20
 """With fewer queries, intervals of a win rate are some 40 points wide."""
+
+
+class Selector:
+    """Chooses the part of a bank that a profile asks about."""
+
+    def __init__(self, bank: Bank) -> None:
+        self.bank = bank
+        self._part = lru_cache(16)(self._select)  # to check all texts of a large bank takes a quarter of a second
+
+    def select(self, profile: Profile) -> Bank:
+        """The part that ``profile`` asks about, with the baseline and at least one other model.
+
+        Queries are in turns over topics, or the most similar first. Raises `ProfileError` for topics or models that the
+        bank does not have.
+        """
+        baseline = profile.baseline or self.bank.baseline
+        return self._part(baseline, profile.models, profile.topics, profile.about, profile.queries)
+
+    def _select(self, baseline: str, wanted: tuple[str, ...], topics: tuple[str, ...], about: str, number: int) -> Bank:
+        for field, name in (("baseline", baseline), *(("models", name) for name in wanted)):
+            if name not in self.bank.responses:
+                raise ProfileError(f"{field}: {name!r} is not in the bank; there are {', '.join(self.bank.authors)}")
+        models = [name for name in self.bank.authors if name in {baseline, *(wanted or self.bank.authors)}]
+        if len(models) < 2:
+            raise ProfileError(f"models: only the baseline {baseline!r} is left; choose at least one more")
+        queries = self._similar(about) if about else in_turns(self._on_topics(topics), SEED, "reading order")
+        kept = queries[: number or (SIMILAR if about else len(queries))]
+        responses = {name: {query.id: self.bank.responses[name][query.id] for query in kept} for name in models}
+        return Bank(self.bank.name, baseline, tuple(kept), responses)
+
+    def _on_topics(self, topics: Sequence[str]) -> list[BankQuery]:
+        try:
+            wanted = check_topics(topics or self.bank.topics, self.bank.topics)
+        except ValueError as error:
+            raise ProfileError(str(error)) from None
+        return [query for query in self.bank.queries if query.topic in wanted]
+
+    def _similar(self, about: str) -> list[BankQuery]:
+        """Queries that share words with a sentence, the nearest first."""
+        words, vectors = self._words
+        near = np.asarray((vectors @ words.transform([about]).T).toarray())[:, 0]
+        found = [self.bank.queries[place] for place in np.argsort(-near, kind="stable") if near[place] > 0]
+        if not found:
+            raise ProfileError(f"about: no query of the bank shares a word with {about!r}; say it in other words")
+        return found
+
+    @cached_property
+    def _words(self) -> tuple[TfidfVectorizer, Any]:
+        """The vectorizer, and a row a query."""
+        words = TfidfVectorizer(sublinear_tf=True, stop_words="english")
+        return words, words.fit_transform([query_of(query.prompt) for query in self.bank.queries])
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from scipy.special import expit
 
 from crm.leaderboard import Leaderboard, compare
-from crm.page.profile import Profile, ProfileError
+from crm.page.bodies import ProfileError
+from crm.page.profile import Profile
 from crm.page.ranker import Ranker, Ranking
 from crm.page.schemas import ChangeRow, CompareResponse, Duel, Sentence
 from crm.schema import Message, short

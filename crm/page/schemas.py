@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from crm.page.bodies import Body
 from crm.page.profile import Profile
-from crm.web.bodies import Body
 
 Amount = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
 Place = Annotated[int, Field(ge=0, lt=1_000_000)]

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic.json_schema import models_json_schema
+from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.exceptions import HTTPException
 
 from crm.schema import short
 
-REFERENCE = "#/components/schemas/{model}"
 
-
-class BodyError(ValueError):
-    """A field of a request holds something it may not; the message names it."""
+class ProfileError(ValueError):
+    """A field of a request holds something it may not; the message names it and says what is allowed."""
 
 
 class Body(BaseModel):
@@ -44,9 +41,7 @@ def sentence(errors: Sequence[Any]) -> str:
         return "body: expected JSON in UTF-8"
     if isinstance(first["input"], bytes) and len(first["loc"]) < 2:
         return "body: expected JSON in UTF-8, with the header Content-Type: application/json"
-    # Of a union pydantic also names the type that was tried, such as list[str].
-    places = [str(part) for part in first["loc"] if str(part).isidentifier() or part != str(part)]
-    where = ".".join(places[1:] if places[:1] == ["body"] else places) or "body"
+    where = ".".join(map(str, first["loc"])).removeprefix("body.") or "body"
     why = re.sub("[Tt]uple", "list", first["msg"].removeprefix("Value error, "))
     if first["type"] == "value_error":
         return why if where == "body" else f"{where}: {why}"
@@ -60,40 +55,10 @@ def explain_errors(api: FastAPI) -> None:
     async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
         return JSONResponse({"error": sentence(error.errors())}, 422)
 
-    @api.exception_handler(BodyError)
-    async def wrong(_request: Request, error: BodyError) -> JSONResponse:
+    @api.exception_handler(ProfileError)
+    async def wrong(_request: Request, error: ProfileError) -> JSONResponse:
         return JSONResponse({"error": str(error)}, 422)
 
     @api.exception_handler(HTTPException)
     async def http(_request: Request, error: HTTPException) -> JSONResponse:
         return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)
-
-
-B = TypeVar("B", bound=BaseModel)
-
-
-async def body_of(request: Request, kind: type[B]) -> B:
-    """The body of a request, of any content type. Raises `BodyError`."""
-    try:
-        return kind.model_validate_json(await request.body())
-    except ValidationError as error:
-        raise BodyError(sentence(error.errors(include_url=False, include_context=False))) from None
-
-
-def described(kind: type[BaseModel]) -> dict[str, Any]:
-    """The body of a route for OpenAPI, where `body_of` reads it."""
-    schema = {"$ref": REFERENCE.format(model=kind.__name__)}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
-def describe(api: FastAPI, kinds: Sequence[type[BaseModel]]) -> None:
-    """Give OpenAPI the bodies that `described` names."""
-    _, found = models_json_schema([(kind, "validation") for kind in kinds], ref_template=REFERENCE)
-    made = api.openapi
-
-    def openapi() -> dict[str, Any]:
-        document = made()
-        document.setdefault("components", {}).setdefault("schemas", {}).update(found["$defs"])
-        return document
-
-    api.openapi = openapi  # type: ignore[method-assign]
