@@ -27,7 +27,7 @@ from tests.page.counting import counting_ranker
 from tests.running_app import running
 
 AUTHORS = ("base", "brief", "middle", "wordy")
-PATIENCE = 200_000
+PATIENCE = 60_000
 """Milliseconds that a browser may take for anything: a busy machine fails no test."""
 
 
