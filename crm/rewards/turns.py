@@ -1,8 +1,4 @@
-"""What trainers hand over, as the records that a judge reads: one rendering for TRL, verl, OpenRLHF and the server.
-
-A mistake in the data set raises ``ValueError`` and names its field; `completion_turns` alone gives None instead, since
-what a policy writes is nobody's mistake.
-"""
+"""Conversations and criteria as trainers and clients give them, as the records that a judge reads."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from crm.votes.fields import criteria_cell
 
 Turns = tuple[Message, ...]
 EMPTY_THOUGHT = re.compile(r"\A\s*<think>\s*</think>\s*")
-"""What templates of models that can think write before a response without thoughts."""
+"""Written by templates of reasoning models before a response without thoughts."""
 
 
 def prompt_turns(given: Any, field: str) -> Turns:
@@ -31,7 +27,7 @@ def answer_turns(given: Any, field: str) -> Turns:
 
 
 def completion_turns(given: Any) -> Turns | None:
-    """As `answer_turns`, or None for what no judge here reads: the result of a tool, a lone surrogate, NUL."""
+    """As `answer_turns`, or None for what no judge reads: the result of a tool, a lone surrogate, NUL."""
     try:
         return answer_turns(given, "completion")
     except RecordError:
@@ -39,9 +35,9 @@ def completion_turns(given: Any) -> Turns | None:
 
 
 def conversation(prompt: Turns, response: Turns, field: str = "prompt") -> tuple[Turns, Turns]:
-    """Prompt and response of what a policy wrote after ``prompt``, which may begin the response in its last turn.
+    """Prompt and response of what a policy wrote after ``prompt``, whose last turn may begin the response.
 
-    An empty thought before the response is no part of it. Raises `RecordError` for a prompt that is nothing else.
+    An empty thought before the response is dropped. Raises `RecordError` for a prompt without any other turn.
     """
     if prompt and prompt[-1].role == "assistant" and response[0].role == "assistant":
         whole = Message("assistant", prompt[-1].content + response[0].content)
@@ -53,9 +49,9 @@ def conversation(prompt: Turns, response: Turns, field: str = "prompt") -> tuple
 
 
 def criteria_texts(given: Any, field: str) -> tuple[str, ...]:
-    """A list of texts, its JSON text, or one text, read as a cell of a table is (`crm.votes.fields.criteria_cell`).
+    """A list of texts, its JSON text, or one text, read as a cell of a table (`crm.votes.fields.criteria_cell`).
 
-    None and an empty list are no criteria, which is the generic one. Raises `RecordError` for blank text.
+    None and an empty list are the generic criterion. Raises `RecordError` for blank text.
     """
     if isinstance(given, str) and not given.strip():
         raise RecordError(f"{field}[0]", f"expected a non-blank string, got {given!r:.80}")
