@@ -9,9 +9,9 @@ from typing import Any
 
 import huggingface_hub.constants
 import pytest
+from crm.judges.hub_files import missing_files, model_digest, model_folder, read_config_and_tokenizer
 
 from crm.judges import hub_files as hub_model
-from crm.judges.hub_files import missing_files, model_digest, model_folder, read_config_and_tokenizer
 
 COMMIT = "0123456789abcdef" * 2 + "01234567"
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from transformers import AutoTokenizer
 
-from crm.judges import CrmJudge
+from crm.judges.crm_judge import CrmJudge
 from crm.model.encoding import Encoder, system_text
 from crm.model.export import export_model
 from crm.model.heads import HEADS, POINTWISE_INSTRUCTION, PROMPT_ORDERS

@@ -10,8 +10,8 @@ from statistics import fmean
 import pytest
 import torch
 
-from crm.judges import CrmJudge
 from crm.judges.controls import CoinJudge, LengthJudge
+from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Asked, Judge, Reading
 from crm.judges.oracle import OracleJudge
 from crm.rewards.scoring import Group, Pair, Rewards

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crm.rewards.best_of_n.candidates import Candidates, of_bank, read_file, read_prompts, simulated, table
+from crm.rewards.best_of_n.gold import by_judge, by_trait, of_column, opposite_of, trait_named, wish_for
 
 from crm.criteria.trait_wordings import wording
 from crm.judges.controls import LengthJudge
 from crm.judges.oracle import OracleJudge, true_utility
 from crm.leaderboard.bank.simulated import simulate_bank
-from crm.rewards.best_of_n.candidates import Candidates, of_bank, read_file, read_prompts, simulated, table
-from crm.rewards.best_of_n.gold import by_judge, by_trait, of_column, opposite_of, trait_named, wish_for
 from crm.rewards.scoring import Rewards
 from crm.votes.simulation.taste import pole_of
 from tests.conftest import say

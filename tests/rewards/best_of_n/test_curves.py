@@ -9,17 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from crm.judges.controls import LengthJudge, words
-from crm.judges.judge import Asked, Reading
-from crm.report.statistics import mean_interval
-from crm.rewards.best_of_n import picking
 from crm.rewards.best_of_n.candidates import Candidates, simulated
 from crm.rewards.best_of_n.curves import COLUMNS, curves, gold_table, peaks
 from crm.rewards.best_of_n.estimator import best_of_k, sizes
 from crm.rewards.best_of_n.gold import by_judge
 from crm.rewards.best_of_n.picking import Picks, controls, judges, words_of
 from crm.rewards.best_of_n.study import document, study_of, write_study
+
+from crm.judges.controls import LengthJudge, words
+from crm.judges.judge import Asked, Reading
+from crm.report.statistics import mean_interval
+from crm.rewards.best_of_n import picking
 from crm.rewards.scoring import Rewards
 
 POOL = [replace(own, criteria=("short",), opposite=("long",)) for own in simulated(seed=5, count=6, n=7)]

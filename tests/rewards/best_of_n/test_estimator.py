@@ -7,12 +7,12 @@ from math import comb, exp, log
 
 import numpy as np
 import pytest
+from crm.rewards.best_of_n.estimator import best_of_k, expected, first_k, kl_bound, reached, sizes, soft_best_of_k
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.special import xlogy
 
 from crm.report.statistics import mean_interval
-from crm.rewards.best_of_n.estimator import best_of_k, expected, first_k, kl_bound, reached, sizes, soft_best_of_k
 
 NAN = float("nan")
 POOLS = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.5, NAN]), st.floats(-5, 5)), min_size=1, max_size=7)

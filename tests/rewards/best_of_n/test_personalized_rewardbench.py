@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from crm.criteria.profiles import teller
 from crm.rewards.best_of_n.personalized_rewardbench import (
     by_id,
     candidates_of,
@@ -16,6 +14,8 @@ from crm.rewards.best_of_n.personalized_rewardbench import (
     read_samples,
     write_scored,
 )
+
+from crm.criteria.profiles import teller
 
 PROFILE = "Post 1 (Category: art):\nI paint.\nA lot.\nPost 2 (Category: music):\nI sing."
 

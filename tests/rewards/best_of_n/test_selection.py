@@ -7,9 +7,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-
 from crm.rewards.best_of_n.estimator import best_of_k
 from crm.rewards.best_of_n.selection import best_of_duels, cycle_rate, knockout, read_duels, round_robin
+
 from crm.rewards.scoring import Group, Pair, Reward
 from tests.conftest import say
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from crm.rewards.rl.scales import SETTLED, Scales
 
 RNG = np.random.default_rng(5)

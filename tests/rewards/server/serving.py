@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from crm.rewards.server.app import make_app
+
 from crm.judges.controls import LengthJudge, words
 from crm.judges.judge import Asked, Reading
 from crm.rewards.scoring import Rewards
-from crm.rewards.server.app import make_app
 from tests.running_app import running
 
 LONG = 50

@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from crm.rewards.server.batching import Outcome, QueueFullError, ReadingError, RewardQueue, Size, Work
 
 from crm.rewards.scoring import Group, Pair, Rewards
-from crm.rewards.server.batching import Outcome, QueueFullError, ReadingError, RewardQueue, Size, Work
 from tests.conftest import say
 from tests.rewards.server.serving import OnlyCompares, WordJudge, log_words
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import jinja2
 import pytest
+from crm.rewards.server.chatml import answered, group_of, spoken, written_after
 
 from crm.model.encoding import pointwise_messages
 from crm.model.heads import PROMPT_ORDERS, PromptOrder
 from crm.model.template import chat_template
 from crm.rewards.scoring import Group
-from crm.rewards.server.chatml import answered, group_of, spoken, written_after
 from crm.schema import Comparison, Message, RecordError
 from tests.conftest import CONTROLS, say
 

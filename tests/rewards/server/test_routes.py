@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
-
 from crm.rewards.server.app import MAX_BODY
 from crm.rewards.server.bodies import MAX_RESPONSES
+from fastapi.testclient import TestClient
+
 from tests.rewards.server.serving import LONG, OnlyCompares, WordJudge, app_of, group, log_words
 
 LONG_TEXT = "word " * (LONG + 1)
