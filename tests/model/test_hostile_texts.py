@@ -22,7 +22,7 @@ from crm.schema import Comparison, Message, Preference
 from crm.training.datamodule import PreferenceDataModule
 from tests.conftest import CONTROLS
 from tests.model.messages import by_hand, conversations
-from tests.rewards.server.serving import serve
+from tests.rewards.serving import serve
 
 WAYS = [
     (head, order) for head, order in product(HEADS, PROMPT_ORDERS) if (head, order) != ("late", "criteria_last")

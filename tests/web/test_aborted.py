@@ -17,10 +17,10 @@ import pytest
 
 from tests.page.browsing import serve_ranker
 from tests.page.counting import counting_ranker
-from tests.rewards.server.serving import WordJudge, serve
+from tests.rewards.serving import WordJudge, serve
 
 PAGE = ("rank", "compare", "why", "sentences", "picks", "queries", "export/csv", "nothing", "bank")
-REWARDS = ("v1/score", "v1/compare", "v1/rank", "get_reward", "classify", "pooling", "score", "nothing", "health")
+REWARDS = ("v1/score", "v1/compare", "v1/rank", "get_reward", "classify", "nothing", "health")
 BODY = b'{"criteria": ["Prefers concise answers"], "groups": [{"messages": ['
 AT_ONCE = struct.pack("ii", 1, 0)
 

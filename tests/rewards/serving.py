@@ -1,4 +1,4 @@
-"""What tests of the reward server share: judges that count words, and a server on a port of its own."""
+"""Judges that count words, and a reward server around one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from crm.rewards.server.app import make_app
-
+from crm.judges import Asked, Reading
 from crm.judges.controls import LengthJudge, words
-from crm.judges.judge import Asked, Reading
 from crm.rewards.scoring import Rewards
+from crm.rewards.server import make_app
 from tests.running_app import running
 
 LONG = 50
@@ -20,56 +19,60 @@ LONG = 50
 
 
 class WordJudge(LengthJudge):
-    """A score is the logarithm of one more than the words; longer responses than `LONG` are not read.
+    """A score is log(1 + words); responses longer than ``longest`` are not read.
 
-    ``asked`` are the responses of each call, in their order; ``pause`` is how many seconds a call takes. A response
-    ``break`` breaks it, and ``nan`` has a score that is none.
+    ``asked`` are the responses of each call; ``pause`` is how many seconds a call takes. A response ``break`` breaks
+    it, and ``nan`` has a score that is no number.
     """
 
     left_out = "too_long"
 
-    def __init__(self, pause: float = 0.0) -> None:
-        object.__setattr__(self, "asked", [])
-        object.__setattr__(self, "pause", pause)
+    def __init__(self, pause: float = 0.0, longest: int = LONG) -> None:
+        self.__dict__.update(asked=[], pause=pause, longest=longest)
 
     def fits(self, asked: Asked) -> bool:
-        return all(words(turns) <= LONG for turns in (asked[0].response_a, asked[0].response_b))
+        return all(words(turns) <= self.__dict__["longest"] for turns in (asked[0].response_a, asked[0].response_b))
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         sides = [turns[0].content for row, _ in comparisons for turns in (row.response_a, row.response_b)]
-        self.asked.append(sides)  # type: ignore[attr-defined]
-        time.sleep(self.pause)  # type: ignore[attr-defined]
+        self.__dict__["asked"].append(sides)
+        time.sleep(self.__dict__["pause"])
         if "break" in sides:
             raise RuntimeError("broken on purpose")
         for reading in (one for portion in super().read(comparisons) for one in portion):
             if self.fits((reading.comparison, "ab")):
                 row = reading.comparison
-                scores = [
+                a, b = (
                     math.nan if turns[0].content == "nan" else score
                     for turns, score in ((row.response_a, reading.score_a), (row.response_b, reading.score_b))
-                ]
-                yield [Reading(row, reading.order, reading.preference_logit, *scores)]
+                )
+                yield [Reading(row, reading.order, reading.preference_logit, a, b)]
 
 
 class OnlyCompares:
-    """The same without scores, and with a taste of 0.3 for the place that is shown first."""
+    """The same without scores, and with a bias of ``place`` for the response shown first; ``fails`` in order ba."""
 
     left_out, together, digest = "unanswered", 1, "only-compares"
+
+    def __init__(self, place: float = 0.3, fails: str = "") -> None:
+        self.place, self.fails = place, fails
 
     def fits(self, asked: Asked) -> bool:
         return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         for reading in (one for portion in LengthJudge().read(comparisons) for one in portion):
+            row, order = reading.comparison, reading.order
             assert reading.preference_logit is not None
-            shift = 0.3 if reading.order == "ab" else -0.3
-            yield [Reading(reading.comparison, reading.order, reading.preference_logit + shift)]
+            if self.fails and self.fails in (row.response_a[0].content, row.response_b[0].content) and order == "ba":
+                yield [Reading(row, order, None, failure="refused")]
+            else:
+                yield [Reading(row, order, reading.preference_logit + (self.place if order == "ab" else -self.place))]
 
 
 def app_of(judge: Any, **settings: Any) -> Any:
     """The application around a judge, under the name ``words``."""
-    given = {"name": "words", "version": "9", "queue_rows": 2000, "batch_rows": 64, **settings}
-    return make_app(Rewards(judge), **given)
+    return make_app(Rewards(judge), **{"name": "words", "queue_rows": 2000, "batch_rows": 64, **settings})
 
 
 @contextmanager
@@ -83,6 +86,6 @@ def log_words(text: str) -> float:
     return math.log(1 + len(text.split()))
 
 
-def group(*responses: str, criteria: Sequence[str] = ("likes words",), **more: Any) -> dict[str, Any]:
+def group(*responses: str, criteria: Any = ("likes words",), **more: Any) -> dict[str, Any]:
     messages = [{"role": "user", "content": "Why?"}]
-    return {"criteria": list(criteria), "messages": messages, "responses": list(responses), **more}
+    return {"criteria": criteria, "messages": messages, "responses": list(responses), **more}
