@@ -101,8 +101,8 @@ def _open_llm(config: AnyJudgeConfig, _blind: bool) -> OpenedJudge:
     from crm.judges.llm_judge import LlmJudge
 
     folder, settings = _folder(config), config.judge
-    verdict = "text" if settings.verdict == "text" else "logprobs"
-    judge = LlmJudge(make_endpoint(settings, "judge"), verdict, ReplyCache(folder / REPLIES))
+    cache = ReplyCache(folder / REPLIES)
+    judge = LlmJudge(make_endpoint(settings, "judge"), "text" if settings.verdict == "text" else "logprobs", cache)
     return OpenedJudge(judge, f"llm {settings.model}", folder, judge.prompt_digest)
 
 

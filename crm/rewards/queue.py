@@ -77,7 +77,8 @@ class RewardQueue:
         """Read until cancelled."""
         while True:
             await self._added.wait()
-            taken, rows = [], 0
+            taken: list[_Job] = []
+            rows = 0
             while self._line and (not taken or rows + self._line[0].rows <= self.batch_rows):
                 job = self._line.popleft()
                 self.waiting -= job.rows

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any
 
 import torch
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -103,7 +103,7 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
     app = FastAPI(
         title="Rewards", version=f"{__version__} {commit()}", docs_url=None, redoc_url=None, lifespan=lifespan
     )
-    keyed = {"dependencies": [Depends(check_key)]}
+    api = APIRouter(dependencies=[Depends(check_key)])
 
     def check_model(model: str | None) -> None:
         if model not in (None, name, digest):
@@ -125,7 +125,7 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
         """Whether the server is up; it answers while the judge reads."""
         return {"status": "ok", "model": name, "digest": digest, "pointwise": pointwise, "waiting": queue.waiting}
 
-    @app.post("/v1/score", **keyed)
+    @api.post("/v1/score")
     async def score(request: Request, body: ScoreRequest) -> ScoreReply:
         """A reward for each response of each group, null where it could not be read."""
         check_model(body.model)
@@ -134,7 +134,7 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
         groups = [GroupRewards(rewards=own, reasons=reasons) for own, reasons in rows]
         return ScoreReply(model=name, digest=digest, pointwise=pointwise, groups=groups)
 
-    @app.post("/v1/compare", **keyed)
+    @api.post("/v1/compare")
     async def compare(request: Request, body: CompareRequest) -> CompareReply:
         """The log-odds that the user prefers the first response of each pair."""
         check_model(body.model)
@@ -146,7 +146,7 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
             pairs.append(Compared(logit=logit, probability=probability, shown_first=ab, shown_second=ba, reason=reason))
         return CompareReply(model=name, digest=digest, pairs=pairs)
 
-    @app.post("/v1/rank", **keyed)
+    @api.post("/v1/rank")
     async def rank(request: Request, body: RankRequest) -> RankReply:
         """The best response first; one that could not be read has no rank."""
         check_model(body.model)
@@ -158,7 +158,7 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
         unread = [Unread(response=place, reason=reason) for place, (_, reason) in rows if reason is not None]
         return RankReply(model=name, digest=digest, ranking=ranking, unread=unread)
 
-    @app.post("/get_reward", **keyed)
+    @api.post("/get_reward")
     async def get_reward(request: Request, body: GetRewardRequest) -> GetRewardReply:
         """OpenRLHF: texts, their prompts, and labels that are JSON with ``criteria`` and ``prompt``."""
         if not len(body.query) == len(body.prompts) == len(body.labels):
@@ -172,13 +172,15 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
         found = await rewards_of(request, groups, "query")
         return GetRewardReply(rewards=found, scores=expit(found).tolist(), extra_logs={"reward": found})
 
-    @app.post("/classify", **keyed)
+    @api.post("/classify")
     async def classify(request: Request, body: ClassifyRequest) -> ClassifyReply:
         """vLLM: messages that end in the response; the reward in ``probs``."""
         check_model(body.model)
         (reward,) = await rewards_of(request, [body.group()], "messages")
         data = [{"index": 0, "label": "reward", "probs": [reward], "num_classes": 1}]
         return ClassifyReply(id=f"classify-{uuid.uuid4().hex}", created=int(time.time()), model=name, data=data)
+
+    app.include_router(api)
 
     @app.exception_handler(RecordError)
     async def wrong(_request: Request, error: RecordError) -> JSONResponse:

@@ -98,7 +98,7 @@ def part(name: str, users: Sequence[Users], folder: Path, given: argparse.Namesp
 def studies_of(users: Sequence[Users], rewards: Rewards) -> dict[str, dict[str, Any]]:
     """Curves of each wish, and of ``all`` together, clustered by prompt; each response is read once."""
     candidates = [own for wish in users for own in wish.candidates]
-    told = {
+    told: dict[str, list[tuple[str, ...]]] = {
         "judge": [own.criteria for own in candidates],
         "blind": [()] * len(candidates),
         "opposite": [(wish.opposite,) for wish in users for _ in wish.candidates],
