@@ -18,7 +18,7 @@ from typing import Any
 from crm.io.draws import generator
 from crm.io.files import replace_file
 from crm.model.manifest import read_manifest
-from crm.rewards import grpo_reward
+from crm.rewards.rl import grpo_reward
 from crm.rewards.scoring import Rewards
 from experiments.grpo.grammar import sentences
 from experiments.grpo.measure import Ask, gold, held_out_queries, proxies, won, write_all
