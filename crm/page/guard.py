@@ -30,7 +30,7 @@ class Guard:
     """At most ``per_minute`` counted requests of an address, of at most `MAX_BODY` bytes each."""
 
     def __init__(self, app: ASGIApp, *, per_minute: int) -> None:
-        self.app = BodyLimit(app, lambda _: MAX_BODY)
+        self.app = BodyLimit(app, MAX_BODY)
         self._limit = RateLimitItemPerMinute(per_minute)
         self._limiter = MovingWindowRateLimiter(MemoryStorage())
 

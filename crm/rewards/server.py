@@ -76,7 +76,7 @@ def run_server(config: ServeConfig) -> None:
     )
     hint = "a key is required" if key else f"no key is required; export {config.key_variable} to require one"
     log.info("%s, digest %s: http://%s:%d; %s", name, opened.judge.digest, config.host, config.port, hint)
-    limited = BodyLimit(app, lambda path: MAX_BODY)
+    limited = BodyLimit(app, MAX_BODY)
     serve(KnownHosts(limited, listening=config.host, hosts=config.hosts), listening, grace_s=30)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import uvicorn
@@ -41,28 +41,27 @@ class KnownHosts:
 
 
 class BodyLimit:
-    """Answer 413 where the body of a request is larger than ``most(path)`` bytes."""
+    """Answer 413 where the body of a request is larger than ``limit`` bytes, whether or not a header says so."""
 
-    def __init__(self, app: ASGIApp, most: Callable[[str], int]) -> None:
-        self.app, self._most = app, most
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self.app, self._limit = app, limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Go by the header where it has a length; a body without one ends where it turns out too long."""
+        """Pass the request on, or answer 413."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        limit, got = self._most(scope["path"]), 0
-        error = f"body: larger than {limit:,} bytes"
+        got, error = 0, f"body: larger than {self._limit:,} bytes"
 
         async def bounded() -> Message:
             nonlocal got
             message = await receive()
             got += len(message.get("body", b""))
-            if got > limit:
+            if got > self._limit:
                 raise HTTPException(413, error)
             return message
 
         length = Headers(scope=scope).get("content-length", "0")
-        if not length.isdigit() or int(length) > limit:
+        if not length.isdigit() or int(length) > self._limit:
             return await JSONResponse({"error": error}, 413)(scope, receive, send)
         return await self.app(scope, bounded, send)
 
