@@ -68,7 +68,6 @@ def make_api(ranker: Ranker, picking: Picking, about: schemas.About) -> FastAPI:
     @api.post("/api/rank")
     def rank(profile: Profile) -> schemas.RankResponse:
         """A profile in; the ranking out."""
-        ranker.read(profile)
         ranking = ranker.rank(profile)
         return schemas.RankResponse(
             queries=len(ranking.part.queries),

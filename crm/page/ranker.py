@@ -111,21 +111,15 @@ class Ranker:
     def __init__(self, scorer: Scorer) -> None:
         self.scorer, self.bank, self.selector = scorer, scorer.bank, Selector(scorer.bank)
 
-    def read(self, profile: Profile) -> None:
-        """All of its `rank` that takes a while. Raises `ProfileError` as `rank` does."""
-        self.selector.select(profile)
-        self.scorer.prepare(profile.signed[0])
-
     def rank(self, profile: Profile) -> Ranking:
         """The ranking. Raises `ProfileError` for what the bank does not have or the judge cannot read."""
-        part = self.selector.select(profile)
+        part, lines = self.selector.select(profile), profile.lines
+        lost = self.scorer.not_understood(lines)  # reads lines of several people together, which outcomes does not
         try:
             outcomes = self.scorer.outcomes(*profile.signed, part)
         except ValueError as error:
             raise ProfileError(str(error)) from None
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
-        lines = profile.lines
-        lost = self.scorer.not_understood(lines)
         nothing = len(lost) == len(lines) and (lines or self.scorer.example)
         return Ranking(profile, part, outcomes, board, lost, self.scorer.advice(lines) if nothing else "")
 

@@ -118,6 +118,6 @@ def run_app(config: AppConfig) -> None:
     ranker, judge = make_ranker(config)
     app = make_app(ranker, judge, config)
     usual = ["x " * words for words in range(1, 7)]  # the first visitors need not wait for the random letters
-    threading.Thread(target=ranker.scorer.prepare, args=(usual,), daemon=True).start()
+    threading.Thread(target=ranker.scorer.not_understood, args=(usual,), daemon=True).start()
     log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
     serve(app, listening, grace_s=GRACE_S, root_path=config.root_path.rstrip("/"), proxy=config.proxy)

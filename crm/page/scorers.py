@@ -45,10 +45,6 @@ class Scorer(Protocol):
         """Whose responses are scored."""
         ...
 
-    def prepare(self, criteria: Sequence[str]) -> None:
-        """Do what takes longest of all below, for several people at once."""
-        ...
-
     def scores(self, criteria: Sequence[str]) -> Scores:
         """(N, Q, M) float32, each criterion alone; NaN: it or the response cannot be read."""
         ...
@@ -84,12 +80,6 @@ class IndexScorer:
         self.scores, self.outcomes = indexed.scores, indexed.outcomes
         self._of_nonsense = cache(self._read_nonsense)
 
-    def prepare(self, criteria: Sequence[str]) -> None:
-        """Read these criteria, together with those of whoever waits, and the random letters to compare them with."""
-        self.indexed.reader.wishes(criteria)
-        for words in {_words(line) for line in criteria}:
-            self._of_nonsense(words)
-
     def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
         """A score for each of ``texts``, which are read now."""
         reader = self.indexed.reader
@@ -98,18 +88,18 @@ class IndexScorer:
 
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Those of ``lines`` that the judge does not react to; one that is too long is an error elsewhere."""
-        return tuple(line for line in lines if not self._understood(line))
+        lost = []
+        for line, scores in zip(lines, self._centred(lines) if lines else (), strict=True):
+            middle, far = self._of_nonsense(min(count_words(line), MOST_WORDS))
+            if not np.isnan(scores).all() and size(scores - middle) <= far:
+                lost.append(line)
+        return tuple(lost)
 
     def advice(self, lines: Sequence[str]) -> str:
         """As `Scorer.advice`."""
         return (
             "The judge does not react to these words: they rank the models as random letters do. Say it in other words."
         )
-
-    def _understood(self, line: str) -> bool:
-        scores = self._centred([line])[0]
-        middle, far = self._of_nonsense(_words(line))
-        return bool(np.isnan(scores).all()) or size(scores - middle) > far
 
     def _read_nonsense(self, words: int) -> tuple[Floats, float]:
         """Mean scores (Q, M) of random letters, and how far from the mean of the others `SHARE` of them are at most."""
@@ -138,10 +128,6 @@ def size(scores: Floats) -> float:
     return float(np.sqrt(np.nanmean(scores**2)))
 
 
-def _words(line: str) -> int:
-    return min(count_words(line), MOST_WORDS)
-
-
 class OracleScorer:
     """The true utility of every response, in nats, under the wordings of the simulation.
 
@@ -160,9 +146,6 @@ class OracleScorer:
                 f"judge=oracle: bank {bank.name!r} has responses that the simulation did not write; use "
                 "bank=simulated, or give a late head with checkpoint=<run>/model"
             )
-
-    def prepare(self, criteria: Sequence[str]) -> None:
-        """There is nothing to prepare."""
 
     def scores(self, criteria: Sequence[str]) -> Scores:
         """(N, Q, M) float32, each criterion alone; NaN for one that is not understood."""

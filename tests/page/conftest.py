@@ -49,9 +49,6 @@ class WordScorer:
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
 
-    def prepare(self, criteria: Sequence[str]) -> None:
-        pass
-
     def scores(self, criteria: Sequence[str]) -> Any:
         rows = [[self.bank.responses[name][query.id] for name in self.bank.authors] for query in self.bank.queries]
         return np.array([[[_words(text, (line,)) for text in row] for row in rows] for line in criteria], np.float32)

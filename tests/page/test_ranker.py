@@ -59,9 +59,8 @@ def test_the_part_of_a_bank(make_ranker: Any) -> None:
 )
 def test_what_the_bank_does_not_have_is_named(make_ranker: Any, profile: Any, message: str) -> None:
     ranker: Ranker = make_ranker()
-    for call in (ranker.read, ranker.rank):
-        with pytest.raises(ProfileError, match=message):
-            call(Profile(**profile))
+    with pytest.raises(ProfileError, match=message):
+        ranker.rank(Profile(**profile))
 
 
 def test_what_cannot_be_read_is_lost_and_counted(make_ranker: Any, bank: Any) -> None:
@@ -112,9 +111,11 @@ def test_what_the_judge_knows_is_understood_and_nonsense_rarely(indexed: Ranker)
     assert size(np.array([3.0, np.nan, 4.0])) == pytest.approx(np.sqrt(12.5))
 
 
-def test_what_is_prepared_is_not_read_again(indexed: Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_letters_are_read_once_for_each_number_of_words(
+    indexed: Ranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scorer: Any = indexed.scorer
-    scorer.prepare(["one", "two words", "as many words as this one"])
+    scorer.not_understood(["one", "two words"])
     read: list[str] = []
     scores = scorer.scores
     monkeypatch.setattr(scorer, "scores", lambda lines: (read.extend(lines), scores(lines))[1])
@@ -126,7 +127,6 @@ def test_people_at_once_get_their_own_rankings(indexed: Ranker) -> None:
     profiles = [Profile(criteria=(f"{words[n % 7]}, says person {n}",)) for n in range(28)]
 
     def rates(profile: Profile) -> dict[str, float]:
-        indexed.read(profile)
         return board_of(indexed, profile).win_rates()
 
     with ThreadPoolExecutor(14) as pool:
