@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from typing import Literal
 
 import numpy as np
 
@@ -150,18 +151,13 @@ def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> Ne
 def _criteria(session: Session, entries: Sequence[PoolEntry], typed: Sequence[str]) -> list[PickedCriterion]:
     """As lines of a profile: what speaks against a typed line is a dislike of its text."""
     against = {NOT + text: text for text in typed}
-    return [
-        PickedCriterion(
-            text=against.get(found.text, found.text),
-            kind="dislike" if found.text in against else "like",
-            typed=against.get(found.text, found.text) in typed,
-            weight=found.weight,
-            low=found.low,
-            high=found.high,
-            sure=found.sure,
-        )
-        for found in wishes(session.posterior, entries)
-    ]
+    found = []
+    for one in wishes(session.posterior, entries):
+        text = against.get(one.text, one.text)
+        kind: Literal["like", "dislike"] = "dislike" if one.text in against else "like"
+        numbers = {"weight": one.weight, "low": one.low, "high": one.high, "sure": one.sure}
+        found.append(PickedCriterion(text=text, kind=kind, typed=text in typed, **numbers))
+    return found
 
 
 def _rows(session: Session, part: Bank) -> list[Row]:

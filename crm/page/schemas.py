@@ -15,29 +15,19 @@ Place = Annotated[int, Field(ge=0, lt=1_000_000)]
 MOST_PICKS = 200
 
 
-class Health(Body):
-    """The server is up."""
-
-    status: Literal["ok"] = "ok"
-
-
 class Facts(Body):
-    """What is known of a model beside its answers; null where it is not known."""
+    """What is known of a model, on the date ``as_of``, beside its answers; null where it is not known."""
 
     display: str | None = None
-    """Name to show."""
     maker: str | None = None
     licence: str | None = None
     open_weights: bool | None = None
-    """Whether everybody can download the model."""
     usd_in: Amount = None
     """US dollars for a million tokens read."""
     usd_out: Amount = None
     """US dollars for a million tokens written."""
     tokens_per_s: Amount = None
-    """Tokens written a second."""
     as_of: date | None = None
-    """Date of these facts."""
 
 
 class About(Body):
@@ -45,7 +35,6 @@ class About(Body):
 
     judge: str
     version: str
-    """Of this software, with its commit."""
     facts: dict[str, Facts] = Field(default_factory=dict)
     """By model, for those that ``models.csv`` beside the bank names."""
     simulated: str = ""
@@ -61,7 +50,6 @@ class BankResponse(About):
     """The model that others are compared with, unless a profile names another."""
     models: list[str]
     topics: dict[str, int]
-    """Queries by topic."""
     queries: int
     example: str
     """A criterion to start from; empty where the judge has a ranking without criteria."""
@@ -76,7 +64,6 @@ class Row(BaseModel):
     model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
     rank: int
-    """By win rate."""
     model: str
     win_rate: float | None
     """How often this person would prefer the model's response to the baseline's."""
@@ -85,42 +72,38 @@ class Row(BaseModel):
     rank_high: int
     """Last place that the model may have; those from first to last cannot be told apart."""
     low: float | None
-    """Lower limit of a 95 % interval of the win rate over queries."""
+    """Of a 95 % interval of the win rate over queries, as ``high``."""
     high: float | None
-    """Its upper limit."""
     n: int | None = None
     """Queries with a verdict."""
     unread: int | None = None
     """Queries without one."""
     mean_words: float | None = None
-    """Of the model's responses."""
     tied_with: str | None = None
     """Models whose difference from this one may be chance."""
     length_controlled: float | None = None
     """Win rate against a baseline of the same length; null where the data do not determine it."""
     length_controlled_low: float | None = None
-    """Lower limit of its 95 % interval over queries."""
+    """Of its 95 % interval over queries."""
     length_controlled_high: float | None = None
-    """Its upper limit."""
 
 
 class RankResponse(Body):
-    """A ranking."""
+    """A ranking, the best model first; empty where there is nothing to rank by.
+
+    ``failed`` counts comparisons without a verdict, ``not_understood`` lists lines that say nothing to the judge, and
+    ``profile`` is a digest.
+    """
 
     queries: int
-    """That it rests on."""
     failed: int
-    """Comparisons without a verdict."""
     profile: str
-    """Digest of the profile."""
     criteria: list[str]
     """As the judge reads them, dislikes with the word "Dislikes" before them."""
     refusal: str
     """Why this ranking should not be shown; empty where it may be."""
     not_understood: list[str]
-    """Lines that say nothing to the judge."""
     leaderboard: list[Row]
-    """The best first; empty where there is nothing to rank by."""
 
 
 class CompareRequest(Body):
@@ -148,7 +131,7 @@ class CompareResponse(Body):
     tau: float | None
     """Kendall's tau of the two rankings, from -1 to 1; null where a person likes all models equally well."""
     low: float | None
-    """Lower limit of its 95 % interval over queries."""
+    """Of its 95 % interval over queries."""
     high: float | None
     models: list[ChangeRow]
     """The greatest gain first."""
@@ -159,7 +142,6 @@ class WhyRequest(Body):
 
     profile: Profile
     model: str
-    """Any but the baseline."""
     examples: bool = False
     """A typical win and a typical loss alone, instead of every query."""
 
@@ -218,12 +200,10 @@ class Picked(Body):
     left: Place
     right: Place
     random: bool = False
-    """Whether the pair was drawn at random."""
     choice: Literal["left", "same", "right"]
     offered: list[Place] = Field([], max_length=64)
     """Places of the criteria that were offered as the reason."""
     reason: Place | None = None
-    """The one of them that was taken."""
 
 
 class PicksRequest(Body):
@@ -268,7 +248,6 @@ class PickedCriterion(Body):
     text: str
     kind: Literal["like", "dislike"]
     typed: bool
-    """Whether it was typed before."""
     weight: float
     """Log-odds for a usual difference, above 0."""
     low: float
@@ -292,14 +271,12 @@ class PicksResponse(Body):
     """Digest of what places stand for; to send with the next pick."""
     picked: int
     ended: bool
-    """Nothing more is asked."""
     decided: bool
     """The picks settle the ranking."""
     settled: float
     """Expected Kendall's tau of two rankings that this person may have."""
     next: NextPair | None
     wishes: list[PickedCriterion]
-    """The weightiest first."""
     agreement: Agreement
     undecided: list[str]
     """Models that may be first; empty where one of them is."""
