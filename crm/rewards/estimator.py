@@ -2,7 +2,7 @@
 
 Best-of-k draws k of the n responses and takes the one with the highest score. The i-th lowest score is the highest of
 a subset in C(i-1, k-1) of C(n, k) cases; equal scores share theirs. A response whose score is NaN is left out, and a
-query with fewer than k others has NaN. Letters: Q queries, K values of k, n responses.
+query with fewer than k left has NaN. Letters: Q queries, K values of k, n responses.
 """
 
 from __future__ import annotations

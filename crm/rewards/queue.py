@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fastapi import HTTPException
 
@@ -15,30 +15,9 @@ from crm.rewards.scoring import Group, Pair, Reward, Rewards
 log = logging.getLogger(__name__)
 NO_VERDICT, ALONE = "no_verdict", "alone"
 """Reasons: the judge gave no finite number; a judge that only compares got one response and no anchor."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one request asks for."""
-
-    groups: Sequence[Group] = ()
-    pairs: Sequence[Pair] = ()
-
-    def rows(self, pointwise: bool) -> int:
-        """Readings: a response once, or a pair in both orders."""
-        counts = [(len(group.responses), group.anchor) for group in self.groups]
-        each = [count if pointwise else 2 * count if anchor else count * (count - 1) for count, anchor in counts]
-        return sum(each) + 2 * len(self.pairs)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Rewards of each group, log-odds of each pair in both orders; a reason wherever one is None."""
-
-    groups: list[list[Reward]] = field(default_factory=list)
-    reasons: list[list[str | None]] = field(default_factory=list)
-    pairs: list[tuple[Reward, Reward]] = field(default_factory=list)
-    pair_reasons: list[str | None] = field(default_factory=list)
+Work = Sequence[Group | Pair]
+Outcome = list[tuple[list[Reward], list[str | None]]]
+"""Rewards of a group, or log-odds of a pair in both orders, with a reason for each None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +39,7 @@ class RewardQueue:
 
     async def submit(self, work: Work, gone: Callable[[], Awaitable[bool]]) -> Outcome:
         """Wait for the judge. ``gone`` tells whether the client has left; its work is then not read."""
-        rows = work.rows(self.rewards.pointwise)
+        rows = sum(_rows(item, self.rewards.pointwise) for item in work)
         if rows > self.queue_rows:
             hint = "" if self.rewards.pointwise else " a group, or an anchor: this judge only compares"
             raise HTTPException(422, f"{rows:,} readings, at most {self.queue_rows:,}; send fewer responses{hint}")
@@ -108,26 +87,34 @@ class RewardQueue:
 
 def read(rewards: Rewards, works: Sequence[Work]) -> list[Outcome | Exception]:
     """What the judge says of each of ``works``, all read together."""
-    scored = iter(rewards.of_groups([group for work in works for group in work.groups]))
-    compared = iter(rewards.in_both_orders([pair for work in works for pair in work.pairs]))
-    found: list[Outcome | Exception] = []
-    for work in works:
-        own, logits = [next(scored) for _ in work.groups], [next(compared) for _ in work.pairs]
-        reasons = [_reasons(rewards, group, given) for group, given in zip(work.groups, own, strict=True)]
-        why = [_reason(rewards, pair) if None in both else None for pair, both in zip(work.pairs, logits, strict=True)]
-        found.append(Outcome(own, reasons, logits, why))
-    return found
+    items = [item for work in works for item in work]
+    scored = iter(rewards.of_groups([item for item in items if isinstance(item, Group)]))
+    compared = iter(rewards.in_both_orders([item for item in items if isinstance(item, Pair)]))
+    given = [next(scored) if isinstance(item, Group) else list(next(compared)) for item in items]
+    found = iter([(own, _reasons(rewards, item, own)) for item, own in zip(items, given, strict=True)])
+    return [[next(found) for _ in work] for work in works]
 
 
-def _reasons(rewards: Rewards, group: Group, given: Sequence[Reward]) -> list[str | None]:
-    if not rewards.pointwise and len(group.responses) == 1 and group.anchor is None:
+def _rows(item: Group | Pair, pointwise: bool) -> int:
+    """Readings: a response once, or a pair in both orders."""
+    count = 2 if isinstance(item, Pair) else len(item.responses)
+    if isinstance(item, Pair) or pointwise:
+        return count
+    return 2 * count if item.anchor else count * (count - 1)
+
+
+def _reasons(rewards: Rewards, item: Group | Pair, given: Sequence[Reward]) -> list[str | None]:
+    if isinstance(item, Pair):
+        pairs = [item, item]
+    elif not rewards.pointwise and item.anchor is None and len(given) == 1:
         return [ALONE]
-    beside = -1 if group.anchor and not rewards.pointwise else None
-    return [
-        None if reward is not None else _reason(rewards, Pair(group, place, place if beside is None else beside))
-        for place, reward in enumerate(given)
-    ]
-
-
-def _reason(rewards: Rewards, pair: Pair) -> str:
-    return NO_VERDICT if rewards.judge.fits((pair.comparison("why"), "ab")) else rewards.judge.left_out
+    else:
+        beside = item.anchor is not None and not rewards.pointwise
+        pairs = [Pair(item, place, -1 if beside else place) for place in range(len(given))]
+    reasons: list[str | None] = []
+    for pair, reward in zip(pairs, given, strict=True):
+        if reward is not None:
+            reasons.append(None)
+        else:
+            reasons.append(NO_VERDICT if rewards.judge.fits((pair.comparison("why"), "ab")) else rewards.judge.left_out)
+    return reasons

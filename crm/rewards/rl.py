@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from crm.judges.judge import Judge
-from crm.rewards.scoring import Group, Reward, Rewards, open_rewards
+from crm.rewards.scoring import Group, Reward, open_rewards
 from crm.rewards.turns import Turns, answer_turns, completion_turns, conversation, criteria_texts, prompt_turns
 from crm.schema import RecordError
 
@@ -61,7 +61,7 @@ def grpo_reward(
     anchor: str | None = None,
     standardize: bool = True,
     batch_size: int = 32,
-) -> TrlReward:
+) -> Callable[..., list[Reward]]:
     """A reward function for TRL's GRPOTrainer and RLOOTrainer, by a checkpoint folder, a model of a hub, or any judge.
 
         GRPOTrainer(model, reward_funcs=grpo_reward("model/"), train_dataset=...)
@@ -70,23 +70,11 @@ def grpo_reward(
     texts, or the list's JSON text. The judge reads the policy's prompt, or the column ``prompt`` where the policy reads
     the criteria too. ``anchor`` is the answer that a judge which only compares puts beside each completion, instead of
     the others of its group. With ``standardize``, rewards are in standard deviations (`Scales`); without, in nats.
-    Raises ``ValueError`` for a folder without a model.
+    Raises ``ValueError`` for a folder without a model. TRL logs by the function's ``__name__``.
     """
-    return TrlReward(open_rewards(judge, batch_size), criteria, prompt, anchor, Scales() if standardize else None)
+    rewards, scales = open_rewards(judge, batch_size), Scales() if standardize else None
 
-
-class TrlReward:
-    """What `grpo_reward` returns. TRL logs by ``__name__``: set another one where a trainer has two of them."""
-
-    def __init__(
-        self, rewards: Rewards, criteria: str, prompt: str | None, anchor: str | None, scales: Scales | None
-    ) -> None:
-        self.rewards, self.scales = rewards, scales
-        self.criteria, self.prompt, self.anchor = criteria, prompt, anchor
-        self.__name__ = "crm"
-
-    def __call__(
-        self,
+    def crm(
         prompts: Sequence[Any],
         completions: Sequence[Any],
         log_metric: Callable[[str, float], None] | None = None,
@@ -97,51 +85,45 @@ class TrlReward:
         The mean score (nats) and the share that failed are logged as ``crm/score`` and ``crm/failed``. Raises
         ``ValueError`` for a column that is missing or holds something else.
         """
-        rows: dict[tuple[Any, ...], list[tuple[int, Turns]]] = {}
-        for row, (wanted, talk, anchor) in enumerate(self._asked(prompts, columns)):
-            if (completion := completion_turns(completions[row])) is not None:
-                talk, response = conversation(talk, completion, f"prompt, row {row}")
-                rows.setdefault((wanted, talk, anchor), []).append((row, response))
-        groups = [Group(own[0], own[1], tuple(text for _, text in each), own[2]) for own, each in rows.items()]
-        scores = self.rewards.of_groups(groups)
+        wanted = _column(columns, "criteria", criteria)
+        asked = prompts if prompt is None else _column(columns, "prompt", prompt)
+        anchors = [None] * len(wanted) if anchor is None else _column(columns, "anchor", anchor)
+        rows: dict[tuple[tuple[str, ...], Turns, Turns | None], list[tuple[int, Turns]]] = {}
+        for row, completion in enumerate(completions):
+            own = criteria_texts(wanted[row], f"{criteria}, row {row}")
+            talk = prompt_turns(asked[row], f"prompt, row {row}")
+            beside = None if anchors[row] is None else answer_turns(anchors[row], f"{anchor}, row {row}")
+            if (written := completion_turns(completion)) is not None:
+                talk, response = conversation(talk, written, f"prompt, row {row}")
+                rows.setdefault((own, talk, beside), []).append((row, response))
+        groups = [Group(key[0], key[1], tuple(text for _, text in each), key[2]) for key, each in rows.items()]
+        scores = rewards.of_groups(groups)
         if log_metric:
-            known = [score for own in scores for score in own if score is not None]
+            known = [score for each in scores for score in each if score is not None]
             log_metric("crm/failed", 1 - len(known) / len(completions))
             if known:
                 log_metric("crm/score", fmean(known))
-        if self.scales is not None:
-            for group, own in zip(groups, scores, strict=True):
-                self.scales.add(group.criteria, own)
-            scores = [self.scales.standardized(group.criteria, own) for group, own in zip(groups, scores, strict=True)]
+        if scales is not None:
+            for group, each in zip(groups, scores, strict=True):
+                scales.add(group.criteria, each)
+            scores = [scales.standardized(group.criteria, each) for group, each in zip(groups, scores, strict=True)]
         found: list[Reward] = [None] * len(completions)
-        for each, own in zip(rows.values(), scores, strict=True):
-            for (row, _), reward in zip(each, own, strict=True):
+        for places, each in zip(rows.values(), scores, strict=True):
+            for (row, _), reward in zip(places, each, strict=True):
                 found[row] = reward
         return found
 
-    def _asked(self, prompts: Sequence[Any], columns: Mapping[str, Any]) -> list[tuple[Any, Turns, Turns | None]]:
-        """Criteria, prompt and anchor of each row."""
+    return crm
 
-        def column(option: str, name: str) -> Sequence[Any]:
-            if name in columns:
-                return list(columns[name])
-            there = ", ".join(sorted(set(columns) - TRL_OWN)) or "none beside the prompt"
-            raise ValueError(
-                f'{option}="{name}": the data set has no such column (it has {there}); add it, or name another: '
-                f'grpo_reward(..., {option}="...")'
-            )
 
-        wanted = [
-            criteria_texts(given, f"{self.criteria}, row {row}")
-            for row, given in enumerate(column("criteria", self.criteria))
-        ]
-        asked = prompts if self.prompt is None else column("prompt", self.prompt)
-        turns = [prompt_turns(given, f"prompt, row {row}") for row, given in enumerate(asked)]
-        anchors: list[Turns | None] = [None] * len(wanted)
-        if self.anchor is not None:
-            given_anchors = column("anchor", self.anchor)
-            anchors = [answer_turns(given, f"{self.anchor}, row {row}") for row, given in enumerate(given_anchors)]
-        return list(zip(wanted, turns, anchors, strict=True))
+def _column(columns: Mapping[str, Any], option: str, name: str) -> Sequence[Any]:
+    if name in columns:
+        return list(columns[name])
+    there = ", ".join(sorted(set(columns) - TRL_OWN)) or "none beside the prompt"
+    raise ValueError(
+        f'{option}="{name}": the data set has no such column (it has {there}); add it, or name another: '
+        f'grpo_reward(..., {option}="...")'
+    )
 
 
 class _Single:

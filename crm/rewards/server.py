@@ -42,7 +42,7 @@ from crm.rewards.bodies import (
     Unread,
 )
 from crm.rewards.config import ServeConfig
-from crm.rewards.queue import ALONE, RewardQueue, Work
+from crm.rewards.queue import ALONE, RewardQueue
 from crm.rewards.rl import openrlhf_group
 from crm.rewards.scoring import Group, Rewards
 from crm.schema import RecordError
@@ -109,9 +109,9 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
 
     async def rewards_of(request: Request, groups: list[Group], field: str) -> list[float]:
         """Of groups of one response each, for replies without null: 422 where one has no reward."""
-        found = await queue.submit(Work(groups), request.is_disconnected)
         rewards = []
-        for place, ((reward,), (reason,)) in enumerate(zip(found.groups, found.reasons, strict=True)):
+        found = await queue.submit(groups, request.is_disconnected)
+        for place, ((reward,), (reason,)) in enumerate(found):
             if reward is None:
                 hint = "; this judge only compares: use /v1/compare, or an anchor in the label" * (reason == ALONE)
                 raise RecordError(f"{field}[{place}]", f"cannot be read ({reason}){hint}")
@@ -127,19 +127,18 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
     async def score(request: Request, body: ScoreRequest) -> ScoreReply:
         """A reward for each response of each group, null where it could not be read."""
         check_model(body.model)
-        found = await queue.submit(Work([group.group() for group in body.groups]), request.is_disconnected)
-        rows = zip(found.groups, found.reasons, strict=True)
-        groups = [GroupRewards(rewards=own, reasons=reasons) for own, reasons in rows]
+        found = await queue.submit([group.group() for group in body.groups], request.is_disconnected)
+        groups = [GroupRewards(rewards=own, reasons=reasons) for own, reasons in found]
         return ScoreReply(model=name, digest=digest, pointwise=pointwise, groups=groups)
 
     @api.post("/v1/compare")
     async def compare(request: Request, body: CompareRequest) -> CompareReply:
         """The log-odds that the user prefers the first response of each pair."""
         check_model(body.model)
-        found = await queue.submit(Work(pairs=[pair.pair() for pair in body.pairs]), request.is_disconnected)
+        found = await queue.submit([pair.pair() for pair in body.pairs], request.is_disconnected)
         pairs = []
-        for (ab, ba), reason in zip(found.pairs, found.pair_reasons, strict=True):
-            logit = None if ab is None or ba is None else (ab + ba) / 2
+        for (ab, ba), reasons in found:
+            logit, reason = None if ab is None or ba is None else (ab + ba) / 2, next(filter(None, reasons), None)
             probability = None if logit is None else float(expit(logit))
             pairs.append(Compared(logit=logit, probability=probability, shown_first=ab, shown_second=ba, reason=reason))
         return CompareReply(model=name, digest=digest, pairs=pairs)
@@ -148,8 +147,8 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
     async def rank(request: Request, body: RankRequest) -> RankReply:
         """The best response first; one that could not be read has no rank."""
         check_model(body.model)
-        found = await queue.submit(Work([body.group()]), request.is_disconnected)
-        rows = list(enumerate(zip(found.groups[0], found.reasons[0], strict=True)))
+        ((rewards, reasons),) = await queue.submit([body.group()], request.is_disconnected)
+        rows = list(enumerate(zip(rewards, reasons, strict=True)))
         known = sorted(((reward, place) for place, (reward, _) in rows if reward is not None), key=lambda row: -row[0])
         values = [reward for reward, _ in known]
         ranking = [Ranked(rank=values.index(reward) + 1, response=place, reward=reward) for reward, place in known]
