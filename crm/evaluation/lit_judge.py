@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from crm.evaluation.datamodule import EvaluationDataModule, RowBatch
 from crm.judges import CrmJudge, Reading
-from crm.training import shard_as_asked
+from crm.training.sharding import shard_as_asked
 
 
 class LitJudge(L.LightningModule):

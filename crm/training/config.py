@@ -1,4 +1,4 @@
-"""Settings of `train.py`. In: the values Hydra composed. Out: checked ones; ranges and combinations fail here."""
+"""Settings of ``train.py``, with their ranges and allowed combinations."""
 
 from __future__ import annotations
 
@@ -80,8 +80,6 @@ class TrainerConfig(Settings, group="trainer"):
     """Compile the decoder layers; needs a C++ compiler on CPU and Triton on GPU."""
     liger: bool = False
     """RMSNorm, SwiGLU and rotary embedding by Liger's kernels: GPU only, and a package of its own."""
-    peak_tflops: float = setting(0.0, at_least=0, zero="look up", unit="TFLOP/s")
-    """Of a device, for throughput/mfu; 0 looks it up by the device's name."""
     threads: int = setting(0, at_least=0, zero="1 for model=tiny, else torch's default")
     """CPU threads a process. Resumed runs repeat bit by bit with 1."""
     progress: bool = True

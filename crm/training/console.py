@@ -1,32 +1,41 @@
-"""What a run shows. In: Lightning's state, counts of rows. Out: few lines, readable in a terminal and in a log file."""
+"""What a run prints: few lines, readable in a terminal and in a log file."""
 
 from __future__ import annotations
 
 import logging
-import sys
 import warnings
 from collections.abc import Mapping
-from typing import Any
 
-import lightning as L
 import torch
-from lightning.pytorch.callbacks import Callback, TQDMProgressBar
 from torch import nn
 
 from crm.io.files import shown_path
-from crm.report.tables import number
 from crm.training.config import TrainConfig
 
 log = logging.getLogger(__name__)
 LARGE = 500_000_000
 """Weights from which on a CPU is no place to train."""
 NOISE = ("💡 Tip", "GPU available", "TPU available", "HPU available", "`weights_only` was not")
-"""Beginnings of Lightning's messages that are no news: advertisements, absent devices, a default that our own
-checkpoint reader overrules (2026-11, Lightning 2.6.6)."""
+"""Beginnings of Lightning's messages that are no news (2026-11, Lightning 2.6.6)."""
+WARNINGS = (
+    # 2026-11: Lightning 2.6.6 calls a function that torch 2.13 deprecates; gone with a later Lightning.
+    r".*treespec, LeafSpec.*is deprecated",
+    # 2026-11: the run folder holds the log, and in a resumed run its own checkpoints.
+    r"Checkpoint directory .* exists and is not empty",
+    r"Experiment logs directory .* exists and is not empty",
+    # 2026-11: torch 2.13 warns of views from a sharded model because they must not be changed in place; nothing does.
+    r"FSDP2-wrapped module .* returned a view tensor",
+    # 2026-11: our loaders hold finished tensors; worker processes would only copy them.
+    r"The '\w+_dataloader' does not have many workers",
+    # 2026-11: these numbers are reduced already, and the same on every rank.
+    r"It is recommended to use `self.log\('validation/",
+    # 2026-11: Lightning 2.6.6 looks for a sampler's indices; our rows know their ids.
+    r"Couldn't infer the batch indices fetched from your dataloader",
+)
 
 
 def quieten() -> None:
-    """Silence, one by one, messages that are no news to a user. Calling it again changes nothing."""
+    """Hide, one by one, messages that are no news to a user. Calling it again changes nothing."""
     for name in ("utilities.rank_zero", "trainer.connectors.checkpoint_connector"):
         logger = logging.getLogger(f"lightning.pytorch.{name}")
         if _is_news not in logger.filters:
@@ -35,60 +44,12 @@ def quieten() -> None:
     for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True
-    # 2026-11: Lightning 2.6.6 calls a function that torch 2.13 deprecates; gone with a later Lightning.
-    warnings.filterwarnings("ignore", message=r".*treespec, LeafSpec.*is deprecated")
-    # 2026-11: in a resumed run the folder of its own checkpoints is not empty, as it should be.
-    warnings.filterwarnings("ignore", message=r"Checkpoint directory .* exists and is not empty")
-    # 2026-11: torch 2.13 warns of views from a sharded model because they must not be changed in place; nothing does.
-    warnings.filterwarnings("ignore", message=r"FSDP2-wrapped module .* returned a view tensor")
-    # 2026-11: our loaders hold finished tensors; worker processes would only copy them.
-    warnings.filterwarnings("ignore", message=r"The '\w+_dataloader' does not have many workers")
-    # 2026-11: these numbers are reduced already, and the same on every rank.
-    warnings.filterwarnings("ignore", message=r"It is recommended to use `self.log\('validation/")
-    # 2026-11: Lightning 2.6.6 looks for a sampler's indices; our rows know their ids.
-    warnings.filterwarnings("ignore", message=r"Couldn't infer the batch indices fetched from your dataloader")
+    for message in WARNINGS:
+        warnings.filterwarnings("ignore", message=message)
 
 
 def _is_news(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(NOISE)
-
-
-def progress_bar(wanted: bool) -> list[Callback]:
-    """A bar in a terminal; a line per validation everywhere, so that a log file tells how the run went."""
-    if not wanted:
-        return []
-    bar: list[Callback] = [TQDMProgressBar(refresh_rate=5)] if in_terminal() else []
-    return [*bar, ValidationLines()]
-
-
-def in_terminal() -> bool:
-    """Whether a bar that redraws itself would be seen as one; in a log file it is thousands of lines."""
-    return sys.stderr.isatty()
-
-
-class ValidationLines(Callback):
-    """Logs loss and accuracy after every validation of the fit."""
-
-    def on_validation_end(self, trainer: L.Trainer, pl_module: Any) -> None:
-        """One line; nothing outside of the fit or on other ranks."""
-        if trainer.state.fn != "fit" or not trainer.is_global_zero:
-            return
-        numbers = {name: float(value) for name, value in trainer.callback_metrics.items()}
-        log.info(
-            "step %d of %d: train loss %.3f, validation loss %.3f, accuracy %s",
-            trainer.global_step,
-            pl_module.total_steps,
-            numbers.get("train/loss", float("nan")),
-            numbers.get("validation/loss", float("nan")),
-            number(numbers.get("validation/accuracy", float("nan"))),
-        )
-
-
-def show_time_left(steps: int, steps_per_second: float) -> None:
-    """How long the ``steps`` that are left take at the pace of the first ones; a run may stop earlier."""
-    if steps > 0:
-        told = "time: %s at most for the %d steps that are left (%.2f s a step), without validations"
-        log.info(told, duration(steps / steps_per_second), steps, 1 / steps_per_second)
 
 
 def duration(seconds: float) -> str:
@@ -100,26 +61,26 @@ def duration(seconds: float) -> str:
 
 
 def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int]) -> None:
-    """What became of every row, once: the source, and an epoch of training."""
+    """Rows of the source, and of an epoch of training: trained on, and dropped and why."""
     log.info("source: %s", _listed(splits))
     dropped = {key: epoch[key] for key in ("ties_dropped", "without_criteria", "overlong") if epoch.get(key)}
     log.info("an epoch: %d comparisons to train on%s", epoch["trained_on"], f" ({_listed(dropped)})" if dropped else "")
 
 
 def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> None:
-    """One line that says what is trained, on what, where, and where it goes; a warning for a large model on a CPU."""
+    """One line on what is trained, on what, where, and into which folder; a warning for a large model on a CPU."""
     trainer, data = config.trainer, config.data
     weights = sum(p.numel() for p in model.parameters())
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     share = "all trained" if trained == weights else f"{_short(trained)} trained"
     devices = int(trainer.devices) * int(trainer.nodes)
-    place = shown_path(config.run_dir)
     where = f"{devices} x {trainer.accelerator}{f' ({trainer.strategy})' if devices > 1 else ''}"
     rows_of = f"{data.path or data.name}{' (simulated templates)' if data.name == 'simulation' else ''}"
     log.info(
         f"train: {config.model.name} ({_short(weights)} weights, {share}), head={config.head.name} "
         f"loss={config.loss.name}; data {rows_of}, {rows:,} comparisons an epoch; {where}, {trainer.precision}; "
-        f"{config.schedule.comparisons_per_step} comparisons a step, at most {steps:,} steps; into {place}"
+        f"{config.schedule.comparisons_per_step} comparisons a step, at most {steps:,} steps; "
+        f"into {shown_path(config.run_dir)}"
     )
     if trainer.accelerator == "cpu" and weights > LARGE:
         log.warning(

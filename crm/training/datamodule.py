@@ -1,4 +1,4 @@
-"""Data of one training run. In: train and validation preferences. Out: loaders, batches an epoch, counts of rows."""
+"""Loaders of one training run, and what became of every row."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class PreferenceDataModule(L.LightningDataModule):
         """Forward passes a rank and optimizer step; with a packing as many as `survey` finds necessary."""
         self._first: tuple[int, EpochPlan | PackedPlan] | None = None
         """Ranks and plan of the first epoch, as surveyed; given to the loader, which lets go of it after that epoch."""
-        self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
+        self.tokens_read = 0  # in training, by this process
         self.pool = None if noise == "none" else CriteriaPool.from_preferences(train)
         self.validation_rows: list[EncodedComparison] = []
         """What validation reads, on all ranks together, and `validation_batches` what this one does, as numbers of
@@ -126,10 +126,9 @@ class PreferenceDataModule(L.LightningDataModule):
         )
 
     def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        """Count what a training batch holds while it is on the CPU: a GPU would be waited for."""
+        """Count the tokens of a training batch while it is on the CPU: a GPU would be waited for."""
         if self.trainer is not None and self.trainer.training:
             self.tokens_read += batch.tokens
-            self.pairs_read += batch.pairs
         return batch
 
     def val_dataloader(self) -> WithPaddingBatches:

@@ -1,4 +1,4 @@
-"""A reward model spread over devices (FSDP2). In: a whole model and a device mesh. Out: shards, and a whole one again.
+"""A reward model sharded over devices by FSDP2, and gathered again.
 
 Every transformer layer is one unit: its weights are gathered for its forward and its backward pass and dropped in
 between. Master weights, gradients and optimizer state stay sharded float32.

@@ -27,7 +27,7 @@ from crm.model.manifest import check_files, read_manifest
 from crm.schema import Comparison, Message, Preference
 from crm.sealed import sealed_text
 from crm.training.checkpointing import SafeCheckpointIO
-from crm.training.sweep_jobs import OVERRIDES, SUMMARY, SUMMARY_FORMAT, read_jobs
+from crm.training.sweeps import OVERRIDES, SUMMARY, SUMMARY_FORMAT, read_jobs
 from crm.votes.own import dataset
 
 FACTS = {"max_length": 200, "seed": 3, "commit": "abc", "config": {"model": {"name": "tiny"}, "data": {"name": "x"}}}

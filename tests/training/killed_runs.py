@@ -17,7 +17,7 @@ import crm.training.building
 from crm.config import compose
 from crm.model.batching.packs import Packing
 from crm.training.checkpointing import SafeCheckpointIO
-from crm.training.run import TrainingOutcome, run_training
+from crm.training.train import TrainingOutcome, run_training
 from tests.conftest import TINY_MODEL
 
 TINY = (

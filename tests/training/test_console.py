@@ -13,7 +13,7 @@ from transformers.utils import logging as bars
 from crm.config import compose
 from crm.model.backbone import show_loading
 from crm.training.console import duration, show_time_left
-from crm.training.run import run_training
+from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 
 

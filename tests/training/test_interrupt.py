@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from crm.cli.resume import FinishedError, rewrite_resume
 from crm.config import compose
 from crm.training.config import TrainConfig
-from crm.training.run import run_training
+from crm.training.train import run_training
 from crm.training.run_folder import AnotherRunError, check_unfinished
 from tests.conftest import TINY_MODEL
 

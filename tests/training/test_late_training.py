@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from crm.config import compose
 from crm.judges import open_checkpoint
 from crm.model.export import LATE_HEAD, load_checkpoint
-from crm.training.results import TrainingOutcome
-from crm.training.run import run_training
+from crm.training.train import TrainingOutcome
+from crm.training.train import run_training
 from crm.votes.sampling import turn
 from tests.conftest import TINY_MODEL, rounding
 from tests.training.made_bank import write_bank

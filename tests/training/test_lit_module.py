@@ -18,7 +18,7 @@ from crm.config import compose
 from crm.model.batching.loader import TrainLoader
 from crm.training.checkpointing import SafeCheckpointIO
 from crm.training.lit_module import LitRewardModel, NonFiniteError, lr_factor, total_norm
-from crm.training.run import run_training
+from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 
 pytestmark = pytest.mark.slow

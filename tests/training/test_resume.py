@@ -25,9 +25,9 @@ from crm.config import compose
 from crm.model.export import load_checkpoint
 from crm.schema import to_json
 from crm.training.checkpointing import SafeCheckpointIO
-from crm.training.run import run_training
+from crm.training.train import run_training
 from crm.training.run_folder import AnotherRunError, alone_in
-from crm.training.sweep_jobs import read_jobs
+from crm.training.sweeps import read_jobs
 from crm.votes.simulation.arena import simulate
 from tests.training.killed_runs import (
     EVERY_STEP,

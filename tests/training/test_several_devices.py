@@ -18,8 +18,8 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from crm.config import compose
 from crm.model.export import load_checkpoint
 from crm.training.checkpointing import previous
-from crm.training.results import TrainingOutcome
-from crm.training.run import run_training
+from crm.training.train import TrainingOutcome
+from crm.training.train import run_training
 from tests.conftest import TINY_MODEL, rounding
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from crm.training.sweep_jobs import (
+from crm.training.sweeps import (
     SUMMARY_FORMAT,
     failed_jobs,
     forget,

@@ -15,7 +15,7 @@ import crm.training.throughput
 from crm.config import compose
 from crm.model.batching.batches import PaddedBatch
 from crm.training.flops import step_flops
-from crm.training.run import run_training
+from crm.training.train import run_training
 from crm.training.throughput import PEAK_TFLOPS, Throughput, WorkDone, peak_tflops, rates, told
 from tests.conftest import TINY_MODEL
 

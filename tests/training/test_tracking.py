@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import Callback
 
 from crm.config import compose
 from crm.training.config import LoggerConfig
-from crm.training.run import run_training
+from crm.training.train import run_training
 from crm.training.tracking import CsvLogger, build_loggers, finished, log_artifact, log_summary
 from tests.conftest import TINY_MODEL
 

@@ -25,8 +25,8 @@ from crm.training.building import build_model
 from crm.training.checkpointing import digest_of, previous
 from crm.training.devices import settle_precision
 from crm.training.kernels import compiled_layers
-from crm.training.results import TrainingOutcome
-from crm.training.run import run_training
+from crm.training.train import TrainingOutcome
+from crm.training.train import run_training
 from crm.training.worst_pairs import COLUMNS
 from crm.votes.simulation.arena import simulate
 from tests.conftest import TINY_MODEL, rounding
@@ -180,7 +180,7 @@ def test_frozen_layers_run_once_leave_what_they_leave_run_always(tmp_path: Path)
 def test_a_backbone_out_of_reach_is_told_before_any_data_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crm.training.run.load_data", lambda **_: pytest.fail("read the data first"))
+    monkeypatch.setattr("crm.training.train.load_data", lambda **_: pytest.fail("read the data first"))
     with pytest.raises(ValueError, match=r"model\.path=.*model=tiny"):
         train(tmp_path, "model=qwen3_4b", "data=simulation", "model.path=./not-there")
 
@@ -192,7 +192,7 @@ def test_devices_that_are_not_there_are_told_before_any_data_is_read(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
-    monkeypatch.setattr("crm.training.run.load_data", None)
+    monkeypatch.setattr("crm.training.train.load_data", None)
     with pytest.raises(ValueError, match=r"trainer\.accelerator=\w+ trainer\.devices=\d: torch .* sees 0 such devices"):
         train(tmp_path, trainer, "optimizer=paper")
 
@@ -214,14 +214,14 @@ def test_a_cpu_without_bfloat16_instructions_computes_in_float32(
 def test_nothing_to_validate_on_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import crm.training.run
 
-    plain = crm.training.run.build_data
+    plain = crm.training.train.build_data
 
     def without_validation(*arguments: Any) -> Any:
         data = plain(*arguments)
         data.validation = []
         return data
 
-    monkeypatch.setattr("crm.training.run.build_data", without_validation)
+    monkeypatch.setattr("crm.training.train.build_data", without_validation)
     with pytest.raises(ValueError, match=r"no comparison to validate on; raise data\.validation"):
         train(tmp_path)
 

@@ -17,7 +17,7 @@ from crm.dataset.load import load_data
 from crm.evaluation.prediction_file import read_predictions
 from crm.evaluation.run import run_evaluation
 from crm.schema import GENERIC_CRITERION, Comparison, Result
-from crm.training.run import run_training
+from crm.training.train import run_training
 
 WORDS = ("oak", "bread", "yarn", "paint", "moon", "river", "chess", "tea", "violin", "snow")
 
