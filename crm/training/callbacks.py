@@ -39,7 +39,7 @@ class LastCheckpoint(Checkpoint):
     def __init__(self, run_dir: Path, every: int) -> None:
         super().__init__()
         self.path, self.every = run_dir / LAST, every
-        self._due = self._stop = False
+        self._due = self._asked = self._stop = False
         self._step = 0
 
     def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
@@ -50,7 +50,7 @@ class LastCheckpoint(Checkpoint):
 
     def _ask_to_stop(self, *_: Any) -> None:
         self._restore_handler()
-        self._stop = True
+        self._asked = True
         rank_zero_only(log.info)("stopping after this step; Ctrl-C again stops at once, without saving")
 
     def _restore_handler(self, *_: Any) -> None:
@@ -59,25 +59,27 @@ class LastCheckpoint(Checkpoint):
 
     on_fit_end = on_exception = _restore_handler
 
+    def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
+        """Stop once the step before is saved and logged; a run that is over ends as always."""
+        if self._stop:
+            raise StoppedError(f"stopped; go on with: python train.py resume={shown_path(self.path.parents[1])}")
+
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         """Save, or leave it to `on_validation_end`."""
         if trainer.global_step == self._step:
             return  # amid accumulation
         self._step = trainer.global_step
-        if trainer.world_size > 1:  # all stop at the same step
-            self._stop = trainer.strategy.reduce_boolean_decision(self._stop, all=False)
+        several = trainer.world_size > 1  # all stop at the same step
+        self._stop = trainer.strategy.reduce_boolean_decision(self._asked, all=False) if several else self._asked
         self._due = self._stop or bool(self.every and self._step % self.every == 0)
         if not validation_follows(trainer):
             self.on_validation_end(trainer)
 
     def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
         """Save; early stopping and the best checkpoint have had their turn."""
-        if not self._due:
-            return
-        self._due = False
-        trainer.save_checkpoint(self.path)
-        if self._stop:
-            raise StoppedError(f"stopped; go on with: python train.py resume={shown_path(self.path.parents[1])}")
+        if self._due:
+            self._due = False
+            trainer.save_checkpoint(self.path)
 
     def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
         """Count the epoch of the checkpoint, which every save is within.

@@ -136,6 +136,8 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
             trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
         except StoppedError as stop:
             raise KeyboardInterrupt(str(stop)) from None
+        except SystemExit:  # what Lightning makes of a second Ctrl-C
+            raise KeyboardInterrupt from None
         facts = {"counts": counts, "throughput": speed.mean, "config": settings, "commit": commit()}
         return finish(config, trainer, lit, data, facts, started)
 
