@@ -15,7 +15,7 @@ from crm.schema import MAX_CRITERIA, SIDES
 from crm.votes.catalogue import OWN, SOURCES
 from crm.votes.recognise import recognise
 
-DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", "tastes", *SOURCES)
+DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", *SOURCES)
 MIXED = tuple(name for name in DATA_SOURCES if name not in ("simulation", "dataset", "mixture", *OWN))
 
 NAME_THE_DATA = (

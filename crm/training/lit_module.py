@@ -34,8 +34,7 @@ class LitRewardModel(L.LightningModule):
     """A reward model in training.
 
     ``total_steps`` counts optimizer steps of the whole run and is computed by the data module, never by the trainer:
-    asking Lightning for it makes a resumed run forget its position in the epoch. At step ``restart`` the schedule of
-    the learning rate begins anew: what is trained from then on has not been trained before.
+    asking Lightning for it makes a resumed run forget its position in the epoch.
     """
 
     def __init__(
@@ -44,11 +43,10 @@ class LitRewardModel(L.LightningModule):
         optimizer: OptimizerConfig,
         loss: LossConfig,
         total_steps: int,
-        restart: int = 0,
     ) -> None:
         super().__init__()
         self.model, self.optimizer_config, self.loss_config = model, optimizer, loss
-        self.total_steps, self.restart = total_steps, restart
+        self.total_steps = total_steps
         if loss.silence:  # settings allow it for a late head alone
             model.score.asks_others = True  # type: ignore[assignment]
         self.validation = ValidationMetrics()
@@ -153,11 +151,7 @@ class LitRewardModel(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _lr_factor(self, step: int) -> float:
-        if step >= self.restart:
-            step, total = step - self.restart, self.total_steps - self.restart
-        else:
-            total = self.restart
-        return lr_factor(step, math.ceil(self.optimizer_config.warmup_fraction * total), total)
+        return lr_factor(step, math.ceil(self.optimizer_config.warmup_fraction * self.total_steps), self.total_steps)
 
     def configure_model(self) -> None:
         """Shard the weights where the strategy has a mesh of devices (FSDP2), the first time that it asks."""

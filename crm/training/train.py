@@ -26,7 +26,7 @@ from transformers.utils import logging as transformers_logging
 from crm import __version__
 from crm.dataset.load import load_data, tokenizer_texts
 from crm.io.files import replace_file, shown_path, with_nulls
-from crm.io.installed import commit
+from crm.io.installed import commit, plugin
 from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.backbone import (
     add_lora,
@@ -40,6 +40,7 @@ from crm.model.backbone import (
     without_lora_wrapper,
 )
 from crm.model.batching.packs import packing_named
+from crm.model.config import BATCHINGS
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
 from crm.model.heads import PromptOrder, head_named
@@ -50,7 +51,7 @@ from crm.schema import Message
 from crm.training.callbacks import LastCheckpoint, StoppedError, Throughput, ValidationLines
 from crm.training.config import TrainConfig
 from crm.training.console import quieten, show_counts, show_run
-from crm.training.datamodule import PreferenceDataModule
+from crm.training.datamodule import BatchLoader, PreferenceDataModule
 from crm.training.devices import settle_devices, settle_precision, trainer_settings, training_device
 from crm.training.kernels import compile_layers, liger_kernels
 from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
@@ -102,9 +103,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     model, tokenizer = build_model(config)
     _prepare_folder(run_dir, settings, resumed=resume is not None)
     encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
-    data = build_data(config, splits, encoder, tokenizer.pad_token_id)
-    if data.tables is not None and data.without_words:
-        model.learn_wishes(data.tables.wishes, config.seed)
+    data = build_data(config, splits, encoder, model, tokenizer.pad_token_id)
     batches, counts = data.survey(devices)
     _check_counts(config, batches, counts)
     settle_checkpointing(config, model, counts["largest_batch_tokens"])
@@ -112,7 +111,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
 
     steps = config.schedule.epochs * math.ceil(batches / data.passes)
     steps = min(steps, config.schedule.max_steps) if config.schedule.max_steps else steps
-    lit = LitRewardModel(model, config.optimizer, config.loss, steps, restart=words_from(config))
+    lit = LitRewardModel(model, config.optimizer, config.loss, steps)
     rank_zero_only(show_counts)(splits.counts, counts)
     rank_zero_only(show_run)(config, model, counts["trained_on"], steps)
     done = torch.load(resume, map_location="cpu", weights_only=True, mmap=True)["global_step"] if resume else 0
@@ -195,11 +194,10 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     return model, tokenizer
 
 
-def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: int) -> PreferenceDataModule:
+def build_data(
+    config: TrainConfig, splits: Splits, encoder: Encoder, model: RewardModel, pad_id: int
+) -> PreferenceDataModule:
     """Train and validation rows behind loaders."""
-    table = config.batching.name == "table"
-    if table:
-        _refuse_tables(config, splits)
     share = config.schedule.share(config.trainer.devices * config.trainer.nodes)
     rows = share if config.batching.name != "padded" else padded_rows(config, share)
     return PreferenceDataModule(
@@ -215,9 +213,7 @@ def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: in
         packing=packing_named(config.batching.name, config.batching.tokens),
         pad_id=pad_id,
         seed=config.seed,
-        tables=splits.tables if table else None,
-        steps=config.schedule.max_steps,
-        without_words=words_from(config),
+        loader=_added_loader(config, encoder, model),
     )
 
 
@@ -238,23 +234,17 @@ def padded_rows(config: TrainConfig, share: int) -> int:
     return max(rows for rows in range(1, min(most, share) + 1) if share % rows == 0)
 
 
-def words_from(config: TrainConfig) -> int:
-    """The first optimizer step at which ``batching=table`` asks in words; 0 for other ways of making batches."""
-    return round(config.batching.without_words * config.schedule.max_steps) if config.batching.name == "table" else 0
-
-
-def _refuse_tables(config: TrainConfig, splits: Splits) -> None:
-    if splits.tables is None or not head_named(config.head.name).apart:
+def _added_loader(config: TrainConfig, encoder: Encoder, model: RewardModel) -> BatchLoader | None:
+    """The loader of another package for ``batching.name``. Raises ``ValueError`` for several devices."""
+    if config.batching.name in BATCHINGS:
+        return None
+    if (devices := config.trainer.devices * config.trainer.nodes) > 1:
         raise ValueError(
-            f"batching=table with data={config.data.name} head={config.head.name}: it is for a source that makes its "
-            "comparisons and a head that reads responses apart, as data=tastes head=late; use batching=tree"
+            f"trainer.devices={devices} with batching.name={config.batching.name}: batches of another package are made "
+            "for one device; use trainer.devices=1, or batching=tree"
         )
-    if config.trainer.devices * config.trainer.nodes > 1 or not config.schedule.max_steps:
-        raise ValueError(
-            f"batching=table with trainer.devices={config.trainer.devices} trainer.nodes={config.trainer.nodes} "
-            f"schedule.max_steps={config.schedule.max_steps}: it is for one device and a number of steps; set "
-            "trainer.devices=1 and schedule.max_steps, or use batching=tree"
-        )
+    loader: BatchLoader = plugin("batching", config.batching.name)(config, encoder, model)
+    return loader
 
 
 def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[Callback], passes: int) -> L.Trainer:

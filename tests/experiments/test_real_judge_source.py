@@ -14,14 +14,13 @@ import pytest
 
 from crm.criteria.counting import TRAITS
 from crm.criteria.trait_wordings import wording
-from crm.dataset.taste_tables import QUERIES as QUERIES_A_TABLE
-from crm.dataset.taste_tables import RESPONSES, WHOLE_WINS
-from crm.dataset.taste_tables import SENTENCES as SENTENCES_A_SIDE
-from crm.dataset.taste_tables import SPOILED as SPOILED_A_KIND
-from crm.dataset.tastes import CLEAR, PER_QUERY, UNSEEN_TRAITS, load, unseen_queries
 from crm.schema import Preference, query_of
 from crm.votes.splits import Splits
-from crm.votes.tables import TableSource
+from experiments.real_judge.source import CLEAR, PER_QUERY, UNSEEN_TRAITS, load, training, unseen_queries
+from experiments.real_judge.tables import QUERIES as QUERIES_A_TABLE
+from experiments.real_judge.tables import RESPONSES, WHOLE_WINS, TasteTables
+from experiments.real_judge.tables import SENTENCES as SENTENCES_A_SIDE
+from experiments.real_judge.tables import SPOILED as SPOILED_A_KIND
 
 DATA = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 LLMS, QUERIES = 15, 150
@@ -61,7 +60,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def read(root: Path, seed: int = 1) -> Splits:
     sizes = {"train": 384, "validation": 60, "suite": 120, "max_words": 0}
-    return load(str(root), seed=seed, sources=("alpacaeval",), **sizes)
+    return load(root, seed=seed, sources=("alpacaeval",), **sizes)
 
 
 @pytest.fixture(scope="module")
@@ -184,13 +183,13 @@ def test_sizes_are_what_was_asked_for_at_most(splits: Splits) -> None:
 
 def test_a_root_without_the_banks_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no folder 'bank_alpacaeval'"):
-        load(str(tmp_path), seed=1, train=1, validation=1, suite=1, max_words=0)
+        load(tmp_path, seed=1, train=1, validation=1, suite=1, max_words=0)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (DATA / "bank_alpacaeval").is_dir(), reason="the public banks are not there (CRM_DATA_ROOT)")
 def test_the_real_banks_give_every_suite_and_every_trait() -> None:
-    splits = load(str(DATA), seed=42, train=1280, validation=100, suite=270, max_words=220)
+    splits = load(DATA, seed=42, train=1280, validation=100, suite=270, max_words=220)
     tested = {query for rows in splits.suites.values() for query in asked(rows)}
     assert not asked(splits.train) & tested and 640 < len(splits.train) <= 1280
     assert splits.counts["llms_held_out"] >= 6
@@ -204,14 +203,12 @@ def said_for(wish: tuple[str, int]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def tables(root: Path) -> TableSource:
-    sizes = {"train": 15 * PER_QUERY, "validation": 60, "suite": 120, "max_words": 0}
-    tables = load(str(root), seed=1, sources=("alpacaeval",), **sizes).tables
-    assert tables is not None
-    return tables
+def tables(root: Path) -> TasteTables:
+    used = training(root, seed=1, sources=("alpacaeval",), train=15 * PER_QUERY, max_words=0)
+    return TasteTables(used.queries, used.llms, used.traits, seed=1)
 
 
-def test_a_table_asks_for_every_trained_trait_in_both_directions(tables: TableSource) -> None:
+def test_a_table_asks_for_every_trained_trait_in_both_directions(tables: TasteTables) -> None:
     table = tables(3, in_words=True)
     known = [trait.name for trait in TRAITS if trait.name not in UNSEEN_TRAITS]
     for wish in ((name, sign) for name in known for sign in (1, -1)):
@@ -222,7 +219,7 @@ def test_a_table_asks_for_every_trained_trait_in_both_directions(tables: TableSo
     assert not set(table.criteria) & {text for name in known for sign in (1, -1) for text in wording(name, sign).unseen}
 
 
-def test_targets_of_a_table_are_what_a_count_by_eye_says(tables: TableSource) -> None:
+def test_targets_of_a_table_are_what_a_count_by_eye_says(tables: TasteTables) -> None:
     table = tables(0, in_words=True)
     texts = [response[0].content for _, response in table.conversations]
     checked = even = 0
@@ -241,7 +238,7 @@ def test_targets_of_a_table_are_what_a_count_by_eye_says(tables: TableSource) ->
     assert checked > 300 and 20 < even < checked / 2, "pairs that hardly differ are asked for too"
 
 
-def test_a_table_is_the_same_each_time_and_an_epoch_asks_each_query_once(tables: TableSource) -> None:
+def test_a_table_is_the_same_each_time_and_an_epoch_asks_each_query_once(tables: TasteTables) -> None:
     one, again, other = (tables(number, in_words=True) for number in (1, 1, 2))
     assert one.criteria == again.criteria and (one.shown == again.shown).all() and (one.target == again.target).all()
     assert one.criteria != other.criteria
@@ -251,7 +248,7 @@ def test_a_table_is_the_same_each_time_and_an_epoch_asks_each_query_once(tables:
     assert 0.4 < float((one.target[one.target != 0.5] > 0.5).mean()) < 0.6, "either side wins"
 
 
-def test_pairs_of_a_table_answer_one_query_and_spoiled_responses_lose(tables: TableSource) -> None:
+def test_pairs_of_a_table_answer_one_query_and_spoiled_responses_lose(tables: TasteTables) -> None:
     table = tables(0, in_words=True)
     queries = [query_of(prompt) for prompt, _ in table.conversations]
     assert all(queries[first] == queries[second] for first, second in table.shown.tolist())
@@ -265,7 +262,7 @@ def test_pairs_of_a_table_answer_one_query_and_spoiled_responses_lose(tables: Ta
             assert target == pytest.approx(WHOLE_WINS if second >= whole else 1 - WHOLE_WINS)
 
 
-def test_nobody_prefers_a_stuffed_response_to_itself_whatever_is_asked(tables: TableSource) -> None:
+def test_nobody_prefers_a_stuffed_response_to_itself_whatever_is_asked(tables: TasteTables) -> None:
     table = tables(0, in_words=True)
     texts = [response[0].content for _, response in table.conversations]
     whole, asked = QUERIES_A_TABLE[True] * RESPONSES[True], {}
@@ -277,9 +274,9 @@ def test_nobody_prefers_a_stuffed_response_to_itself_whatever_is_asked(tables: T
     assert {sentence % 2 for sentences in asked.values() for sentence in sentences} == {0, 1}
 
 
-def test_without_words_a_table_asks_for_wishes_by_their_numbers(tables: TableSource) -> None:
+def test_without_words_a_table_asks_for_wishes_by_their_numbers(tables: TasteTables) -> None:
     bare, known = tables(0, in_words=False), [trait.name for trait in TRAITS if trait.name not in UNSEEN_TRAITS]
-    assert bare.criteria == [] and tables.wishes == 2 * len(known) > bare.asked.max()
+    assert bare.criteria == [] and tables.vectors == 2 * len(known) > bare.asked.max()
     texts = [response[0].content for _, response in bare.conversations]
     more, less = (bare.asked == 2 * known.index("Questions to the reader") + side for side in (0, 1))
     for rows, sign in ((more, 1), (less, -1)):

@@ -1,14 +1,14 @@
-"""Tastes that are true by construction, on real responses. In: banks of published responses. Out: `Splits`.
+"""Preferences that are true by count, between real responses: the data source ``tastes``.
 
-Real LLMs answered the same queries. Which of two responses somebody prefers who wishes for more or less of a countable
-trait (`crm.criteria.counting`) needs no vote: it is counted. A user holds one wish or several, for and against; the
-side with more threshold units wins, and a pair that is nearly even is left out. What this teaches is to read wishes and
-to find what they are about in a text, not what people care about.
+Real LLMs answered the same queries. Which of two responses a user prefers who asks for more or less of a countable
+trait (`crm.criteria.counting`) needs no vote: it is counted. A user has one criterion or several, for and against; the
+side with more threshold units wins, and a near tie is left out. A model learns from this to read criteria and to find
+their subject in a text, not what people care about.
 
 Held out are a share of the queries (near-duplicates together), some LLMs, some traits and, of every trait, the
 wordings that were written apart. Suites, each in both directions: ``D`` unseen queries; ``M`` and unseen LLMs; ``C``
-and unseen wordings; ``A`` and traits that training never had; ``X`` as ``M``, with two wishes at once; ``L`` spoiled
-responses (empty, cut, or stuffed with the words of the wish) beside whole ones, in one direction: they lose.
+and unseen wordings; ``A`` and traits that training never had; ``X`` as ``M``, with two criteria at once; ``L`` degraded
+responses (empty, truncated, or stuffed with the criterion's words) beside whole ones, in one direction: they lose.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from crm.criteria.counting import TRAITS, Trait
-from crm.dataset.taste_pairs import PairFinder, Query, Speaker, spoiled_pair, whole_pair
-from crm.dataset.taste_tables import TasteTables
 from crm.io.draws import generator
+from crm.io.intake import Intake
 from crm.io.words import first_words
 from crm.schema import Preference, prompt_key
+from crm.votes.catalogue import Source
 from crm.votes.public.banks import FOLDERS, read_published
 from crm.votes.sampling import hold_out, shuffled, turn
 from crm.votes.splits import Splits, prompt_groups, sizes
+from experiments.real_judge.pairs import PairFinder, Query, Speaker, spoiled_pair, whole_pair
 
 UNSEEN_TRAITS = ("Advice", "Asides", "Emphatic words", "Past tense")
+KNOWN_TRAITS = [trait for trait in TRAITS if trait.name not in UNSEEN_TRAITS]
 UNSEEN_LLMS = 0.2
 """Share of the LLMs of each bank."""
 TEST_QUERIES, VALIDATION_QUERIES = 0.15, 0.05
@@ -43,8 +47,17 @@ SPOILED = 0.08
 """Share of training pairs in which one response is empty, cut or stuffed."""
 
 
+@dataclass(frozen=True)
+class Training:
+    """What training is made of: queries, for each the LLMs whose responses are drawn from, and traits."""
+
+    queries: list[Query]
+    llms: list[list[str]]
+    traits: list[Trait]
+
+
 def load(
-    root: str,
+    root: Path,
     *,
     seed: int,
     train: int,
@@ -58,14 +71,10 @@ def load(
     ``max_words`` keeps the first words of a response, before anything is counted. Raises ``ValueError`` as
     `read_published` does.
     """
-    queries = [query for name in sources for query in _queries(name, root, max_words)]
-    parts = _parts(queries, seed)
-    unseen = unseen_llms(queries, seed)
-    known = [trait for trait in TRAITS if trait.name not in UNSEEN_TRAITS]
-    new = [trait for trait in TRAITS if trait.name in UNSEEN_TRAITS]
-    asked = parts["train"][: -(-train // PER_QUERY) if train else None]
-    able = [_drawn(query, generator(seed, 0, query.id, "tastes llms"), unseen, "seen") for query in asked]
-    made = _training(asked, able, known, seed)[: train or None]
+    queries, parts, unseen = _read(root, seed, max_words, sources)
+    known, new = KNOWN_TRAITS, [trait for trait in TRAITS if trait.name in UNSEEN_TRAITS]
+    used = _used(parts["train"], unseen, train, seed)
+    made = _training(used.queries, used.llms, known, seed)[: train or None]
     make = partial(_suite, queries=parts["test"], wanted=suite, unseen=unseen, seed=seed)
     validating = _suite("validation", parts["validation"], known, validation or 500, unseen=unseen, seed=seed)
     suites = {
@@ -82,7 +91,26 @@ def load(
         "llms_held_out": len(unseen),
         **sizes(made, validating, suites),
     }
-    return Splits(made, validating, suites, counts, tables=TasteTables(asked, able, known, seed))
+    return Splits(made, validating, suites, counts)
+
+
+def training(root: Path, *, seed: int, train: int, max_words: int, sources: Sequence[str] = tuple(FOLDERS)) -> Training:
+    """What `load` makes its training preferences of, for batches that draw their own."""
+    _, parts, unseen = _read(root, seed, max_words, sources)
+    return _used(parts["train"], unseen, train, seed)
+
+
+def _read(
+    root: Path, seed: int, max_words: int, sources: Sequence[str]
+) -> tuple[list[Query], dict[str, list[Query]], set[str]]:
+    queries = [query for name in sources for query in _queries(name, str(root), max_words)]
+    return queries, _parts(queries, seed), unseen_llms(queries, seed)
+
+
+def _used(queries: Sequence[Query], unseen: set[str], train: int, seed: int) -> Training:
+    asked = list(queries[: -(-train // PER_QUERY) if train else None])
+    llms = [_drawn(query, generator(seed, 0, query.id, "tastes llms"), unseen, "seen") for query in asked]
+    return Training(asked, llms, KNOWN_TRAITS)
 
 
 def _parts(queries: Sequence[Query], seed: int) -> dict[str, list[Query]]:
@@ -96,9 +124,9 @@ def _parts(queries: Sequence[Query], seed: int) -> dict[str, list[Query]]:
     return {name: [once[key] for key in shuffled(keys, seed, "queries")] for name, keys in named.items()}
 
 
-def unseen_queries(root: str, seed: int, sources: Sequence[str] = tuple(FOLDERS)) -> dict[str, str]:
+def unseen_queries(root: str | Path, seed: int, sources: Sequence[str] = tuple(FOLDERS)) -> dict[str, str]:
     """The queries (id to text) that are in suites alone: what a leaderboard of a judge so trained may rest on."""
-    queries = [query for name in sources for query in _queries(name, root, 0)]
+    queries = [query for name in sources for query in _queries(name, str(root), 0)]
     return {query.id: query.text for query in _parts(queries, seed)["test"]}
 
 
@@ -169,3 +197,10 @@ def _suite(
 def _drawn(query: Query, rng: random.Random, unseen: set[str], llms: str) -> list[str]:
     able = sorted(name for name in query.answers if (name in unseen) == (llms == "unseen"))
     return rng.sample(able, min(LLMS, len(able)))
+
+
+def _records(path: Path, intake: Intake) -> Iterator[Preference]:
+    raise ValueError(f"data.path={path}: data.name=tastes has no rows of its own; it is read as a whole")
+
+
+TASTES = Source("responses of many LLMs under criteria that can be counted", _records, splits=load)

@@ -1,14 +1,15 @@
-"""Tastes by the table (`crm.dataset.tastes`). In: queries and traits. Out: tables of comparisons, a step's each.
+"""Tables of comparisons, one a training step, drawn from queries, responses and traits.
 
-A step asks a few queries in many sentences: of each sentence as many pairs, so that rare traits count as much as common
-ones. A target says how sure the count is: where two responses differ by g threshold units in the wish's favour, the
-first is preferred with probability sigmoid(`STEEPNESS` g).
+A step asks a few queries by many sentences: of each sentence as many pairs, so that rare traits count as much as common
+ones. A target says how sure the count is: where two responses differ by g threshold units in the criterion's favour,
+the first is preferred with probability sigmoid(`STEEPNESS` g).
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -17,10 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from crm.criteria.counting import Trait
 from crm.criteria.trait_wordings import wording
-from crm.dataset.taste_pairs import Query, cut, emptied, measured, stuffed
 from crm.io.draws import generator
+from crm.schema import Message
 from crm.votes.sampling import turn
-from crm.votes.tables import ComparisonTable
+from experiments.real_judge.pairs import Query, cut, emptied, measured, stuffed
 
 QUERIES, RESPONSES, PAIRS = {False: 5, True: 12}, {False: 8, True: 12}, {False: 288, True: 96}
 """Of a table without and with words: queries; responses to each; pairs of a wish or sentence, at most."""
@@ -44,6 +45,21 @@ class Said(NamedTuple):
     text: str
     trait: int
     sign: int
+
+
+@dataclass(frozen=True)
+class ComparisonTable:
+    """B comparisons of U conversations, each by one of V criteria, or by a vector that has no words."""
+
+    conversations: Sequence[tuple[tuple[Message, ...], tuple[Message, ...]]]
+    """Prompt and response"""
+    criteria: Sequence[str]
+    shown: NDArray[np.int64]
+    """(B, 2) in [0, U): the response shown first and the one shown second"""
+    asked: NDArray[np.int64]
+    """(B,) in [0, V), or without criteria in [0, `TasteTables.vectors`)"""
+    target: NDArray[np.float32]
+    """(B,) in [0, 1]: probability that the response shown first is preferred"""
 
 
 class Rows:
@@ -73,14 +89,14 @@ class Rows:
 
 
 class TasteTables:
-    """A `crm.votes.tables.TableSource`. ``llms`` are, for each query, those whose responses are drawn from."""
+    """Tables by number. ``llms`` are, for each query, those whose responses are drawn from."""
 
     def __init__(
         self, queries: Sequence[Query], llms: Sequence[Sequence[str]], traits: Sequence[Trait], seed: int
     ) -> None:
         self._asked = [(query, names) for query, names in zip(queries, llms, strict=True) if len(names) > 1]
         self._traits, self._seed = traits, seed
-        self.wishes = 2 * len(traits)
+        self.vectors = 2 * len(traits)
 
     def __call__(self, number: int, *, in_words: bool) -> ComparisonTable:
         """Every query once before any is asked again; responses, sentences and pairs drawn for this table."""
