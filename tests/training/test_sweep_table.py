@@ -14,6 +14,7 @@ from scipy import stats
 from crm.training.sweep_table import job_table, main, seed_table, write_sweep_tables
 from crm.training.sweeps import failed_jobs, forget, in_number_order, note_failure, read_jobs
 
+
 def job(root: Path, name: str, *words: str, **numbers: Any) -> Path:
     folder = root / name
     (folder / ".hydra").mkdir(parents=True)
