@@ -408,19 +408,23 @@ def _export(
     config: TrainConfig, model: RewardModel, encoder: Encoder, facts: Mapping[str, Any], accuracy: float | None
 ) -> str:
     """``model/`` and, for the pairwise head, its one-label twin; returns the digest."""
-    run_dir, data = Path(config.run_dir), facts["config"]["data"]
-    # Paths as they are found from any folder: the model is evaluated elsewhere, on the same data.
-    path = data["path"] and (data["path"] if data["path"].startswith("hf://") else str(Path(data["path"]).absolute()))
+    run_dir = Path(config.run_dir)
     manifest = {
         "template": encoder.digest,
         "max_length": config.model.max_length,
         "seed": config.seed,
         "commit": facts["commit"],
         "validation_accuracy": accuracy,
-        "config": {**facts["config"], "data": {**data, "path": path, "root": str(Path(data["root"]).absolute())}},
+        "config": {**facts["config"], "data": with_whole_paths(facts["config"]["data"])},
     }
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     digest = export_model(model, encoder.tokenizer, run_dir / "model", manifest, encoder.prompt_order)
     if model.head == "pairwise":
         export_as_single_label(model, encoder.tokenizer, run_dir / "model_single_label", manifest, encoder.prompt_order)
     return digest
+
+
+def with_whole_paths(data: dict[str, Any]) -> dict[str, Any]:
+    """Paths as they are found from any folder: the model is evaluated elsewhere, on the same data."""
+    path = data["path"] and (data["path"] if data["path"].startswith("hf://") else str(Path(data["path"]).absolute()))
+    return {**data, "path": path, "root": str(Path(data["root"]).absolute())}

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from crm.dataset.prepare.stages import Stage, run_stage
 from crm.evaluation.prediction_file import predict, read_predictions
 from crm.evaluation.results import read_results, read_run, summarise, write_results
@@ -25,9 +23,6 @@ from crm.leaderboard.index import open_index
 from crm.model.export import export_model
 from crm.model.manifest import check_files, read_manifest
 from crm.schema import Comparison, Message, Preference
-from crm.sealed import sealed_text
-from crm.training.checkpointing import SafeCheckpointIO
-from crm.training.sweeps import OVERRIDES, SUMMARY, SUMMARY_FORMAT, read_jobs
 from crm.votes.own import dataset
 
 FACTS = {"max_length": 200, "seed": 3, "commit": "abc", "config": {"model": {"name": "tiny"}, "data": {"name": "x"}}}
@@ -56,16 +51,6 @@ class Kind(NamedTuple):
     files: tuple[str, ...]
     write: Callable[[Parts, Path], object]
     read: Callable[[Parts, Path], Any]
-
-
-def _write_checkpoint(_: Parts, folder: Path) -> None:
-    for _time in range(2):  # the one before stays beside it
-        SafeCheckpointIO().save_checkpoint({"step": 7, "weights": torch.arange(500.0)}, folder / "last.ckpt")
-
-
-def _read_checkpoint(_: Parts, folder: Path) -> Any:
-    found = SafeCheckpointIO().load_checkpoint(folder / "last.ckpt")
-    return found["step"], found["weights"].tolist()
 
 
 def _write_model(parts: Parts, folder: Path) -> None:
@@ -97,19 +82,6 @@ def _write_results(parts: Parts, folder: Path) -> None:
 def _read_results(_: Parts, folder: Path) -> Any:
     path = folder / "results.json"
     return [repr(result) for result in read_results(path)], read_run(path)
-
-
-def _write_summary(_: Parts, folder: Path) -> None:
-    numbers = {"validation_loss": 0.5, "validation_accuracy": 0.75, "steps": 3, "seconds": 1.5, "commit": "abc"}
-    replace_file(folder / "0" / OVERRIDES, "- seed=1\n")
-    replace_file(folder / "0" / SUMMARY, sealed_text({"format": SUMMARY_FORMAT, **numbers}))
-
-
-def _read_summary(_: Parts, folder: Path) -> Any:
-    (job,) = read_jobs(folder)
-    if job.status != "finished":
-        raise ValueError(job.reason)
-    return job
 
 
 def _run_stage(parts: Parts, folder: Path) -> Any:
@@ -154,7 +126,6 @@ def _read_replies(_: Parts, folder: Path) -> Any:
 
 
 KINDS = {
-    "checkpoint": Kind(("last.ckpt", "last.ckpt.sha256"), _write_checkpoint, _read_checkpoint),
     "model": Kind(
         tuple(f"model/{name}" for name in MODEL_FILES),
         _write_model,
@@ -162,7 +133,6 @@ KINDS = {
     ),
     "predictions": Kind(("D+.jsonl",), _write_predictions, _read_predictions),
     "results": Kind(("results.json",), _write_results, _read_results),
-    "summary": Kind((f"0/{SUMMARY}",), _write_summary, _read_summary),
     "record of a stage": Kind(("stages/count.json", "rows.txt"), _run_stage, _run_stage),
     "dataset": Kind(
         ("splits/train.parquet", "suites/D+.parquet"),

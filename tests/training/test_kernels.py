@@ -21,9 +21,8 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("checkpointing", [False, True])
 def test_compiled_layers_are_traced_once_and_give_the_same_numbers(
-    checkpointing: bool, make_model: Any, make_encoder: Any, comparisons: Any
+    make_model: Any, make_encoder: Any, comparisons: Any
 ) -> None:
     """The backend ``eager`` traces as ``inductor`` does, and generates no code, which takes minutes.
 
@@ -35,8 +34,6 @@ def test_compiled_layers_are_traced_once_and_give_the_same_numbers(
     rows = [encoder.encode(row, "ab") for row in comparisons]
     batches = [packing.collate(rows[:count]) for count in (3, 1)]
     model = make_model("scalar").train()
-    if checkpointing:
-        enable_checkpointing(model.backbone)
     names, plain = list(model.state_dict()), [outcome(model, batch) for batch in batches]
     torch._dynamo.reset()
     counters.clear()
@@ -46,7 +43,7 @@ def test_compiled_layers_are_traced_once_and_give_the_same_numbers(
     for batch, expected in zip(batches, plain, strict=True):
         assert_same(outcome(model, batch), expected)
         traced.append(counters["stats"]["unique_graphs"])
-    assert traced[0] >= 3 and (checkpointing or traced[0] == traced[1]), "the trial, and both layers"
+    assert traced[0] == traced[1] >= 3, "the trial, and both layers"
 
 
 def test_a_machine_that_cannot_compile_says_so(make_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from crm.model.heads import PROMPT_ORDERS
 from crm.model.reward_model import RewardModel
 from crm.training.datamodule import PreferenceDataModule
 from crm.training.devices import settle_precision
-from crm.training.kernels import compile_layers
 from crm.training.train import TrainingOutcome, build_model, run_training
 from crm.votes.simulation.arena import simulate
 from tests.conftest import TINY_MODEL, rounding
@@ -60,7 +58,7 @@ def test_a_head_that_reads_pairs_and_the_blind_control_take_a_step(tmp_path: Pat
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome, list[int]]:
     """Three steps with a validation each, and how many rows every pass without gradients read."""
-    folder, read = tmp_path_factory.mktemp("run") / "a run", list[int]()
+    folder, read, compiled = tmp_path_factory.mktemp("run") / "a run", list[int](), list[Any]()
     forward = RewardModel.forward
 
     def counted(model: RewardModel, batch: Any) -> Any:
@@ -70,8 +68,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RewardModel, "forward", counted)
-        steps = ("schedule.max_steps=3", "schedule.validate_every=1")
-        return folder, train(folder, "loss=ranking", *steps, "trainer.precision=32-true"), read
+        patch.setattr("crm.training.train.compile_layers", lambda *given: compiled.append(given))
+        settings = ("schedule.max_steps=3", "schedule.validate_every=1", "trainer.precision=32-true")
+        outcome = train(folder, "loss=ranking", *settings, "trainer.compile=true")
+    assert [(type(backbone).__name__, str(device)) for backbone, device in compiled] == [("Qwen3Model", "cpu")]
+    return folder, outcome, read
 
 
 @pytest.mark.slow
@@ -131,13 +132,6 @@ def test_a_run_may_start_from_a_checkpoint_of_the_other_prompt_order(
     assert manifest["prompt_order"] == judge.encoder.prompt_order == "criteria_last"
     assert manifest["template"] == judge.encoder.digest != Encoder(tokenizer, "scalar", 512).digest
     assert manifest["config"]["prompt"] == {"order": "criteria_last"}
-
-
-@pytest.mark.slow
-def test_compiled_layers_leave_what_plain_ones_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crm.training.train.compile_layers", partial(compile_layers, backend="eager"))
-    plain, compiled = (train(tmp_path / str(on), "loss=ranking", f"trainer.compile={on}") for on in (False, True))
-    assert_alike(compiled, plain)
 
 
 @pytest.mark.slow
@@ -206,10 +200,9 @@ def test_nothing_to_validate_on_is_an_error(
 
 @pytest.mark.slow
 def test_a_validation_of_ties_only_has_no_accuracy_and_the_run_ends_whole(tmp_path: Path) -> None:
-    texts = (
-        {"prompt": f"Name river {n} of {n * 7}", "response_a": f"River {n}", "response_b": "?" * n}
-        for n in range(1, 41)
-    )
+    texts = [
+        {"prompt": f"Name river {n} of {n * 7}", "response_a": str(n), "response_b": "?" * n} for n in range(1, 41)
+    ]
     votes = tmp_path / "ties.jsonl"
     rest = {"winner": "tie", "criteria_a": ["Be brief"], "criteria_b": ["Go on"]}
     votes.write_text("".join(json.dumps({**row, **rest}) + "\n" for row in texts), encoding="utf-8")
