@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crm.config import MAX_SEED, Settings, setting, user_texts
+from crm.config import MAX_SEED, Settings, setting
 from crm.criteria.profiles import PROFILES
 from crm.dataset.comparisons import DIRECTIONS
 from crm.dataset.noise import NOISES
@@ -37,7 +37,7 @@ class DataConfig(Settings, group="data"):
     """File or folder of one's own, a dataset of a hub (hf://owner/name), or a prepared one (data=dataset)."""
     sources: list[str] = setting([], one_of=MIXED)
     """For data=mixture: the public sets to put together; the sizes below are then those of every one of them."""
-    held_out_topics: list[str] = user_texts()
+    held_out_topics: list[str] = field(default_factory=list)
     """Topics, or broad topics of criteria, that make suite H and are in no other part; of a mixture as source.topic."""
     columns: Any = None
     """For data=table: our fields and the columns they are in, such as {prompt: question}."""

@@ -25,7 +25,6 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from crm.config import typed_again
 from crm.io.files import replace_file
 from crm.training.config import TrainConfig
 from crm.training.resume import SUMMARY
@@ -160,8 +159,7 @@ def passed_on(override: str) -> bool:
 def single_run(overrides: Sequence[str], folder: str, job_name: str) -> list[str]:
     """The command line of one job as a single run in ``folder``, whose ``.hydra`` the sweep has written already."""
     quoted = folder.replace("\\", "\\\\").replace("'", "\\'")
-    words = map(typed_again, overrides)
-    return [*words, f"hydra.run.dir='{quoted}'", "hydra.output_subdir=null", f"hydra.job.name={job_name}"]
+    return [*overrides, f"hydra.run.dir='{quoted}'", "hydra.output_subdir=null", f"hydra.job.name={job_name}"]
 
 
 def entry_command() -> list[str]:

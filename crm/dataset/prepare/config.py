@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from crm.config import MAX_SEED, Settings, setting, user_texts
+from crm.config import MAX_SEED, Settings, setting
 from crm.dataset.config import DATA_SOURCES, DataConfig
 from crm.dataset.noise import NOISES
 from crm.io.chat.config import EndpointConfig
@@ -62,11 +62,11 @@ class SplitConfig(Settings, group="split"):
 
     unseen_topics: int = setting(2, at_least=0)
     """Topics drawn for suite T."""
-    held_out_topics: list[str] = user_texts()
+    held_out_topics: list[str] = field(default_factory=list)
     """Topics for suite T by name, instead of drawn ones."""
     unseen_criteria: int = setting(2, at_least=0)
     """Broad topics of criteria drawn for suite C."""
-    held_out_criteria: list[str] = user_texts()
+    held_out_criteria: list[str] = field(default_factory=list)
     drop_leaked: list[str] = field(default_factory=list)
     """Sets whose queries must not train: rows of train and validation that share one are left out."""
     noises: list[str] = setting(["none", "add", "remove", "replace"], one_of=NOISES)
