@@ -22,8 +22,7 @@ from crm.model.attention.frozen_states import FrozenStates
 from crm.model.backbone import add_lora, empty_backbone, keep_lowest_layers, without_lora_wrapper
 from crm.model.reward_model import RewardModel
 from crm.training.config import TrainConfig
-from crm.training.devices import training_device
-from crm.training.kernels import enable_checkpointing
+from crm.training.devices import enable_checkpointing, training_device
 
 log = logging.getLogger(__name__)
 

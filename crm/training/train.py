@@ -48,12 +48,25 @@ from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
 from crm.report.tables import write_table
 from crm.schema import Message
-from crm.training.callbacks import LastCheckpoint, StoppedError, Throughput, ValidationLines
+from crm.training.callbacks import (
+    LastCheckpoint,
+    StoppedError,
+    Throughput,
+    ValidationLines,
+    quieten,
+    show_counts,
+    show_run,
+)
 from crm.training.config import TrainConfig
-from crm.training.console import quieten, show_counts, show_run
 from crm.training.datamodule import BatchLoader, PreferenceDataModule
-from crm.training.devices import settle_devices, settle_precision, trainer_settings, training_device
-from crm.training.kernels import compile_layers, liger_kernels
+from crm.training.devices import (
+    compile_layers,
+    liger_kernels,
+    settle_devices,
+    settle_precision,
+    trainer_settings,
+    training_device,
+)
 from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
 from crm.training.memory import keep_frozen_states, settle_checkpointing, settle_strategy
 from crm.training.resume import SUMMARY, checkpoint_to_resume

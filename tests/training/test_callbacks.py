@@ -17,8 +17,7 @@ from transformers.utils import logging as bars
 import crm.training.callbacks
 from crm.config import compose
 from crm.model.backbone import show_loading
-from crm.training.callbacks import rates
-from crm.training.console import duration
+from crm.training.callbacks import duration, rates
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 

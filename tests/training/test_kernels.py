@@ -14,7 +14,7 @@ import torch
 
 from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.batching.packs import Packing
-from crm.training.kernels import compile_layers, enable_checkpointing, liger_kernels
+from crm.training.devices import compile_layers, enable_checkpointing, liger_kernels
 from tests.model.outcomes import assert_same, outcome
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)

@@ -20,7 +20,7 @@ from crm.model.batching.batches import collate
 from crm.model.batching.packs import collate_forest
 from crm.model.export import export_model, load_checkpoint
 from crm.model.reward_model import RewardModel, build_score
-from crm.training.kernels import compile_layers, enable_checkpointing
+from crm.training.devices import compile_layers, enable_checkpointing
 from tests.conftest import rounding
 from tests.model.outcomes import assert_same, outcome
 
