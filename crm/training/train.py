@@ -39,11 +39,10 @@ from crm.model.backbone import (
     train_tokenizer,
     without_lora_wrapper,
 )
-from crm.model.batching.packs import packing_named
 from crm.model.config import BATCHINGS
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
-from crm.model.heads import PromptOrder, head_named
+from crm.model.heads import PromptOrder
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
 from crm.report.tables import write_table
@@ -72,7 +71,6 @@ from crm.training.memory import keep_frozen_states, settle_checkpointing, settle
 from crm.training.resume import SUMMARY, checkpoint_to_resume
 from crm.training.sharding import load_whole
 from crm.training.tracking import build_loggers, finished, log_summary, rows_before
-from crm.votes.splits import Splits
 
 log = logging.getLogger(__name__)
 BEST = "checkpoints/best.ckpt"
@@ -116,7 +114,8 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     model, tokenizer = build_model(config)
     _prepare_folder(run_dir, settings, resumed=resume is not None)
     encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
-    data = build_data(config, splits, encoder, model, tokenizer.pad_token_id)
+    loader = _added_loader(config, encoder, model)
+    data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id, loader)
     batches, counts = data.survey(devices)
     _check_counts(config, batches, counts)
     settle_checkpointing(config, model, counts["largest_batch_tokens"])
@@ -205,46 +204,6 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
             "Qwen3 and Llama are); use batching=padded"
         )
     return model, tokenizer
-
-
-def build_data(
-    config: TrainConfig, splits: Splits, encoder: Encoder, model: RewardModel, pad_id: int
-) -> PreferenceDataModule:
-    """Train and validation rows behind loaders."""
-    share = config.schedule.share(config.trainer.devices * config.trainer.nodes)
-    rows = share if config.batching.name != "padded" else padded_rows(config, share)
-    return PreferenceDataModule(
-        splits.train,
-        splits.validation,
-        encoder,
-        direction=config.direction.kind,
-        noise=config.noise.kind,
-        ties=config.loss.ties,
-        criteria_mode=config.criteria,
-        batch_size=rows,
-        accumulate=share // rows,
-        packing=packing_named(config.batching.name, config.batching.tokens),
-        pad_id=pad_id,
-        seed=config.seed,
-        loader=_added_loader(config, encoder, model),
-    )
-
-
-def padded_rows(config: TrainConfig, share: int) -> int:
-    """Comparisons of a padded forward pass: ``batching.batch_size``, or as many as ``batching.tokens`` holds.
-
-    A divisor of the ``share`` of a step that a device has. Raises ``ValueError`` where ``batch_size`` is none.
-    """
-    if rows := config.batching.batch_size:
-        if share % rows:
-            raise ValueError(
-                f"batching.batch_size={rows}: expected a divisor of {share}, the comparisons of a step on each device "
-                "(schedule.comparisons_per_step / devices)"
-            )
-        return rows
-    sequences = 1 if head_named(config.head.name).joint else 2
-    most = max(1, config.batching.tokens // (config.model.max_length * sequences))
-    return max(rows for rows in range(1, min(most, share) + 1) if share % rows == 0)
 
 
 def _added_loader(config: TrainConfig, encoder: Encoder, model: RewardModel) -> BatchLoader | None:
