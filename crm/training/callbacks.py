@@ -13,14 +13,14 @@ from typing import Any
 
 import lightning as L
 import torch
-from lightning.pytorch.callbacks import Callback, Checkpoint
+from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor, nn
 
 from crm.io.files import shown_path
 from crm.report.tables import number
 from crm.training.config import TrainConfig
-from crm.training.resume import LAST
+from crm.training.resume import BEST, LAST
 
 log = logging.getLogger(__name__)
 LARGE = 500_000_000
@@ -110,6 +110,30 @@ class LastCheckpoint(Checkpoint):
         """
         for counts in checkpoint["loops"]["fit_loop"]["epoch_progress"].values():
             counts["ready"] = counts["started"] = counts["processed"] + 1
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """The weights of the best validation, also where the run folder was moved.
+
+    Lightning (2.6.6) then forgets the best score, and a resumed run would export a worse model.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        super().__init__(
+            run_dir / BEST.parent,
+            filename=BEST.stem,
+            monitor="validation/loss",
+            save_weights_only=True,
+            enable_version_counter=False,
+            save_on_train_epoch_end=False,  # else after `last.ckpt`, which would not know of it
+        )
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up the best score with its file in this folder."""
+        best = str(Path(str(self.dirpath)) / BEST.name)
+        scores = dict.fromkeys([best], state_dict["best_model_score"]) if state_dict["best_k_models"] else {}
+        paths = {"dirpath": self.dirpath, "best_model_path": best, "kth_best_model_path": best}
+        super().load_state_dict({**state_dict, **paths, "best_k_models": scores})
 
 
 def validation_follows(trainer: L.Trainer) -> bool:

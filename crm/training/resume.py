@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from crm.training.config import TrainConfig
 
-LAST, SUMMARY = Path("checkpoints/last.ckpt"), "summary.json"
+BEST, LAST, SUMMARY = Path("checkpoints/best.ckpt"), Path("checkpoints/last.ckpt"), "summary.json"
 IGNORED_ON_RESUME = {
     *("run_dir", "resume", "overwrite", "logger", "data.root", "schedule.name", "schedule.save_every"),
     *("model.gradient_checkpointing", "model.kept_states", "model.kept_states_gb", "batching.batch_size"),

@@ -18,7 +18,7 @@ import pandas as pd
 import torch
 import torch.distributed as dist
 from hydra.core.hydra_config import HydraConfig
-from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint, TQDMProgressBar
+from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import OmegaConf
 from transformers.utils import logging as transformers_logging
@@ -48,6 +48,7 @@ from crm.model.reward_model import RewardModel, build_score
 from crm.report.tables import write_table
 from crm.schema import Message
 from crm.training.callbacks import (
+    BestCheckpoint,
     LastCheckpoint,
     StoppedError,
     Throughput,
@@ -68,12 +69,11 @@ from crm.training.devices import (
 )
 from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
 from crm.training.memory import keep_frozen_states, settle_checkpointing, settle_strategy
-from crm.training.resume import SUMMARY, checkpoint_to_resume
+from crm.training.resume import BEST, SUMMARY, checkpoint_to_resume
 from crm.training.sharding import load_whole
 from crm.training.tracking import build_loggers, finished, log_summary, rows_before
 
 log = logging.getLogger(__name__)
-BEST = "checkpoints/best.ckpt"
 SHOWN_CHARACTERS = 300
 Judged = tuple[EncodedComparison, float]
 """A validation row, and the log-odds that its response shown first is preferred."""
@@ -229,14 +229,7 @@ def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[C
         *([EarlyStopping("validation/loss", patience=schedule.patience)] if schedule.patience else []),
         *([ValidationLines()] if config.trainer.progress else []),
         *([TQDMProgressBar(refresh_rate=5)] if bar else []),
-        ModelCheckpoint(
-            run_dir / Path(BEST).parent,
-            filename=Path(BEST).stem,
-            monitor="validation/loss",
-            save_weights_only=True,
-            enable_version_counter=False,
-            save_on_train_epoch_end=False,  # else after `last.ckpt`, which would not know of it
-        ),
+        BestCheckpoint(run_dir),
         LastCheckpoint(run_dir, schedule.save_every),
     ]
     return L.Trainer(

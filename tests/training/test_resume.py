@@ -168,8 +168,22 @@ def test_a_killed_run_goes_on(whole: tuple[Path, Read], tmp_path: Path) -> None:
     process.kill()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    run_training(resumed(tmp_path))
-    assert_same_run(tmp_path, whole[0])
+    moved = tmp_path.rename(tmp_path.with_name("moved"))
+    best = torch.load(moved / "checkpoints/last.ckpt", weights_only=True)["callbacks"]
+    score = next(state["best_model_score"] for state in best.values() if "best_model_score" in state)
+    seen = KeptScore()
+    run_training(resumed(moved), [seen])
+    assert seen.score == score, "the best of before the move is known after it"
+    assert_same_run(moved, whole[0])
+
+
+class KeptScore(Callback):
+    """The best score of validations at the start of the run."""
+
+    score: Any = None
+
+    def on_train_start(self, trainer: Any, _module: Any) -> None:
+        self.score = trainer.checkpoint_callbacks[0].best_model_score
 
 
 @pytest.mark.slow
