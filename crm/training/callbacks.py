@@ -74,11 +74,17 @@ class LastCheckpoint(Checkpoint):
         self._asked = True
         rank_zero_only(log.info)("stopping after this step; Ctrl-C again stops at once, without saving")
 
-    def _restore_handler(self, *_: Any) -> None:
+    def _restore_handler(self) -> None:
         if threading.current_thread() is threading.main_thread() and hasattr(self, "_handler"):
             signal.signal(signal.SIGINT, self._handler)
 
-    on_fit_end = on_exception = _restore_handler
+    def on_fit_end(self, *_: Any) -> None:
+        """Handle Ctrl-C as before."""
+        self._restore_handler()
+
+    def on_exception(self, *_: Any) -> None:
+        """Handle Ctrl-C as before."""
+        self._restore_handler()
 
     def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
         """Stop once the step before is saved and logged; a run that is over ends as always."""

@@ -55,10 +55,6 @@ def test_ranks_are_summed_not_averaged() -> None:
     assert set(ranks[0]._reductions) == {"correct", "total"}
 
 
-def test_a_broken_logit_shows() -> None:
-    assert math.isnan(accuracy([(math.nan, 1.0), (1.0, 1.0)]))
-
-
 @fast
 @given(rows, st.integers(0, 30))
 def test_calibration_is_that_of_evaluation_and_of_torchmetrics(batch, cut) -> None:

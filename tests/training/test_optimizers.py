@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from lightning.pytorch.plugins import MixedPrecision
 
 from crm.training.config import OptimizerConfig
-from crm.training.optimizers import Together, all_on_cuda, build_optimizer
+from crm.training.optimizers import all_on_cuda, build_optimizer
 
 ADAMW = OptimizerConfig(name="adamw", lr=1e-2, weight_decay=0.1, beta2=0.98)
 MUON = replace(ADAMW, name="muon", matrix_lr=1e-2)
@@ -72,40 +71,6 @@ def test_everything_else_moves_as_under_adamw_alone(make_model) -> None:
     expected = dict(alone.named_parameters())
     for name, parameter in together.named_parameters():
         assert torch.equal(parameter, expected[name]) != is_matrix_of_a_layer(name, parameter), name
-
-
-def test_a_restart_from_the_saved_state_goes_on_the_same(make_model) -> None:
-    straight = make_model("scalar")
-    optimizer = build_optimizer(straight, MUON)
-    give_gradients(straight, seed=0)
-    optimizer.step()
-    resumed = make_model("scalar")
-    resumed.load_state_dict(straight.state_dict())
-    restarted = build_optimizer(resumed, MUON)
-    restarted.load_state_dict(copy.deepcopy(optimizer.state_dict()))  # torch shares the tensors of a state
-    for model, one in ((straight, optimizer), (resumed, restarted)):
-        schedule = torch.optim.lr_scheduler.LambdaLR(one, lambda _step: 0.5)
-        give_gradients(model, seed=1)
-        one.step()
-        assert schedule.get_last_lr() == [5e-3, 5e-3, 5e-3]
-    expected = dict(straight.named_parameters())
-    assert all(torch.equal(parameter, expected[name]) for name, parameter in resumed.named_parameters())
-    assert any(torch.any(state["momentum_buffer"]) for state in restarted.state.values() if "momentum_buffer" in state)
-
-
-def test_a_closure_is_called_once_and_its_loss_returned(make_model) -> None:
-    model = make_model("scalar")
-    optimizer = build_optimizer(model, MUON)
-    calls: list[bool] = []
-
-    def closure() -> float:
-        calls.append(torch.is_grad_enabled())
-        give_gradients(model, seed=0)
-        return 2.5
-
-    with torch.no_grad():
-        assert optimizer.step(closure) == 2.5
-    assert isinstance(optimizer, Together) and calls == [True]
 
 
 def test_muon_needs_a_matrix(make_model) -> None:

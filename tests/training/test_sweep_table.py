@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from crm.training.sweep_table import job_table, main, seed_table, write_sweep_tables
-from crm.training.sweeps import failed_jobs, forget, in_number_order, note_failure, read_jobs
+from crm.training.sweeps import failed_jobs, forget, note_failure, read_jobs
 
 
 def job(root: Path, name: str, *words: str, **numbers: Any) -> Path:
@@ -103,10 +103,6 @@ def test_the_files_hold_the_numbers_and_a_table_of_seeds_that_is_no_longer_true_
         (sweep / name / ".hydra/overrides.yaml").unlink()
     write_sweep_tables(sweep)
     assert not (sweep / "seeds.md").exists()
-
-
-def test_ten_comes_after_nine() -> None:
-    assert sorted(["10", "9", "a/2", "a/10", "b"], key=in_number_order) == ["9", "10", "a/2", "a/10", "b"]
 
 
 def test_only_the_first_rank_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
