@@ -215,7 +215,7 @@ class TrainConfig(Settings):
                 f"loss.centre_scores={self.loss.centre_scores} with head={self.head.name}: that head has no scores to "
                 "centre; use head=scalar or head=pairwise_span, or loss.centre_scores=0"
             )
-        self.refuse_sharded()
+        self.check_sharded()
         counts = (self.trainer.devices, self.trainer.nodes)
         self.schedule.share(math.prod(count for count in counts if count != "auto"))
 
@@ -236,7 +236,7 @@ class TrainConfig(Settings):
             f"loss={self.loss.name} head={LOSSES[self.loss.name]}"
         )
 
-    def refuse_sharded(self) -> None:
+    def check_sharded(self) -> None:
         """Raise ``ValueError`` for what cannot be combined with ``trainer.strategy=fsdp``."""
         if self.trainer.strategy != "fsdp":
             return

@@ -37,13 +37,7 @@ class LitRewardModel(L.LightningModule):
     asking Lightning for it makes a resumed run forget its position in the epoch.
     """
 
-    def __init__(
-        self,
-        model: RewardModel,
-        optimizer: OptimizerConfig,
-        loss: LossConfig,
-        total_steps: int,
-    ) -> None:
+    def __init__(self, model: RewardModel, optimizer: OptimizerConfig, loss: LossConfig, total_steps: int) -> None:
         super().__init__()
         self.model, self.optimizer_config, self.loss_config = model, optimizer, loss
         self.total_steps = total_steps

@@ -86,7 +86,7 @@ def training_need(
 
 
 def settle_strategy(config: TrainConfig) -> None:
-    """Replace ``trainer.strategy=auto`` and refuse a state that cannot fit, both before any weight is loaded.
+    """Replace ``trainer.strategy=auto`` and check that the state fits, both before any weight is loaded.
 
     What a device needs with gradient checkpointing is computed from the shapes of the backbone. Several devices become
     DDP where it fits on each, else FSDP2. Raises ``ValueError`` naming what does fit.
@@ -110,7 +110,7 @@ def settle_strategy(config: TrainConfig) -> None:
     if settings.strategy == "auto" and ranks > 1:
         fits = needs["ddp"].fits(at_hand) or "fsdp" not in needs
         settings.strategy = "ddp" if fits else "fsdp"
-        config.refuse_sharded()
+        config.check_sharded()
     used = settings.strategy if settings.strategy in needs else "ddp"
     need, share = needs[used], " a device" if ranks > 1 else ""
     rank_zero_only(log.info)(
@@ -160,13 +160,12 @@ def settle_checkpointing(config: TrainConfig, model: RewardModel, tokens: int) -
         settings, device = config.trainer, training_device(config.trainer.accelerator)
         ranks, mixed = settings.devices * settings.nodes, settings.precision == "bf16-mixed"
         places = {"shards": ranks} if settings.strategy == "fsdp" else {"replicas": ranks}
-        need, at_hand = training_need(backbone, tokens, mixed=mixed, **places), memory_at_hand(device)
-        wanted = not need.fits(at_hand)
-        if need.total > GIB:
+        need, at_hand = training_need(backbone, tokens, mixed=mixed, **places).total, memory_at_hand(device)
+        wanted = need > USABLE * at_hand
+        if need > GIB:
             rank_zero_only(log.info)(
-                f"memory: a training step needs about {need.total / GIB:.1f} GiB (state {need.state / GIB:.1f}, "
-                f"activations {need.activations / GIB:.1f}), {at_hand / GIB:.1f} GiB at hand on {device}: gradient "
-                f"checkpointing {'on' if wanted else 'off'} (model.gradient_checkpointing=auto)"
+                f"memory: a training step needs about {need / GIB:.1f} GiB, {at_hand / GIB:.1f} at hand on {device}: "
+                f"gradient checkpointing {'on' if wanted else 'off'} (model.gradient_checkpointing=auto)"
             )
     if wanted:
         enable_checkpointing(backbone)

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,21 +135,15 @@ def run_in_own_process(entry: Sequence[str]) -> Path:
     folder = Path(str(hydra.runtime.output_dir))
     overrides = [*hydra.overrides.task, *(word for word in hydra.overrides.hydra if passed_on(word))]
     command = [*entry, *single_run(overrides, str(folder), str(hydra.job.name))]
-    if launcher() == JOBLIB:
-        with (folder / CONSOLE).open("wb") as out:
-            code = _run(command, hydra.runtime.cwd, out)
-    else:
-        code = _run(command, hydra.runtime.cwd, None)
+    beside = launcher() == JOBLIB
+    with (folder / CONSOLE).open("wb") if beside else nullcontext() as out:
+        errors = subprocess.STDOUT if beside else None
+        code = subprocess.run(command, cwd=hydra.runtime.cwd, check=False, stdout=out, stderr=errors).returncode  # noqa: S603 - our own command
     if code:
         ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         memory = " (out of memory?)" if -code == signal.SIGKILL else ""
         raise ValueError(noted_failure(folder) or f"job {hydra.job.num} {ended}{memory}; its log is in {folder}")
     return folder
-
-
-def _run(command: Sequence[str], cwd: str, out: Any) -> int:
-    errors = subprocess.STDOUT if out else None
-    return subprocess.run(command, cwd=cwd, check=False, stdout=out, stderr=errors).returncode  # noqa: S603 - own command
 
 
 def passed_on(override: str) -> bool:
