@@ -81,7 +81,7 @@ class TrainerConfig(Settings, group="trainer"):
     liger: bool = False
     """RMSNorm, SwiGLU and rotary embedding by Liger's kernels: GPU only, and a package of its own."""
     threads: int = setting(0, at_least=0, zero="1 for model=tiny, else torch's default")
-    """CPU threads a process. Resumed runs repeat bit by bit with 1."""
+    """CPU threads a process."""
     progress: bool = True
 
     def __post_init__(self) -> None:

@@ -30,11 +30,6 @@ def shard_as_asked(lit: L.LightningModule, model: RewardModel) -> tuple[RewardMo
     return (shard(model, lit.device_mesh["data_parallel"], lit.trainer.strategy.root_device, compute_dtype),)
 
 
-def is_sharded(module: nn.Module) -> bool:
-    """Whether any weight is spread over several processes."""
-    return any(isinstance(parameter, DTensor) for parameter in module.parameters())
-
-
 def shard(model: RewardModel, mesh: DeviceMesh, device: torch.device, compute_dtype: torch.dtype) -> RewardModel:
     """Shard ``model`` in place over the one-dimensional ``mesh``; returns its empty skeleton, for `gather`.
 
@@ -67,7 +62,7 @@ def wrap(model: RewardModel, mesh: DeviceMesh, compute_dtype: torch.dtype) -> No
 
 def load_whole(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Load a state dict of whole tensors; for a sharded module only that of the first process is read."""
-    if is_sharded(module):
+    if any(isinstance(parameter, DTensor) for parameter in module.parameters()):
         whole: dict[str, Any] = dict(state) if dist.get_rank() == 0 else {}
         options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
         set_model_state_dict(module, whole, options=options)

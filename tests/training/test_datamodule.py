@@ -46,15 +46,6 @@ def test_survey_accounts_for_every_row(make_data) -> None:
     assert batches == 3 and make_data(max_length=400).survey(world_size=2)[0] == 2
 
 
-def test_the_loaders_hold_what_the_survey_says(make_data) -> None:
-    data = make_data(max_length=400)
-    batches, counts = data.survey(world_size=1)
-    loader = data.train_dataloader()
-    assert len(loader) == batches and sum(len(batch) for batch in loader) == counts["trained_on"]
-    validation = sum(len(batch) for batch in data.val_dataloader())
-    assert validation == counts["validation_made"] - counts["validation_overlong"] == 6
-
-
 @pytest.mark.parametrize("tokens", (0, 600))
 def test_what_was_surveyed_is_what_the_loader_would_draw(make_data, tokens: int) -> None:
     surveyed, fresh = (make_data(max_length=400, tokens=tokens, rows=8) for _ in range(2))
@@ -75,14 +66,6 @@ def test_noise_changes_training_and_never_validation(make_data) -> None:
     assert any(row.noise == "remove" for row in noised.epoch_comparisons(0))
     for ours, theirs in zip(clean.val_dataloader(), noised.val_dataloader(), strict=True):
         assert torch.equal(ours.input_ids, theirs.input_ids) and torch.equal(ours.target, theirs.target)
-
-
-def test_directions_are_drawn_anew_each_epoch_and_validation_once(make_data) -> None:
-    data = make_data(direction="random")
-    drawn = [[row.direction for row in data.epoch_comparisons(epoch)] for epoch in (0, 1, 0)]
-    assert drawn[0] == drawn[2] != drawn[1] and set(drawn[0]) == {"original", "reverse"}
-    first, second = list(data.val_dataloader()), list(data.val_dataloader())
-    assert all(torch.equal(a.input_ids, b.input_ids) for a, b in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize("tokens", (0, 600))

@@ -59,12 +59,6 @@ def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, Training
     assert manifest["prompt_order"] == "criteria_first"
 
 
-def test_smaller_passes_and_saved_memory_change_nothing(plain: tuple[Path, TrainingOutcome], tmp_path: Path) -> None:
-    outcome = train(tmp_path, "batching.tokens=300", "model.gradient_checkpointing=true")
-    assert outcome.validation_loss == pytest.approx(plain[1].validation_loss, abs=1e-4)
-    assert_alike(tmp_path, plain[0])
-
-
 def test_silence_makes_responses_differ_less_by_what_nobody_asked(tmp_path: Path) -> None:
     apart = {}
     for silence in (0.0, 10.0):

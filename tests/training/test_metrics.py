@@ -27,12 +27,6 @@ def accuracy(*batches: list[tuple[float, float]]) -> float:
     return metric.compute().item()
 
 
-def test_by_hand() -> None:
-    """Right, wrong, undecided (half), and a tie of the voter that is left out: (1 + 0 + 1/2) / 3."""
-    assert accuracy([(2.0, 1.0), (2.0, 0.0), (0.0, 1.0), (9.0, 0.5)]) == pytest.approx(0.5)
-    assert accuracy([(-2.0, 0.0), (1.0, 1.0)]) == 1.0
-
-
 @fast
 @given(rows, st.integers(0, 30))
 def test_any_cut_into_batches_gives_the_mean_over_decided_rows(batch, cut) -> None:

@@ -260,12 +260,6 @@ def test_a_run_goes_on_with_its_own_settings(tmp_path: Path) -> None:
     assert resumed(tmp_path, "schedule.epochs=9", "trainer.devices=2").trainer.devices == 2
 
 
-def test_the_default_folder_is_one_s_own_to_the_microsecond() -> None:
-    conf = Path(__file__).resolve().parents[2] / "conf"
-    patterns = [line for file in conf.glob("*.yaml") for line in file.read_text().splitlines() if "{now:" in line]
-    assert patterns and all(line.endswith("${now:%H-%M-%S-%f}") for line in patterns)
-
-
 def test_nobody_asks_lightning_for_the_number_of_steps() -> None:
     """Reading it builds the loaders early, and a resumed run then forgets its position in the epoch."""
     for file in (Path(__file__).resolve().parents[2] / "crm").rglob("*.py"):
