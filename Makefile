@@ -9,7 +9,7 @@ TORCH_CPU := https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 EXTRAS ?= app
-DEV_EXTRAS := dev lora tensorboard embeddings bertopic sweeps bench profiles app serve
+DEV_EXTRAS := dev lora tensorboard embeddings sweeps bench profiles app serve
 empty :=
 comma := ,
 

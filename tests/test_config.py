@@ -18,8 +18,7 @@ GROUPS = {
     ),
     "evaluate": ("judge", "suite", "data", "batching"),
     "leaderboard": ("bank", "batching"),
-    "best_of_n": ("candidates", "gold"),
-    "prepare": ("data", "annotator", "topic_model", "fetch"),
+    "prepare": ("data", "annotator", "fetch"),
 }
 NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": []}
 NEEDED |= {"best_of_n": ["judge=length"], "prepare": [], "bank": ["out=folder"]}

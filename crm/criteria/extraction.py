@@ -1,30 +1,28 @@
-"""Criteria written by a language model. In: preferences. Out: an `Extraction` each, with criteria or a failure.
+"""A language model keeps the preferences that are a matter of taste, and writes the criteria behind them.
 
-After Jia et al. (arXiv 2508.09463): for each side of a pair a model writes the criteria under which a user would prefer
-that side. A row whose request failed keeps no criteria; none are ever made up.
+After Jia et al. (arXiv 2508.09463). A row whose request failed is kept without criteria and counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from crm.criteria import prompts, schemas
-from crm.criteria.prompts import criteria_messages
-from crm.criteria.schemas import CriteriaReply
-from crm.io.chat.asker import Asker, OnProgress, Outcome, Plan, Request
-from crm.schema import Preference
+from crm.chat.client import ChatClient, Plan
+from crm.criteria.prompts import criteria_messages, subjective_messages
+from crm.criteria.schemas import CriteriaReply, SubjectiveReply
+from crm.schema import Message, Preference, prompt_key
 
-SOURCES = (prompts, schemas)
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
     """A preference and what became of it.
 
-    ``status`` is ``extracted``, ``given`` (it had criteria on a side and is as it was) or ``failed:<kind>`` with a kind
-    of `crm.io.chat.failures.FAILURES`; ``detail`` says more about a failure.
+    ``status`` is ``kept``, ``dropped`` (objective), ``extracted``, ``given`` (it has criteria and is unchanged), or
+    ``failed:<kind>`` with a kind of `crm.chat.replies.FAILURES`; ``detail`` says more.
     """
 
     preference: Preference
@@ -32,42 +30,68 @@ class Extraction:
     detail: str = ""
 
 
-def extract(preferences: Sequence[Preference], asker: Asker, progress: OnProgress | None = None) -> list[Extraction]:
-    """Criteria for every preference that has none, in the order given. Topics of criteria stay as they are.
+def keep_subjective(
+    rows: Sequence[Preference], client: ChatClient, progress: Progress | None = None
+) -> list[Extraction]:
+    """``kept``, ``dropped`` or ``failed:<kind>`` for every preference; one request per prompt (`prompt_key`).
 
-    Raises ``ValueError`` where no request can succeed, see `Asker.ask_all`.
+    Raises ``ValueError`` where no request can succeed, see `ChatClient.ask`.
     """
-    outcomes = iter(asker.ask_all(requests(preferences), CriteriaReply, SOURCES, progress))
-    return [
-        Extraction(preference, "given") if has_criteria(preference) else _extraction(preference, next(outcomes))
-        for preference in preferences
-    ]
+    requests = subjective_requests(rows)
+    found = {}
+    for key, outcome in zip(requests, client.ask_for(SubjectiveReply, [*requests.values()], progress), strict=True):
+        value = outcome.value
+        if value is None:
+            found[key] = f"failed:{outcome.failure}", outcome.detail
+        else:
+            found[key] = "kept" if value.subjective else "dropped", value.why
+    return [Extraction(row, *found[prompt_key(row.prompt)]) for row in rows]
 
 
-def plan(preferences: Sequence[Preference], asker: Asker) -> Plan:
-    """What `extract` would cost; nothing is sent."""
-    return asker.plan(requests(preferences), CriteriaReply, SOURCES)
+def extract(rows: Sequence[Preference], client: ChatClient, progress: Progress | None = None) -> list[Extraction]:
+    """Criteria for every preference that has none, in the order given.
+
+    Raises ``ValueError`` where no request can succeed, see `ChatClient.ask`.
+    """
+    outcomes = iter(client.ask_for(CriteriaReply, criteria_requests(rows), progress))
+    found = []
+    for row in rows:
+        if has_criteria(row):
+            found.append(Extraction(row, "given"))
+        elif (value := (outcome := next(outcomes)).value) is None:
+            found.append(Extraction(row, f"failed:{outcome.failure}", outcome.detail))
+        else:
+            written = replace(row, criteria_a=tuple(value.criteria_a), criteria_b=tuple(value.criteria_b))
+            found.append(Extraction(written, "extracted"))
+    return found
 
 
-def requests(preferences: Iterable[Preference]) -> list[Request]:
+def plan(rows: Sequence[Preference], client: ChatClient) -> dict[str, Plan]:
+    """What `keep_subjective` (``filter``) and `extract` (``criteria``) would cost; nothing is sent."""
+    return {
+        "filter": client.plan_for(SubjectiveReply, [*subjective_requests(rows).values()]),
+        "criteria": client.plan_for(CriteriaReply, criteria_requests(rows)),
+    }
+
+
+def subjective_requests(rows: Iterable[Preference]) -> dict[str, Sequence[Message]]:
+    """One request per prompt (`prompt_key`), worded as where it first occurs."""
+    first: dict[str, Preference] = {}
+    for row in rows:
+        first.setdefault(prompt_key(row.prompt), row)
+    return {key: subjective_messages(row) for key, row in first.items()}
+
+
+def criteria_requests(rows: Iterable[Preference]) -> list[Sequence[Message]]:
     """One request per preference that has no criteria."""
-    return [Request(row.id, criteria_messages(row)) for row in preferences if not has_criteria(row)]
+    return [criteria_messages(row) for row in rows if not has_criteria(row)]
 
 
-def has_criteria(preference: Preference) -> bool:
-    """Whether either side has criteria: what somebody wrote is never replaced."""
-    return bool(preference.criteria_a or preference.criteria_b)
+def has_criteria(row: Preference) -> bool:
+    """Whether either side has criteria."""
+    return bool(row.criteria_a or row.criteria_b)
 
 
 def count(extractions: Iterable[Extraction]) -> Counter[str]:
     """Rows by status."""
     return Counter(extraction.status for extraction in extractions)
-
-
-def _extraction(preference: Preference, outcome: Outcome[CriteriaReply]) -> Extraction:
-    if outcome.value is None:
-        return Extraction(preference, f"failed:{outcome.failure}", outcome.detail)
-    written = replace(
-        preference, criteria_a=tuple(outcome.value.criteria_a), criteria_b=tuple(outcome.value.criteria_b)
-    )
-    return Extraction(written, "extracted")

@@ -61,11 +61,9 @@ class DataConfig(Settings, group="data"):
     """Seed of simulation, split and subsampling; apart from the seed of training."""
     profile: str = setting("none", one_of=PROFILES)
     """For data=personalized_rewardbench: which of the user's earlier posts are the criteria. ``all``; the ``first`` as
-    the file has them; or the most relevant to the question by ``bm25`` or ``embedding``."""
+    the file has them; or the most relevant to the question by ``bm25``."""
     profile_posts: int = setting(10, at_least=1, at_most=MAX_CRITERIA)
     """Posts told at most, but for ``all``."""
-    profile_model: str | None = None
-    """Folder or hub id of a sentence-transformers model for ``embedding``; TF-IDF where null."""
     oracle_rubric: bool = False
     """For data=personalized_rewardbench: tell the judge the rubric that the pairs were made by, its upper bound."""
 
@@ -104,8 +102,6 @@ class DataConfig(Settings, group="data"):
         only = "with another source than data=personalized_rewardbench"
         self.require(personal or not told, "profile", f"none {only}")
         self.require(personal or not self.oracle_rubric, "oracle_rubric", f"false {only}")
-        embeds = self.profile == "embedding"
-        self.require(embeds or not self.profile_model, "profile_model", "null but for data.profile=embedding")
         both = told and self.oracle_rubric
         self.require(not both, "profile", "none with data.oracle_rubric=true: the rubric is told instead")
 

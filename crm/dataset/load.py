@@ -61,7 +61,6 @@ def load_splits(
     held_out_topics: Sequence[str] = (),
     profile: str = "none",
     profile_posts: int = 10,
-    profile_model: str | None = None,
     oracle_rubric: bool = False,
     criteria: str = "own",
 ) -> Splits:
@@ -97,7 +96,7 @@ def load_splits(
         splits = _smaller(_comparable(dataset.load(Path(str(path))), criteria), train, suite, seed)
     else:
         reading = Intake(strict=strict)
-        told = teller(profile, posts=profile_posts, model=profile_model, max_words=max_words, seed=seed)
+        told = teller(profile, posts=profile_posts, max_words=max_words)
         given: dict[str, Any] = {"columns": columns, "winners": winners, "oracle_rubric": oracle_rubric, "told": told}
         rows = list(reading.unique(read_source(name, reading, root=root, path=path, **given)))
         if reading.read and not rows:

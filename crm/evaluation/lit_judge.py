@@ -13,7 +13,8 @@ from lightning.pytorch.callbacks import BasePredictionWriter
 from rich.progress import Progress
 
 from crm.evaluation.datamodule import EvaluationDataModule, RowBatch
-from crm.judges import CrmJudge, Reading
+from crm.judges import Reading
+from crm.judges.crm_judge import CrmJudge
 from crm.training.sharding import shard_as_asked
 
 

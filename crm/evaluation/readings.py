@@ -20,7 +20,8 @@ from crm.evaluation.lit_judge import LitJudge
 from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
 from crm.evaluation.samples import to_samples
 from crm.io.processes import Processes, start
-from crm.judges import CrmJudge, OpenedJudge
+from crm.judges import OpenedJudge
+from crm.judges.crm_judge import CrmJudge
 from crm.schema import Comparison, Prediction
 from crm.training.devices import prediction_trainer, settle_precision
 

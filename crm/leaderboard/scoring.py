@@ -9,7 +9,7 @@ from pathlib import Path
 from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
 from crm.io.processes import ALONE, Processes
 from crm.io.words import count_words
-from crm.judges import Judge
+from crm.judges.judge import Judge
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_baseline
 from crm.model.encoding import Order
 from crm.schema import Comparison, Match, Message, Prediction

@@ -11,7 +11,7 @@ import pytest
 from crm.config import compose
 from crm.evaluation.prediction_file import read_predictions
 from crm.evaluation.run import run_evaluation
-from crm.judges import open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.model.export import export_model
 from crm.model.late_reading import LateReader
 from crm.schema import Comparison

@@ -16,8 +16,7 @@ from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import bank_comparisons, score_bank, to_matches
 from crm.model.batching.batches import collate
 from crm.model.heads import LINEAR_HEADS
-from crm.rewards.best_of_n.candidates import Candidates
-from crm.rewards.best_of_n.picking import words_of
+from crm.rewards.best_of_n import Candidates, words_of
 from crm.schema import Comparison, Match, Message, Prediction
 from tests.conftest import rounding
 
