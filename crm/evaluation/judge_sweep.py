@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from crm.evaluation.judge_table import EvaluatedJudge, read_evaluation, write_judge_tables
-from crm.training.sweep_jobs import SweepJob, differing, read_jobs
+from crm.training.sweeps import SweepJob, differing, read_jobs
 
 HYDRA = ".hydra/hydra.yaml"
 

@@ -15,7 +15,7 @@ from rich.progress import Progress
 from crm.evaluation.datamodule import EvaluationDataModule, RowBatch
 from crm.judges import Reading
 from crm.judges.crm_judge import CrmJudge
-from crm.training import shard_as_asked
+from crm.training.sharding import shard_as_asked
 
 
 class LitJudge(L.LightningModule):

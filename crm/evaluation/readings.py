@@ -23,7 +23,7 @@ from crm.io.processes import Processes, start
 from crm.judges import OpenedJudge
 from crm.judges.crm_judge import CrmJudge
 from crm.schema import Comparison, Prediction
-from crm.training import prediction_trainer, settle_precision
+from crm.training.devices import prediction_trainer, settle_precision
 
 log = logging.getLogger(__name__)
 WAY_OUT = (
@@ -59,8 +59,8 @@ class SuiteReadings:
 
 def reader(config: EvaluateConfig) -> Processes | L.Trainer:
     """Who reads: a trainer for a checkpoint, else processes. Settles ``config.precision`` where that was ``auto``."""
-    trainer = prediction_trainer(config, Path(config.run_dir)) if config.judge.name == "crm" else None
-    settle_precision(config)
+    trainer = prediction_trainer(config.trainer, Path(config.run_dir)) if config.judge.name == "crm" else None
+    settle_precision(config.trainer)
     config.precision = config.trainer.precision
     return trainer or start(config.devices, config.nodes)
 

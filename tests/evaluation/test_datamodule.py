@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from crm.evaluation.prediction_file import predict, read_predictions, reading_di
 from crm.judges.crm_judge import CrmJudge
 from crm.model.batching.packs import Packing
 from crm.schema import Comparison, Message, Prediction
-from crm.training import prediction_trainer
+from crm.training.devices import prediction_trainer
 from tests.conftest import rounding
 
 Suites = dict[str, list[Comparison]]
@@ -41,8 +40,9 @@ def suites(many: list[Comparison]) -> Suites:
 def read(judge: CrmJudge, suites: Suites, folder: Path, **trainer: Any) -> dict[str, dict[str, int]]:
     settings = ReadingTrainerConfig(name="here", accelerator="cpu", precision=judge.precision, threads=1)
     data = EvaluationDataModule(judge, suites, folder)
-    config = SimpleNamespace(trainer=replace(settings, **trainer))
-    prediction_trainer(config, folder).predict(LitJudge(judge), datamodule=data, return_predictions=False)
+    prediction_trainer(replace(settings, **trainer), folder).predict(
+        LitJudge(judge), datamodule=data, return_predictions=False
+    )
     return data.counts
 
 
@@ -186,9 +186,10 @@ def test_what_is_too_long_is_counted_each_time(make_judge: Any, many: list[Compa
 
 def test_a_bar_is_shown_where_it_is_wanted(make_judge: Any, suites: Suites, tmp_path: Path) -> None:
     data = EvaluationDataModule(make_judge(), suites, tmp_path)
-    config = SimpleNamespace(trainer=ReadingTrainerConfig(accelerator="cpu"))
     lit = LitJudge(data.judge, progress=True)
-    prediction_trainer(config, tmp_path).predict(lit, datamodule=data, return_predictions=False)
+    prediction_trainer(ReadingTrainerConfig(accelerator="cpu"), tmp_path).predict(
+        lit, datamodule=data, return_predictions=False
+    )
     bar = next(callback for callback in lit.trainer.callbacks if hasattr(callback, "_bar"))._bar  # type: ignore[attr-defined]
     assert [(task.description.strip(), task.completed, task.total) for task in bar.tasks] == [
         ("D+", 48, 48),

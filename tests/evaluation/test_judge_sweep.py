@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from crm.evaluation.judge_sweep import main, unique_names, working_directory, write_tables_of_judges
-from crm.training.sweep_jobs import SweepJob, forget, read_jobs
+from crm.training.sweeps import SweepJob, forget, read_jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 
