@@ -29,7 +29,7 @@ from crm.model.heads import PROMPT_ORDERS, PromptOrder
 from crm.schema import Comparison, Message, Preference, to_json
 from crm.training.run import run_training
 from crm.votes.own.records import parse_row
-from crm.votes.simulation.axes import AXES
+from crm.votes.simulation.lexicon import AXES
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

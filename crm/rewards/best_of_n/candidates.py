@@ -36,9 +36,8 @@ from crm.schema import Message, RecordError, prompt_key, short
 from crm.votes.fields import any_text, asked, criteria_cell
 from crm.votes.row_reader import with_turns
 from crm.votes.sampling import turn
-from crm.votes.simulation.authors import AUTHORS
+from crm.votes.simulation.lexicon import AUTHORS, TOPIC, queries
 from crm.votes.simulation.responses import write
-from crm.votes.simulation.topics import TOPIC, queries
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from crm.votes.simulation.authors import PROFILES
-from crm.votes.simulation.axes import AXES
-from crm.votes.simulation.draws import generator
-from crm.votes.simulation.markers import CONTENT, MARKERS
-from crm.votes.simulation.topics import TOPIC, Query, Topic
+from crm.votes.simulation.lexicon import AXES, CONTENT, MARKERS, PROFILES, TOPIC, Query, Topic, generator
 
 DETAIL = AXES[0].name
 _OTHER_AXES = tuple(axis.name for axis in AXES[1:])

@@ -10,7 +10,7 @@ import difflib
 import random
 from collections import Counter
 
-from crm.votes.simulation.axes import AXES, Axis
+from crm.votes.simulation.lexicon import AXES, Axis
 
 VERBS = ("Prefers", "Wants", "Likes", "Values", "Enjoys", "Favors")
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from crm.votes.simulation.axes import AXES
-from crm.votes.simulation.markers import CONTENT, MARKERS
-from crm.votes.simulation.topics import TOPICS
+from crm.votes.simulation.lexicon import AXES, CONTENT, MARKERS, TOPICS
 
 
 def _pattern(template: str) -> re.Pattern[str]:

@@ -9,11 +9,18 @@ import statistics
 import pytest
 from scipy.stats import kendalltau
 
-from crm.votes.simulation.authors import AUTHORS, BASELINE, PROFILES
-from crm.votes.simulation.axes import AXES
-from crm.votes.simulation.markers import MARKERS
+from crm.votes.simulation.lexicon import (
+    AUTHORS,
+    AXES,
+    BASELINE,
+    HELD_OUT_TOPICS,
+    MARKERS,
+    PROFILES,
+    TOPICS,
+    TRAIN_TOPICS,
+    queries,
+)
 from crm.votes.simulation.responses import write
-from crm.votes.simulation.topics import HELD_OUT_TOPICS, TOPICS, TRAIN_TOPICS, queries
 
 SAMPLE = [
     (author, query, write(5, author, query))

@@ -8,8 +8,7 @@ from collections import defaultdict
 
 import pytest
 
-from crm.votes.simulation.axes import AXES
-from crm.votes.simulation.markers import MARKERS
+from crm.votes.simulation.lexicon import AXES, MARKERS
 from crm.votes.simulation.taste import AXIS, HELD_OUT_AXES, draw_wording, nearest_wording, pole_of, wordings
 
 POLES = [(axis.name, sign) for axis in AXES for sign in (1, -1)]
