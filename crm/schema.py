@@ -185,7 +185,7 @@ class Comparison(_Record):
             object.__setattr__(self, "cluster", prompt_key(self.prompt))
 
 
-@dataclass(frozen=True, config=_STRICT)
+@dataclasses.dataclass(frozen=True)
 class Prediction(_Record):
     """One reading of one comparison by one judge.
 

@@ -19,8 +19,7 @@ from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, Revi
 from rich.progress import track
 
 from crm.io.files import drafted, replace_file
-from crm.io.rows import SUFFIXES
-from crm.io.untrusted import PACKED
+from crm.io.rows import PACKED, SUFFIXES
 
 PREFIX = "hf://"
 FILES = ["README.md", *(f"*{suffix}{end}" for suffix in SUFFIXES for end in ("", *PACKED))]

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.json_schema import models_json_schema
 
-from crm.io.untrusted import printable
+from crm.io.rows import printable
 from crm.schema import short
 
 REFERENCE = "#/components/schemas/{model}"

@@ -1,6 +1,6 @@
 """What training and suites share. In: the `Splits` of ``data=tastes``. Out: a row a suite: queries, LLMs, sentences.
 
-Equal after folding case and white space, or nearly equal (Jaccard of character 5-grams, `crm.votes.near_duplicates`).
+Equal after folding case and white space, or nearly equal (Jaccard of character 5-grams, `crm.votes.splits`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from crm.criteria.counting import TRAITS
 from crm.criteria.trait_wordings import wording
 from crm.dataset.tastes import UNSEEN_TRAITS
 from crm.schema import Preference, folded, query_of
-from crm.votes.near_duplicates import NearDuplicates, plain_text
 from crm.votes.sampling import turn
-from crm.votes.splits import Splits
+from crm.votes.splits import NearDuplicates, Splits, plain_text
 
 HELD_OUT = {"D": ("queries",), "M": ("queries", "llms"), "C": ("queries", "llms", "sentences")}
 """By suite what training must not have; the others hold out what ``M`` or ``C`` do, and traits."""

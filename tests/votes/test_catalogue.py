@@ -22,7 +22,7 @@ from crm.io.intake import Intake
 from crm.schema import LABELS, Preference, to_json
 from crm.votes.catalogue import PUBLIC
 from crm.votes.public import d2t, topicalchat
-from crm.votes.public.rated import flips
+from crm.votes.public.pairs import flips
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 AS_PUBLISHED = {"llmbar", "vibecheck_arena", "autoj", "pandalm", "cot_rationales"}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from crm.schema import Message, prompt_key
-from crm.votes.near_duplicates import NEAR_DUPLICATE, NearDuplicates, plain_text
+from crm.votes.splits import NEAR_DUPLICATE, NearDuplicates, plain_text
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("ck", "lm", "nt", "rs", "sh")]
 

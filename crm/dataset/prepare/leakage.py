@@ -1,7 +1,7 @@
 """In: the prompts of a dataset, and the queries of banks and evaluation sets. Out: which of them are the same.
 
 A query is the first user turn. Exact matches ignore case and white space; near ones have nearly the same letters and
-digits (`crm.votes.near_duplicates`). A model trained on a matched prompt has seen that set's query.
+digits (`crm.votes.splits`). A model trained on a matched prompt has seen that set's query.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pandas as pd
 from crm.dataset.prepare.workspace import LEAKAGE, Workspace
 from crm.io.parquet import read_rows, write_rows
 from crm.schema import Message, folded, messages, query_of
-from crm.votes.near_duplicates import NearDuplicates, plain_text
+from crm.votes.splits import NearDuplicates, plain_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from crm.dataset.prepare.place import PARTS, check_topics, draw_topics, parts_of
 from crm.dataset.prepare.workspace import SPLITS, Workspace, merged, read_preferences, with_findings
 from crm.io.parquet import open_parquet, read_parquet, read_rows, schema, write_rows
 from crm.schema import Message, Preference, prompt_key
-from crm.votes.near_duplicates import NEAR_DUPLICATE
-from crm.votes.splits import assign, prompt_groups, warn_of_large_group
+from crm.votes.splits import NEAR_DUPLICATE, assign, prompt_groups, warn_of_large_group
 
 NOT_USED = ("filtered", "leaked", "left_out")
 """Parts of rows that are in no file of the dataset; they are counted."""

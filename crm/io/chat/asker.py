@@ -18,7 +18,7 @@ from typing import Any, Generic
 
 from pydantic import BaseModel
 
-from crm.io import untrusted
+from crm.io import rows
 from crm.io.chat import failures, replies
 from crm.io.chat.cache import ReplyCache, code_version, request_key
 from crm.io.chat.client import CHARACTERS_PER_TOKEN, ChatClient
@@ -190,7 +190,7 @@ class Asker:
 
 def _version(schema: type[BaseModel], sources: Sequence[ModuleType]) -> str:
     """What a reply has to satisfy and the code that decides it, as a digest."""
-    code = code_version([*sources, sys.modules[__name__], replies, failures, untrusted])
+    code = code_version([*sources, sys.modules[__name__], replies, failures, rows])
     return f"{code} {json.dumps(schema.model_json_schema(), sort_keys=True)}"
 
 

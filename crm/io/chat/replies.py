@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, FailFast, Field, ValidationError
 
 from crm.io.chat.failures import CallFailed, one_line
-from crm.io.untrusted import check_row, decode
+from crm.io.rows import decode
 from crm.schema import RecordError
 
 MAX_TEXT = 200_000
@@ -110,7 +110,6 @@ def read_completion(body: bytes) -> Completion:
     """Read the body of a reply with status 200. Raises `CallFailed` (not_completion)."""
     try:
         row = decode(body)
-        check_row(row)
         choices = _Completion.model_validate(row, strict=True).choices
     except RecordError as error:
         raise CallFailed("not_completion", one_line(str(error))) from None
@@ -126,8 +125,7 @@ def read_object(text: str, schema: type[Schema]) -> Schema:
     """
     text = split_thoughts(text)[1]
     try:
-        row = decode(_only_object(text).encode())
-        check_row(row)
+        row = decode(_only_object(text))
     except RecordError as error:
         raise CallFailed("not_json", one_line(str(error)), text=text) from None
     try:

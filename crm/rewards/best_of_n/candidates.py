@@ -17,10 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from crm.io import rows as formats
 from crm.io.draws import generator
 from crm.io.intake import Intake
-from crm.io.untrusted import Rows
 from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.responses import (
     MORE_OF_QUERY,
@@ -34,7 +32,6 @@ from crm.rewards.best_of_n.estimator import Floats
 from crm.rewards.scoring import Group, Turns
 from crm.schema import Message, RecordError, prompt_key, short
 from crm.votes.fields import any_text, asked, criteria_cell
-from crm.votes.row_reader import with_turns
 from crm.votes.sampling import turn
 from crm.votes.simulation.lexicon import AUTHORS, TOPIC, queries
 from crm.votes.simulation.responses import write
@@ -110,7 +107,7 @@ def read_file(path: Path) -> list[Candidates]:
         read = (*QUERY_FIELDS, MORE_OF_QUERY, response_column(row), "criteria", "opposite", "gold")
         unread.update(unread_columns(row, *read))
 
-    for _ in Intake(strict=True).take(path, _with_turns(path), parse, key=lambda _: None):
+    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
         pass
     show_unread(path, unread)
     return [_candidates(rows) for rows in together.values()]
@@ -123,12 +120,8 @@ def read_prompts(path: Path) -> list[Turns]:
         name, text = prompt_cell(row)
         return asked(text, name)
 
-    prompts = Intake(strict=True).take(path, _with_turns(path), parse, key=lambda _prompt: None)
+    prompts = Intake(strict=True).rows(path, parse, key=lambda _prompt: None)
     return list({prompt_key(prompt): prompt for prompt in prompts}.values())
-
-
-def _with_turns(path: Path) -> Rows:
-    return with_turns(formats.rows(path), [(name,) for name in QUERY_FIELDS])
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from crm.io.intake import Intake
 from crm.rewards.best_of_n.candidates import Candidates
 from crm.rewards.best_of_n.estimator import Floats, first_k
 from crm.schema import RecordError, short
-from crm.votes.fields import response, text
+from crm.votes.fields import any_text
 from crm.votes.sampling import turn
 
 _POST = re.compile(r"^Post \d+ \(Category: [^\n]*\):\n", re.MULTILINE)
@@ -56,9 +56,9 @@ def candidates_of(samples: Sequence[Sample], told: str, tell: Tell) -> list[Cand
         first = own[0]
         criteria: tuple[str, ...] = ()
         if told == "profile":
-            criteria = tell(first.query, posts(text(first.row, "profile")))
+            criteria = tell(first.query, posts(any_text(first.row.get("profile"), "profile")))
         elif told == "aspects":
-            criteria = (text(first.row, "aspects"),)
+            criteria = (any_text(first.row.get("aspects"), "aspects"),)
         found.append(Candidates(turn("user", first.query), tuple(sample.response for sample in own), criteria))
     return found
 
@@ -110,4 +110,5 @@ def _chosen(sample: Sample, score: float | None) -> dict[str, Any]:
 def _parse(row: dict[str, Any], _line: int) -> Sample:
     if isinstance(row.get("id"), bool) or not isinstance(row.get("id"), (str, int)):
         raise RecordError("id", f"expected text or a whole number, got {short(row.get('id'))}")
-    return Sample(str(row["id"]), text(row, "query"), response(row, "generated_response")[0].content, row)
+    query, response = (any_text(row.get(name), name) for name in ("query", "generated_response"))
+    return Sample(str(row["id"]), query, response, row)

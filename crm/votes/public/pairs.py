@@ -1,12 +1,35 @@
-"""Two responses become a record. In: texts, and what speaks for them. Out: a `Preference`; which side is A is drawn."""
+"""Two responses become a `Preference`: a chosen one and another, flip pairs of requests, pairs of rated responses.
+
+Which side is A is drawn. Of rated responses, an aspect speaks for the side rated higher on it; a side's criteria are
+one wording of each of its aspects. Where aspects disagree the pair **flips**: who wins depends on the criterion.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import TypeVar
 
-from crm.schema import Preference
+import yaml
+
+from crm.schema import Message, Preference, Side
 from crm.votes.fields import Conversation
-from crm.votes.sampling import fraction, turn, wordings
+from crm.votes.sampling import fraction, shuffled, turn, wordings
+
+EQUAL = 1e-9
+"""Ratings are means of few raters: differences below this are rounding."""
+T = TypeVar("T")
+Wordings = Mapping[str, Sequence[str]]
+
+
+@cache
+def wordings_of(name: str) -> dict[str, tuple[str, ...]]:
+    """The wordings of a public set's criteria, by what they ask for, from wordings.yaml."""
+    text = Path(__file__).with_name("wordings.yaml").read_text(encoding="utf-8")
+    return {key: tuple(texts) for key, texts in yaml.load(text, Loader=yaml.CSafeLoader)[name].items()}
 
 
 def chosen_pair(
@@ -23,19 +46,22 @@ def chosen_pair(
     criteria_topic: str | None = None,
     reason: str | None = None,
     first: bool | None = None,
+    winner: Side = "a",
 ) -> Preference:
     """The record of a chosen and a rejected response; ``authors`` are theirs, ``criteria`` speak for the chosen one.
 
-    ``criteria_topic`` is that of each of ``criteria``. The chosen one stands as A if it is ``first``; ``None`` draws.
+    ``criteria_topic`` is that of each of ``criteria``. The chosen one is A if it is ``first``; ``None`` draws.
+    ``winner`` is who wins where the chosen one is A.
     """
     first = fraction(0, name, "side") < 0.5 if first is None else first
     topics = () if criteria_topic is None else (criteria_topic,) * len(criteria)
+    swapped: dict[str, Side] = {"a": "b", "b": "a", "tie": "tie"}
     return Preference(
         id=name,
         prompt=prompt,
         response_a=chosen if first else rejected,
         response_b=rejected if first else chosen,
-        winner="a" if first else "b",
+        winner=winner if first else swapped[winner],
         criteria_a=criteria if first else criteria_rejected,
         criteria_b=criteria_rejected if first else criteria,
         topic=topic,
@@ -48,18 +74,18 @@ def chosen_pair(
     )
 
 
-def wished_pair(
+def flip_pair(
     name: str,
     prompt: Conversation,
     answers: Mapping[str, str],
-    bank: Mapping[str, Sequence[str]],
+    bank: Wordings,
     *,
     source: str,
     seed: int,
     drawn_by: str | None = None,
     author: str | None = None,
 ) -> Preference:
-    """The flip pair of two answers, by the wish that each was written to: one or two wordings of it are its criteria.
+    """The flip pair of two answers, by what each was asked to be: one or two wordings of that are its criteria.
 
     Nobody voted, so ``winner`` is a coin and only names the original direction. Draws are by ``seed`` and the name
     (``drawn_by`` where it is given).
@@ -81,3 +107,79 @@ def wished_pair(
         author_b=author,
         source=source,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A response and its ratings, by aspect; ``overall`` where the raters gave one. Any unit, higher is better."""
+
+    text: str
+    author: str | None
+    scores: Mapping[str, float]
+    overall: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RatedInPlace:
+    """A rated response and what it answers; ``group`` names the document or dialogue whose responses are compared."""
+
+    group: str
+    prompt: tuple[Message, ...]
+    rated: Rated
+
+
+def pairs_within(items: Iterable[T], group: Callable[[T], str]) -> Iterator[tuple[T, T]]:
+    """Every two items of one group, in their order."""
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(group(item), []).append(item)
+    for members in groups.values():
+        yield from combinations(members, 2)
+
+
+def rated_pair(
+    name: str,
+    prompt: tuple[Message, ...],
+    first: Rated,
+    second: Rated,
+    bank: Wordings,
+    *,
+    source: str,
+    topic: str | None = None,
+    seed: int = 0,
+    worded_for: str | None = None,
+) -> Preference:
+    """The record of two responses rated on the same aspects, keys of ``bank``.
+
+    ``winner`` is the side with the higher overall rating (where there is none, the higher mean over the aspects); where
+    that is equal a flip pair gets a seeded coin, since there it only names the original direction, and any other pair
+    is a tie. Draws are by ``seed`` and ``name``, the id; wordings by ``worded_for`` where it is given.
+    """
+    a, b = (first, second) if fraction(seed, name, "side") < 0.5 else (second, first)
+    gaps = {aspect: a.scores[aspect] - b.scores[aspect] for aspect in a.scores if aspect in b.scores}
+    for_a = shuffled((aspect for aspect in gaps if gaps[aspect] > EQUAL), seed, name, "a")
+    for_b = shuffled((aspect for aspect in gaps if gaps[aspect] < -EQUAL), seed, name, "b")
+    rated = a.overall is not None and b.overall is not None
+    gap = a.overall - b.overall if rated else sum(gaps.values())  # type: ignore[operator]
+    coin: Side = "a" if fraction(seed, name, "winner") < 0.5 else "b"
+    winner: Side = "a" if gap > EQUAL else "b" if gap < -EQUAL else coin if for_a and for_b else "tie"
+    return Preference(
+        id=name,
+        prompt=prompt,
+        response_a=turn("assistant", a.text),
+        response_b=turn("assistant", b.text),
+        winner=winner,
+        criteria_a=tuple(shuffled(bank[aspect], seed, worded_for or name)[0] for aspect in for_a),
+        criteria_b=tuple(shuffled(bank[aspect], seed, worded_for or name)[0] for aspect in for_b),
+        topic=topic,
+        criteria_topics_a=tuple(for_a),
+        criteria_topics_b=tuple(for_b),
+        author_a=a.author,
+        author_b=b.author,
+        source=source,
+    )
+
+
+def flips(row: Preference) -> bool:
+    """Whether who wins depends on the criterion: both sides have criteria that speak for them."""
+    return bool(row.criteria_a and row.criteria_b)

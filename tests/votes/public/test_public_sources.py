@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crm.votes.public.dialogues import dialogue
 
 from crm.io.intake import Intake
 from crm.schema import LABELS, Preference
 from crm.votes.catalogue import PUBLIC
 from crm.votes.public import conditioned, d2t, topicalchat
 from crm.votes.public.conditioned import as_criteria
-from crm.votes.public.dialogues import dialogue
-from crm.votes.public.rated import flips
+from crm.votes.public.pairs import flips
 
 Read = Callable[..., list[Preference]]
 
