@@ -13,6 +13,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -177,10 +178,8 @@ def table(path: Path) -> Rows:
             raise ValueError(f"{path}: cannot be read ({error}); fetch the file again") from None
         above = first.strip().strip('"').lower().startswith("sep=")
         mark = first.strip().strip('"')[4:5] if above else max(DELIMITERS, key=first.count)
-        text.seek(0)
-        if above:
-            text.readline()
-        found = _cells(csv.reader(text, delimiter=mark, strict=True), int(above))
+        lines = text if above else chain([first], text)
+        found = _cells(csv.reader(lines, delimiter=mark, strict=True), int(above))
         header = _header(path, next(found, (1, []))[1])
         for number, cells in found:
             if isinstance(cells, list) and len(cells) != len(header):

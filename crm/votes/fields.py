@@ -83,7 +83,7 @@ def _literal(text: str, field: str) -> Any:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SyntaxWarning)
                 found = ast.literal_eval(text.strip())
-            str(found).encode("utf-8")  # its escapes can spell half a character
+            json.dumps(found, ensure_ascii=False).encode("utf-8")  # escapes can spell half a character
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             raise RecordError(field, f"{error.why}; a list in a text must be JSON (Python: json.dumps)") from None
         return found

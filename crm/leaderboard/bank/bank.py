@@ -106,7 +106,7 @@ class Bank:
             for author in self.authors
             for query in self.queries
         )
-        files = {QUERIES: _lines(queries, "queries"), RESPONSES: _lines(responses)}
+        files = {QUERIES: _lines(queries), RESPONSES: _lines(responses)}
         # The head last: without it there is no bank, and a folder in which it is missing can be written again.
         files[HEAD] = sealed_line({"name": self.name, "baseline": self.baseline})
         for name, content in files.items():

@@ -41,6 +41,8 @@ class Winners:
                 raise ValueError(f"data.winners={{{cell}: {side}}}: {side!r} is not one of {', '.join(SIDES)}")
         self._field = field
         self._mapped = {_key(cell): side for cell, side in mapped.items()}
+        if len(self._mapped) < len(mapped):
+            raise ValueError(f"data.winners={dict(mapped)}: a cell is mapped twice")
         self._by_column = {_key(name): side for name, side in zip(columns, "ab", strict=True)}
         self._first = dict.fromkeys(_key(cell) for cell in first if cell is not None)
         numbers = set(filter(_NUMBER.fullmatch, (*self._first, *self._mapped)))

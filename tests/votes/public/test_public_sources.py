@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crm.votes.public.dialogues import dialogue
+from crm.votes.public.conditioned import dialogue
 
 from crm.io.intake import Intake
 from crm.schema import LABELS, Preference
