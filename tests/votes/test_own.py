@@ -63,7 +63,10 @@ READERS: dict[str, tuple[Any, Any]] = {
         arena.read,
         lambda a, b: {**ARENA, "conversation_a": said("Why?", a), "conversation_b": said("Why?", b)},
     ),
-    "train_rows": (published.read_train, lambda a, b: {**TRAIN, "model_a": said("Why?", a), "model_b": said("Why?", b)}),
+    "train_rows": (
+        published.read_train,
+        lambda a, b: {**TRAIN, "model_a": said("Why?", a), "model_b": said("Why?", b)},
+    ),
     "rewardbench": (rewardbench.read, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
 }
 WITH_IDS: dict[str, tuple[Any, Any]] = {

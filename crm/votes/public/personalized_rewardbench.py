@@ -32,11 +32,11 @@ def read(path: Path, reading: Intake, *, oracle_rubric: bool = False, told: Tell
     """Records of one file, or of every data file of a folder, with the id ``personalized-<id>``."""
 
     def count(row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
-        posts = _posts(row)
-        shown = sum(len(record.criteria_a or record.criteria_b) for record in records) if told and posts else 0
+        posts = _posts(row) if told else []
+        shown = sum(len(record.criteria_a or record.criteria_b) for record in records) if posts else 0
         return {
             "profile_texts_told": shown,
-            "profile_texts_left_out": len(_listed(row, "profile", "text")) - shown,
+            "profile_texts_left_out": len(_entries(row, "profile")) - shown,
             "rows_without_profile": bool(told) and not posts,
             "rows_with_rubric_told": oracle_rubric,
             "rows_with_rubric_withheld": not oracle_rubric and row.get("rubric_aspects") is not None,
@@ -45,7 +45,7 @@ def read(path: Path, reading: Intake, *, oracle_rubric: bool = False, told: Tell
     @rows_of(count=count, drop_identical=True)
     def records(row: Row, at: At) -> Preference:
         require(row, ("id", "question", "chosen", "rejected"))
-        posts = _posts(row)
+        _entries(row, "profile")
         prompt = asked(any_text(row["question"], "question"), "question")
         chosen, rejected = (turn("assistant", any_text(row[name], name)) for name in ("chosen", "rejected"))
         criteria: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ def read(path: Path, reading: Intake, *, oracle_rubric: bool = False, told: Tell
             if not criteria:
                 raise RecordError("rubric_aspects", "an empty list; the oracle needs at least one aspect")
         elif told:
-            criteria = told(query_of(prompt), posts)
+            criteria = told(query_of(prompt), _posts(row))
         subset = next((name for name in SUBSETS if name in str(at.file.relative_to(at.source))), None)
         return chosen_pair(
             f"personalized-{identity(row['id'], 'id', at.repeats)}",
@@ -74,10 +74,14 @@ def _posts(row: Row) -> list[str]:
     return [post for post in _listed(row, "profile", "text") if post.strip()]
 
 
+def _entries(row: Row, field: str) -> list[Any]:
+    return [] if row.get(field) is None else items(row[field], field)
+
+
 def _listed(row: Row, field: str, key: str) -> list[Any]:
     """What a list of objects has under ``key``."""
     found = []
-    for number, entry in enumerate([] if row.get(field) is None else items(row[field], field)):
+    for number, entry in enumerate(_entries(row, field)):
         if not isinstance(entry, dict) or not isinstance(entry.get(key), str):
             raise RecordError(f"{field}[{number}]", f"expected an object with the key {key}, got {short(entry)}")
         found.append(entry[key])
