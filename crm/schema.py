@@ -152,7 +152,7 @@ class Preference(_Record):
     source: str = ""
     reason: str | None = None
 
-    _message_fields: ClassVar = ("prompt", "response_a", "response_b")
+    _message_fields = ("prompt", "response_a", "response_b")
 
     @property
     def query(self) -> str:
@@ -178,7 +178,7 @@ class Comparison(_Record):
     noise: str = "none"
     cluster: str = ""
 
-    _message_fields: ClassVar = ("prompt", "response_a", "response_b")
+    _message_fields = ("prompt", "response_a", "response_b")
 
     def __post_init__(self) -> None:
         if not self.cluster:
