@@ -59,10 +59,7 @@ READERS: dict[str, tuple[Any, Any]] = {
     "table": (BARE, lambda a, b: {"prompt": "Why?", "response_a": a, "response_b": b, "winner": "a"}),
     "pairs": (BARE, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
     "trl": (trl.read, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
-    "arena": (
-        arena.read,
-        lambda a, b: {**ARENA, "conversation_a": said("Why?", a), "conversation_b": said("Why?", b)},
-    ),
+    "arena": (arena.read, lambda a, b: {**ARENA, "conversation_a": said("Why?", a), "conversation_b": said("Why?", b)}),
     "train_rows": (
         published.read_train,
         lambda a, b: {**TRAIN, "model_a": said("Why?", a), "model_b": said("Why?", b)},

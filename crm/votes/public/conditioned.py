@@ -54,9 +54,9 @@ def llmbar(row: _LLMBar, at: At) -> Preference:
     outputs = (row.output_1, row.output_2) if row.label == 1 else (row.output_2, row.output_1)
     return chosen_pair(
         name,
-        turn("user", row.input),
-        turn("assistant", outputs[0]),
-        turn("assistant", outputs[1]),
+        row.input,
+        outputs[0],
+        outputs[1],
         first=row.label == 1,
         source=f"llmbar/{'construction' if at.file.parent.parent.name == 'CaseStudy' else 'human'}",
         topic=subset,
@@ -86,9 +86,9 @@ def prefeval(row: _PrefEval, at: At) -> list[Preference]:
     return [
         chosen_pair(
             f"{name}-{other}",
-            turn("user", row.question),
-            turn("assistant", options[0]),
-            turn("assistant", options[other]),
+            row.question,
+            options[0],
+            options[other],
             source="prefeval/llm",
             topic=topic,
             criteria=(row.preference,),
@@ -118,8 +118,8 @@ def prometheus_hhh(row: _HHH, at: At) -> Preference:
     return chosen_pair(
         f"prometheus_hhh-{at.number}",
         dialogue(instruction),
-        turn("assistant", chosen),
-        turn("assistant", rejected),
+        chosen,
+        rejected,
         source="prometheus_hhh/human",
         topic=row.source,
         criteria=(question,),
@@ -197,9 +197,9 @@ def _as_persona(personas: dict[str, tuple[str, ...]], row: _Chosen, at: At) -> P
         raise RecordError("row", f"user_prompts.jsonl has no row of {user} that can be read")
     return chosen_pair(
         f"personas8-{user}-{at.number}",
-        turn("user", row.prompt),
-        turn("assistant", row.chosen),
-        turn("assistant", row.rejected),
+        row.prompt,
+        row.chosen,
+        row.rejected,
         source="personas8/llm",
         criteria=personas[user],
         criteria_topic=user,

@@ -11,18 +11,21 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
-from crm.schema import Message, Preference, Side
+from crm.schema import Preference
 from crm.votes.fields import Conversation
 from crm.votes.sampling import fraction, shuffled, turn, wordings
 
 EQUAL = 1e-9
 """Ratings are means of few raters: differences below this are rounding."""
+OTHER = {"a": "b", "b": "a", "tie": "tie"}
 T = TypeVar("T")
 Wordings = Mapping[str, Sequence[str]]
+Side = tuple[str | Conversation, tuple[str, ...], tuple[str, ...], str | None]
+"""A response, its criteria, their topics, its author."""
 
 
 @cache
@@ -32,11 +35,36 @@ def wordings_of(name: str) -> dict[str, tuple[str, ...]]:
     return {key: tuple(texts) for key, texts in yaml.load(text, Loader=yaml.CSafeLoader)[name].items()}
 
 
+def vote(name: str, prompt: str | Conversation, a: Side, b: Side, winner: str, source: str, **more: Any) -> Preference:
+    """The record of two sides; a text is one turn."""
+    (first, criteria_a, topics_a, author_a), (second, criteria_b, topics_b, author_b) = a, b
+    return Preference(
+        id=name,
+        prompt=turn("user", prompt) if isinstance(prompt, str) else prompt,
+        response_a=turn("assistant", first) if isinstance(first, str) else first,
+        response_b=turn("assistant", second) if isinstance(second, str) else second,
+        winner=winner,  # type: ignore[arg-type]
+        criteria_a=criteria_a,
+        criteria_b=criteria_b,
+        criteria_topics_a=topics_a,
+        criteria_topics_b=topics_b,
+        author_a=author_a,
+        author_b=author_b,
+        source=source,
+        **more,
+    )
+
+
+def plain(response: str, author: str | None = None) -> Side:
+    """A side that no criterion speaks for."""
+    return response, (), (), author
+
+
 def chosen_pair(
     name: str,
-    prompt: Conversation,
-    chosen: Conversation,
-    rejected: Conversation,
+    prompt: str | Conversation,
+    chosen: str | Conversation,
+    rejected: str | Conversation,
     *,
     source: str,
     topic: str | None = None,
@@ -46,7 +74,7 @@ def chosen_pair(
     criteria_topic: str | None = None,
     reason: str | None = None,
     first: bool | None = None,
-    winner: Side = "a",
+    winner: str = "a",
 ) -> Preference:
     """The record of a chosen and a rejected response; ``authors`` are theirs, ``criteria`` speak for the chosen one.
 
@@ -55,28 +83,15 @@ def chosen_pair(
     """
     first = fraction(0, name, "side") < 0.5 if first is None else first
     topics = () if criteria_topic is None else (criteria_topic,) * len(criteria)
-    swapped: dict[str, Side] = {"a": "b", "b": "a", "tie": "tie"}
-    return Preference(
-        id=name,
-        prompt=prompt,
-        response_a=chosen if first else rejected,
-        response_b=rejected if first else chosen,
-        winner=winner if first else swapped[winner],
-        criteria_a=criteria if first else criteria_rejected,
-        criteria_b=criteria_rejected if first else criteria,
-        topic=topic,
-        criteria_topics_a=topics if first else (),
-        criteria_topics_b=() if first else topics,
-        author_a=authors[0] if first else authors[1],
-        author_b=authors[1] if first else authors[0],
-        source=source,
-        reason=reason,
-    )
+    one: Side = (chosen, criteria, topics, authors[0])
+    other: Side = (rejected, criteria_rejected, (), authors[1])
+    a, b = (one, other) if first else (other, one)
+    return vote(name, prompt, a, b, winner if first else OTHER[winner], source, topic=topic, reason=reason)
 
 
 def flip_pair(
     name: str,
-    prompt: Conversation,
+    prompt: str | Conversation,
     answers: Mapping[str, str],
     bank: Wordings,
     *,
@@ -91,22 +106,9 @@ def flip_pair(
     (``drawn_by`` where it is given).
     """
     draw = name if drawn_by is None else drawn_by
-    first, second = answers
-    a, b = (first, second) if fraction(seed, draw, "side") < 0.5 else (second, first)
-    return Preference(
-        id=name,
-        prompt=prompt,
-        response_a=turn("assistant", answers[a]),
-        response_b=turn("assistant", answers[b]),
-        winner="a" if fraction(seed, draw, "winner") < 0.5 else "b",
-        criteria_a=wordings(bank[a], seed, draw, a),
-        criteria_b=wordings(bank[b], seed, draw, b),
-        criteria_topics_a=(a,),
-        criteria_topics_b=(b,),
-        author_a=author,
-        author_b=author,
-        source=source,
-    )
+    keys = list(answers) if fraction(seed, draw, "side") < 0.5 else list(answers)[::-1]
+    a, b = ((answers[key], wordings(bank[key], seed, draw, key), (key,), author) for key in keys)
+    return vote(name, prompt, a, b, "a" if fraction(seed, draw, "winner") < 0.5 else "b", source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class RatedInPlace:
     """A rated response and what it answers; ``group`` names the document or dialogue whose responses are compared."""
 
     group: str
-    prompt: tuple[Message, ...]
+    prompt: Conversation
     rated: Rated
 
 
@@ -139,7 +141,7 @@ def pairs_within(items: Iterable[T], group: Callable[[T], str]) -> Iterator[tupl
 
 def rated_pair(
     name: str,
-    prompt: tuple[Message, ...],
+    prompt: str | Conversation,
     first: Rated,
     second: Rated,
     bank: Wordings,
@@ -159,25 +161,15 @@ def rated_pair(
     gaps = {aspect: a.scores[aspect] - b.scores[aspect] for aspect in a.scores if aspect in b.scores}
     for_a = shuffled((aspect for aspect in gaps if gaps[aspect] > EQUAL), seed, name, "a")
     for_b = shuffled((aspect for aspect in gaps if gaps[aspect] < -EQUAL), seed, name, "b")
-    rated = a.overall is not None and b.overall is not None
-    gap = a.overall - b.overall if rated else sum(gaps.values())  # type: ignore[operator]
-    coin: Side = "a" if fraction(seed, name, "winner") < 0.5 else "b"
-    winner: Side = "a" if gap > EQUAL else "b" if gap < -EQUAL else coin if for_a and for_b else "tie"
-    return Preference(
-        id=name,
-        prompt=prompt,
-        response_a=turn("assistant", a.text),
-        response_b=turn("assistant", b.text),
-        winner=winner,
-        criteria_a=tuple(shuffled(bank[aspect], seed, worded_for or name)[0] for aspect in for_a),
-        criteria_b=tuple(shuffled(bank[aspect], seed, worded_for or name)[0] for aspect in for_b),
-        topic=topic,
-        criteria_topics_a=tuple(for_a),
-        criteria_topics_b=tuple(for_b),
-        author_a=a.author,
-        author_b=b.author,
-        source=source,
-    )
+    gap = sum(gaps.values()) if a.overall is None or b.overall is None else a.overall - b.overall
+    coin = "a" if fraction(seed, name, "winner") < 0.5 else "b"
+    winner = "a" if gap > EQUAL else "b" if gap < -EQUAL else coin if for_a and for_b else "tie"
+
+    def side(rated: Rated, aspects: list[str]) -> Side:
+        criteria = tuple(shuffled(bank[aspect], seed, worded_for or name)[0] for aspect in aspects)
+        return rated.text, criteria, tuple(aspects), rated.author
+
+    return vote(name, prompt, side(a, for_a), side(b, for_b), winner, source, topic=topic)
 
 
 def flips(row: Preference) -> bool:

@@ -21,7 +21,6 @@ from crm.schema import Preference, RecordError, query_of, short, texts
 from crm.votes.fields import any_text, asked, identity, items, optional_text, require
 from crm.votes.public.pairs import chosen_pair
 from crm.votes.row_reader import At, Row, rows_of
-from crm.votes.sampling import turn
 
 SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
 Tell = Callable[[str, Sequence[str]], tuple[str, ...]]
@@ -47,7 +46,7 @@ def read(path: Path, reading: Intake, *, oracle_rubric: bool = False, told: Tell
         require(row, ("id", "question", "chosen", "rejected"))
         _entries(row, "profile")
         prompt = asked(any_text(row["question"], "question"), "question")
-        chosen, rejected = (turn("assistant", any_text(row[name], name)) for name in ("chosen", "rejected"))
+        chosen, rejected = (any_text(row[name], name) for name in ("chosen", "rejected"))
         criteria: tuple[str, ...] = ()
         if oracle_rubric:
             criteria = texts(_listed(row, "rubric_aspects", "aspect"), "rubric_aspects")

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from crm.schema import Message, Preference, RecordError, prompt_key
+from crm.schema import Preference, RecordError, messages, prompt_key
 from crm.votes.fields import PublicRow, Text
-from crm.votes.public.pairs import chosen_pair
+from crm.votes.public.pairs import chosen_pair, plain, vote
 from crm.votes.row_reader import At, rows_of
 from crm.votes.sampling import turn
 
@@ -35,15 +35,9 @@ def autoj(row: _AutoJ, at: At) -> Preference:
     The criteria that are published for a scenario speak for neither side, so they are not used. It is a published test:
     pairs of equal texts (nine, eight of them ties) stay.
     """
-    return Preference(
-        id=f"autoj-{at.number}",
-        prompt=turn("user", row.prompt),
-        response_a=turn("assistant", row.response_1),
-        response_b=turn("assistant", row.response_2),
-        winner=("a", "b", "tie")[row.label],  # type: ignore[arg-type]
-        topic=row.scenario,
-        source="autoj/human",
-    )
+    sides = plain(row.response_1), plain(row.response_2)
+    winner = ("a", "b", "tie")[row.label]
+    return vote(f"autoj-{at.number}", row.prompt, *sides, winner, "autoj/human", topic=row.scenario)
 
 
 class _VibeCheck(PublicRow):
@@ -61,21 +55,9 @@ def vibecheck_arena(row: _VibeCheck, _at: At) -> Preference:
     The columns are named after the two; the topic is the category as published. One file is a part of another.
     """
     prompt, first, second = turn("user", row.question), turn("assistant", row.llama), turn("assistant", row.other)
-    return Preference(
-        id=f"vibecheck_arena-{prompt_key(prompt + first + second)}",
-        prompt=prompt,
-        response_a=first,
-        response_b=second,
-        winner="a" if row.preference == LLAMA else "b",
-        topic=row.category_labels,
-        author_a=LLAMA,
-        source="vibecheck_arena/human",
-    )
-
-
-class _Turn(PublicRow):
-    role: Literal["system", "user", "assistant"]
-    content: str
+    name, winner = f"vibecheck_arena-{prompt_key(prompt + first + second)}", "a" if row.preference == LLAMA else "b"
+    sides = plain(row.llama, LLAMA), plain(row.other)
+    return vote(name, prompt, *sides, winner, "vibecheck_arena/human", topic=row.category_labels)
 
 
 class _Answer(PublicRow):
@@ -85,7 +67,7 @@ class _Answer(PublicRow):
 
 class _RMB(PublicRow):
     pair_uid: Text
-    conversation_input: Annotated[list[_Turn], Field(min_length=1)]
+    conversation_input: list[Any]
     chosen: _Answer
     reject: _Answer
 
@@ -97,13 +79,14 @@ def rmb(row: _RMB, at: At) -> Preference:
     Classification, closed questions, code, reasoning and translation have right answers and are left alone. The topic
     is ``<task>/<scenario>``.
     """
-    if (role := row.conversation_input[-1].role) != "user":
+    prompt = messages(row.conversation_input, "conversation_input")
+    if (role := prompt[-1].role) != "user":
         raise RecordError("conversation_input", f"ends with a turn of the {role}, expected the user's")
     return chosen_pair(
         f"rmb-{row.pair_uid}",
-        tuple(Message(turn.role, turn.content) for turn in row.conversation_input),
-        turn("assistant", row.chosen.answer),
-        turn("assistant", row.reject.answer),
+        prompt,
+        row.chosen.answer,
+        row.reject.answer,
         source="rmb/llm",
         topic=f"{at.file.parent.name}/{at.stem}",
         authors=(row.chosen.llm_name, row.reject.llm_name),
@@ -150,17 +133,10 @@ def pandalm(row: _PandaLM, _at: At) -> Preference:
         raise RecordError("instruction", "blank, and so is input; expected text in one of them")
     authors = row.cmp_key.split("_")
     ((side, most),) = Counter(row.votes).most_common(1)
-    return Preference(
-        id=f"pandalm-{row.idx}",
-        prompt=turn("user", "\n\n".join(asked)),
-        response_a=turn("assistant", row.response1),
-        response_b=turn("assistant", row.response2),
-        winner=("tie", "a", "b")[side] if most > 1 else "tie",  # type: ignore[arg-type]
-        topic=row.motivation_app,
-        author_a=authors[0],
-        author_b=authors[1],
-        source="pandalm/human",
-    )
+    sides = plain(row.response1, authors[0]), plain(row.response2, authors[1])
+    winner = ("tie", "a", "b")[side] if most > 1 else "tie"
+    prompt = "\n\n".join(asked)
+    return vote(f"pandalm-{row.idx}", prompt, *sides, winner, "pandalm/human", topic=row.motivation_app)
 
 
 class _Rank(PublicRow):
@@ -209,14 +185,6 @@ def cot_rationales(row: _Rationale, _at: At) -> Preference | tuple[()]:
         raise RecordError("preference", "is for the output that ordered_models puts second")
     prompt = turn("user", row.instruction)
     legend = f"M is response {m.upper()}, m is response {other.upper()}."
-    return Preference(
-        id=f"cot_rationales-{row.generator_2}-{prompt_key(prompt)}",
-        prompt=prompt,
-        response_a=turn("assistant", row.output_1),
-        response_b=turn("assistant", row.output_2),
-        winner=winner,  # type: ignore[arg-type]
-        author_a=row.generator_1,
-        author_b=row.generator_2,
-        source="cot_rationales/llm",
-        reason=f"{legend} {row.raw_completion.concise_explanation}",
-    )
+    name, reason = f"cot_rationales-{row.generator_2}-{prompt_key(prompt)}", row.raw_completion.concise_explanation
+    sides = plain(row.output_1, row.generator_1), plain(row.output_2, row.generator_2)
+    return vote(name, prompt, *sides, winner, "cot_rationales/llm", reason=f"{legend} {reason}")

@@ -9,15 +9,7 @@ import statistics
 import pytest
 from scipy.stats import kendalltau
 
-from crm.votes.simulation.lexicon import (
-    AUTHORS,
-    AXES,
-    BASELINE,
-    MARKERS,
-    PROFILES,
-    TOPICS,
-    queries,
-)
+from crm.votes.simulation.lexicon import AUTHORS, AXES, BASELINE, MARKERS, PROFILES, TOPICS, queries
 from crm.votes.simulation.responses import write
 
 SAMPLE = [

@@ -204,10 +204,7 @@ def test_lexicon_shows_nothing_that_is_held_out() -> None:
 def test_criteria_number_one_to_four_with_topics_in_parallel(arena: Arena) -> None:
     counts: Counter[int] = Counter()
     for row in arena.train:
-        for criteria, broad in (
-            (row.criteria_a, row.criteria_topics_a),
-            (row.criteria_b, row.criteria_topics_b),
-        ):
+        for criteria, broad in ((row.criteria_a, row.criteria_topics_a), (row.criteria_b, row.criteria_topics_b)):
             counts[len(criteria)] += 1
             poles = [taste.pole_of(text) for text in criteria]
             assert broad == tuple(taste.AXIS[pole[0]].topic for pole in poles if pole)
