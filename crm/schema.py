@@ -12,7 +12,7 @@ import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -48,6 +48,8 @@ class RecordError(ValueError):
             field += f"[{part}]" if isinstance(part, int) else f".{part}" if field else part
         if first["type"] in ("missing", "unexpected_keyword_argument"):
             return cls(field, "missing" if first["type"] == "missing" else "unknown field")
+        if first["type"] == "one_of":
+            return cls(field, f"{short(first['input'])} {first['msg']}")
         why = first["msg"][0].lower() + first["msg"][1:].replace(" or an instance of Message", " with role and content")
         why = why.replace("input should be", "expected").replace("tuple", "list").replace("dictionary", "object")
         return cls(field or "row", f"{why}, got {short(first['input'])}")
@@ -59,11 +61,24 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def _one_of(*allowed: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if text not in allowed:
+            raise PydanticCustomError("one_of", "is not one of {allowed}", {"allowed": ", ".join(allowed)})
+        return text
+
+    return AfterValidator(check)
+
+
+Role = Annotated[str, _one_of(*ROLES)]
+Side = Annotated[str, _one_of(*SIDES)]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation. ``content`` may be empty. Checked where it becomes part of a record."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Role
     content: str
 
 
@@ -77,7 +92,6 @@ Turns = Annotated[tuple[Message, ...], Field(min_length=1)]
 """A conversation of one turn or more."""
 Texts = Annotated[tuple[Annotated[str, AfterValidator(_stripped)], ...], Field(max_length=MAX_CRITERIA)]
 """Non-blank strings, stripped."""
-Side = Literal["a", "b", "tie"]
 
 
 @cache
@@ -196,7 +210,7 @@ class Prediction(_Record):
     """
 
     comparison_id: str
-    order: Literal["ab", "ba"]
+    order: Annotated[str, _one_of("ab", "ba")]
     preference_logit: float | None
     label: Side
     cluster: str

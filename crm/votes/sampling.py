@@ -65,4 +65,4 @@ def _in_turns(
 
 def turn(role: str, content: str) -> tuple[Message, ...]:
     """A conversation of one message."""
-    return (Message(role, content),)  # type: ignore[arg-type]
+    return (Message(role, content),)

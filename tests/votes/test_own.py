@@ -189,7 +189,11 @@ BAD: dict[str, tuple[str, Row, str]] = {
     ),
     "trl, no rejected": ("trl", {"rejected": None}, "rejected: null"),
     "trl, images": ("trl", {"images": ["cat.png"]}, "images: the row has images"),
-    "trl, a tool's turn": ("trl", {"chosen": [{"role": "tool", "content": "x"}]}, "chosen[0].role: expected 'system'"),
+    "trl, a tool's turn": (
+        "trl",
+        {"chosen": [{"role": "tool", "content": "x"}]},
+        "chosen[0].role: 'tool' is not one of system, user",
+    ),
     "trl, a call of a tool": (
         "trl",
         {"chosen": [{"role": "assistant", "content": None, "tool_calls": [{}]}]},
@@ -211,7 +215,7 @@ BAD: dict[str, tuple[str, Row, str]] = {
     "train_rows, missing": ("train_rows", {"human_winner": None}, "human_winner: null"),
     "records, id": ("records", {"id": " "}, "id: blank"),
     "records, null": ("records", {"criteria_a": None}, "criteria_a: expected a valid list, got None"),
-    "records, winner": ("records", {"winner": "model_a"}, "winner: expected 'a', 'b' or 'tie', got 'model_a'"),
+    "records, winner": ("records", {"winner": "model_a"}, "winner: 'model_a' is not one of a, b, tie"),
     "records, more": ("records", {"colour": "red"}, "colour: unknown field, expected some of id, prompt"),
     "arena, image": (
         "arena",

@@ -62,7 +62,7 @@ def read(row: Row, at: At) -> Preference | tuple[()]:
         prompt=prompt,
         response_a=response_a,
         response_b=response_b,
-        winner=side,  # type: ignore[arg-type]
+        winner=side,
         author_a=any_text(row["model_a"], "model_a"),
         author_b=any_text(row["model_b"], "model_b"),
         source="arena/human",

@@ -47,7 +47,8 @@ def read_train(row: Row, at: At) -> Preference:
     criteria_a, criteria_b = (string_list(row[name], name) for name in ("a_criteria", "b_criteria"))
     if not criteria_a and not criteria_b:
         raise RecordError("a_criteria", "empty, and b_criteria too; a training row needs criteria on one side at least")
-    prompt, response_a, response_b = split_shared(*(messages(row[name], name) for name in SIDES), SIDES)
+    a, b = (messages(row[name], name) for name in SIDES)
+    prompt, response_a, response_b = split_shared(a, b, SIDES)
     content = json.dumps({name: row[name] for name in TRAIN_FIELDS}, sort_keys=True, default=str)
     return Preference(
         id=f"train-{numbered(hashlib.sha256(content.encode('utf-8')).hexdigest()[:16], at.repeats)}",

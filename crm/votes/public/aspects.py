@@ -14,7 +14,9 @@ from crm.votes.fields import PublicRow, Text
 from crm.votes.public.pairs import Rated, RatedInPlace, flips, pairs_within, rated_pair, wordings_of
 from crm.votes.sampling import turn
 
-OneToSix, OneToThree, Share = (Annotated[float, Field(ge=low, le=high)] for low, high in ((1, 6), (1, 3), (0, 1)))
+OneToSix = Annotated[float, Field(ge=1, le=6)]
+OneToThree = Annotated[float, Field(ge=1, le=3)]
+Share = Annotated[float, Field(ge=0, le=1)]
 NO_ARTICLE = "_nofact"
 """The article of 8 of the 60 dialogues, where there was nothing to draw on."""
 PLACES = {"sfres": "restaurant", "sfhot": "hotel"}

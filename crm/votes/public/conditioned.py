@@ -149,7 +149,7 @@ def dialogue(text: str) -> Conversation:
     """
     opening, *rest = _SPEAKER.split(text)
     roles = ("user" if name == "Human" else "assistant" for name in rest[::2])
-    turns = [Message(role, content.strip()) for role, content in zip(roles, rest[1::2], strict=True)]  # type: ignore[arg-type]
+    turns = [Message(role, content.strip()) for role, content in zip(roles, rest[1::2], strict=True)]
     return (*turn("user", opening.strip()), *turns) if opening.strip() else tuple(turns)
 
 

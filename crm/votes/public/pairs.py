@@ -29,10 +29,14 @@ Side = tuple[str | Conversation, tuple[str, ...], tuple[str, ...], str | None]
 
 
 @cache
+def _all_wordings() -> dict[str, dict[str, list[str]]]:
+    text = Path(__file__).with_name("wordings.yaml").read_text(encoding="utf-8")
+    return yaml.load(text, Loader=yaml.CSafeLoader)  # type: ignore[no-any-return]
+
+
 def wordings_of(name: str) -> dict[str, tuple[str, ...]]:
     """The wordings of a public set's criteria, by what they ask for, from wordings.yaml."""
-    text = Path(__file__).with_name("wordings.yaml").read_text(encoding="utf-8")
-    return {key: tuple(texts) for key, texts in yaml.load(text, Loader=yaml.CSafeLoader)[name].items()}
+    return {key: tuple(texts) for key, texts in _all_wordings()[name].items()}
 
 
 def vote(name: str, prompt: str | Conversation, a: Side, b: Side, winner: str, source: str, **more: Any) -> Preference:
@@ -43,7 +47,7 @@ def vote(name: str, prompt: str | Conversation, a: Side, b: Side, winner: str, s
         prompt=turn("user", prompt) if isinstance(prompt, str) else prompt,
         response_a=turn("assistant", first) if isinstance(first, str) else first,
         response_b=turn("assistant", second) if isinstance(second, str) else second,
-        winner=winner,  # type: ignore[arg-type]
+        winner=winner,
         criteria_a=criteria_a,
         criteria_b=criteria_b,
         criteria_topics_a=topics_a,

@@ -16,7 +16,7 @@ from crm.votes.sampling import turn
 
 SUBJECTIVE = ("Brainstorming", "Chat", "Generation", "Open QA", "Rewrite", "Role Playing", "Summarization")
 """RMB's tasks in which taste decides."""
-LLAMA, OTHER = "llama-3-70b-instruct", "not_llama"
+LLAMA = "llama-3-70b-instruct"
 Annotation = Literal[0, 1, 2]
 
 
@@ -42,8 +42,8 @@ def autoj(row: _AutoJ, at: At) -> Preference:
 
 class _VibeCheck(PublicRow):
     question: Text
-    llama: str = Field(alias=LLAMA)
-    other: str = Field(alias=OTHER)
+    llama: str = Field(alias="llama-3-70b-instruct")
+    other: str = Field(alias="not_llama")
     preference: Literal["llama-3-70b-instruct", "not_llama"]
     category_labels: Text
 

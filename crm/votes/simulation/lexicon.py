@@ -75,7 +75,7 @@ def _tuples(words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 AXES = tuple(
-    Axis(name, **{key: Pole(**_tuples(value)) if isinstance(value, dict) else value for key, value in words.items()})
+    Axis(name, words["topic"], Pole(**_tuples(words["plus"])), Pole(**_tuples(words["minus"])), "held_out" in words)
     for name, words in _WORDS["axes"].items()
 )
 """Every axis. The first is always expressed in a response (it also shows in the length), the others now and then."""

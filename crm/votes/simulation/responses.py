@@ -1,4 +1,4 @@
-"""Write one response. In: seed, author, query. Out: a short text and the true levels of taste that it expresses.
+"""Responses of simulated authors: short texts, and the true levels of taste that they express.
 
 A response says something about the query's matter, and expresses three or four axes of taste in the proportions of
 its author's profile. Level +1 or -1 of an axis puts one marker sentence of that pole into the text; the detail axis

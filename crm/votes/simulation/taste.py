@@ -1,4 +1,4 @@
-"""Criteria and what they stand for. In: an axis and a sign. Out: a wording; and back from a wording to axis and sign.
+"""Criteria of the simulation: from an axis and a sign to a wording, and back.
 
 A wording is a verb and a body ("Prefers" + "detailed answers with plenty of specifics"), or "Prefers" and the name of
 a pole ("Prefers detailed").

@@ -1,4 +1,4 @@
-"""What the simulation knows of a text. In: a response it wrote. Out: the levels of taste in it, read off its sentences.
+"""The levels of taste in a response of the simulation, read off its sentences.
 
 A response is made of templates, so that reading it back is exact; nothing else about it (author, seed) is needed.
 """

@@ -1,4 +1,4 @@
-"""Votes of simulated users. In: two responses with their true levels. Out: a winner and criteria for both sides.
+"""Votes of simulated users between two responses: a winner and criteria for both sides.
 
 A user holds one to four signed axes; the utility of a response is the sum of sign times level. The user of each side
 prefers that side, but for Bradley-Terry noise: now and then someone's vote contradicts their criteria.
