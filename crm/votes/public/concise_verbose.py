@@ -82,7 +82,8 @@ def load(
             in_training = "validation" if keys[instruction] in validation_keys else "train"
             parts[("M" if model in new_models else "D") if held else in_training] += rows
     parts["C"] = [_with_unseen_wordings(row, seed) for row in parts["M"]]
-    return subsampled(parts, counts, reading, max_train, max_suite, seed, _kind, _model, lambda row: row.query)
+    levels = (lambda row: "-".join(row.id.rsplit("-", 2)[1:]), lambda row: str(row.author_a), lambda row: row.query)
+    return subsampled(parts, counts, reading, max_train, max_suite, seed, *levels)
 
 
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
@@ -136,11 +137,3 @@ def _with_unseen_wordings(row: Preference, seed: int) -> Preference:
         criteria_a=wordings(UNSEEN_WORDINGS[wish_a], seed, row.id, wish_a),
         criteria_b=wordings(UNSEEN_WORDINGS[wish_b], seed, row.id, wish_b),
     )
-
-
-def _kind(row: Preference) -> str:
-    return "-".join(row.id.rsplit("-", 2)[1:])
-
-
-def _model(row: Preference) -> str:
-    return str(row.author_a)

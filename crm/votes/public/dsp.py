@@ -19,7 +19,7 @@ from crm.io.intake import Intake
 from crm.io.words import first_words
 from crm.schema import Preference, folded, prompt_key
 from crm.votes.fields import PublicRow, Text
-from crm.votes.public.pairs import flip_pair, wordings_of
+from crm.votes.public.pairs import aspects_of, flip_pair, wordings_of
 from crm.votes.sampling import hold_out, turn
 from crm.votes.splits import Splits, prompt_groups, subsampled
 
@@ -82,7 +82,7 @@ def load(
         "pairs": 6 * len(records),
         "dropped_identical_responses": identical,
     }
-    return subsampled(parts, counts, reading, max_train, max_suite, seed, _domains, lambda row: row.query)
+    return subsampled(parts, counts, reading, max_train, max_suite, seed, aspects_of, lambda row: row.query)
 
 
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
@@ -108,7 +108,3 @@ def _preference(query: str, answers: dict[str, str], bank: dict[str, tuple[str, 
     pair = "-".join((*answers, prompt_key(prompt)))
     name = f"dsp-{pair}{unseen}"
     return flip_pair(name, prompt, answers, bank, source="dsp/construction", seed=seed, drawn_by=pair)
-
-
-def _domains(row: Preference) -> str:
-    return "+".join(sorted(row.criteria_topics_a + row.criteria_topics_b))

@@ -176,6 +176,11 @@ def rated_pair(
     return vote(name, prompt, side(a, for_a), side(b, for_b), winner, source, topic=topic)
 
 
+def aspects_of(row: Preference) -> str:
+    """What both sides' criteria are about."""
+    return "+".join(sorted(row.criteria_topics_a + row.criteria_topics_b))
+
+
 def flips(row: Preference) -> bool:
     """Whether who wins depends on the criterion: both sides have criteria that speak for them."""
     return bool(row.criteria_a and row.criteria_b)

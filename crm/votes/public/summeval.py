@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -27,11 +27,12 @@ from crm.io.intake import Intake
 from crm.io.words import first_words
 from crm.schema import Message, Preference
 from crm.votes.fields import PublicRow, Text
-from crm.votes.public.pairs import EQUAL, Rated, RatedInPlace, flips, pairs_within, rated_pair, wordings_of
+from crm.votes.public.pairs import EQUAL, Rated, RatedInPlace, aspects_of, flips, pairs_within, rated_pair, wordings_of
 from crm.votes.sampling import fraction, hold_out, turn
 from crm.votes.splits import Splits, subsampled
 
 SOURCE = "summeval/human"
+Aspect = Literal["coherence", "consistency", "fluency", "relevance"]
 Score = Annotated[float, Field(ge=1, le=5)]
 SHARES = (0.3, 0.1)
 """Of the documents: held out, and for validation."""
@@ -39,28 +40,14 @@ INSTRUCTION = "Summarise this news article in a few sentences."
 WORDINGS = wordings_of("summeval")
 
 
-class Scores(PublicRow):
-    """Mean ratings in [1, 5]."""
-
-    coherence: Score
-    consistency: Score
-    fluency: Score
-    relevance: Score
-
-
 class Rating(PublicRow):
-    """One system's summary of one document."""
+    """One system's summary of one document; ``scores`` are mean ratings in [1, 5], by aspect."""
 
     document: Text = Field(alias="doc_id")
     system: Text
     article: Text = Field(alias="source")
     summary: Text
-    given: Scores = Field(alias="scores")
-
-    @property
-    def scores(self) -> dict[str, float]:
-        """By aspect, a key of `WORDINGS`."""
-        return self.given.model_dump()
+    scores: Annotated[dict[Aspect, Score], Field(min_length=4)]
 
 
 def load(
@@ -100,7 +87,8 @@ def load(
         counts["dropped_no_aspect_decides"] += not made
         for row in made:
             parts[split if not held else "F" if flips(row) else "D"].append(row)
-    splits = subsampled(parts, counts, reading, max_train, max_suite, seed, _kind, _aspects, _document)
+    levels = (lambda row: "flip" if flips(row) else "agree", aspects_of, lambda row: row.id.split("-")[1])
+    splits = subsampled(parts, counts, reading, max_train, max_suite, seed, *levels)
     splits.counts["train_flips"] = sum(map(flips, splits.train))
     return splits
 
@@ -177,15 +165,3 @@ def _preference(
         criteria_topics_a=row.criteria_topics_a[:kept],
         criteria_topics_b=row.criteria_topics_b[:kept],
     )
-
-
-def _kind(row: Preference) -> str:
-    return "flip" if flips(row) else "agree"
-
-
-def _aspects(row: Preference) -> str:
-    return "+".join(sorted(row.criteria_topics_a + row.criteria_topics_b))
-
-
-def _document(row: Preference) -> str:
-    return row.id.split("-")[1]

@@ -77,7 +77,7 @@ def test_summeval_pairs_by_hand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"scores": {"coherence": 1}}, "scores.consistency: missing"),
+        ({"scores": {"coherence": 1}}, "scores: object should have at least 4 items"),
         ({"scores": dict.fromkeys(ASPECTS, 5.1)}, "scores.coherence: expected less than or equal to 5, got 5.1"),
         ({"scores": dict.fromkeys(ASPECTS, True)}, "scores.coherence: expected a valid number, got True"),
         ({"summary": " "}, "summary: expected a non-blank text, got ' '"),
