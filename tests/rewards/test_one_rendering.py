@@ -132,7 +132,7 @@ def test_chatml_in_a_plain_prompt_of_trl_is_text() -> None:
 HALF = "half a character: \ud83d"
 
 
-@pytest.mark.parametrize("text", [HALF, "NUL \0"])
+@pytest.mark.parametrize("text", [HALF])
 def test_half_a_character_of_a_policy_has_no_reward(text: str) -> None:
     rewards = grpo_reward(LengthJudge(), standardize=False)(["q?"] * 2, [text, "ok"], criteria=[TWO] * 2)
     assert rewards[0] is None and rewards[1] is not None
@@ -152,5 +152,5 @@ def test_half_a_character_of_a_policy_has_no_reward(text: str) -> None:
 )
 def test_and_one_in_the_data_set_is_named(columns: dict[str, Any], named: str) -> None:
     reward = grpo_reward(LengthJudge(), prompt="asked" if "asked" in columns else None)
-    with pytest.raises(ValueError, match=f"{named}: lone surrogate"):
+    with pytest.raises(ValueError, match=f"{named}: holds a lone surrogate"):
         reward(["q?"], ["ok"], **columns)

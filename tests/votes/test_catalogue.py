@@ -7,7 +7,6 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -92,27 +91,3 @@ def test_a_set_that_is_missing_says_how_to_fetch_it(tmp_path: Path) -> None:
         )
         with pytest.raises(ValueError, match=sentence):
             load_data(**data | {"name": name})
-
-
-@pytest.mark.parametrize("name", PUBLIC)
-def test_bad_values_are_refused_and_counted(name: str, made_up: Any, write_set: Any, tmp_path: Path) -> None:
-    """One at a time in every field of the first row of every file."""
-    refused = 0
-    for file, rows in made_up(name).items():
-        first = next(iter(rows), {})
-        for field in first if isinstance(first, dict) else range(len(first)):
-            files = made_up(name)
-            files[file][0][field] = "" if ".csv" in file else {"role": None}
-            write_set(tmp_path, files)
-            reading, strict = Intake(strict=False), Intake(strict=True)
-            records = list(PUBLIC[name].read(tmp_path, reading))
-            assert reading.read == reading.kept + reading.rejected == sum(map(len, files.values()))
-            assert reading.rejected == len(reading.rejections)
-            refused += reading.rejected
-            if reading.rejections:
-                with pytest.raises(ValueError) as told:
-                    list(PUBLIC[name].read(tmp_path, strict))
-                assert str(told.value) == str(reading.rejections[0]) and str(told.value).isprintable()
-            else:
-                assert list(PUBLIC[name].read(tmp_path, strict)) == records
-    assert refused

@@ -73,19 +73,10 @@ HELPSTEER3 = {
 ANSWERS = {"response_a": said("", "So.")[1:], "response_b": said("", "Because.")[1:]}
 READ: dict[str, tuple[str, str, dict[str, Any]]] = {
     "trl": ("pairs.jsonl", "trl", PLAIN),
-    "trl, messages": ("pairs.jsonl.gz", "trl", WHOLE),
     "trl, messages and a prompt": ("pairs.parquet", "trl", WHOLE | {"prompt": "Why?"}),
     "trl, criteria": ("pairs.jsonl", "trl", PLAIN | {"criteria": ["short", "kind"]}),
     "trl, criteria as text": ("pairs.jsonl", "trl", PLAIN | {"criteria": "short; kind"}),
-    "trl, criteria as JSON": ("pairs.csv", "trl", PLAIN | {"criteria": '["short", "kind"]'}),
-    "ultrafeedback": (
-        "train_prefs.parquet",
-        "trl",
-        {"prompt": "Why?", "prompt_id": "ab12", **WHOLE, "messages": WHOLE["chosen"], "score_chosen": 8.5},
-    ),
-    "skywork": ("skywork.json", "trl", {**WHOLE, "source": "magpie", "chosen_score": 1.5}),
     "pairs under a question": ("a.tsv", "table", {"question": "Why?", "chosen": "So.", "rejected": "Because."}),
-    "pairs with authors": ("a.csv", "table", PLAIN | {"author_chosen": "gpt-x", "author_rejected": "y"}),
     "votes": ("votes.csv", "table", VOTE),
     "votes, in capitals": (
         "votes.csv",
@@ -104,7 +95,6 @@ READ: dict[str, tuple[str, str, dict[str, Any]]] = {
             "winner": "y",
         },
     ),
-    "votes, criteria": ("a.jsonl", "table", VOTE | {"criteria_a": ["short", "kind"], "criteria_b": ["long"]}),
     "helpsteer3": ("train.jsonl.gz", "table", HELPSTEER3),
     "arena": (
         "arena.jsonl",
@@ -128,7 +118,6 @@ READ: dict[str, tuple[str, str, dict[str, Any]]] = {
         "records",
         {"id": "1", "prompt": said("Why?"), **ANSWERS, "winner": "a", "criteria_a": ["short", "kind"]},
     ),
-    "records and more": ("a.jsonl", "table", {"id": "1", "prompt": said("Why?"), **ANSWERS, "winner": "a", "day": 1}),
     "train_rows, criteria": (
         "rows.jsonl",
         "train_rows",
@@ -150,11 +139,6 @@ READ: dict[str, tuple[str, str, dict[str, Any]]] = {
         "reward-bench/filtered.parquet",
         "rewardbench",
         PLAIN | {"id": 1, "chosen_model": "x", "rejected_model": "y", "subset": "s"},
-    ),
-    "rewardbench 2": (
-        "rows.jsonl",
-        "rewardbench",
-        {"id": "1", "prompt": "Why?", "chosen": ["So."], "rejected": ["Because."], "num_correct": 1, "subset": "Focus"},
     ),
     "personalized_rewardbench": (
         "rows.json",

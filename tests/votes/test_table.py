@@ -86,15 +86,6 @@ def refusals(reading: Intake) -> list[tuple[int, str, str]]:
     return [(rejection.line, rejection.field, rejection.why) for rejection in reading.rejections]
 
 
-def test_columns_of_our_own_names_need_no_mapping(tmp_path: Path) -> None:
-    row = plain(id="1", winner="b", criteria_b="one; with a semicolon\nand another", topic="Art", reason=" I like y ")
-    path = tmp_path / "x.csv"
-    path.write_bytes(as_csv([row]))
-    record = read(path)[0][0]
-    assert (record.id, record.winner, record.topic, record.reason) == ("1", "b", "Art", "I like y")
-    assert (record.criteria_a, record.criteria_b) == ((), ("one; with a semicolon", "and another"))
-
-
 @pytest.mark.parametrize(
     ("cell", "criteria"),
     [
@@ -255,12 +246,6 @@ def test_chosen_and_rejected_columns_may_be_named(tmp_path: Path) -> None:
     assert told(records[0]) == ("Yes", "No", ("short",), ())
     assert {records[0].author_a, records[0].author_b} == {"gpt-x", None}
     assert reading.counts["unread_column_winner"] == 1
-
-
-def test_a_winner_beside_them_decides_unless_they_are_named(tmp_path: Path) -> None:
-    path = write(tmp_path, plain(winner="b", chosen="q", rejected="r"))
-    assert read(path)[0][0].response_b[0].content == "y"
-    assert told(read(path, {"chosen": "chosen"})[0][0])[:2] == ("q", "r")
 
 
 @pytest.mark.parametrize(

@@ -91,12 +91,12 @@ def read(
         def parse(row: dict[str, Any], line: int) -> tuple[Preference, dict[str, Any]]:
             try:
                 require(row, tuple(used[field] for field in layout.required), null)  # noqa: B023 - used at once
-                record = _record(row, used, layout, sides, repeats)  # noqa: B023
+                record = _record(row, used, layout, sides, repeats)  # noqa: B023 - used at once
                 check_responses(record)
             except RecordError:
                 raise
             except ValueError as error:  # the file as a whole cannot be trusted
-                raise ValueError(f"{file}:{line}: {error}") from None  # noqa: B023
+                raise ValueError(f"{file}:{line}: {error}") from None  # noqa: B023 - used at once
             return record, row
 
         for record, row in reading.take(file, chain(ahead, numbered), parse, key=lambda parsed: parsed[0].id):

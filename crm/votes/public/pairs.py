@@ -31,7 +31,7 @@ Side = tuple[str | Conversation, tuple[str, ...], tuple[str, ...], str | None]
 @cache
 def _all_wordings() -> dict[str, dict[str, list[str]]]:
     text = Path(__file__).with_name("wordings.yaml").read_text(encoding="utf-8")
-    return yaml.load(text, Loader=yaml.CSafeLoader)  # type: ignore[no-any-return]
+    return yaml.CSafeLoader(text).get_single_data()  # type: ignore[no-any-return]
 
 
 def wordings_of(name: str) -> dict[str, tuple[str, ...]]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-_WORDS: dict[str, Any] = yaml.load(
-    Path(__file__).with_name("simulation.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader
-)
+_WORDS: dict[str, Any] = yaml.CSafeLoader(
+    Path(__file__).with_name("simulation.yaml").read_text(encoding="utf-8")
+).get_single_data()
 BANK_SHARE = 0.1
 """Share of a topic's queries set aside for banks, so that no bank query is ever a training prompt."""
 

@@ -113,7 +113,6 @@ def responses(name: str, key: str) -> dict[str, Callable[[], bytes]]:
         "wrong_schema": lambda: http(completion('{"criteria_a": ["Wants it long"], "criteria_b": "Wants it short"}')),
         "placeholder": lambda: http(completion('{"criteria_a": ["..."], "criteria_b": ["criterion 1"]}')),
         "duplicate": lambda: http(completion('{"criteria_a": ["Be kind"], "criteria_b": ["be  KIND"]}')),
-        "duplicate_key": lambda: http(completion(good[:-1] + ', "criteria_a": ["Wants other things"]}')),
         "nan_text": lambda: http(completion('{"criteria_a": NaN, "criteria_b": ["Wants it short"]}')),
         "deep_text": lambda: http(completion(DEEP)),
         "length": lambda: http(completion(good, finish="length")),

@@ -59,7 +59,6 @@ FAULTS: dict[str, tuple[str | None, int]] = {
     "inner_object": ("not_json", 2),
     "nan_text": ("not_json", 2),
     "deep_text": ("not_json", 2),
-    "duplicate_key": ("not_json", 2),
     "wrong_schema": ("wrong_schema", 2),
     "placeholder": ("wrong_schema", 2),
     "duplicate": ("wrong_schema", 2),

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from crm.io.chat import replies
-from crm.io.chat.client import MAX_REPLY_BYTES
 from crm.io.chat.failures import FAILURES, CallFailed, one_line
-from crm.io.chat.replies import MAX_TEXT, read_completion, read_object, split_thoughts
+from crm.io.chat.replies import read_completion, read_object, split_thoughts
 
 
 class Point(BaseModel):
@@ -56,10 +55,8 @@ def test_one_object_is_found(text: str) -> None:
         (f"{{}} {VALID}", "not_json"),
         (f'{{"wrapped": {VALID}, x}}', "not_json"),
         (f'{{"wrapped": {VALID}', "not_json"),
-        ('{"x": 3, "x": 4}', "not_json"),
         ('{"x": Infinity}', "not_json"),
         ('{"x": "\\ud800"}', "not_json"),
-        ('{"x": ' + "[" * 100 + "]" * 100 + "}", "not_json"),
         ('{"a":' * 50_000, "not_json"),
         ("{" * 100_000, "not_json"),
         (VALID + " " * 200_000 + ".", "not_json"),
@@ -108,22 +105,6 @@ def test_any_object_comes_back_as_it_was(row: dict[str, Any], before: str) -> No
 
 def completion(**fields: Any) -> bytes:
     return json.dumps({"choices": [{"message": {"content": "A"}, **fields}]}).encode()
-
-
-@pytest.mark.timeout(20)  # two minutes and more, when each key was counted by itself
-@pytest.mark.parametrize("nested", [False, True])
-def test_a_key_that_stands_twice_costs_no_time_among_the_most_that_a_body_holds(nested: bool) -> None:
-
-    def keys(size: int) -> str:
-        return ",".join(f'"{n:06d}":1' for n in range(size // 12)) + ',"z":1,"z":2'
-
-    whole = keys(MAX_REPLY_BYTES)
-    body = f'{{"choices":[{{{whole}}}]}}' if nested else f"{{{whole}}}"
-    assert 0.9 * MAX_REPLY_BYTES < len(body) <= MAX_REPLY_BYTES
-    with pytest.raises(CallFailed, match="not_completion: z: the key stands twice in one object"):
-        read_completion(body.encode())
-    with pytest.raises(CallFailed, match="not_json: z: the key stands twice in one object"):
-        read_object(f"{{{keys(MAX_TEXT)}}}", Anything)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_a_table_of_a_spreadsheet_is_read_too(tmp_path: Path) -> None:
         ),
         ({"query": "Why?", "response": "So.", "gold": True}, "gold: expected a finite number"),
         ({"query": "Why?", "response": "So.", "gold": "inf"}, "gold: expected a finite number"),
-        ({"query": "Why?", "response": "So.", "criteria": 3}, "criteria: expected a list of strings"),
+        ({"query": "Why?", "response": "So.", "criteria": 3}, "criteria: expected a valid list"),
     ],
 )
 def test_a_bad_row_is_refused_by_file_line_and_field(row: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -72,5 +72,5 @@ def test_files_are_those_of_its_score_script(samples: Path, tmp_path: Path) -> N
 def test_a_row_without_a_response_is_refused(samples: Path) -> None:
     with samples.open("a", encoding="utf-8") as file:
         file.write('{"id": "7", "query": "What?"}\n')
-    with pytest.raises(ValueError, match=r"Art_samples\.jsonl:9: generated_response: expected the text"):
+    with pytest.raises(ValueError, match=r"Art_samples\.jsonl:9: generated_response: expected text"):
         read_samples(samples)

@@ -153,14 +153,6 @@ def test_cot_rationales_say_who_is_meant(read: Read) -> None:
     assert (winner(rows[0]), rows[0].author_b) == ("new", "cat")
 
 
-def test_a_vote_against_its_own_ranking_is_refused(tmp_path: Path, read: Read, made_up: Any, write_set: Any) -> None:
-    files = made_up("cot_rationales")
-    files["cat.annotations.json.gz"][0]["preference"] = 1
-    write_set(tmp_path, files)
-    with pytest.raises(ValueError, match=r"json\.gz:1: preference: is for the output that ordered_models puts second"):
-        list(PUBLIC["cot_rationales"].read(tmp_path, Intake(strict=True)))
-
-
 def test_dialogues() -> None:
     assert [(turn.role, turn.content) for turn in dialogue("Say Human: is fine\n\nAssistant: ok ")] == [
         ("user", "Say Human: is fine"), ("assistant", "ok")

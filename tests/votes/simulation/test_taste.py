@@ -43,19 +43,3 @@ def test_no_wording_serves_two_poles_and_none_is_both_seen_and_held_out() -> Non
             for wording in wordings(axis, sign, kind):
                 owners[wording.lower()].add((axis, sign, kind))
     assert all(len(owner) == 1 for owner in owners.values())
-
-
-@pytest.mark.parametrize(("axis", "sign"), POLES)
-def test_held_out_wordings_rearrange_words_of_their_own_pole(axis: str, sign: int) -> None:
-    """Each word of a held-out body is a training word of the same pole or common to several axes; two are telling."""
-    used_by = defaultdict(set)
-    for other, other_sign in POLES:
-        for body in AXIS[other].pole(other_sign).train:
-            for word in words(body):
-                used_by[word].add((other, other_sign))
-    own = {word for word, poles in used_by.items() if (axis, sign) in poles}
-    common = {word for word, poles in used_by.items() if len({name for name, _ in poles}) >= 2}
-    for body in AXIS[axis].pole(sign).held_out:
-        assert words(body) <= own | common, body
-        # A telling word occurs in training bodies of this pole and of no other: the reader needs no negation.
-        assert any(used_by[word] == {(axis, sign)} for word in words(body)), body

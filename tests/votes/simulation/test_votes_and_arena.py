@@ -201,18 +201,6 @@ def test_lexicon_shows_nothing_that_is_held_out() -> None:
     assert {"Prefers detailed", "prefers concise"} <= set(texts)
 
 
-def test_criteria_number_one_to_four_with_topics_in_parallel(arena: Arena) -> None:
-    counts: Counter[int] = Counter()
-    for row in arena.train:
-        for criteria, broad in ((row.criteria_a, row.criteria_topics_a), (row.criteria_b, row.criteria_topics_b)):
-            counts[len(criteria)] += 1
-            poles = [taste.pole_of(text) for text in criteria]
-            assert broad == tuple(taste.AXIS[pole[0]].topic for pole in poles if pole)
-            assert len(set(broad)) == len(broad)
-    assert set(counts) == {1, 2, 3, 4}
-    assert counts[1] / counts.total() >= 0.33
-
-
 def test_impossible_sizes_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="validation: -1 is negative"):
         simulate(seed=0, train=1, validation=-1, suite=1)
