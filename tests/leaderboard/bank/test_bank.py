@@ -136,7 +136,7 @@ def write(name: str, content: bytes) -> Callable[[Path], None]:
         ),
         (
             append("queries.jsonl", b'{"id": "q4", "prompt": "hi", "topic": "Tea"}\n'),
-            r"queries\.jsonl:4: prompt: list should have at least 1 item",
+            r"queries\.jsonl:4: prompt: expected a valid list",
         ),
         (
             append("queries.jsonl", b'{"id": "q1", "prompt": [{"role": "user", "content": "x"}], "topic": "Tea"}\n'),
