@@ -1,4 +1,4 @@
-"""Data of elsewhere. In: ``hf://owner/name[/config][:split][@revision]``, or addresses and digests. Out: local files.
+"""Datasets of a hub (``hf://owner/name[/config][:split][@revision]``) and published files as local files.
 
 Only data files and the card are fetched, never code. What is cached is not fetched again; a revision that is a commit
 never changes. Without configuration and split the data files are read as they are; with one of them the `datasets`

@@ -54,8 +54,8 @@ class Splits:
     """What a source gives: no prompt of ``train`` is in ``validation`` or a suite (checked when built).
 
     ``suites`` maps a suite's name (``D``, ``C``, ...) to its preferences; suites may share prompts with one another.
-    ``counts`` says how many rows were read, dropped for which reason, and kept where. ``rejected`` holds the refused
-    rows of a lenient reading (the first of them, `crm.io.intake.MAX_SHOWN`).
+    ``counts`` says how many rows were read, dropped for which reason, and kept where. ``rejected`` holds the bad rows
+    of a lenient reading (the first of them, `crm.io.intake.MAX_SHOWN`).
     """
 
     train: list[Preference]
@@ -73,7 +73,7 @@ class Splits:
 def check_disjoint(
     train: Sequence[Preference], validation: Sequence[Preference], suites: Mapping[str, Sequence[Preference]]
 ) -> None:
-    """Raise ``ValueError`` with the count when a prompt (`prompt_key`) of one part stands in another part."""
+    """Raise ``ValueError`` with the count when a prompt (`prompt_key`) of one part is in another part."""
     keys = {
         "train": {prompt_key(row.prompt) for row in train},
         "validation": {prompt_key(row.prompt) for row in validation},

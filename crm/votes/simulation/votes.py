@@ -84,7 +84,7 @@ def cast(rng: random.Random, levels_a: Levels, levels_b: Levels, axes: Sequence[
     """One vote between two responses by users whose tastes lie on ``axes``; None when the responses give no ground.
 
     The winner is drawn first, then a user for each side, so nothing but the criteria tells who won. A user whose noisy
-    vote contradicts their tastes stands on the wrong side: their criteria prefer the other response.
+    vote contradicts their tastes is on the wrong side: their criteria prefer the other response.
     """
     gaps = {axis: levels_a[axis] - levels_b[axis] for axis in axes}
     winner = "tie" if rng.random() < TIE_SHARE else rng.choice("ab")
