@@ -61,7 +61,9 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _one_of(*allowed: str) -> AfterValidator:
+def one_of(*allowed: str) -> AfterValidator:
+    """For ``Annotated[str, one_of(...)]``: a text out of a few."""
+
     def check(text: str) -> str:
         if text not in allowed:
             raise PydanticCustomError("one_of", "is not one of {allowed}", {"allowed": ", ".join(allowed)})
@@ -70,8 +72,8 @@ def _one_of(*allowed: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-Role = Annotated[str, _one_of(*ROLES)]
-Side = Annotated[str, _one_of(*SIDES)]
+Role = Annotated[str, one_of(*ROLES)]
+Side = Annotated[str, one_of(*SIDES)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -210,7 +212,7 @@ class Prediction(_Record):
     """
 
     comparison_id: str
-    order: Annotated[str, _one_of("ab", "ba")]
+    order: Annotated[str, one_of("ab", "ba")]
     preference_logit: float | None
     label: Side
     cluster: str

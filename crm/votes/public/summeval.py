@@ -19,25 +19,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from crm.io.intake import Intake
 from crm.io.words import first_words
-from crm.schema import Message, Preference
+from crm.schema import Message, Preference, one_of
 from crm.votes.fields import PublicRow, Text
 from crm.votes.public.pairs import EQUAL, Rated, RatedInPlace, aspects_of, flips, pairs_within, rated_pair, wordings_of
 from crm.votes.sampling import fraction, hold_out, turn
 from crm.votes.splits import Splits, subsampled
 
 SOURCE = "summeval/human"
-Aspect = Literal["coherence", "consistency", "fluency", "relevance"]
 Score = Annotated[float, Field(ge=1, le=5)]
 SHARES = (0.3, 0.1)
 """Of the documents: held out, and for validation."""
 INSTRUCTION = "Summarise this news article in a few sentences."
 WORDINGS = wordings_of("summeval")
+Aspect = Annotated[str, one_of(*WORDINGS)]
 
 
 class Rating(PublicRow):
