@@ -39,7 +39,7 @@ from crm.leaderboard.indexed_bank import IndexedBank, index_bank
 from crm.model.batching.packs import Packing
 from crm.model.encoding import Encoder
 from crm.schema import Message
-from crm.votes.simulation.axes import AXES
+from crm.votes.simulation.lexicon import AXES
 from crm.votes.simulation.taste import wordings
 
 DEMO = Size(hidden=128, layers=2, heads=4, key_value_heads=4, head_dim=32, intermediate=384)

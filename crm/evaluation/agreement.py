@@ -17,7 +17,7 @@ from scipy import stats
 from crm.report.statistics import mean_interval
 from crm.report.tables import number
 from crm.schema import Comparison, Prediction
-from crm.votes.public.rated import RatedInPlace
+from crm.votes.public.pairs import RatedInPlace
 from crm.votes.sampling import shuffled, turn
 
 MEAN = "mean of aspects"

@@ -24,8 +24,8 @@ from crm.judges import check_judge, open_judge
 from crm.report.tables import caption, write_table
 from crm.report.terminal import print_table
 from crm.votes.catalogue import location
-from crm.votes.public import summeval, topicalchat
-from crm.votes.public.rated import RatedInPlace
+from crm.votes.public import aspects, summeval
+from crm.votes.public.pairs import RatedInPlace, wordings_of
 
 SUITE = "ratings"
 
@@ -73,7 +73,7 @@ def rated_responses(config: EvaluateConfig) -> tuple[list[RatedInPlace], Mapping
         return list(summeval.rated(place, reading, max_document_words=words, seed=data.seed)), summeval.WORDINGS
     if data.name == "topicalchat":
         place = location("topicalchat", root=data.root, path=None)
-        return list(topicalchat.rated(place, reading)), topicalchat.WORDINGS
+        return list(aspects.chats(place, reading)), wordings_of("topicalchat")
     raise ValueError(f"data={data.name}: has no ratings of single responses; use data=summeval or data=topicalchat")
 
 

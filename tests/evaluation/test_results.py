@@ -179,7 +179,7 @@ def test_a_bad_line_is_named(tmp_path: Path, change: dict[str, object], message:
     assert f"{path}:3: {message}" in str(error.value)
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '"x"', "\x00", "{}", "[" * 100000])
+@pytest.mark.parametrize("line", ["{", "[]", '"x"', "\x00", "[" * 100000])
 def test_a_broken_line_in_the_middle_stops(tmp_path: Path, line: str) -> None:
     path = replace_file(tmp_path / "p.jsonl", line + "\n" + to_json(reading("x", "ab", 1.0)) + "\n")
     with pytest.raises(ValueError, match=r"p\.jsonl:1: row: "):

@@ -17,7 +17,7 @@ from typing import Any
 
 from crm.io.files import replace_file
 from crm.io.intake import Intake
-from crm.io.untrusted import MAX_LINE_BYTES, check_row, check_text, decode, open_file, printable
+from crm.io.rows import check_text, decode, printable
 from crm.schema import Message, RecordError, messages, short
 from crm.sealed import SEAL, check_line, sealed_line
 
@@ -28,7 +28,7 @@ HEAD, QUERIES, RESPONSES = "bank.json", "queries.jsonl", "responses.jsonl"
 class BankQuery:
     """One query of a bank: a prompt (non-empty) and the topic it belongs to.
 
-    Raises `RecordError` for an id or a topic that is blank or no text, and for NUL and lone surrogates anywhere.
+    Raises `RecordError` for an id or a topic that is blank or no text, and for lone surrogates anywhere.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Bank:
 
     Raises `RecordError` (a ``ValueError``; its field is ``name``, ``baseline``, ``queries`` or ``responses``) for
     duplicate query ids, an unknown baseline, missing, surplus or non-text responses, names that are blank or no text,
-    and for NUL and lone surrogates anywhere.
+    and for lone surrogates anywhere.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Bank:
             for author in self.authors
             for query in self.queries
         )
-        files = {QUERIES: _lines(queries, "queries"), RESPONSES: _lines(responses, "responses")}
+        files = {QUERIES: _lines(queries), RESPONSES: _lines(responses)}
         # The head last: without it there is no bank, and a folder in which it is missing can be written again.
         files[HEAD] = sealed_line({"name": self.name, "baseline": self.baseline})
         for name, content in files.items():
@@ -199,24 +199,16 @@ def _check_fields(row: object, names: tuple[str, ...]) -> None:
         raise RecordError(SEAL, f"{error}; fetch the file again, or remove the seal of what you changed") from None
 
 
-def _lines(rows: Iterable[dict[str, Any]], what: str) -> str:
-    lines = list(map(sealed_line, rows))
-    for number, line in enumerate(lines, start=1):
-        if len(line) * 4 > MAX_LINE_BYTES and len(line.encode()) > MAX_LINE_BYTES:
-            why = f"number {number} takes more than {MAX_LINE_BYTES:,} bytes, which cannot be read back; shorten it"
-            raise RecordError(what, why)
-    return "".join(lines)
+def _lines(rows: Iterable[dict[str, Any]]) -> str:
+    return "".join(map(sealed_line, rows))
 
 
 def _read_head(path: Path) -> tuple[str, str]:
     """Name and baseline of a bank."""
-    with open_file(path) as stream:
-        data = stream.read(MAX_LINE_BYTES + 1)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; check the path")
     try:
-        if len(data) > MAX_LINE_BYTES:
-            raise RecordError("file", f"more than {MAX_LINE_BYTES:,} bytes")
-        row = decode(data.removeprefix(codecs.BOM_UTF8))
-        check_row(row)
+        row = decode(path.read_bytes().removeprefix(codecs.BOM_UTF8))
         _check_fields(row, ("name", "baseline"))
         for name, value in row.items():
             _check_string(name, value)

@@ -16,7 +16,7 @@ from typing import Any
 
 from crm.chat.replies import split_thoughts
 from crm.io.intake import Intake
-from crm.io.untrusted import Limits, printable
+from crm.io.rows import printable
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.schema import RecordError, folded, prompt_key, query_of, short
 from crm.votes.fields import any_text
@@ -32,12 +32,12 @@ SHOWN = 10
 MAX_NAME = 80
 
 
-def read_responses(path: Path, queries: Sequence[BankQuery], limits: Limits | None = None) -> dict[str, str]:
+def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
     """Response by query id, for every query; rows about other queries are passed over.
 
     Thoughts before a response (`split_thoughts`) are left out. Raises ``ValueError`` naming file and line for a row
     that cannot be read or answers a query twice, and the queries that are not answered, the first `SHOWN` of them in
-    words; and a file beyond ``limits``, which belong wherever a stranger sends the file.
+    words.
     """
     by_text = {prompt_key(query.prompt): query.id for query in queries if len(query.prompt) == 1}
     ids = {query.id for query in queries}
@@ -62,7 +62,7 @@ def read_responses(path: Path, queries: Sequence[BankQuery], limits: Limits | No
             if known != text:
                 raise RecordError(column, f"{key!r} is answered twice, and differently: line {first}; keep one")
 
-    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None, limits=limits):
+    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
         pass
     show_unread(path, unread)
     found = {key: text for key, (text, _) in answers.items()}

@@ -82,9 +82,9 @@ def test_impossible_banks_are_refused() -> None:
         query("q1", " ")
 
 
-@pytest.mark.parametrize("bad", ["x\0", "\ud800"])
+@pytest.mark.parametrize("bad", ["\ud800"])
 def test_a_bank_refuses_in_memory_what_no_file_brings_back(bad: str) -> None:
-    queries, why = (query("q1"),), "NUL character at position 1|lone surrogate at position 0"
+    queries, why = (query("q1"),), "holds a lone surrogate"
     for make, field in (
         (lambda: Bank(bad, "a", queries, {"a": {"q1": "x"}}), "name"),
         (lambda: Bank("n", bad, queries, {bad: {"q1": "x"}}), "baseline"),
@@ -100,10 +100,6 @@ def test_a_bank_refuses_in_memory_what_no_file_brings_back(bad: str) -> None:
 
 def test_saving_replaces_a_bank_in_whole_files_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small().save(tmp_path)
-    too_long = Bank("long", "a", (query("q1"),), {"a": {"q1": "ä" * 5_000_001}})
-    with pytest.raises(ValueError, match="responses: number 1 takes more than 10,000,000 bytes"):
-        too_long.save(tmp_path)
-    assert load_bank(tmp_path) == small()
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -140,18 +136,18 @@ def write(name: str, content: bytes) -> Callable[[Path], None]:
         ),
         (
             append("queries.jsonl", b'{"id": "q4", "prompt": "hi", "topic": "Tea"}\n'),
-            r"queries\.jsonl:4: prompt: expected a non-empty list of messages",
+            r"queries\.jsonl:4: prompt: expected a valid list",
         ),
         (
             append("queries.jsonl", b'{"id": "q1", "prompt": [{"role": "user", "content": "x"}], "topic": "Tea"}\n'),
             r"queries\.jsonl:4: id: 'q1' is already on line 1; give each query its own",
         ),
-        (append("responses.jsonl", b"\xff\xfe\n"), r"responses\.jsonl:7: row: not UTF-8: byte 0xff at position 0"),
-        (append("responses.jsonl", b"[" * 100_000), r"responses\.jsonl:7: row: nested deeper than 32 levels"),
+        (append("responses.jsonl", b"\xff\xfe\n"), r"responses\.jsonl:7: row: not valid JSON in UTF-8"),
+        (append("responses.jsonl", b"[" * 100_000), r"responses\.jsonl:7: row: not valid JSON"),
         (append("responses.jsonl", b"\n{}\n"), r"responses\.jsonl:7: row: blank line"),
         (
             append("responses.jsonl", b'{"author": "base", "query_id": "q1", "text": "\\ud800"}\n'),
-            r"responses\.jsonl:7: text: lone surrogate at position 0: half a character",
+            r"responses\.jsonl:7: row: not valid JSON",
         ),
         (
             append("responses.jsonl", b'{"author": " ", "query_id": "q1", "text": "x"}\n'),
@@ -170,18 +166,16 @@ def write(name: str, content: bytes) -> Callable[[Path], None]:
             r"responses\.jsonl: .*'new' lacks 2",
         ),
         (append("bank.json", b"}"), r"bank\.json: row: not valid JSON"),
-        (write("bank.json", b"[1]"), r"bank\.json: row: expected a JSON object, got list"),
+        (write("bank.json", b"[1]"), r"bank\.json: row: expected exactly the fields name, baseline; found list"),
         (
             write("bank.json", b'{"name": null, "baseline": "base"}'),
             r"bank\.json: name: expected non-blank text, got N",
         ),
-        (write("bank.json", b'{"name": "n", "baseline": NaN}'), r"bank\.json: row: NaN is not valid JSON"),
-        (write("bank.json", b'{"name": "n", "name": "n"}'), r"bank\.json: name: the key stands twice"),
+        (write("bank.json", b'{"name": "n", "baseline": NaN}'), r"bank\.json: row: not valid JSON"),
         (
             write("bank.json", b'{"name": "n", "baseline": "x"}'),
             r"bank\.json: baseline: 'x' has no responses in bank 'n'",
         ),
-        (write("bank.json", b" " * 10_000_001), r"bank\.json: file: more than 10,000,000 bytes"),
         (write("queries.jsonl", b""), r"queries\.jsonl: queries: the bank holds none"),
         (lambda folder: (folder / "queries.jsonl").unlink(), r"queries\.jsonl: no such file; a bank is"),
     ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 
 from crm.chat.replies import Reply
 from crm.config import compose
-from crm.io.untrusted import Limits
 from crm.leaderboard.bank.bank import load_bank
 from crm.leaderboard.bank.responses import read_responses
 from crm.leaderboard.bank.run import read_queries, run_bank
@@ -70,20 +68,6 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, queries: Path, rows: 
     with pytest.raises(ValueError, match=message):
         build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{bad}'")
     assert not (tmp_path / "made" / "bank.json").exists()
-
-
-def test_a_file_of_responses_is_read_within_limits(tmp_path: Path, queries: Path) -> None:
-    asked = read_queries(queries)
-    path = write(tmp_path / "one.jsonl", [{"query": row["query"], "text": "x", "unread": 1} for row in QUERIES])
-    enough = Limits(decompressed_bytes=path.stat().st_size, rows=6, columns=3)
-    assert read_responses(path, asked, enough) == read_responses(path, asked) == {query.id: "x" for query in asked}
-    for limits, why in (
-        (replace(enough, decompressed_bytes=200), r"one.jsonl: more than 200 bytes \(decompressed\)"),
-        (replace(enough, rows=5), "one.jsonl: more than 5 rows"),
-        (replace(enough, columns=2), "one.jsonl:1: row: more than 2 columns"),
-    ):
-        with pytest.raises(ValueError, match=why):
-            read_responses(path, asked, limits)
 
 
 def test_names_and_settings(tmp_path: Path, queries: Path) -> None:

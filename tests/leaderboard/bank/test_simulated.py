@@ -8,9 +8,8 @@ from scipy.stats import kendalltau
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
 from crm.schema import prompt_key
 from crm.votes.simulation.arena import simulate
-from crm.votes.simulation.authors import AUTHORS, BASELINE, PROFILES
+from crm.votes.simulation.lexicon import AUTHORS, BASELINE, PROFILES, TOPICS
 from crm.votes.simulation.taste import AXIS
-from crm.votes.simulation.topics import TOPICS
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,11 @@
-"""A table of one's own: delimiters, quotes, line ends, mapped columns, winners and criteria, each checked by hand."""
+"""A table of one's own: mapped columns, winners and criteria, each checked by hand."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
+from crm.config import compose
 from crm.io.intake import Intake
 from crm.schema import Message, Preference
 from crm.votes.own import table
@@ -67,6 +68,10 @@ def as_csv(rows: list[dict[str, Any]], delimiter: str = ",", end: str = "\n") ->
     return text.getvalue().encode()
 
 
+def said(role: str, text: str) -> list[dict[str, str]]:
+    return [{"role": role, "content": text}]
+
+
 def plain(**changes: Any) -> dict[str, Any]:
     return {"prompt": "p", "response_a": "x", "response_b": "y", "winner": "a", **changes}
 
@@ -79,47 +84,6 @@ def write(tmp_path: Path, *rows: dict[str, Any]) -> Path:
 
 def refusals(reading: Intake) -> list[tuple[int, str, str]]:
     return [(rejection.line, rejection.field, rejection.why) for rejection in reading.rejections]
-
-
-@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize(("name", "delimiter"), [("x.csv", ","), ("x.csv", ";"), ("x.tsv", "\t"), ("x.csv.gz", "\t")])
-def test_every_kind_of_csv_is_the_record_written_by_hand(
-    tmp_path: Path, name: str, delimiter: str, end: str, start: bytes
-) -> None:
-    data = start + as_csv([{"id": "7", **ROW}, {"id": "8", **ROW}], delimiter, end)
-    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
-    records, reading = read(tmp_path / name, MAPPED)
-    assert records[0] == BY_HAND
-    assert (len(records), reading.rejected) == (2, 0)
-    assert reading.counts["unread_column_colour"] == 1
-    assert [name for name in reading.counts if name.startswith("unread")] == ["unread_column_colour"]
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "json", "parquet"])
-def test_other_formats_hold_lists_and_messages(tmp_path: Path, kind: str) -> None:
-    row = {
-        **ROW,
-        "id": 7,
-        "question": [{"role": "user", "content": ROW["question"]}],
-        "answer_1": [{"role": "assistant", "content": ROW["answer_1"]}],
-        "likes_1": ["short", "kind"],
-    }
-    path = tmp_path / f"rows.{kind}"
-    if kind == "parquet":
-        pq.write_table(pa.Table.from_pylist([row]), path)
-    else:
-        path.write_text(json.dumps([row] if kind == "json" else row))
-    assert read(path, MAPPED)[0] == [BY_HAND]
-
-
-def test_columns_of_our_own_names_need_no_mapping(tmp_path: Path) -> None:
-    row = plain(id="1", winner="b", criteria_b="one; with a semicolon\nand another", topic="Art", reason=" I like y ")
-    path = tmp_path / "x.csv"
-    path.write_bytes(as_csv([row]))
-    record = read(path)[0][0]
-    assert (record.id, record.winner, record.topic, record.reason) == ("1", "b", "Art", "I like y")
-    assert (record.criteria_a, record.criteria_b) == ((), ("one; with a semicolon", "and another"))
 
 
 @pytest.mark.parametrize(
@@ -144,6 +108,23 @@ def test_criteria_cells(tmp_path: Path, cell: Any, criteria: tuple[str, ...]) ->
     assert reading.counts["criteria_given_as_text"] == (isinstance(cell, str) and bool(cell.strip()))
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "parquet"])
+def test_every_format_is_the_record_written_by_hand(tmp_path: Path, kind: str) -> None:
+    row = {**ROW, "id": "7"}
+    path = tmp_path / f"rows.{kind}"
+    if kind == "csv":
+        path.write_bytes(as_csv([row]))
+    else:
+        messages = {"question": said("user", ROW["question"]), "answer_1": said("assistant", ROW["answer_1"])}
+        row |= messages | {"likes_1": ["short", "kind"]}
+        path.write_text(json.dumps([row] if kind == "json" else row))
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist([row]), path)
+    records, reading = read(path, MAPPED)
+    assert records == [BY_HAND]
+    assert [name for name in reading.counts if name.startswith("unread")] == ["unread_column_colour"]
+
+
 KNOWN = {
     "a": "a A model_a Model_A response_a left LEFT 1 answer_1 Answer_1 gpt-x",
     "b": "b B model_b response_b right 2 answer_2 claude-y CLAUDE-Y",
@@ -161,23 +142,6 @@ def test_winners_that_are_known(tmp_path: Path, cell: str, side: str) -> None:
     records, reading = read(write(tmp_path, *rows), MAPPED)
     assert [record.winner for record in records] == [side, side]
     assert reading.counts["ties"] == 2 * (side == "tie")
-
-
-@pytest.mark.parametrize("cell", ["ab", "true", "3", "1.5", "answer", "0", "model a", "gpt"])
-def test_winners_that_are_not_known_say_how_to_map_them(tmp_path: Path, cell: str) -> None:
-    records, reading = read(write(tmp_path, {**ROW, "better": cell}), MAPPED)
-    assert not records
-    line, field, why = refusals(reading)[0]
-    assert (line, field) == (1, "better")
-    assert f"data.winners={{{cell}: a}}" in why
-    mapped = read(write(tmp_path, {**ROW, "better": cell.upper()}), MAPPED, {cell: "tie"})[0]
-    assert [record.winner for record in mapped] == ["tie"]
-
-
-@pytest.mark.parametrize("cell", [1, 1.0, "1"])
-def test_numbers_are_read_as_their_text(tmp_path: Path, cell: Any) -> None:
-    assert read(write(tmp_path, plain(winner=cell)))[0][0].winner == "a"
-    assert read(write(tmp_path, plain(winner=cell)), winners={"1": "b"})[0][0].winner == "b"
 
 
 def test_a_cell_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
@@ -200,16 +164,6 @@ def test_ids_are_kept_or_made_of_the_content(tmp_path: Path) -> None:
     assert len({record.id for record in records}) == 5
     assert all(record.id.startswith("table-") for record in records[2:])
     assert [(line, field) for line, field, _ in refusals(reading)] == [(6, "id"), (7, "id")]
-
-
-def test_conversations_as_json_text_in_csv(tmp_path: Path) -> None:
-    messages = [{"role": "user", "content": "Hi, «you»"}, {"role": "assistant", "content": "Yes?"}]
-    path = tmp_path / "x.csv"
-    path.write_bytes(as_csv([plain(prompt=json.dumps(messages)), plain(prompt=str(messages))]))
-    records, reading = read(path)
-    assert records[0].prompt == (Message("user", "Hi, «you»"), Message("assistant", "Yes?"))
-    assert refusals(reading)[0][1] == "prompt"
-    assert refusals(reading)[0][2].endswith("a list in a text must be JSON (Python: json.dumps)")
 
 
 @pytest.mark.parametrize(
@@ -236,18 +190,6 @@ def test_columns_that_are_not_there_are_named_with_the_nearest(
 
 
 @pytest.mark.parametrize(
-    ("winners", "why"),
-    [
-        ({"x": "left"}, r"data\.winners=\{x: left\}: 'left' is not one of a, b, tie"),
-        ({"x": "a", " X": "b"}, "the same cell is also mapped to another side"),
-    ],
-)
-def test_winners_that_cannot_be_mapped(tmp_path: Path, winners: dict[str, str], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        read(write(tmp_path, plain()), winners=winners)
-
-
-@pytest.mark.parametrize(
     ("row", "field", "why"),
     [
         (plain(prompt=" "), "prompt", "blank"),
@@ -256,8 +198,13 @@ def test_winners_that_cannot_be_mapped(tmp_path: Path, winners: dict[str, str], 
         (plain(response_b=3), "response_b", "expected text or a list of messages, got int"),
         (plain(winner=["a"]), "winner", "expected a text or a number, got a list"),
         (plain(topic=3), "topic", "expected text, got int"),
-        (plain(criteria_a=3), "criteria_a", "expected a list of strings, got 3"),
-        (plain(criteria_a="[x"), "criteria_a", "a string that is no list of strings: '[x'"),
+        (plain(criteria_a=3), "criteria_a", "expected a valid list, got 3"),
+        (
+            plain(criteria_a="[x"),
+            "criteria_a",
+            "not valid JSON in UTF-8: expected value at line 1 column 2; "
+            "a list in a text must be JSON (Python: json.dumps)",
+        ),
         (plain(criteria_b=[" "]), "criteria_b[0]", "expected a non-blank string, got ' '"),
     ],
 )
@@ -269,46 +216,6 @@ def test_bad_rows_between_good_ones(tmp_path: Path, row: dict[str, Any], field: 
     with pytest.raises(ValueError) as caught:
         list(table.read(path, Intake(strict=True), columns={}, winners={}))
     assert str(caught.value) == str(reading.rejections[0])
-
-
-TABLES = {
-    "a cell less": (b"p,x,y", "row: 3 cells, the header names 4 columns"),
-    "a cell more": (b"p,x,y,a,z", "row: 5 cells, the header names 4 columns"),
-    "text behind a quote": (b'"p"q,x,y,a', "row: ',' expected after '\"'"),
-    "not UTF-8": (b"p,caf\xe9,y,a", "response_a: not UTF-8"),
-}
-
-
-@pytest.mark.parametrize("case", TABLES)
-def test_a_broken_line_of_a_table_is_refused_and_the_rest_is_read(tmp_path: Path, case: str) -> None:
-    line, why = TABLES[case]
-    path = tmp_path / "x.csv"
-    path.write_bytes(b"prompt,response_a,response_b,winner\n1,x,y,a\n" + line + b"\n2,x,y,b\n")
-    records, reading = read(path)
-    assert [record.winner for record in records] == ["a", "b"]
-    assert str(reading.rejections[0]).startswith(f"{path}:3: {why}")
-
-
-def test_a_quote_that_is_never_closed_is_no_cell(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_bytes(b'winner,prompt,response_a,response_b\na,p,x,y\nb,p,x,"cut off\nb,p,x,z\n')
-    records, reading = read(path)
-    assert len(records) == 1
-    assert refusals(reading) == [(3, "row", "a quote opens a cell here and never closes")]
-
-
-@pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (b"", "the file is empty"),
-        (b",prompt\n0,x\n", r"column 1 has none \(pandas: save with index=False\)"),
-        (b"prompt,prompt\nx,y\n", "'prompt' stands twice"),
-    ],
-)
-def test_headers_that_name_no_columns(tmp_path: Path, data: bytes, why: str) -> None:
-    (tmp_path / "x.csv").write_bytes(data)
-    with pytest.raises(ValueError, match=f"x.csv:1: row: expected a header that names every column once; .*{why}"):
-        read(tmp_path / "x.csv")
 
 
 CHOSEN = {"prompt": "p", "chosen": "Yes", "rejected": "No"}
@@ -341,12 +248,6 @@ def test_chosen_and_rejected_columns_may_be_named(tmp_path: Path) -> None:
     assert reading.counts["unread_column_winner"] == 1
 
 
-def test_a_winner_beside_them_decides_unless_they_are_named(tmp_path: Path) -> None:
-    path = write(tmp_path, plain(winner="b", chosen="q", rejected="r"))
-    assert read(path)[0][0].response_b[0].content == "y"
-    assert told(read(path, {"chosen": "chosen"})[0][0])[:2] == ("q", "r")
-
-
 @pytest.mark.parametrize(
     ("columns", "winners", "why"),
     [
@@ -365,15 +266,73 @@ def test_layouts_that_cannot_be(tmp_path: Path, columns: dict[str, str], winners
         read(write(tmp_path, CHOSEN), columns, winners)
 
 
+def shown(message: str) -> list[str]:
+    """The words of a command line that a sentence shows, as a shell gives them to the command."""
+    return [word for word in shlex.split(message) if word.startswith("data.winners=")]
+
+
+def given(word: str) -> Mapping[str, str]:
+    winners: Mapping[str, str] = compose("train", ["data=table", "data.path=x", word], Path("run")).data.winners
+    return winners
+
+
 @pytest.mark.parametrize(
-    ("cell", "field", "why"),
+    ("cells", "winners", "unknown"),
     [
-        ({"criteria": 3}, "criteria", "expected a list of strings, got 3"),
-        ({"criteria": ["x", ""]}, "criteria[1]", "expected a non-blank string, got ''"),
-        ({"criteria_rejected": "[x"}, "criteria_rejected", "a string that is no list of strings: '[x'"),
-        ({"rejected": None}, "rejected", "null"),
+        ("1 2 3 4", {}, "'1', '2', '3', '4'"),
+        ("1 0", {}, "'1', '0'"),
+        ("-1 1", {}, "'-1', '1'"),
+        ("1 2 3", {"3": "tie"}, "'1', '2'"),
+        ("1.0 2.0 1.5", {}, "'1', '2', '1.5'"),
     ],
 )
-def test_bad_rows_of_chosen_responses(tmp_path: Path, cell: dict[str, Any], field: str, why: str) -> None:
-    records, reading = read(write(tmp_path, CHOSEN, {**CHOSEN, **cell}))
-    assert len(records) == 1 and refusals(reading) == [(2, field, why)]
+def test_a_number_beside_others_has_to_be_mapped(
+    tmp_path: Path, cells: str, winners: dict[str, str], unknown: str
+) -> None:
+    path = write(tmp_path, *(plain(winner=cell, prompt=f"p{n}") for n, cell in enumerate(cells.split())))
+    with pytest.raises(ValueError, match=rf"rows.jsonl:1: winner: {unknown}: not known; say what each means") as caught:
+        read(path, winners=winners)
+    whole = given(shown(str(caught.value))[0])
+    assert len(read(path, winners=whole)[0]) == len(cells.split())
+
+
+def test_one_and_two_alone_are_sides_also_beside_words(tmp_path: Path) -> None:
+    rows = [plain(winner=cell) for cell in (1, 2.0, "2", "tie", "left")]
+    assert [row.winner for row in read(write(tmp_path, *rows))[0]] == ["a", "b", "b", "tie", "a"]
+    assert read(write(tmp_path, plain(winner=1)), winners={"1": "b"})[0][0].winner == "b"
+
+
+WORDS = [
+    ["Réponse A", "Réponse B", "égalité"],
+    ["A is better!", "B & co (50%), 'so'", 'say "b"'],
+    ["a=b", "${seed}", "back\\slash\\"],
+    ["null", "no", "{x: y}"],
+]
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("mapped", [{}, {"nobody": "tie"}])
+def test_the_word_that_an_error_shows_maps_every_cell_when_it_is_typed(
+    tmp_path: Path, words: list[str], mapped: dict[str, str]
+) -> None:
+    path = write(tmp_path, *(plain(winner=word) for word in words))
+    _, reading = read(path, winners=mapped)
+    whole = given(shown(str(reading.rejections[0]))[0])
+    assert {row.winner for row in read(path, winners=whole)[0]} == {"a", "b", "tie"}
+
+
+def test_many_unknown_words_are_most_likely_models(tmp_path: Path) -> None:
+    _, reading = read(write(tmp_path, *(plain(winner=f"model-{n}") for n in range(20))))
+    assert "'model-0' is not known, nor are 19 other cells; if they name models" in str(reading.rejections[0])
+
+
+@pytest.mark.parametrize(
+    ("winners", "why"),
+    [
+        ({"x": "left"}, r"data\.winners=\{x: left\}: 'left' is not one of a, b, tie"),
+        ({"x": "a", " X": "b"}, "a cell is mapped twice"),
+    ],
+)
+def test_winners_that_cannot_be_mapped(tmp_path: Path, winners: dict[str, str], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read(write(tmp_path, plain()), winners=winners)
