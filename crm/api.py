@@ -27,7 +27,7 @@ from crm.cli.command_line import typed
 from crm.cli.mistakes import taken_groups
 from crm.cli.words import rewrite
 from crm.config import compose, schemas, setting_names
-from crm.evaluation import run_evaluation
+from crm.evaluation.run import run_evaluation
 from crm.judges import CrmJudge, open_checkpoint
 from crm.leaderboard import Leaderboard, open_bank, scoring
 from crm.leaderboard.bank import Bank, public

@@ -85,7 +85,7 @@ def evaluate() -> None:
         if needs_own_process(config.devices):
             run_in_own_process(command)
             return
-        from crm.evaluation import run_evaluation
+        from crm.evaluation.run import run_evaluation
 
         run_evaluation(config)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
+from crm.evaluation.predictions import predict, read_predictions, reading_digest
 from crm.io.processes import ALONE, Processes
 from crm.io.words import count_words
 from crm.judges import Judge

@@ -4,7 +4,6 @@
 - `LitRewardModel`: the Lightning module
 - `check_unfinished`: refuse to begin where a finished run is
 - `config`: settings of ``train.py``
-- `prediction_trainer`: a trainer that only reads, with the devices and precision of training
 - `run_training`: train as configured; returns what came out
 - `settle_devices`: ``auto`` in the trainer's hardware becomes what is there
 - `settle_precision`: ``trainer.precision=auto`` for this device

@@ -5,7 +5,6 @@ from . import sweeps as sweeps
 from .devices import settle_devices as settle_devices
 from .devices import settle_precision as settle_precision
 from .lit_module import LitRewardModel as LitRewardModel
-from .prediction import prediction_trainer as prediction_trainer
 from .run import run_training as run_training
 from .run_folder import AnotherRunError as AnotherRunError
 from .run_folder import check_unfinished as check_unfinished

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from crm.evaluation.agreement import MEAN, agreement, rating_comparisons, spearman
-from crm.evaluation.rating_agreement import main
+from crm.evaluation.agreement import main
 from crm.schema import Comparison, Message, Prediction
 from crm.votes.public.rated import Rated, RatedInPlace
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from crm.evaluation.attacks import ADDED, ATTACKS, EMPTY, NEUTRAL, attacked, neutral, padded_winner, winner_and_loser
+from crm.evaluation.robustness import ADDED, ATTACKS, EMPTY, NEUTRAL, attacked, neutral, padded_winner, winner_and_loser
 from crm.schema import Comparison
 from tests.conftest import say
 

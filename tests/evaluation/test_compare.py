@@ -16,7 +16,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from crm.evaluation.compare import IN_ONE_ONLY, WITHOUT_LABEL, WITHOUT_VERDICT, compare, compare_all, mcnemar_p
 from crm.evaluation.compare import sign_flip_p as flip
-from crm.evaluation.samples import Sample
+from crm.evaluation.predictions import Sample
 
 Judge = list[Sample]
 

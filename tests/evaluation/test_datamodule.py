@@ -13,7 +13,7 @@ import pytest
 
 from crm.evaluation import EvaluationDataModule, LitJudge
 from crm.evaluation.config import ReadingTrainerConfig
-from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
+from crm.evaluation.predictions import predict, read_predictions, reading_digest
 from crm.judges.crm_judge import CrmJudge
 from crm.model.batching.packs import Packing
 from crm.schema import Comparison, Message, Prediction

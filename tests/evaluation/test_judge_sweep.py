@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from crm.evaluation.judge_sweep import main, unique_names, working_directory, write_tables_of_judges
+from crm.evaluation.judge_table import main, unique_names, working_directory, write_tables_of_judges
 from crm.training.sweep_jobs import SweepJob, forget, read_jobs
 
 ROOT = Path(__file__).resolve().parents[2]

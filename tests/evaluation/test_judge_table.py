@@ -19,7 +19,7 @@ from crm.evaluation.judge_table import (
     shown_pairs,
     write_judge_tables,
 )
-from crm.evaluation.prediction_file import read_predictions
+from crm.evaluation.predictions import read_predictions
 from crm.evaluation.results import summarise, write_results
 from crm.io.files import replace_file
 from crm.schema import Prediction, to_json

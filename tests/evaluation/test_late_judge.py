@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from crm.config import compose
-from crm.evaluation.prediction_file import read_predictions
+from crm.evaluation.predictions import read_predictions
 from crm.evaluation.run import run_evaluation
 from crm.judges import open_checkpoint
 from crm.model.export import export_model

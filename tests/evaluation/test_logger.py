@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crm.config import compose
-from crm.evaluation import run_evaluation
+from crm.evaluation.run import run_evaluation
 from crm.leaderboard import run_leaderboard
 
 SMALL = ["data.train=20", "data.validation=20", "data.suite=20", "progress=false"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
+from crm.evaluation.predictions import predict, read_predictions, reading_digest
 from crm.judges.controls import LengthJudge
 from crm.judges.crm_judge import CrmJudge
 from crm.model.batching.batches import collate

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.evaluation.prediction_file import read_predictions
+from crm.evaluation.predictions import read_predictions
 from crm.evaluation.results import read_results, results_frame, summarise, write_results
 from crm.io.files import replace_file
 from crm.schema import Prediction, Result, to_json

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from crm.evaluation.prediction_file import finished, predict, read_predictions, share_of
+from crm.evaluation.predictions import finished, predict, read_predictions, share_of
 from crm.evaluation.results import summarise
 from crm.io.processes import Processes, start
 from crm.judges.crm_judge import CrmJudge

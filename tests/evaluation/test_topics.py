@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crm.evaluation.results import summarise
-from crm.evaluation.topics import ALL, COLUMNS, MAX_TOPICS, MEAN, NONE, topic_table
+from crm.evaluation.results import ALL, COLUMNS, MAX_TOPICS, MEAN, NONE, topic_table
 from crm.report.statistics import cluster_interval
 from crm.schema import Prediction
 

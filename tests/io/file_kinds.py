@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from crm.dataset.prepare.stages import Stage, run_stage
-from crm.evaluation.prediction_file import predict, read_predictions
+from crm.evaluation.predictions import predict, read_predictions
 from crm.evaluation.results import read_results, read_run, summarise, write_results
 from crm.io.chat.cache import ReplyCache
 from crm.io.files import replace_file

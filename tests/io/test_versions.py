@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crm.evaluation.prediction_file import read_predictions
+from crm.evaluation.predictions import read_predictions
 from crm.io.chat.cache import ReplyCache
 from crm.sealed import read_sealed, sealed_text
 

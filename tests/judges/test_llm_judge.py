@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from crm.evaluation.prediction_file import predict, read_predictions
+from crm.evaluation.predictions import predict, read_predictions
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.endpoint import Endpoint
 from crm.judges.judge import Reading
