@@ -30,9 +30,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
-from crm.evaluation.run import run_evaluation
 from crm.evaluation.robustness import Effect, card_text, run_robustness
-from crm.leaderboard import Leaderboard, run_leaderboard
+from crm.evaluation.run import run_evaluation
+from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.run import run_leaderboard
 from crm.model.export import TALKED_ROUND, write_section
 from crm.model.manifest import MANIFEST
 from crm.schema import Result

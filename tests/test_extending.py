@@ -79,7 +79,7 @@ def test_a_judge_a_source_and_a_suite_of_another_package_are_evaluated(diary: Pa
 
 
 def test_a_bank_of_another_package_is_ranked(tmp_path: Path) -> None:
-    from crm.leaderboard import run_leaderboard
+    from crm.leaderboard.run import run_leaderboard
 
     words = ["bank.name=two_poets", "judge.name=few_commas", f"predictions={tmp_path / 'p'}", "progress=false"]
     board = run_leaderboard(compose("leaderboard", words, tmp_path / "run"), show=False)

@@ -100,7 +100,7 @@ def leaderboard() -> None:
         if needs_own_process(config.devices):
             run_in_own_process(command)
             return
-        from crm.leaderboard import run_leaderboard
+        from crm.leaderboard.run import run_leaderboard
 
         board = run_leaderboard(config)
         if board.unanswered:
@@ -151,7 +151,7 @@ def bank() -> None:
     """``crm-bank``: see ``conf/bank.yaml``."""
 
     def task(config: BankBuildConfig) -> None:
-        from crm.leaderboard.bank import run_bank
+        from crm.leaderboard.bank.run import run_bank
 
         run_bank(config)
 

@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from crm.leaderboard import Leaderboard
+from crm.leaderboard.ranking import Leaderboard
 from crm.page.answers import (
     WRONG,
     BankResponse,

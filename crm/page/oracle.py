@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
 from crm.schema import short
 from crm.votes.simulation.taste import HELD_OUT_AXES, TRAIN_AXES, nearest_wording, pole_of

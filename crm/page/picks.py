@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank.bank import Bank
 from crm.page.pick_bodies import Picked, PicksRequest
 from crm.page.profile import Profile, ProfileError
 from crm.page.ranker import Ranker

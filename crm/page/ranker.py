@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from crm.leaderboard import Leaderboard
-from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.outcomes import Outcomes
+from crm.leaderboard.ranking import Leaderboard
 from crm.page.profile import Profile, ProfileError
 from crm.page.reaction import Reaction
 from crm.page.selection import Selector
@@ -76,7 +76,7 @@ class IndexScorer:
 
     def prepare(self, criteria: Sequence[str]) -> None:
         """Read these criteria, together with those of whoever waits, and the random letters to compare them with."""
-        self.indexed.reader.wishes(criteria)
+        self.indexed.vectors(criteria)
         self.reaction.prepare(criteria)
 
     def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:

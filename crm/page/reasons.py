@@ -9,7 +9,8 @@ import pandas as pd
 from pydantic import ConfigDict
 from scipy.special import expit
 
-from crm.leaderboard import Leaderboard, compare
+from crm.leaderboard.agreement import compare
+from crm.leaderboard.ranking import Leaderboard
 from crm.page.profile import ProfileError
 from crm.page.ranker import Ranking
 from crm.report.statistics import Interval

@@ -10,7 +10,7 @@ from typing import Any
 
 from crm import __version__
 from crm.io.installed import commit
-from crm.leaderboard import open_bank
+from crm.leaderboard.bank.opening import open_bank
 from crm.page.api import make_api
 from crm.page.config import AppConfig
 from crm.page.facts import facts_of

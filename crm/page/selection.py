@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from crm.leaderboard.bank import Bank
-from crm.leaderboard.bank.bank import BankQuery, check_topics
+from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
 from crm.leaderboard.bank.public import in_turns
 from crm.page.profile import SIMILAR, Profile, ProfileError
 from crm.schema import query_of

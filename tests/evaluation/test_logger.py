@@ -9,7 +9,7 @@ import pytest
 
 from crm.config import compose
 from crm.evaluation.run import run_evaluation
-from crm.leaderboard import run_leaderboard
+from crm.leaderboard.run import run_leaderboard
 
 SMALL = ["data.train=20", "data.validation=20", "data.suite=20", "progress=false"]
 

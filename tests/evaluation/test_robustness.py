@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from crm.evaluation import robustness
-from crm.evaluation.robustness import ADDED, ATTACKS, EMPTY, PADDED_WINNER
-from crm.evaluation.robustness import CLEAN, Effect, effects_of, main
+from crm.evaluation.robustness import ADDED, ATTACKS, CLEAN, EMPTY, PADDED_WINNER, Effect, effects_of, main
 from crm.judges.judge import Asked, Reading
 from crm.judges.open import OpenedJudge
 from crm.schema import Prediction

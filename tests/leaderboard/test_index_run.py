@@ -11,7 +11,7 @@ import pytest
 
 from crm.config import compose
 from crm.leaderboard import run as running
-from crm.leaderboard import run_leaderboard
+from crm.leaderboard.run import run_leaderboard
 from crm.model.export import export_model
 
 FILES = ("leaderboard", "topics", "bradley_terry", "length_controlled")

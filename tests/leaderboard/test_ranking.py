@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from crm.leaderboard.win_statistics import paired_p
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -15,7 +16,6 @@ from scipy import stats
 from crm.leaderboard import views
 from crm.leaderboard.agreement import compare, compare_with_truth
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.win_statistics import paired_p
 from crm.schema import Match
 
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import evalica
 import numpy as np
 import pytest
+from crm.leaderboard.views import shown
 from scipy import special, stats
 
 from crm.leaderboard.outcomes import of_matches
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.ratings import LIMIT, bound, bradley_terry, elo, length_control, length_controlled
-from crm.leaderboard.views import shown
 from crm.report.tables import markdown_text
 from crm.schema import Match
 

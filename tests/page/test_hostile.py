@@ -22,7 +22,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
 from crm.config import compose
-from crm.leaderboard import compare
+from crm.leaderboard.agreement import compare
 from crm.page import reasons
 from crm.page.run import make_app
 from tests.page.conftest import AUTHORS, small_bank

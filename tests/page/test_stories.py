@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from crm.leaderboard import open_bank
 from crm.leaderboard.bank.config import BankConfig
+from crm.leaderboard.bank.opening import open_bank
 from crm.page.profile import Profile
 from tests.page.browsing import add, complete, headline, names, serve_ranker, shot, view
 from tests.page.conftest import opened

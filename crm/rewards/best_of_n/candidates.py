@@ -21,7 +21,7 @@ from crm.io import rows as formats
 from crm.io.draws import generator
 from crm.io.intake import Intake
 from crm.io.untrusted import Rows
-from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.responses import (
     MORE_OF_QUERY,
     QUERY_FIELDS,

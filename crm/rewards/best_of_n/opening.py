@@ -13,7 +13,7 @@ from crm.criteria.profiles import teller
 from crm.io.chat.cache import ReplyCache
 from crm.io.chat.config import make_endpoint
 from crm.judges import open_judge
-from crm.leaderboard import open_bank
+from crm.leaderboard.bank.opening import open_bank
 from crm.rewards.best_of_n import personalized_rewardbench as prb
 from crm.rewards.best_of_n.candidates import Candidates, of_bank, read_file, read_prompts, simulated
 from crm.rewards.best_of_n.config import BestOfNConfig
