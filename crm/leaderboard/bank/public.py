@@ -1,4 +1,4 @@
-"""Banks of published responses (`crm.votes.public.banks`). In: a bank's name. Out: a `Bank`; smaller ones."""
+"""Banks of published responses (`crm.votes.public.banks`), and smaller ones."""
 
 from __future__ import annotations
 

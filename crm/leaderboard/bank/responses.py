@@ -16,7 +16,6 @@ from typing import Any
 
 from crm.io.chat.replies import split_thoughts
 from crm.io.intake import Intake
-from crm.io.untrusted import Limits, printable
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.schema import RecordError, folded, prompt_key, query_of, short
 from crm.votes.fields import any_text
@@ -32,12 +31,11 @@ SHOWN = 10
 MAX_NAME = 80
 
 
-def read_responses(path: Path, queries: Sequence[BankQuery], limits: Limits | None = None) -> dict[str, str]:
+def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
     """Response by query id, for every query; rows about other queries are passed over.
 
     Thoughts before a response (`split_thoughts`) are left out. Raises ``ValueError`` naming file and line for a row
-    that cannot be read or answers a query twice, and the queries that are not answered, the first `SHOWN` of them in
-    words; and a file beyond ``limits``, which belong wherever a stranger sends the file.
+    that cannot be read or answers a query twice, and the first `SHOWN` of the queries that are not answered.
     """
     by_text = {prompt_key(query.prompt): query.id for query in queries if len(query.prompt) == 1}
     ids = {query.id for query in queries}
@@ -62,7 +60,7 @@ def read_responses(path: Path, queries: Sequence[BankQuery], limits: Limits | No
             if known != text:
                 raise RecordError(column, f"{key!r} is answered twice, and differently: line {first}; keep one")
 
-    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None, limits=limits):
+    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
         pass
     show_unread(path, unread)
     found = {key: text for key, (text, _) in answers.items()}
@@ -115,7 +113,7 @@ def unread_columns(row: Row, *read: str) -> list[str]:
 def show_unread(path: Path, columns: Mapping[str, int]) -> None:
     """Log which columns of a file were not read, and in how many rows there is something in them."""
     if columns:
-        named = ", ".join(f"{printable(name):.80} ({count} rows)" for name, count in list(columns.items())[:SHOWN])
+        named = ", ".join(f"{name:.80} ({count} rows)" for name, count in list(columns.items())[:SHOWN])
         log.info("%s: columns that are not read: %s%s", path.name, named, " ..." if len(columns) > SHOWN else "")
 
 
@@ -136,8 +134,3 @@ def with_author(bank: Bank, author: str, answers: Mapping[str, str]) -> Bank:
     if name in bank.responses:
         raise ValueError(f"author: {name!r} is already in bank {bank.name!r}; give another name")
     return replace(bank, responses={**bank.responses, name: dict(answers)})
-
-
-def without_author(bank: Bank, author: str) -> Bank:
-    """The bank without one of its authors, who is not the baseline."""
-    return replace(bank, responses={name: texts for name, texts in bank.responses.items() if name != author})

@@ -1,4 +1,4 @@
-"""`bank.py`: a bank made a model at a time, or a public one fetched. In: a checked `BankBuildConfig`. Out: the bank."""
+"""`bank.py`: a bank made a model at a time, or a public one fetched."""
 
 from __future__ import annotations
 
