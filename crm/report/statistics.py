@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.proportion import proportion_confint
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -54,7 +52,7 @@ def cluster_interval(
         critical = float(stats.t.ppf((1 + confidence) / 2, groups - 1))
     else:
         size, critical = float(groups), float(stats.norm.ppf((1 + confidence) / 2))
-    low, high = wilson(mean, size, critical)
+    low, high = map(float, wilson(mean, size, critical))
     return Interval(mean, error, min(low, mean), max(high, mean), len(data), groups)
 
 
@@ -92,8 +90,14 @@ def bootstrap_interval(
 
 
 def holm(p_values: Sequence[float] | Floats) -> Floats:
-    """Holm's step-down adjusted p-values, in the order given; they hold the family-wise error rate."""
-    return np.asarray(multipletests(p_values, method="holm")[1])
+    """Holm's step-down adjusted p-values, in the order given; they hold the family-wise error rate.
+
+    Not by statsmodels, whose function collects garbage at every call: 60 ms and more of a ranking's 3.
+    """
+    raw = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(raw, kind="stable")
+    stepped = np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1))
+    return np.asarray(np.minimum(stepped, 1.0)[np.argsort(order, kind="stable")])
 
 
 def wilson(mean: Any, size: float, critical: float = 1.959963984540054) -> tuple[Any, Any]:
@@ -101,8 +105,10 @@ def wilson(mean: Any, size: float, critical: float = 1.959963984540054) -> tuple
 
     ``critical`` is the quantile, such as Student's t.
     """
-    low, high = proportion_confint(mean * size, size, alpha=2 * stats.norm.sf(critical), method="wilson")
-    return low, high
+    squared = critical**2 / size
+    centre = (mean + squared / 2) / (1 + squared)
+    half = np.sqrt(mean * (1 - mean) * squared + squared**2 / 4) / (1 + squared)
+    return np.maximum(0.0, centre - half), np.minimum(1.0, centre + half)
 
 
 def correctness(logits: Sequence[float] | Floats, labels: Sequence[int] | Floats) -> Floats:

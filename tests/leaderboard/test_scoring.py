@@ -90,14 +90,6 @@ def test_exchanging_baseline_and_candidate_negates_the_logit(score, head) -> Non
         assert (match.score_candidate is None) == (head == "pairwise")
 
 
-def test_scores_are_kept_and_not_made_again(score, tmp_path) -> None:
-    first, _ = score("pairwise")
-    again, counts = score("pairwise")
-    assert again == first and counts["made"] == 0 and counts["already_there"] == 18
-    score("pairwise", precision="bf16-mixed")
-    assert len(list(tmp_path.iterdir())) == 2, "another precision, another folder"
-
-
 def test_every_candidate_meets_the_baseline_once_a_query(bank) -> None:
     rows = bank_comparisons(bank, CRITERIA, "base")
     assert len({row.id for row in rows}) == len(rows) == 9
@@ -121,14 +113,6 @@ def test_orders_are_averaged_and_one_order_alone_is_no_verdict(bank) -> None:
     assert len(others) == 8 and {other.preference_logit for other in others} == {None}
     assert (match.preference_logit, match.score_candidate, match.score_baseline) == (0.5, 2.5, 2.0)
     assert (match.query_id, match.candidate) == ("q", "x|y")
-
-
-def test_a_response_too_long_for_the_model_is_counted(score, make_encoder, bank) -> None:
-    lengths = [max(make_encoder("scalar").encode(row).lengths) for row in bank_comparisons(bank, CRITERIA, "base")]
-    matches, counts = score(max_length=max(lengths) - 1)
-    too_long = lengths.count(max(lengths))
-    assert counts["too_long"] == 2 * too_long > 0
-    assert [match.preference_logit for match in matches].count(None) == too_long
 
 
 def test_lengths_of_scripts_without_spaces_are_of_their_characters() -> None:
