@@ -60,18 +60,6 @@ def test_the_sign_flip_test_counts_all_patterns(doubled: list[int]) -> None:
     assert flip(sums) == pytest.approx(np.mean(np.array(totals) >= abs(sums.sum()) - 1e-9), rel=1e-9)
 
 
-def test_the_sign_flip_test_equals_two_tests_of_scipy() -> None:
-    sums = np.array([1.0, -0.5, 2.0, 1.5, 0.0, -1.0, 3.0, 0.5, 2.5])
-    drawn = stats.permutation_test(
-        (sums,), np.sum, permutation_type="samples", n_resamples=np.inf, alternative="two-sided"
-    )
-    assert flip(sums) == pytest.approx(drawn.pvalue)
-    # On signed ranks it is Wilcoxon's.
-    values = np.random.default_rng(0).normal(0.4, 1, 25)
-    ranks = stats.rankdata(np.abs(values)) * np.sign(values)
-    assert flip(ranks) == pytest.approx(stats.wilcoxon(values, method="exact").pvalue)
-
-
 def test_few_prompts_never_tell_judges_apart() -> None:
     for clusters in (1, 5, 6):
         keys = [index % clusters for index in range(100)]
@@ -155,7 +143,7 @@ def test_holm_is_over_all_pairs_and_suites_that_could_be_compared() -> None:
     assert not rows["T+", "x", "z"].distinguishable
 
 
-def rejected(effect: float, simulations: int = 250) -> tuple[float, float]:
+def rejected(effect: float, simulations: int = 150) -> tuple[float, float]:
     """Shares of simulations in which McNemar's and the clustered test reject at 5 %.
 
     30 prompts of 8 comparisons; on a prompt one of the judges is right and the other wrong in about half of them. Which
@@ -179,7 +167,3 @@ def test_the_clustered_test_holds_its_level_and_mcnemars_does_not() -> None:
     mcnemars, clustered = rejected(0.0)
     assert 0.02 <= clustered <= 0.085
     assert mcnemars > 0.3
-
-
-def test_the_clustered_test_finds_a_large_difference() -> None:
-    assert rejected(0.35, 100)[1] > 0.9

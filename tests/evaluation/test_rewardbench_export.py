@@ -13,7 +13,6 @@ from crm.evaluation.rewardbench_export import export, main
 from crm.evaluation.run import run_evaluation
 from crm.io.files import replace_file
 from crm.model.export import export_model
-from crm.sealed import sealed_line, sealed_text
 
 ROWS: list[dict[str, Any]] = [
     {"id": 31, "subset": "hard", "chosen": "one two three", "rejected": "one"},
@@ -132,13 +131,12 @@ def test_rows_without_a_reading_are_counted(data: Path, by_length: Path, tmp_pat
     lines = [json.loads(line) for line in Path(document["run"]["files"]["D+"]).read_text().splitlines()]
     kept = [line for line in lines if "bench-7|" not in line["comparison_id"]]
     for line in kept:
-        del line["seal"]
         if "bench-31|" in line["comparison_id"] and line["order"] == "ba":
             line |= {"preference_logit": None, "failure": "no_verdict"}
     file = tmp_path / "predictions.jsonl"
-    file.write_text("".join(map(sealed_line, kept)))
+    file.write_text("".join(json.dumps(line) + "\n" for line in kept))
     document["run"]["files"] = {"D+": str(file)}
-    replace_file(tmp_path / "results.json", sealed_text(document))
+    replace_file(tmp_path / "results.json", json.dumps(document))
     made = export(tmp_path, str(data), tmp_path / "out", "m")
     assert (made.rows, made.failed, made.unread) == (3, 1, 1)
     grouped = read(made.files[0])
@@ -170,7 +168,7 @@ def test_what_is_not_of_rewardbench_is_refused(data: Path, by_length: Path, tmp_
     assert "is RewardBench 2" in refusal(capsys, by_length, "--data", two, *ask)
     nameless = write(tmp_path / "nameless.jsonl", [{**ROWS[0], "subset": None}])
     assert "rewardbench-31 has no subset" in refusal(capsys, by_length, "--data", nameless, *ask)
-    assert "no results.json there" in refusal(capsys, tmp_path, "--data", data, *ask)
+    assert "results.json: not there" in refusal(capsys, tmp_path, "--data", data, *ask)
     assert "no such file or folder" in refusal(capsys, by_length, "--data", tmp_path / "gone", *ask)
     assert "expected a name such as owner/name" in refusal(
         capsys, by_length, "--data", data, "--model", "../m", "--out", tmp_path
@@ -180,10 +178,10 @@ def test_what_is_not_of_rewardbench_is_refused(data: Path, by_length: Path, tmp_
 def test_another_suite_is_refused(data: Path, tmp_path: Path, by_length: Path) -> None:
     document = read(by_length / "results.json")
     document["run"]["files"] = {"D-": "gone.jsonl"}
-    replace_file(tmp_path / "results.json", sealed_text(document))
+    replace_file(tmp_path / "results.json", json.dumps(document))
     with pytest.raises(ValueError, match=r"has no suite D\+, only D-; evaluate with suite\.names=\[D\+\]"):
         export(tmp_path, str(data), tmp_path / "out", "m")
     document["run"]["files"] = {"D+": "gone.jsonl"}
-    replace_file(tmp_path / "results.json", sealed_text(document))
-    with pytest.raises(ValueError, match=r"gone\.jsonl: the predictions of .* are not there"):
+    replace_file(tmp_path / "results.json", json.dumps(document))
+    with pytest.raises(ValueError, match=r"gone\.jsonl: predictions of .* not found"):
         export(tmp_path, str(data), tmp_path / "out", "m")

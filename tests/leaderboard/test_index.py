@@ -29,7 +29,7 @@ HALF = {"rel": 2e-3, "abs": 2e-3}
 
 
 def make_bank(queries: int = 12, huge: bool = False) -> Bank:
-    """Two queries have one text, with one equal response; with ``huge`` a response is longer than the tests' models read."""
+    """Two queries have one text and an equal response; with ``huge`` a response is longer than the models read."""
     texts = [f"Why is number {n % (queries - 1)} odd?" for n in range(queries)]
     rows = tuple(BankQuery(f"q{n}", (Message("user", text),), "TS"[n % 2]) for n, text in enumerate(texts))
     words = random.Random(1)

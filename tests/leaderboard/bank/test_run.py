@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crm.config import compose
-from crm.io.untrusted import Limits
 from crm.leaderboard.bank.bank import load_bank
+from crm.leaderboard.bank.public import FOLDERS, read_public_bank
 from crm.leaderboard.bank.responses import read_responses
 from crm.leaderboard.bank.run import read_queries, run_bank
 from crm.schema import query_of
 from tests.repeating_endpoint import repeating_endpoint
 
+ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
 QUERIES = [{"query": f"Question {n}?", "topic": "ab"[n % 2]} for n in range(6)]
 
 
@@ -69,20 +72,6 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, queries: Path, rows: 
     with pytest.raises(ValueError, match=message):
         build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{bad}'")
     assert not (tmp_path / "made" / "bank.json").exists()
-
-
-def test_a_file_of_responses_is_read_within_limits(tmp_path: Path, queries: Path) -> None:
-    asked = read_queries(queries)
-    path = write(tmp_path / "one.jsonl", [{"query": row["query"], "text": "x", "unread": 1} for row in QUERIES])
-    enough = Limits(decompressed_bytes=path.stat().st_size, rows=6, columns=3)
-    assert read_responses(path, asked, enough) == read_responses(path, asked) == {query.id: "x" for query in asked}
-    for limits, why in (
-        (replace(enough, decompressed_bytes=200), r"one.jsonl: more than 200 bytes \(decompressed\)"),
-        (replace(enough, rows=5), "one.jsonl: more than 5 rows"),
-        (replace(enough, columns=2), "one.jsonl:1: row: more than 2 columns"),
-    ):
-        with pytest.raises(ValueError, match=why):
-            read_responses(path, asked, limits)
 
 
 def test_names_and_settings(tmp_path: Path, queries: Path) -> None:
@@ -252,3 +241,33 @@ def test_a_reply_that_ends_with_thoughts_is_no_response(
     file = write(tmp_path / "o.jsonl", [{"query": row["query"], "text": "<think>hm"} for row in QUERIES])
     with pytest.raises(ValueError, match=r"o.jsonl:1: text: the response to '.*' ends with the model's thoughts"):
         build(tmp_path, "author=o", f"queries='{queries}'", f"responses='{file}'")
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_addresses_are_of_one_commit_and_digests_are_whole(name: str) -> None:
+    fetch = compose("bank", [f"fetch={name}", "out=here"]).fetch
+    assert fetch.name == name and fetch.licence
+    for place, pin in fetch.files.items():
+        assert re.fullmatch(r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}/[\w./-]+", pin.url)
+        assert re.fullmatch(r"[0-9a-f]{64}", pin.sha256)
+        assert place.startswith((f"{FOLDERS[name]}/", "bank_justeval/tags_list.json")) and ".." not in place
+
+
+def test_nothing_else_is_asked_beside_it() -> None:
+    with pytest.raises(ValueError, match=r"author='me': expected nothing beside fetch, which adds no model"):
+        compose("bank", ["fetch=alpacaeval", "out=here", "author=me"])
+    with pytest.raises(ValueError, match=r"author='': expected the model's name in the bank; or fetch=alpacaeval"):
+        compose("bank", ["out=here"])
+
+
+def test_a_fetched_bank_is_the_copy_at_hand(tmp_path: Path) -> None:
+    """The copy is compressed here and there; the pins are of the content."""
+    if not (ROOT / FOLDERS["justeval"]).is_dir():
+        pytest.skip(f"no {FOLDERS['justeval']} under {ROOT}; set CRM_DATA_ROOT")
+    words = ["fetch=justeval", f"out='{tmp_path / 'out'}'", f"fetch.mirror='{tmp_path / 'mirror'}'", "progress=false"]
+    for place in compose("bank", words).fetch.files:
+        copy, packed = ROOT / place, ROOT / f"{place}.gz"
+        (tmp_path / "mirror" / place).parent.mkdir(parents=True, exist_ok=True)
+        content = copy.read_bytes() if copy.is_file() else gzip.decompress(packed.read_bytes())
+        (tmp_path / "mirror" / place).write_bytes(content)
+    assert run_bank(compose("bank", words)) == read_public_bank("justeval", str(ROOT))

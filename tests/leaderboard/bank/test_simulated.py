@@ -7,7 +7,6 @@ from scipy.stats import kendalltau
 
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
 from crm.schema import prompt_key
-from crm.votes.simulation.arena import simulate
 from crm.votes.simulation.authors import AUTHORS, BASELINE, PROFILES
 from crm.votes.simulation.taste import AXIS
 from crm.votes.simulation.topics import TOPICS
@@ -39,12 +38,6 @@ def test_deterministic_by_seed(simulated: SimulatedBank) -> None:
     two = simulate_bank(seed=2, authors=["elm-turbo"])
     assert two.bank.authors == (BASELINE, "elm-turbo")
     assert two.responses["elm-turbo"] == simulated.responses["elm-turbo"]
-
-
-def test_no_bank_query_is_a_prompt_of_the_arena(simulated: SimulatedBank) -> None:
-    arena = simulate(seed=2, train=1500, validation=50, suite=100)
-    rows = [*arena.train, *arena.validation, *(row for suite in arena.suites.values() for row in suite)]
-    assert not {prompt_key(row.prompt) for row in rows} & {prompt_key(query.prompt) for query in simulated.queries}
 
 
 def test_win_rates_by_hand(simulated: SimulatedBank) -> None:
