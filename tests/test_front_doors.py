@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = sorted(
     ".".join(path.parent.relative_to(ROOT).parts)
     for path in (ROOT / "crm").rglob("__init__.py")
-    if path.parent.name not in ("crm", "cli")
+    if path.parent.name not in ("crm", "cli") and "__all__" in path.read_text(encoding="utf-8")
 )
 
 

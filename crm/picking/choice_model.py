@@ -1,4 +1,4 @@
-"""How somebody chooses between two answers. In: differences of two responses, weights. Out: probabilities of a choice.
+"""How somebody chooses between two answers.
 
 A choice is left, right or "same" (Rao and Kupper 1967): with utility difference d, left has sigmoid(d - SAME) and right
 sigmoid(-d - SAME). Now and then (LAPSES) a person picks anything. Letters: N picks, K criteria, R reasons shown.

@@ -1,4 +1,4 @@
-"""What each criterion says of every response of a bank. In: scores of criteria and their opposites. Out: `Contrasts`.
+"""What each criterion says of every response of a bank.
 
 A contrast is half of what the criterion's score has over its opposite's, in units of how much two responses to one
 query differ in it. Letters: Q queries, M models, K criteria, C candidate pairs.

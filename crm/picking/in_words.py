@@ -1,4 +1,4 @@
-"""What somebody seems to care about, in words. In: a posterior, a pool. Out: likes with weights, the clearest first."""
+"""Criteria that somebody seems to care about, in words, the clearest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames and results in; PNG files out. Drawn with matplotlib's objects on Agg: no display, no shared state."""
+"""PNG charts of frames and results, drawn with matplotlib's objects on Agg: no display, no shared state."""
 
 from __future__ import annotations
 

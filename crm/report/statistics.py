@@ -92,7 +92,7 @@ def bootstrap_interval(
 def holm(p_values: Sequence[float] | Floats) -> Floats:
     """Holm's step-down adjusted p-values, in the order given; they hold the family-wise error rate.
 
-    Not by statsmodels, whose function collects garbage at every call: 60 ms and more of a ranking's 3.
+    Not statsmodels' function, which runs the garbage collector at every call: 60 ms of a ranking that takes 3.
     """
     raw = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(raw, kind="stable")

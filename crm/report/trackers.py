@@ -1,8 +1,4 @@
-"""Final numbers to a tracker. In: numbers and a table. Out: one run in W&B or TensorBoard, ended again.
-
-Files of results are always written; this is for whoever compares runs in a tracker. W&B is offline unless the user has
-logged in: no prompt and no network.
-"""
+"""Final numbers as one run in W&B or TensorBoard. W&B is offline unless the user has logged in."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ NO_TENSORBOARD = "logger=tensorboard: pip install 'crm-leaderboard[tensorboard]'
 
 
 class Tracker(Protocol):
-    """What the settings ``logger`` say; a name or group of None is the caller's."""
+    """The settings ``logger``; a name or group of None is the caller's."""
 
     kinds: list[str]
     mode: str | None
@@ -41,7 +37,7 @@ def track(
     numbers: Mapping[str, float],
     tables: Mapping[str, pd.DataFrame],
 ) -> None:
-    """Log ``numbers``, named ``split/name``, and ``tables`` as one run; ``csv`` is what the files are already.
+    """Log ``numbers``, named ``split/name``, and ``tables`` as one run; ``csv`` adds nothing to the run folder.
 
     The run has ``name`` and ``group`` where ``tracker`` has none. Numbers that are not finite are left out.
     """
