@@ -22,8 +22,8 @@ from crm.schema import Message
 
 log = logging.getLogger(__name__)
 FORMAT = 2
-PORTION = 128
-"""Responses read between two saves: what a stopped build loses at most."""
+PORTION = 8
+"""Queries whose responses are read between two saves: what a stopped build loses at most."""
 ROWS_AT_ONCE = 256
 """Vectors in float32 at a time: a megabyte, which stays in the caches."""
 Halves = npt.NDArray[np.float16]
@@ -82,7 +82,7 @@ def open_index(
         keys, missing = processes.from_first(begin)
         log.info("index %s: %d vectors are there, %d are made now", home, len(keys), missing)
         if missing:
-            _fill(reader, home, keys, wanted, progress, processes)
+            _fill(reader, home, keys, wanted, PORTION * len(bank.authors) * processes.size, progress, processes)
     finally:
         lock.release()
     return BankIndex(bank, np.load(home / "vectors.npy", mmap_mode="r"), {key: row for row, key in enumerate(keys)})
@@ -93,14 +93,14 @@ def _fill(
     home: Path,
     keys: list[str],
     wanted: dict[str, Conversation],
+    size: int,
     progress: bool,
     processes: Processes,
 ) -> None:
-    """Read what ``keys`` lacks, portion by portion, into the rows after them; ``keys`` grows."""
+    """Read what ``keys`` lacks, ``size`` at a time, into the rows after them; ``keys`` grows."""
     known = set(keys)
     missing = [key for key in wanted if key not in known]
     vectors = np.load(home / "vectors.npy", mmap_mode="r+")
-    size = PORTION * processes.size
 
     def save() -> None:
         if np.isinf(vectors[len(keys) - len(portion) : len(keys)]).any():

@@ -74,7 +74,7 @@ def markdown_text(frame: pd.DataFrame, caption: str = "") -> str:
 def csv_text(frame: pd.DataFrame, caption: str = "") -> str:
     """CSV with full-precision numbers; a caption is one ``#`` line before the header (``read_csv(skiprows=1)``).
 
-    Text that a spreadsheet would run as a formula gets a leading apostrophe.
+    White space in text becomes one space, and text that a spreadsheet would run as a formula gets an apostrophe.
     """
     buffer = io.StringIO()
     if line := " ".join(caption.split()):
@@ -120,7 +120,10 @@ def remove_table(folder: Path, name: str) -> None:
 
 
 def _csv_cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.lstrip().startswith(("=", "+", "-", "@")) else value
+    if not isinstance(value, str):
+        return value
+    text = " ".join(value.split())
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def _markdown_cell(value: Any) -> str:

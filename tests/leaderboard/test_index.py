@@ -105,7 +105,7 @@ def test_a_stopped_build_goes_on(
     whole = scores(judge, build(judge, bank, tmp_path / "whole"))
     count = len(read)
     assert count == 35, "equal conversations are read once"
-    monkeypatch.setattr(indexing, "PORTION", 10)
+    monkeypatch.setattr(indexing, "PORTION", 4)
     replace_file, saved = indexing.replace_file, iter(range(2))
 
     def stop(*given: Any) -> Any:
@@ -119,7 +119,7 @@ def test_a_stopped_build_goes_on(
     monkeypatch.setattr(indexing, "replace_file", replace_file)
     read.clear()
     assert scores(judge, build(judge, bank, tmp_path / "part")) == pytest.approx(whole, **HALF)
-    assert len(read) == count - 20
+    assert len(read) == count - 24
     read.clear()
     build(judge, bank, tmp_path / "part")
     assert not read

@@ -46,7 +46,7 @@ def test_formulas_are_text_and_numbers_stay_numbers(tmp_path: Path) -> None:
     _, path, _ = write_table(tmp_path, "t", pd.DataFrame({"model": ["=1+1", " @x", "plain"], "+v": [-1.25, 2.0, 3.0]}))
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
-    assert rows == [["model", "'+v"], ["'=1+1", "-1.25"], ["' @x", "2.0"], ["plain", "3.0"]]
+    assert rows == [["model", "'+v"], ["'=1+1", "-1.25"], ["'@x", "2.0"], ["plain", "3.0"]]
 
 
 def test_csv_with_a_caption_is_read_back_in_full_precision(tmp_path: Path) -> None:
