@@ -69,12 +69,13 @@ def open_index(
     lock = FileLock(home / ".lock")
 
     def begin() -> tuple[list[str], int]:
+        if wanted.keys() <= set(done := _read_keys(home)):  # also in a folder that is read-only
+            return done, 0
         home.mkdir(parents=True, exist_ok=True)
         lock.acquire()
         done = _read_keys(home)
         missing = len(wanted.keys() - set(done))
-        if missing:
-            _make_room(home / "vectors.npy", len(done), len(done) + missing, reader.size)
+        _make_room(home / "vectors.npy", len(done), len(done) + missing, reader.size)
         return done, missing
 
     wanted = dict(conversations(bank))
