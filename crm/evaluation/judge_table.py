@@ -21,7 +21,7 @@ from yaml import YAMLError
 
 from crm.evaluation.compare import LEVEL, PairOnSuite, compare_all
 from crm.evaluation.predictions import Sample, read_predictions, to_samples
-from crm.evaluation.results import read_results, read_run, summarise
+from crm.evaluation.results import read_results, read_run
 from crm.report.tables import caption, number, remove_table, write_table
 from crm.schema import Result
 from crm.training.sweep_jobs import SweepJob, differing, read_jobs
@@ -76,7 +76,7 @@ def read_evaluation(folder: Path, working_directory: Path) -> EvaluatedJudge:
     Raises ``ValueError`` for a file or field that is missing or out of place.
     """
     path = folder / "results.json"
-    run, commits = read_run(path), {result.commit for result in read_results(path)}
+    run, results = read_run(path), read_results(path)
     try:
         name, files, cost = str(run["judge"]), dict(run["files"]), run["cost"]
         seconds, made = float(cost["seconds"]), int(cost["readings_made"])
@@ -88,8 +88,9 @@ def read_evaluation(folder: Path, working_directory: Path) -> EvaluatedJudge:
         if not place.is_file():
             raise ValueError(f"{path}: files: {suite}: {place} is not there; evaluate again")
         predictions += read_predictions(place)
-    results = {(result.suite, result.metric): result for result in summarise(predictions)}
-    return EvaluatedJudge(name, to_samples(predictions), results, seconds, made, " ".join(sorted(commits)))
+    by_metric = {(result.suite, result.metric): result for result in results}
+    commits = " ".join(sorted({result.commit for result in results}))
+    return EvaluatedJudge(name, to_samples(predictions), by_metric, seconds, made, commits)
 
 
 def working_directory(folder: Path) -> Path:

@@ -100,8 +100,8 @@ def export(run_folder: Path, data: str, out: Path, model: str) -> Export:
             "results": float(correctness([samples[comparison.id].logit], [int(better == "a")])[0]),
             "subset": row.topic,
             "id": int(name) if re.fullmatch("0|[1-9][0-9]*", name) else name,
-            "scores_chosen": float(means.loc[comparison.id, better]),  # type: ignore[arg-type]
-            "scores_rejected": float(means.loc[comparison.id, worse]),  # type: ignore[arg-type]
+            "scores_chosen": float(means.loc[comparison.id, better]),
+            "scores_rejected": float(means.loc[comparison.id, worse]),
         }
         for key, value in cells.items():
             columns.setdefault(key, []).append(value)

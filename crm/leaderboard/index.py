@@ -54,7 +54,7 @@ class BankIndex:
     @property
     def bytes(self) -> int:
         """Of the bank's vectors."""
-        return 2 * len(self._rows) * self.size
+        return 2 * len(self._rows) * int(self.size)
 
 
 def open_index(
@@ -134,7 +134,7 @@ def _make_room(path: Path, done: int, rows: int, size: int) -> None:
     if done and len(old) >= rows:
         return
     with drafted(path) as draft:
-        grown = np.lib.format.open_memmap(draft, "w+", np.float16, (rows, size))  # type: ignore[no-untyped-call]
+        grown = np.lib.format.open_memmap(draft, "w+", np.float16, (rows, size))
         grown[:done] = old[:done]
         grown.flush()
 

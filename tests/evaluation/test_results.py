@@ -63,14 +63,6 @@ def test_flip_rate_counts_the_comparisons_whose_orders_disagree() -> None:
     assert values([*rows[:6], rows[6]])["flip_rate"] == pytest.approx(1 / 3)  # one order only: left out, counted
 
 
-def test_rows_of_one_prompt_are_one_cluster() -> None:
-    rows = [reading(str(i), "ab", 1.0 if i < 8 else -1.0, cluster=str(i % 2)) for i in range(10)]
-    spread = [replace(row, cluster=row.comparison_id) for row in rows]
-    clustered, independent = (next(r for r in summarise(x) if r.metric == "accuracy") for x in (rows, spread))
-    assert clustered.value == independent.value
-    assert clustered.high - clustered.low > independent.high - independent.low
-
-
 def test_a_judge_that_ignores_the_criteria_sums_to_one() -> None:
     plus = [p for i in range(20) for p in both(str(i), float(i - 7), float(i - 7), "a", "D+")]
     minus = [replace(p, suite="D-", label="b") for p in plus]

@@ -76,27 +76,6 @@ def test_shares_of_every_subset(data: Path, by_length: Path, tmp_path: Path) -> 
     }
 
 
-def test_shares_where_nothing_is_scored(data: Path, tmp_path: Path, capsys) -> None:
-    run = evaluate(tmp_path / "run", data, "judge=coin", "criteria=none")
-    said = [json.loads(line) for path in (run / "kept").rglob("*.jsonl") for line in path.read_text().splitlines()]
-    right = {row["comparison_id"]: (row["preference_logit"] > 0) == (row["label"] == "a") for row in said}
-    shares = {
-        subset: [right[f"rewardbench-{row['id']}|original|none"] for row in ROWS if row["subset"] == subset]
-        for subset in ("easy", "hard")
-    }
-    assert main([str(run), "--data", str(data), "--model", "me/coin", "--out", str(tmp_path)]) == 0
-    assert read(tmp_path / "eval-set" / "me" / "coin.json") == {
-        "model": "me/coin",
-        "model_type": "Custom Classifier",
-        "chat_template": "none",
-        **{subset: pytest.approx(sum(points) / len(points)) for subset, points in shares.items()},
-    }
-    assert not (tmp_path / "eval-set-scores").exists()
-    told = capsys.readouterr().out
-    assert "5 rows; left out: 0 failed, 0 not read" in told
-    assert "no scores file" in told
-
-
 def test_scores_of_a_reward_model_row_by_row(data: Path, make_model, tokenizer, tmp_path: Path) -> None:
     model = tmp_path / "model"
     export_model(make_model("scalar"), tokenizer, model, {"max_length": 2048, "seed": 1})
@@ -173,15 +152,3 @@ def test_what_is_not_of_rewardbench_is_refused(data: Path, by_length: Path, tmp_
     assert "expected a name such as owner/name" in refusal(
         capsys, by_length, "--data", data, "--model", "../m", "--out", tmp_path
     )
-
-
-def test_another_suite_is_refused(data: Path, tmp_path: Path, by_length: Path) -> None:
-    document = read(by_length / "results.json")
-    document["run"]["files"] = {"D-": "gone.jsonl"}
-    replace_file(tmp_path / "results.json", json.dumps(document))
-    with pytest.raises(ValueError, match=r"has no suite D\+, only D-; evaluate with suite\.names=\[D\+\]"):
-        export(tmp_path, str(data), tmp_path / "out", "m")
-    document["run"]["files"] = {"D+": "gone.jsonl"}
-    replace_file(tmp_path / "results.json", json.dumps(document))
-    with pytest.raises(ValueError, match=r"gone\.jsonl: predictions of .* not found"):
-        export(tmp_path, str(data), tmp_path / "out", "m")

@@ -122,12 +122,6 @@ def test_a_flipping_attack_is_reported(tmp_path: Path, monkeypatch: pytest.Monke
     assert written["instruction"]["beyond"]["mean"] == 1.0 and not written["instruction"]["withstood"]
 
 
-def test_effects_of_neutral_text_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = effects(Reader(["\n\n"]), tmp_path, monkeypatch)
-    for name in ADDED:
-        assert (found[name].flipped.mean, found[name].beyond.mean, found[name].withstood) == (1.0, 0.0, True)  # type: ignore[union-attr]
-
-
 def test_shares_are_of_what_was_right_and_could_be_read() -> None:
     """Four pairs of four prompts: right, right, wrong, and right with a failure under attack."""
 

@@ -78,14 +78,6 @@ def test_paired_p_values_of_all_columns_are_scipys() -> None:
     assert paired_p(table[:1]) == pytest.approx(1.0)
 
 
-def test_equal_models_are_tied_and_share_their_rank() -> None:
-    one = bank({"a": 1.0}, noise=0.5)
-    board = Leaderboard([*one, *(replace(m, candidate="b") for m in one)])
-    a, b, base = board.rows
-    assert (a.rank_low, b.rank_low, base.rank_low) == (1, 1, 3)
-    assert (a.tied_with, b.tied_with, base.tied_with) == (("b",), ("a",), ())
-
-
 @settings(derandomize=True, deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.floats(-6, 6), st.floats(-6, 6)), min_size=3, max_size=12))
 def test_swapping_candidate_and_baseline_mirrors_everything(logits: list[tuple[float, float]]) -> None:
@@ -98,15 +90,6 @@ def test_swapping_candidate_and_baseline_mirrors_everything(logits: list[tuple[f
         assert set(other.tied_with) == set(row.tied_with)
         if row.interval is not None and other.interval is not None:
             assert other.interval.low == pytest.approx(1 - row.interval.high)
-
-
-def test_row_order_does_not_matter_and_topics_add_up() -> None:
-    matches = bank({"a": 1.0, "b": 0.2}, queries=10)
-    board, shuffled = Leaderboard(matches), Leaderboard(matches[::-1])
-    assert board.frame().equals(shuffled.frame())
-    topics = board.frame("topics")
-    assert list(topics.columns) == ["rank", "model", "overall", "A", "B"]
-    assert ((topics["A"] + topics["B"]) / 2).to_numpy() == pytest.approx(topics["overall"].to_numpy())
 
 
 def test_a_model_that_lacks_a_match_on_a_query_is_refused() -> None:
@@ -235,25 +218,6 @@ def test_records_hold_what_the_tables_hold() -> None:
     constant = Leaderboard([replace(one, length_candidate=10) for one in matches]).records()
     for name in ("length_controlled", "length_controlled_low", "length_controlled_high"):
         assert [record[name] for record in constant if record["model"] != "base"] == [None] * 3
-
-
-def test_topics_called_like_columns_replace_none() -> None:
-    """Every table names its models, whatever the topics are called, and each topic has a column of its own."""
-    topics = ["model", "rank", "overall", "win_rate", "length_controlled", "topic model", "Arts"]
-    matches = [match(f"q{place}", "x", float(place), topic) for place, topic in enumerate(topics)]
-    board = Leaderboard(matches)
-    table = board.frame("topics").set_index("model")
-    renamed = ["topic model", "topic rank", "topic overall", "topic topic model"]
-    assert sorted(table.columns) == sorted(["rank", "overall", *renamed, "win_rate", "length_controlled", "Arts"])
-    assert sorted(table.index) == ["base", "x"]
-    assert table.loc["x", "overall"] == pytest.approx(board.win_rates()["x"])
-    assert table.loc["x", "topic model"] == 0.5 and table.loc["x", "topic rank"] == pytest.approx(
-        1 / (1 + math.exp(-1))
-    )
-    record = next(one for one in board.records() if one["model"] == "x")
-    assert record["win_rate"] == board.win_rates()["x"]
-    assert record["topic win_rate"] == pytest.approx(1 / (1 + math.exp(-3)))
-    assert record["topic length_controlled"] == pytest.approx(1 / (1 + math.exp(-4)))
 
 
 def unanswered(matches: list[Match], candidate: str, queries: set[str]) -> list[Match]:

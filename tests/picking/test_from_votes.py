@@ -101,11 +101,6 @@ def test_the_pool_that_comes_along_and_files_that_are_none(tmp_path: Path) -> No
             read_pool(path)
 
 
-def test_the_command_refuses_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--checkpoint", str(tmp_path / "none"), "data=table"]) == 2
-    assert capsys.readouterr().err.startswith("crm.picking: ")
-
-
 def test_votes_without_criteria_are_read_whole(
     reader: LateReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,7 @@ from scipy.stats import kendalltau
 from crm.picking.choice_model import CHOICES, Evidence, probabilities, reason_probabilities
 from crm.picking.contrasts import Contrasts, contrasts
 from crm.picking.posterior import expected_tau, win_rates
-from crm.picking.session import MOST_PICKS, Pair, Pick, Session, expected_information, information_of_reasons
+from crm.picking.session import Pair, Pick, Session, expected_information, information_of_reasons
 from crm.report.statistics import Floats
 
 CRITERIA = 6
@@ -66,14 +66,6 @@ def start(bank: Contrasts) -> Session:
     return Session(bank, 0, (False,) * CRITERIA)
 
 
-def test_whoever_picks_anything_ends_undecided(bank: Contrasts) -> None:
-    ends = [go(bank, np.zeros(CRITERIA), MOST_PICKS, seed) for seed in range(3)]
-    assert all(session.ended for session in ends)
-    assert sum(session.decided for session in ends) <= 1
-    undecided = [session for session in ends if not session.decided]
-    assert np.mean([len(session.ranking.maybe_first) for session in undecided]) >= 2
-
-
 def test_what_was_typed_is_believed_before_any_pick_and_can_be_overruled(bank: Contrasts) -> None:
     typed = (True, *(False,) * (CRITERIA - 1))
     session = Session(bank, 0, typed)
@@ -94,13 +86,6 @@ def test_win_rates_and_their_intervals_are_those_of_sigmoids(bank: Contrasts) ->
     session = go(bank, np.array([2.0, 0, 0, 0, 0, 0]), 15, 2)
     low, high = session.ranking.interval
     assert (low <= session.ranking.mean).all() and (session.ranking.mean <= high).all()
-
-
-def test_a_response_that_could_not_be_read_is_lost(bank: Contrasts) -> None:
-    values = bank.values.copy()
-    values[:, 3] = np.nan
-    rates, _ = win_rates(Contrasts(values, bank.units), np.ones((1, CRITERIA)), 0)
-    assert rates[0, 3] == 0
 
 
 def test_expected_tau_is_the_mean_over_pairs_of_rankings() -> None:

@@ -22,11 +22,6 @@ def tracked(kind: str, folder: Path) -> None:
     track(tracker, folder, numbers=NUMBERS, tables={"suites": TABLE}, **said)
 
 
-def test_csv_is_what_the_files_are_already(tmp_path: Path) -> None:
-    tracked("csv", tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.slow
 def test_wandb_offline_holds_numbers_table_name_and_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")

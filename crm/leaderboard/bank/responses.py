@@ -87,10 +87,8 @@ def response_column(row: Row) -> str:
     """The column that is the response. Raises `RecordError` for none, and for two that differ."""
     text, asked = row.get("text"), row.get("instruction")
     others = [name for name in TEXT_FIELDS if name != "text" and isinstance(row.get(name), str) and row[name].strip()]
-    if isinstance(text, str) and isinstance(asked, str) and asked.strip() and others:
-        whole = folded(text)
-        if folded(asked) in whole and (folded(row[others[0]]) in whole or whole.endswith(":")):
-            return _column(row, others)
+    if isinstance(text, str) and isinstance(asked, str) and asked.strip() and others and folded(asked) in folded(text):
+        return _column(row, others)  # Alpaca's text holds the whole prompt
     return _column(row, TEXT_FIELDS)
 
 

@@ -105,13 +105,6 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path, name: str, content: b
         load_bank(tmp_path)
 
 
-def test_windows_line_ends_marks_and_blank_lines_are_read(tmp_path: Path) -> None:
-    small().save(tmp_path)
-    path = tmp_path / "responses.jsonl"
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
-    assert load_bank(tmp_path) == small()
-
-
 def test_files_are_plain_readable_json(tmp_path: Path) -> None:
     Bank("tee", "a", (query("q1", "Tee & Kräuter"),), {"a": {"q1": "grün"}}).save(tmp_path)
     head = json.loads((tmp_path / "bank.json").read_text("utf-8"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,7 +135,6 @@ def test_the_response_is_the_column_that_answers(tmp_path: Path, queries: Path, 
         ),
         ({"query": "Question {n}?", "response": "one", "output": "other"}, "output and response: both are there"),
         (ALPACA | {"text": "answer {n}!"}, "text and output: both are there"),
-        (ALPACA | {"text": "Task. Question {n}? Something else"}, "text and output: both are there"),
         ({"query": "Question {n}?", "prompt": "Another?", "text": "x"}, "query and prompt: both are there"),
         ({"query": "Question {n}?", "input": "more", "text": "x"}, "input: expected nothing beside query, got 'more'"),
         ({"query": "Question {n}?", "text": 3}, "text: expected text, got int"),
@@ -145,38 +143,6 @@ def test_the_response_is_the_column_that_answers(tmp_path: Path, queries: Path, 
 def test_columns_that_leave_a_doubt_are_named(tmp_path: Path, queries: Path, columns: Any, said: str) -> None:
     with pytest.raises(ValueError, match=f"r.jsonl:1: {said}"):
         read_responses(write(tmp_path / "r.jsonl", rows_of(**columns)), read_queries(queries))
-
-
-def test_an_input_is_part_of_the_prompt(tmp_path: Path) -> None:
-    rows = [{"instruction": "Translate.", "input": word, "output": f"{word}-de"} for word in ("dog", "cat")]
-    asked = read_queries(write(tmp_path / "q.jsonl", rows))
-    assert [query_of(query.prompt) for query in asked] == ["Translate.\n\ndog", "Translate.\n\ncat"]
-    assert list(read_responses(tmp_path / "q.jsonl", asked).values()) == ["dog-de", "cat-de"]
-    with pytest.raises(ValueError, match="2 of 2 queries have no response"):
-        read_responses(write(tmp_path / "r.jsonl", [{"instruction": "Translate.", "output": "x"}]), asked)
-
-
-def test_columns_that_are_not_read_are_counted_and_shown(
-    tmp_path: Path, queries: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    rows = [*rows_of(4, **ALPACA, generator="m", note=""), *({"query": f"Question {n}?", "text": "x"} for n in (4, 5))]
-    read_responses(write(tmp_path / "r.jsonl", rows), read_queries(queries))
-    assert "r.jsonl: columns that are not read: text (4 rows), generator (4 rows)" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("second", "said"),
-    [
-        ({"query": "why? ", "topic": "b"}, "topic: 'b', but line 1 has the same query with 'a'"),
-        ({"query": "Why?", "topic": "a", "id": "q2"}, "id: 'q2', but line 1 has the same query with 'q1'"),
-    ],
-)
-def test_one_query_has_one_topic_and_one_id(tmp_path: Path, second: dict[str, str], said: str) -> None:
-    first = {"query": "Why?", "topic": "a", "id": "q1"}
-    assert len(read_queries(write(tmp_path / "q.jsonl", [first, first]))) == 1
-    with pytest.raises(ValueError, match=rf"q\.jsonl:2: {said}"):
-        read_queries(write(tmp_path / "q.jsonl", [first, {"id": "q1", **second}]))
 
 
 @pytest.fixture
@@ -241,16 +207,6 @@ def test_a_reply_that_ends_with_thoughts_is_no_response(
     file = write(tmp_path / "o.jsonl", [{"query": row["query"], "text": "<think>hm"} for row in QUERIES])
     with pytest.raises(ValueError, match=r"o.jsonl:1: text: the response to '.*' ends with the model's thoughts"):
         build(tmp_path, "author=o", f"queries='{queries}'", f"responses='{file}'")
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_addresses_are_of_one_commit_and_digests_are_whole(name: str) -> None:
-    fetch = compose("bank", [f"fetch={name}", "out=here"]).fetch
-    assert fetch.name == name and fetch.licence
-    for place, pin in fetch.files.items():
-        assert re.fullmatch(r"https://raw\.githubusercontent\.com/[\w.-]+/[\w.-]+/[0-9a-f]{40}/[\w./-]+", pin.url)
-        assert re.fullmatch(r"[0-9a-f]{64}", pin.sha256)
-        assert place.startswith((f"{FOLDERS[name]}/", "bank_justeval/tags_list.json")) and ".." not in place
 
 
 def test_nothing_else_is_asked_beside_it() -> None:
