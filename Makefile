@@ -9,7 +9,7 @@ TORCH_CPU := https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 EXTRAS ?= app
-DEV_EXTRAS := dev lora tensorboard embeddings bertopic sweeps bench profiles app serve
+DEV_EXTRAS := dev lora tensorboard embeddings sweeps bench profiles app serve
 empty :=
 comma := ,
 
@@ -38,7 +38,7 @@ install-dev: .venv/.installed-dev ## The same, and what tests, benchmarks and al
 	@touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(PIP) -e '.[$(subst $(empty) $(empty),$(comma),$(DEV_EXTRAS))]'
+	$(PIP) -e '.[$(subst $(empty) $(empty),$(comma),$(DEV_EXTRAS))]' -e experiments/real_judge
 	@touch $@
 
 test: install-dev ## Run the whole test suite (CPU, no network), one process a core

@@ -23,8 +23,7 @@ import pandas as pd
 from scipy.special import expit
 
 from crm.cli.aliases import rewrite_aliases
-from crm.cli.command_line import typed
-from crm.cli.mistakes import taken_groups
+from crm.cli.mistakes import taken_groups, with_lists
 from crm.cli.words import rewrite
 from crm.config import compose, schemas, setting_names
 from crm.evaluation.run import run_evaluation
@@ -242,7 +241,7 @@ def _composed(command: str, words: Sequence[str], run_dir: Path) -> Any:
     """The checked configuration of a command, its words read as on the command line."""
     known = [*setting_names(schemas()[command]), *taken_groups(command)]
     understood = rewrite(rewrite_aliases(words, known, f"crm.{command}"))
-    return compose(command, [typed(word) for word in understood], run_dir)
+    return compose(command, [with_lists(word) for word in understood], run_dir)
 
 
 def _words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -1,4 +1,4 @@
-"""What the settings of all commands share. In: what Hydra composed from ``conf/``. Out: checked dataclasses.
+"""Settings of commands: composed by Hydra from ``conf/``, checked as dataclasses.
 
 The settings of a command stand beside its code. A typo or a wrong type fails while Hydra composes. What a setting may
 be stands with its field (`setting`), what holds for two together in ``__post_init__``; both are checked once, in
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 from collections.abc import Iterable, Sequence
 from copy import copy, deepcopy
 from dataclasses import field, fields, is_dataclass
@@ -23,11 +22,7 @@ import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
-from omegaconf import DictConfig, ListConfig, OmegaConf
-
-from crm.quoting import escaped, hydra_text, unescaped
+from omegaconf import DictConfig, OmegaConf
 
 Config = TypeVar("Config")
 Value = TypeVar("Value")
@@ -79,11 +74,6 @@ def setting(
     if isinstance(default, list):
         return field(default_factory=partial(copy, default), metadata=rule)
     return field(default=default, metadata=rule)
-
-
-def user_texts() -> list[str]:
-    """A field of `Settings` that lists texts of a user: taken as they are typed, ``${...}``, ``???`` and 1.50 too."""
-    return field(default_factory=list, metadata={"as_typed": True})
 
 
 class Settings:
@@ -185,8 +175,6 @@ def compose(name: str, overrides: Sequence[str], run_dir: Path | None = None) ->
     """
     register()
     place = [f"run_dir='{run_dir}'"] if run_dir else []
-    names = user_text_names(schemas()[name])
-    overrides = [as_typed(word, names) for word in overrides]
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         composed = hydra_compose(name, overrides=[*overrides, *place])
     return checked(composed, schemas()[name])
@@ -202,64 +190,9 @@ def checked(composed: DictConfig, schema: type[Config]) -> Config:
         require_known(name, known)
     composed = deepcopy(composed)
     OmegaConf.set_readonly(composed, False)
-    texts: dict[str, list[str]] = {}
-    for name in user_text_names(schema):
-        node = OmegaConf.select(composed, name)
-        raw = OmegaConf.to_container(node, resolve=False) if isinstance(node, ListConfig) else None
-        if isinstance(raw, list) and all(isinstance(text, str) for text in raw):
-            texts[name] = [unescaped(str(text)) for text in raw]
-            OmegaConf.update(composed, name, ["text" if "${" in text or text == "???" else text for text in raw])
     config = OmegaConf.to_object(composed)
     assert isinstance(config, schema), f"{type(config)} composed where {schema} was expected"
-    for name, values in texts.items():
-        owner, _, last = name.rpartition(".")
-        setattr(attrgetter(owner)(config) if owner else config, last, values)
     return config
-
-
-def as_typed(word: str, names: Sequence[str]) -> str:
-    """A word of a command line as Hydra has to be given it, so that each text of a list stays as it was typed.
-
-    Numbers, truth values and null are quoted, and ``${`` is escaped, in the settings that ``names`` has; other words
-    stay as they are.
-    """
-    name, _, value = word.partition("=")
-    return f"{name}={_ITEM.sub(_item, value)}" if name.lstrip("+") in names and value.startswith("[") else word
-
-
-_ITEM = re.compile(r"""\"(?:\\.|[^"\\])*\"|'(?:\\.|[^'\\])*'|(?:\\.|[^,\[\]"'\\])+""", re.DOTALL)
-"""Of a list: a quoted text, or what stands between commas."""
-
-
-def typed_again(word: str) -> str:
-    """A word that `as_typed` gave, for a command that gives it there again."""
-    texts = {name for schema in schemas().values() for name in user_text_names(schema)}
-    name, _, value = word.partition("=")
-    return unescaped(word) if name.lstrip("+") in texts and value.startswith("[") else word
-
-
-def _item(found: re.Match[str]) -> str:
-    typed = found[0].strip()
-    try:
-        item = OverridesParser.create().parse_override(f"item={typed}").value() if typed else ""
-    except HydraException:
-        return found[0]
-    if item is None or isinstance(item, bool | int | float):
-        return hydra_text(typed)
-    if isinstance(item, str) and "${" in item:
-        return hydra_text(escaped(item))
-    return found[0]
-
-
-def user_text_names(schema: Any) -> list[str]:
-    """Dotted names of the settings that are `user_texts`."""
-    names = []
-    for each in fields(schema):
-        if each.metadata.get("as_typed"):
-            names.append(each.name)
-        elif is_dataclass(each.default_factory):
-            names += [f"{each.name}.{name}" for name in user_text_names(each.default_factory)]
-    return names
 
 
 def setting_names(settings: Any) -> list[str]:
@@ -269,7 +202,7 @@ def setting_names(settings: Any) -> list[str]:
         names = []
         for key in map(str, node):
             names.append(f"{prefix}{key}")
-            child = node._get_node(key)
+            child = None if OmegaConf.is_missing(node, key) or OmegaConf.is_interpolation(node, key) else node[key]
             if isinstance(child, DictConfig) and is_dataclass(OmegaConf.get_type(child)):  # not a mapping of a user's
                 names += walk(child, f"{prefix}{key}.")
         return names

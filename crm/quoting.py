@@ -16,10 +16,3 @@ def hydra_text(text: str) -> str:
 def escaped(text: str) -> str:
     """A text in which OmegaConf reads no interpolation: ``${`` as ``\\${``."""
     return _BEFORE_DOLLAR.sub(r"\1\1\\${", text)
-
-
-def unescaped(text: str) -> str:
-    """What was given to `escaped`; an interpolation stays as it is."""
-    return _BEFORE_DOLLAR.sub(
-        lambda found: found[1][: len(found[1]) // 2] + "${" if len(found[1]) % 2 else found[0], text
-    )

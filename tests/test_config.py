@@ -19,7 +19,7 @@ GROUPS = {
     "evaluate": ("judge", "suite", "data", "batching"),
     "leaderboard": ("bank", "batching"),
     "best_of_n": ("candidates", "gold"),
-    "prepare": ("data", "annotator", "topic_model", "fetch"),
+    "prepare": ("data", "annotator", "fetch"),
 }
 NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": []}
 NEEDED |= {"best_of_n": ["judge=length"], "prepare": [], "bank": ["out=folder"]}
@@ -54,7 +54,7 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
     if (group, option) in (("data", "checkpoint"), ("bank", "own"), ("data", "file")):
         return  # tests/test_own_data.py, tests/votes/test_recognise.py
     extra += ["optimizer=paper"] if (group, option) == ("trainer", "fsdp") else []
-    if entry == "prepare" and option in ("dataset", "mixture", "tastes"):
+    if entry == "prepare" and option in ("dataset", "mixture"):
         extra += ["data.sources=[dsp]"] if option == "mixture" else []
         with pytest.raises(ValueError, match=rf"data\.name='{option}'"):
             settings(entry, f"data={option}", *extra)
@@ -174,7 +174,7 @@ REFUSED = [
     ("train", ["trainer=fsdp", "model.freeze_layers=1"], "model.kept_states='memory'"),
     ("train", ["loss.centre_scores=0.1", "loss=cls"], "head=pairwise"),
     ("train", ["loss.silence=0.1", "head=scalar", "loss=ranking"], "loss.silence=0.1: expected 0, but with head=late"),
-    ("train", ["loss.silence=0.1", "experiment=real_judge"], "loss.silence=0.1: expected 0"),
+    ("train", ["loss.silence=0.1", "head=scalar"], "loss.silence=0.1: expected 0"),
     ("train", ["loss.silence=-1", "head=late", "loss=ranking"], "loss.silence=-1"),
     (
         "train",

@@ -44,8 +44,8 @@ def test_the_guide_leads_from_a_table_to_a_model(tmp_path: Path, monkeypatch: py
     runpy.run_path(str(script))
     prepare, train, evaluate = COMMANDS
     follow(prepare, tmp_path)
-    record = json.loads((tmp_path / "datasets/votes/stages/ingest.json").read_text())
-    assert record["counts"]["preferences"] == record["counts"]["read"] == 400
+    counts = json.loads((tmp_path / "datasets/votes/local/counts.json").read_text())
+    assert counts["read"]["preferences"] == counts["read"]["read"] == 400
     follow(train, tmp_path, "schedule.max_steps=2", "model.hidden_size=32", "model.layers=1")
     said = follow(evaluate, tmp_path, "suite.names=[D+,D-]")
     assert (tmp_path / "runs/votes/model/config.json").is_file()

@@ -15,8 +15,8 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from crm import cli
-from crm.cli.command_line import quoted
 from crm.cli.help import script
+from crm.cli.mistakes import quoted
 
 ROOT = Path(__file__).resolve().parents[1]
 Run = Callable[..., tuple[object, str]]
@@ -36,20 +36,15 @@ train data                                          | data: cannot be read as a 
 train =1                                            | =1: cannot be read as a setting; write name=value
 train ""                                            | '': cannot be read as a setting; write name=value
 train "a=b\nc"                                      | cannot be read as a setting
-train --nope                                        | unrecognized arguments: --nope; settings are written name=value
-train seed=1 -m noise=none,add                      | noise=none,add; write -m and the like before all settings
-train -c                                            | --cfg/-c: expected one argument; settings are written
-train -c nothing                                    | --cfg/-c: invalid choice: 'nothing'
+train --nope                                        | --nope: no such option; settings are written name=value
 train --config-name=nope                            | nope: no such configuration file
-train --config-path=nope                            | --config-path: the settings are this project's own
-train --config-dir=nope                             | nope: no such folder
 train -m optimizer.lr=interval(0,1)                 | interval(...): searching is Optuna's, hydra/sweeper=optuna
 train -m seed=1,                                    | quote the value, and the whole for the shell: 'seed="1,"'
 train data=records data.path=größe.jsonl            | for the shell: 'data.path="größe.jsonl"'
 train data=records data.path=a#b.jsonl              | for the shell: 'data.path="a#b.jsonl"'
 train data=records data.path=~/b.jsonl              | for the shell: 'data.path="~/b.jsonl"'
 train data=records "data.path=it's.jsonl"           | for the shell: 'data.path="it'"'"'s.jsonl"'
-train data=records data.path=a,b.jsonl              | and a text is quoted: 'data.path="a,b.jsonl"'
+train data=records data.path=a,b.jsonl              | a text is quoted: 'data.path="a,b.jsonl"'
 train data=summeval data.path=votes.jsonl           | data.path='votes.jsonl': expected none for data=summeval; say
 train data=records                                  | data.path=None: expected a file or folder for data=records
 train data=table data.path=x.csv                    | data.path='x.csv': no such file or folder
@@ -68,8 +63,7 @@ train model.hidden_size=7                           | model.hidden_size=7: expec
 train model.path=/nonexistent data=simulation        | model.path=/nonexistent: no such folder
 train resume=maybe                                  | resume=maybe: no such folder; give the folder of a training run
 train resume=true hydra.run.dir=empty               | resume=true: no whole checkpoint
-train hydra.job.name=a/b                            | hydra.run.dir=outputs: No such file or directory
-train -m hydra.sweep.dir=/proc/x seed=1,2           | hydra.sweep.dir=/proc/x: No such file or directory
+train -m hydra.sweep.dir=/proc/x seed=1,2           | /proc/x: No such file or directory; name another place
 evaluate                                            | checkpoint=None: expected a run folder of train.py
 evaluate judge=llm                                  | judge.base_url=None: expected a value
 evaluate judge=length suite=nope                    | suite=nope: no such option
@@ -83,11 +77,11 @@ leaderboard judge=length sort=winrate               | sort='winrate': no such co
 leaderboard judge=length data=records               | data: no such group of this command, there are bank
 leaderboard judge=length bank.path=x                | bank.path='x': expected bank=folder with a path
 leaderboard judge=length bank=folder bank.path=x    | x/bank.json: no such file
-leaderboard judge=length predictions=/proc/x/y      | predictions=/proc/x/y: No such file or directory
-leaderboard judge=length predictions=conf           | predictions=conf: Not a directory
+leaderboard judge=length predictions=/proc/x/y      | /proc/x: No such file or directory
+leaderboard judge=length predictions=conf           | Not a directory; name another place
 prepare sources=nope                                | sources: no such setting; did you mean data.sources?
 prepare --dry                                       | --dry
-prepare stages=[nope]                               | stages='nope': expected one of ingest
+prepare split.noises=[nope]                         | split.noises='nope': expected one of none
 prepare out=/proc/x                                 | out='/proc/x': no folder can be made there
 bank                                                | out='': expected the bank's folder, out=banks/mine
 bank out=x bank=nope                                | bank: no such group of this command, there are fetch
@@ -130,21 +124,6 @@ def test_a_wrong_command_ends_with_one_sentence(line: str, said: str, run: Run) 
     assert shown.startswith(f"{script(command)}: ") and shown.count("\n") == 1
     assert said in shown
     assert "Traceback" not in shown
-
-
-@pytest.mark.parametrize(
-    ("folder", "said"),
-    [
-        ("/proc/x", "No such file or directory; name another"),
-        ("conf/x", "Not a directory"),
-        ("full", "No space left on device; make room there or name another folder"),
-    ],
-)
-def test_a_folder_that_takes_nothing_is_named_at_the_start(folder: str, said: str, run: Run) -> None:
-    for command in ("train", "serve"):
-        code, shown = run(command, f"hydra.run.dir={folder}")
-        assert (code, shown.count("\n")) == (2, 1)
-        assert shown.startswith(f"{script(command)}: hydra.run.dir={folder}: {said}")
 
 
 VALUES = ("größe", "a b", "it's", 'say "hi"', "back\\slash", 'both\\" and more', "ends\\", "a,b=c#d[e](f){g}", "~", "")

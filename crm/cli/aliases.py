@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from crm.cli.command_line import hydra_word
+from crm.cli.mistakes import hydra_word
 from crm.config import config_dir
 
 SAME = {

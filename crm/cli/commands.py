@@ -1,4 +1,4 @@
-"""Console entry points. In: command-line overrides. Out: a run folder; for a user's mistake one sentence and exit 2.
+"""Console entry points; a user's mistake ends with one sentence and exit code 2.
 
 A job of a sweep that fails says so, leaves its reason in its folder, and the others go on; the sweep then ends with
 exit code 2. Jobs may run in other processes, so that it is their folders that tell which of them failed. With
@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,9 @@ from omegaconf import DictConfig
 from crm import __version__
 from crm import config as settings
 from crm.cli.aliases import rewrite_aliases
-from crm.cli.command_line import check_options, typed
 from crm.cli.help import ASKED, help_text, job_text, script, shows_job
 from crm.cli.launched import rewrite_launched
-from crm.cli.mistakes import MISTAKES, explain, taken_groups
-from crm.cli.places import folder_of_run, places_of
+from crm.cli.mistakes import MISTAKES, check_options, explain, taken_groups, with_lists
 from crm.cli.resume import FinishedError, rewrite_resume
 from crm.cli.sweep_end import end_of_sweep
 from crm.cli.words import rewrite
@@ -193,12 +191,12 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
             return task(settings.checked(composed, schema))
         except Exception as error:
             if folder is not None and not isinstance(error, AnotherRunError):
-                note_failure(folder, _reason(error, schema, places_of(composed)))
+                note_failure(folder, _reason(error, schema))
             # Caught here: beyond this point Hydra prints its own report of the error, and a sweep would stop.
             if not isinstance(error, MISTAKES) and not in_sweep:
                 raise
             failed.append(name)
-            _tell(name, error, schema, places_of(composed))
+            _report(name, error, schema)
             return None
 
     # Hydra then raises what it finds wrong instead of exiting, and the sentence is made here.
@@ -216,7 +214,7 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
             error = ValueError("hydra/launcher=slurm: no srun here; run it where SLURM is, or leave out hydra/launcher")
         if not isinstance(error, MISTAKES) and SweepFolder.current is None:
             raise
-        _tell(name, error, schema, folder_of_run(sys.argv))
+        _report(name, error, schema)
         code = 2
     code = max(code, 2 * bool(failed), end_of_sweep(name))
     if code:
@@ -226,13 +224,13 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
 def _understand(name: str, schema: type) -> str:
     """Have ``sys.argv`` say what was meant, in the names of this project; nothing to print."""
     known = [*settings.setting_names(schema), *taken_groups(name)]
-    texts = settings.user_text_names(schema)
     words = rewrite(rewrite_aliases(sys.argv[1:], known, script(name)))
     if name == "train":
         words = rewrite_resume(words)
     if name in ("train", "evaluate", "leaderboard"):
         words = rewrite_launched(words, name)
-    sys.argv[1:] = [settings.as_typed(typed(word), texts) for word in words]
+    first = [word for word in words if word in ("-m", "--multirun")]  # Hydra wants options before settings
+    sys.argv[1:] = [*first, *(with_lists(word) for word in words if word not in first)]
     return ""
 
 
@@ -244,17 +242,17 @@ def _answer(name: str, schema: type, text: Callable[[], str]) -> None:
         print(f"{script(name)}: {error}")
         sys.exit(0)
     except MISTAKES as error:
-        _tell(name, error, schema)
+        _report(name, error, schema)
         sys.exit(2)
 
 
-def _reason(error: Exception, schema: type, places: Mapping[str, str]) -> str:
-    sentence = explain(error, schema, places)
+def _reason(error: Exception, schema: type) -> str:
+    sentence = explain(error, schema)
     return sentence if isinstance(error, MISTAKES) else f"{type(error).__name__}: {sentence}"
 
 
-def _tell(name: str, error: Exception, schema: type, places: Mapping[str, str] | None = None) -> None:
+def _report(name: str, error: Exception, schema: type) -> None:
     """The sentence; a traceback too for a defect, or where it was asked for."""
     if not isinstance(error, MISTAKES) or os.environ.get("CRM_TRACEBACK") == "1":
         traceback.print_exception(error)
-    print(f"{script(name)}: {explain(error, schema, places)}", file=sys.stderr)
+    print(f"{script(name)}: {explain(error, schema)}", file=sys.stderr)

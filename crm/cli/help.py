@@ -1,4 +1,4 @@
-"""What ``--help`` of a command shows. In: its name, its words. Out: the groups that it takes, and its settings.
+"""What ``--help`` and ``--cfg job`` of a command print.
 
 Hydra's own help lists every group of ``conf/``, whichever command takes it, and takes two seconds to find them.
 """
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from hydra import compose, initialize_config_dir
-from hydra._internal.utils import get_args_parser
 from omegaconf import OmegaConf
 
 from crm.cli.mistakes import option_names, taken_groups
@@ -43,11 +42,8 @@ def help_text(command: str, words: Sequence[str]) -> str:
 
 def shows_job(words: Sequence[str]) -> bool:
     """Whether the words ask for the settings of a run (``--cfg job``) rather than for the run."""
-    asked = [*words, ""]
-    return any(
-        word in ("--cfg=job", "-cjob") or (word in ("--cfg", "-c") and asked[at + 1] == "job")
-        for at, word in enumerate(words)
-    ) and not {"-m", "--multirun"} & set(words)
+    asked = _option(words, "--cfg", "-c") or ("job" if "-cjob" in words else None)
+    return asked == "job" and not {"-m", "--multirun"} & set(words)
 
 
 def job_text(command: str, words: Sequence[str]) -> str:
@@ -56,15 +52,24 @@ def job_text(command: str, words: Sequence[str]) -> str:
     Hydra would print what it composed, unchecked. Raises ``ValueError`` for what the run would refuse. ``-p`` takes a
     part of them.
     """
-    parser = get_args_parser()
-    given = parser.parse_args(list(words))
+    package = _option(words, "--package", "-p")
+    overrides = [word for word in words if "=" in word and not word.startswith("-")]
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
-        composed = compose(command, overrides=[word for word in given.overrides if not word.startswith("hydra")])
-    folder = next((word.partition("=")[2] for word in given.overrides if word.startswith("hydra.run.dir=")), "outputs/")
+        composed = compose(command, overrides=[word for word in overrides if not word.startswith("hydra")])
+    folder = next((word.partition("=")[2] for word in overrides if word.startswith("hydra.run.dir=")), "outputs/")
     if "run_dir" in composed:
         composed.run_dir = folder
     settings = OmegaConf.structured(checked(composed, schemas()[command]))
-    part = OmegaConf.select(settings, given.package) if given.package else settings
+    part = OmegaConf.select(settings, package) if package else settings
     if part is None:
-        raise ValueError(f"-p {given.package}: no such part; leave out -p to see all")
+        raise ValueError(f"-p {package}: no such part; leave out -p to see all")
     return OmegaConf.to_yaml(part) if OmegaConf.is_config(part) else f"{part}\n"
+
+
+def _option(words: Sequence[str], *names: str) -> str | None:
+    """The value of an option, written ``--name value`` or ``--name=value``."""
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return value if equals else following
+    return None

@@ -1,9 +1,12 @@
-"""A user's mistakes in words. In: what Hydra, OmegaConf or our checks raised. Out: one sentence with the way out."""
+"""A user's mistake on the command line, as one sentence with the way out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import shlex
+from collections.abc import Sequence
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import (
@@ -15,38 +18,100 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from crm.cli.command_line import refused, unread
-from crm.cli.places import refused_place
-from crm.config import config_dir, nearest, schemas, setting_names
+from crm.config import config_dir, mapping_in, nearest, schemas, setting_names
+from crm.quoting import hydra_text
 
 MISTAKES = (HydraException, OmegaConfBaseException, ValueError, OSError)
 """What a user can mend: a setting, a file, a folder, a full disk. Anything else is a defect and keeps its traceback."""
+OPTIONS = re.compile(
+    r"-m|-h|-r|-i|-c|-p|-c(p|n|d|job|all|hydra)|-sc|--(multirun|help|hydra-help|version|run|info|cfg|package|resolve"
+    r"|config-(path|name|dir)|experimental-rerun|shell-completion)(=.*)?"
+)
+"""Of Hydra's command line, and ours."""
+NAMED = re.compile(r"([~+]{0,2}[\w./@-]+)=(.*)", re.DOTALL)
 
 
-def explain(error: BaseException, schema: type, places: Mapping[str, str] | None = None) -> str:
-    """One readable line for a mistake, with the nearest valid name; ``schema`` is the entry point's.
+def check_options(words: Sequence[str]) -> None:
+    """Raise ``ValueError`` for an option that no command has, and for a value without a name."""
+    for word in words:
+        if word.startswith("-") and not OPTIONS.fullmatch(word):
+            raise ValueError(f"{word}: no such option; settings are written name=value, --help lists them")
+        if word.startswith("="):
+            raise ValueError(unread(word))
 
-    ``places`` are the settings that may have named a folder or file, which an error of the disk is about.
-    """
-    return " ".join(_explained(error, schema, places or {}).split())
+
+def with_lists(word: str) -> str:
+    """A mapping that Hydra's grammar does not take (its keys have no quotes) as a list; any other word as it is."""
+    found = NAMED.fullmatch(word)
+    items = mapping_in(found[2]) if found else None
+    if found is None or items is None:
+        return word
+    try:
+        OverridesParser.create().parse_override(word)
+    except HydraException:
+        return f"{found[1]}=[{','.join(map(hydra_text, items))}]"
+    return word
 
 
-def _explained(error: BaseException, schema: type, places: Mapping[str, str]) -> str:
+def hydra_word(name: str, text: str) -> str:
+    """``name="text"``, which Hydra takes for a text whatever is in it."""
+    return f"{name}={hydra_text(text)}"
+
+
+def quoted(word: str) -> str:
+    """``name=value`` as a shell must be given it for Hydra to take the value as a text."""
+    name, _, value = word.partition("=")
+    return shlex.quote(hydra_word(name, value))
+
+
+def unread(word: str) -> str:
+    """What to say of a word that Hydra's grammar does not take: how to quote its value, where it has one."""
+    cannot = "cannot be read as a setting"
+    found = NAMED.fullmatch(word)
+    if found is None or found[2] == "":
+        return f"{word or repr('')}: {cannot}; write name=value, lists as [a,b]"
+    if found[2][0] == "{":
+        return f'{word}: {cannot}; write mappings as \'{found[1]}=["key=value","other key=value"]\''
+    if found[2][0] in "[(":
+        return f"""{word}: {cannot}; quote texts inside and the whole: 'name=["it is so"]'"""
+    return f"{word}: {cannot}; quote the value, and the whole for the shell: {quoted(word)}"
+
+
+def explain(error: BaseException, schema: type) -> str:
+    """One readable line for a mistake, with the nearest valid name; ``schema`` is the entry point's."""
+    return " ".join(_explained(error, schema).split())
+
+
+def _explained(error: BaseException, schema: type) -> str:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _unknown_option(error.missing_cfg_file)
     if isinstance(error, OverrideParseException):
         return unread(error.override)
-    if isinstance(error, OSError) and not isinstance(error, HydraException):
-        return refused_place(error, places)
-    if isinstance(error.__cause__, OSError) and "Unable to configure handler" in str(error):  # the log of a run
-        return refused_place(error.__cause__, places)
+    cause = error.__cause__ if isinstance(error.__cause__, OSError) else error  # a log that cannot be opened
+    if isinstance(cause, OSError) and not isinstance(cause, HydraException):
+        reason = cause.strerror or str(cause) or type(cause).__name__
+        return f"{cause.filename}: {reason}; name another place" if cause.filename else reason
     groups = [group for name, found in schemas().items() if found is schema for group in taken_groups(name)]
-    if isinstance(error, HydraException) and (said := refused(str(error), groups)):
-        return said
-    cause = _root(error)
-    if isinstance(cause, OmegaConfBaseException):
-        return _unfit_value(cause, [*setting_names(schema), *groups])
+    if isinstance(error, HydraException) and (sentence := _composition(str(error), groups)):
+        return sentence
+    root = _root(error)
+    if isinstance(root, OmegaConfBaseException):
+        return _unfit_value(root, [*setting_names(schema), *groups])
     return str(error) or type(error).__name__
+
+
+def _composition(message: str, groups: Sequence[str]) -> str | None:
+    """A better sentence for what Hydra says when it composes, or None; ``groups`` are those of the command."""
+    if found := re.search(r"Ambiguous value for argument '(.*)'", message):
+        word = found[1]
+        return f"{word}: a comma makes several values: -m tries each, [a,b] is a list, a text is quoted: {quoted(word)}"
+    if found := re.search(r"Could not override '(.+?)'\.\s+(No match|Did you mean)", message):
+        group = found[1].partition("@")[0]
+        return f"{group}: no such group of this command, there are {', '.join(groups)}{nearest(group, groups)}"
+    if found := re.search(r"BasicSweeper does not support sweep type : (\w+)", message):
+        kind = found[1].lower().removesuffix("_sweep")
+        return f"{kind}(...): searching is Optuna's, hydra/sweeper=optuna; or list the values: name=a,b"
+    return None
 
 
 def group_names() -> list[str]:

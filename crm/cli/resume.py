@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from crm.cli.command_line import hydra_word
+from crm.cli.mistakes import hydra_word
 from crm.quoting import escaped, hydra_text
 
 SWITCHES = {"true", "false", "yes", "no", "on", "off", "1", "0", "null", ""}

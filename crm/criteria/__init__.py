@@ -1,13 +1,22 @@
-"""Criteria of a preference: extracted, filtered, read off a text, taken from a profile, grouped into topics.
+"""Criteria of a preference: written by a language model, counted in the text, taken from a profile; and their topics.
 
-- `counting`: what can be counted in a response: list items, hedges, contractions
-- `extraction`: an LLM names the criteria behind a vote
+- `counting`: measurable traits of a response, such as list items, hedges, contractions
+- `extraction`: a language model keeps the matters of taste and writes the criteria behind a vote
 - `profiles`: criteria from what a user asked before
-- `prompts`: the prompts of the annotator
-- `subjective`: an LLM keeps the questions of taste
-- `topics`: groups of prompts, with names
-- `trait_wordings`: wishes about traits in words, some for training and some never
-- `traits`: countable traits, such as length
+- `prompts`: what the language model is asked
+- `schemas`: what it must reply
+- `topics`: groups of texts, with names
+- `trait_wordings`: criteria about traits in words, some for training and some never
+- `traits`: a first guess at criteria from measurable traits
 """
 
-__all__ = ["counting", "extraction", "profiles", "prompts", "subjective", "topics", "trait_wordings", "traits"]
+__all__ = [
+    "counting",
+    "extraction",
+    "profiles",
+    "prompts",
+    "schemas",
+    "topics",
+    "trait_wordings",
+    "traits",
+]

@@ -1,22 +1,15 @@
-"""What a language model must reply, and what its criteria may not be. In: a JSON object. Out: a validated model.
-
-A criterion that breaks a rule makes the whole reply invalid: dropping it would hide what the model did.
-"""
+"""What a language model must reply, as pydantic models; one bad criterion makes the whole reply invalid."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from crm.criteria.prompts import EXAMPLE_WHY, EXAMPLES_A, EXAMPLES_B
 
 MAX_PER_SIDE = 8
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=300)]
-Side = Annotated[list[Text], Field(min_length=1, max_length=MAX_PER_SIDE)]
-
 _PLACEHOLDER = re.compile(
     r"(your |another |first |second |third |a |an |the |some |my )?"
     r"(criteri(on|a|ons|um)|string|text|wish|item|example|placeholder|lorem ipsum.*|todo|tbd|n/?a|none|null|unknown|"
@@ -35,7 +28,34 @@ def key(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(".")
 
 
-_EXAMPLES = frozenset(map(key, (*EXAMPLES_A, *EXAMPLES_B)))
+_EXAMPLES = frozenset(map(key, (*EXAMPLES_A, *EXAMPLES_B, EXAMPLE_WHY)))
+
+
+def _original(text: str) -> str:
+    if key(text) in _EXAMPLES:
+        raise ValueError("the text is copied from the example")
+    return text
+
+
+def _one_line(text: str) -> str:
+    if _CONTROL.search(text):
+        raise ValueError("the text has a line end or a control character")
+    return text
+
+
+def _criterion(text: str) -> str:
+    if sum(map(str.isalpha, text)) < 2 or _PLACEHOLDER.fullmatch(key(text).strip("<>[](){}\"' ")):
+        raise ValueError("a criterion is a placeholder")
+    if _NAMES_A_SIDE.search(text):
+        raise ValueError("a criterion names response A or B, which means nothing without the pair")
+    return text
+
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=300), AfterValidator(_original)]
+Side = Annotated[
+    list[Annotated[Text, AfterValidator(_one_line), AfterValidator(_criterion)]],
+    Field(min_length=1, max_length=MAX_PER_SIDE),
+]
 
 
 class CriteriaReply(BaseModel):
@@ -48,17 +68,15 @@ class CriteriaReply(BaseModel):
 
     @field_validator("criteria_a", "criteria_b")
     @classmethod
-    def _are_criteria(cls, criteria: list[str]) -> list[str]:
-        for text in criteria:
-            _check(text)
+    def _differ(cls, criteria: list[str]) -> list[str]:
         if len({key(text) for text in criteria}) < len(criteria):
-            raise ValueError("a criterion stands twice")
+            raise ValueError("a criterion is repeated")
         return criteria
 
     @model_validator(mode="after")
     def _sides_differ(self) -> CriteriaReply:
-        if shared(self.criteria_a, self.criteria_b):
-            raise ValueError("a criterion stands on both sides")
+        if {key(text) for text in self.criteria_a} & {key(text) for text in self.criteria_b}:
+            raise ValueError("a criterion is on both sides")
         return self
 
 
@@ -70,25 +88,12 @@ class SubjectiveReply(BaseModel):
     subjective: bool
     why: Text
 
-    @field_validator("why")
-    @classmethod
-    def _is_a_reason(cls, why: str) -> str:
-        if key(why) == key(EXAMPLE_WHY):
-            raise ValueError("the reason is copied from the example")
-        return why
 
+class TopicName(BaseModel):
+    """A name for a topic, on one line."""
 
-def shared(criteria_a: Sequence[str], criteria_b: Sequence[str]) -> bool:
-    """Whether a criterion stands on both sides, in whatever case."""
-    return bool({key(text) for text in criteria_a} & {key(text) for text in criteria_b})
+    model_config = ConfigDict(extra="forbid")
 
-
-def _check(text: str) -> None:
-    if _CONTROL.search(text):
-        raise ValueError("a criterion holds a line end or a control character")
-    if sum(map(str.isalpha, text)) < 2 or _PLACEHOLDER.fullmatch(key(text).strip("<>[](){}\"' ")):
-        raise ValueError("a criterion is a placeholder, not a wish")
-    if key(text) in _EXAMPLES:
-        raise ValueError("a criterion is copied from the example")
-    if _NAMES_A_SIDE.search(text):
-        raise ValueError("a criterion names response A or B, which means nothing without the pair")
+    name: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=2, max_length=60), AfterValidator(_one_line)
+    ]

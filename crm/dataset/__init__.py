@@ -6,7 +6,6 @@
 - `noise`: perturbed criteria
 - `prepare`: raw votes to a dataset, stage by stage
 - `suites`: fixed test suites and their names
-- `tastes`: wishes that can be counted, on responses of real LLMs
 """
 
-__all__ = ["comparisons", "config", "load", "noise", "prepare", "suites", "tastes"]
+__all__ = ["comparisons", "config", "load", "noise", "prepare", "suites"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crm.config import MAX_SEED, Settings, setting, user_texts
+from crm.config import MAX_SEED, Settings, setting
 from crm.criteria.profiles import PROFILES
 from crm.dataset.comparisons import DIRECTIONS
 from crm.dataset.noise import NOISES
@@ -15,7 +15,7 @@ from crm.schema import MAX_CRITERIA, SIDES
 from crm.votes.catalogue import OWN, SOURCES
 from crm.votes.recognise import recognise
 
-DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", "tastes", *SOURCES)
+DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", *SOURCES)
 MIXED = tuple(name for name in DATA_SOURCES if name not in ("simulation", "dataset", "mixture", *OWN))
 
 NAME_THE_DATA = (
@@ -37,7 +37,7 @@ class DataConfig(Settings, group="data"):
     """File or folder of one's own, a dataset of a hub (hf://owner/name), or a prepared one (data=dataset)."""
     sources: list[str] = setting([], one_of=MIXED)
     """For data=mixture: the public sets to put together; the sizes below are then those of every one of them."""
-    held_out_topics: list[str] = user_texts()
+    held_out_topics: list[str] = field(default_factory=list)
     """Topics, or broad topics of criteria, that make suite H and are in no other part; of a mixture as source.topic."""
     columns: Any = None
     """For data=table: our fields and the columns they are in, such as {prompt: question}."""
@@ -61,11 +61,9 @@ class DataConfig(Settings, group="data"):
     """Seed of simulation, split and subsampling; apart from the seed of training."""
     profile: str = setting("none", one_of=PROFILES)
     """For data=personalized_rewardbench: which of the user's earlier posts are the criteria. ``all``; the ``first`` as
-    the file has them; or the most relevant to the question by ``bm25`` or ``embedding``."""
+    the file has them; or the most relevant to the question by ``bm25``."""
     profile_posts: int = setting(10, at_least=1, at_most=MAX_CRITERIA)
     """Posts told at most, but for ``all``."""
-    profile_model: str | None = None
-    """Folder or hub id of a sentence-transformers model for ``embedding``; TF-IDF where null."""
     oracle_rubric: bool = False
     """For data=personalized_rewardbench: tell the judge the rubric that the pairs were made by, its upper bound."""
 
@@ -104,8 +102,6 @@ class DataConfig(Settings, group="data"):
         only = "with another source than data=personalized_rewardbench"
         self.require(personal or not told, "profile", f"none {only}")
         self.require(personal or not self.oracle_rubric, "oracle_rubric", f"false {only}")
-        embeds = self.profile == "embedding"
-        self.require(embeds or not self.profile_model, "profile_model", "null but for data.profile=embedding")
         both = told and self.oracle_rubric
         self.require(not both, "profile", "none with data.oracle_rubric=true: the rubric is told instead")
 

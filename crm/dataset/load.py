@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from crm.criteria.profiles import teller
-from crm.dataset import tastes
 from crm.dataset.comparisons import with_generic_criterion
 from crm.io.intake import Intake, Rejection
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Preference
-from crm.votes.catalogue import location, source_named, stem
+from crm.votes.catalogue import SOURCES, location, source_named, stem
 from crm.votes.mixture import HELD_OUT, hold_out, mix, shorten
 from crm.votes.near_duplicates import NEAR_DUPLICATE
 from crm.votes.own import dataset, table
@@ -23,7 +22,7 @@ from crm.votes.sampling import balanced
 from crm.votes.simulation.arena import lexicon_texts, simulate
 from crm.votes.splits import Splits, by_suite, sizes, split_records
 
-OWN_SPLIT = ("simulation", "summeval", "summeval_aspects", "dsp", "concise_verbose", "dataset", "tastes")
+OWN_SPLIT = ("simulation", "summeval", "summeval_aspects", "dsp", "concise_verbose", "dataset")
 
 
 def load_data(*, name: str, sources: Sequence[str], held_out_topics: Sequence[str], **settings: Any) -> Splits:
@@ -62,7 +61,6 @@ def load_splits(
     held_out_topics: Sequence[str] = (),
     profile: str = "none",
     profile_posts: int = 10,
-    profile_model: str | None = None,
     oracle_rubric: bool = False,
     criteria: str = "own",
 ) -> Splits:
@@ -79,7 +77,7 @@ def load_splits(
         raise ValueError(f"data.held_out_topics={list(held_out_topics)}: {name} has a split of its own; leave it empty")
     if name == "simulation":
         return _simulated(train or 10_000, validation or 500, suite or 600, seed)
-    if name in OWN_SPLIT and name not in ("dataset", "tastes"):
+    if name in OWN_SPLIT and name != "dataset":
         location(name.removesuffix("_aspects"), root=root, path=None)  # says how to fetch what is not there
     limits: dict[str, Any] = {"max_train": train or None, "max_suite": suite or None}
     words = max_words or None
@@ -91,13 +89,14 @@ def load_splits(
         splits = dsp.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
     elif name == "concise_verbose":
         splits = concise_verbose.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
-    elif name == "tastes":
-        splits = tastes.load(root, seed=seed, train=train, validation=validation, suite=suite, max_words=max_words)
+    elif name not in SOURCES and (load := source_named(name).splits):
+        sizes_asked = {"train": train, "validation": validation, "suite": suite, "max_words": max_words}
+        splits = load(location(name, root=root, path=path), seed=seed, **sizes_asked)
     elif name == "dataset":
         splits = _smaller(_comparable(dataset.load(Path(str(path))), criteria), train, suite, seed)
     else:
         reading = Intake(strict=strict)
-        told = teller(profile, posts=profile_posts, model=profile_model, max_words=max_words, seed=seed)
+        told = teller(profile, posts=profile_posts, max_words=max_words)
         given: dict[str, Any] = {"columns": columns, "winners": winners, "oracle_rubric": oracle_rubric, "told": told}
         rows = list(reading.unique(read_source(name, reading, root=root, path=path, **given)))
         if reading.read and not rows:

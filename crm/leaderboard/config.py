@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import isfinite
 
-from crm.config import user_texts
 from crm.judges import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
 from crm.model.config import training_config
@@ -36,9 +35,9 @@ class LeaderboardConfig(AnyJudgeConfig):
     bank: BankConfig = field(default_factory=BankConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     """Where the ranking goes besides the files of the run folder."""
-    topics: list[str] = user_texts()
+    topics: list[str] = field(default_factory=list)
     """Topics to rank on; empty means all."""
-    criteria: list[str] = user_texts()
+    criteria: list[str] = field(default_factory=list)
     """What the user cares about; empty means what most people would like."""
     weights: list[float] = field(default_factory=list)
     """How much each criterion counts, below 0 where it is disliked; empty means all alike. ``head=late`` only."""

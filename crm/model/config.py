@@ -143,20 +143,21 @@ class PromptConfig(Settings, group="prompt"):
     order: str = setting("criteria_first", one_of=PROMPT_ORDERS)
 
 
+BATCHINGS = ("tree", "padded")
+
+
 @dataclass
 class BatchingConfig(Settings, group="batching"):
     """How comparisons become forward passes; the numbers that come out are the same."""
 
-    name: str = setting("tree", one_of=("tree", "padded", "table"))
-    """``padded``; ``tree``: no padding, and common beginnings once; ``table``: a step has thousands of comparisons of a
-    few texts, each read once, of a source that makes them (``data=tastes``) and for a head that reads responses apart
-    (``head=late``)."""
+    name: str = "tree"
+    """``padded``; ``tree``: no padding, and common beginnings once; or what another package adds."""
     tokens: int = setting(4096, at_least=1)
     """Most tokens of a forward pass on one device; an optimizer step takes as many passes as the first epoch needs, and
     draws of later epochs may exceed it a little. Not of padded batches with a ``batch_size``."""
     batch_size: int = setting(0, at_least=0, zero="as many as batching.tokens holds")
     """Comparisons a device and padded forward pass, a divisor of the device's share of a step."""
-    without_words: float = setting(0.5, at_least=0, below=1)
-    """Of ``table``: share of the steps, the first, in which a wish is a vector to be learned and not a text. They teach
-    what responses leave, fast; the steps after them teach the words for it, and that alone. Both have a schedule of the
-    learning rate of their own. 0 learns both together."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_known("batching.name", self.name, BATCHINGS, "batching")

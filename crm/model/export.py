@@ -108,7 +108,7 @@ def _write_files(
     if beside is not None:
         told = {"response_layers": str(beside.response_layers)}  # several entries would be written in any order
         weights_of_head = {name: weight.detach().cpu() for name, weight in beside.state_dict().items()}
-        weights_of_head.pop("wishes", None)
+        weights_of_head.pop("user_vectors", None)
         save_file(weights_of_head, folder / LATE_HEAD, metadata=told)
     for weights in folder.glob("*.safetensors"):
         weights.chmod((folder / "config.json").stat().st_mode)  # transformers leaves them to their owner alone

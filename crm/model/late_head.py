@@ -40,7 +40,7 @@ TOWARDS = 0.5
 """Most criteria are for something: so far is a new gate open."""
 DROPPED = 0.2
 """Share of the numbers of a criterion's states that a gated head does without while it is trained."""
-FIRST_STD, WISH_STD = 0.05, 0.75
+FIRST_STD, USER_VECTOR_STD = 0.05, 0.75
 
 
 class TextPooling(nn.Module):
@@ -105,17 +105,13 @@ class LateHead(nn.Module):
         self.shared = nn.Parameter(torch.zeros(kept * width)) if shared else None
         self.asks_others = False
         """Whether `forward` tells what responses differ by under criteria of other comparisons of the batch."""
-        self.wishes: nn.Parameter | None = None
-        """While it is trained, (W, D): a vector for each wish that the data know, learned without any words."""
+        self.user_vectors: nn.Parameter | None = None
+        """While it is trained, (W, D): vectors in place of criteria, learned from batches without criteria."""
 
-    def learn_wishes(self, count: int, seed: int) -> None:
-        """Have so many vectors learned too, by batches without criteria. They are not exported.
-
-        What responses leave is learned from these in a few minutes; of such batches with criteria, which come after,
-        it is learned no more, and words have something fixed to be words for.
-        """
+    def learn_user_vectors(self, count: int, seed: int) -> None:
+        """Learn ``count`` vectors too, from batches without criteria. They are not exported."""
         drawn = torch.randn(count, self.kept * self.width, generator=torch.Generator().manual_seed(seed))
-        self.wishes = nn.Parameter(WISH_STD * drawn)
+        self.user_vectors = nn.Parameter(USER_VECTOR_STD * drawn)
 
     @classmethod
     def seeded(
@@ -153,13 +149,12 @@ class LateHead(nn.Module):
         is scored by each criterion once, however many comparisons there are of the two.
         """
         with torch.autocast(of_responses.device.type, enabled=False):
-            with torch.set_grad_enabled(torch.is_grad_enabled() and not (texts.criteria and self.wishes is not None)):
-                responses = self.response.of_groups(of_responses.float(), texts.responses)  # (U, D)
+            responses = self.response.of_groups(of_responses.float(), texts.responses)  # (U, D)
             if texts.criteria:
                 criteria = self.of_criteria(of_criteria.float(), texts.criteria)  # (V, D)
             else:
-                assert self.wishes is not None, "a batch without criteria"
-                criteria = self._shared_by(self.wishes)  # (W, D)
+                assert self.user_vectors is not None, "a batch without criteria"
+                criteria = self._shared_by(self.user_vectors)  # (W, D)
             scores = responses @ criteria.T / math.sqrt(self.kept * self.width)
             asked = (texts.asked >= 0)[:, None]
             of_pairs = scores[texts.shown[:, :, None], texts.asked.clamp(min=0)[:, None]]  # (B, 2, K)

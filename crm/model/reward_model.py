@@ -151,11 +151,6 @@ class RewardModel(nn.Module):
         assert isinstance(states, torch.Tensor)
         return states
 
-    def learn_wishes(self, count: int, seed: int) -> None:
-        """`LateHead.learn_wishes`."""
-        assert isinstance(self.score, LateHead)
-        self.score.learn_wishes(count, seed)
-
     @property
     def keeping(self) -> tuple[FrozenLayers, ...]:
         """Frozen layers whose states are kept: one part, or one each for responses and criteria."""

@@ -16,6 +16,7 @@ from lightning.pytorch.callbacks import Callback, EarlyStopping
 from lightning.pytorch.utilities import rank_zero_only
 
 from crm.dataset.load import tokenizer_texts
+from crm.io.installed import plugin
 from crm.model.attention.frozen_layers import FrozenLayers, freeze_lower_layers, most_frozen
 from crm.model.attention.frozen_states import FrozenStates
 from crm.model.backbone import (
@@ -27,6 +28,7 @@ from crm.model.backbone import (
     without_lora_wrapper,
 )
 from crm.model.batching.packs import packing_named
+from crm.model.config import BATCHINGS
 from crm.model.encoding import Encoder
 from crm.model.export import load_checkpoint
 from crm.model.heads import head_named
@@ -35,7 +37,7 @@ from crm.model.reward_model import RewardModel, build_score
 from crm.training.checkpointing import BestCheckpoint, LastCheckpoint, SafeCheckpointIO
 from crm.training.config import TrainConfig
 from crm.training.console import in_terminal, progress_bar
-from crm.training.datamodule import PreferenceDataModule
+from crm.training.datamodule import BatchLoader, PreferenceDataModule
 from crm.training.devices import training_device
 from crm.training.kernels import compiled_layers, enable_checkpointing, liger_kernels
 from crm.training.lit_module import LitRewardModel
@@ -174,11 +176,10 @@ def faster_layers(config: TrainConfig, model: RewardModel) -> Iterator[None]:
         yield
 
 
-def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: int) -> PreferenceDataModule:
+def build_data(
+    config: TrainConfig, splits: Splits, encoder: Encoder, model: RewardModel, pad_id: int
+) -> PreferenceDataModule:
     """Train and validation rows behind loaders."""
-    table = config.batching.name == "table"
-    if table:
-        _refuse_tables(config, splits)
     share = config.schedule.share(config.trainer.devices * config.trainer.nodes)
     rows = share if config.batching.name != "padded" else padded_rows(config, share, head_named(config.head.name).joint)
     return PreferenceDataModule(
@@ -194,9 +195,7 @@ def build_data(config: TrainConfig, splits: Splits, encoder: Encoder, pad_id: in
         packing=packing_named(config.batching.name, config.batching.tokens),
         pad_id=pad_id,
         seed=config.seed,
-        tables=splits.tables if table else None,
-        steps=config.schedule.max_steps,
-        without_words=words_from(config),
+        loader=_added_loader(config, encoder, model),
     )
 
 
@@ -216,23 +215,17 @@ def padded_rows(config: TrainConfig, share: int, joint: bool) -> int:
     return max(rows for rows in range(1, min(most, share) + 1) if share % rows == 0)
 
 
-def words_from(config: TrainConfig) -> int:
-    """The first optimizer step at which ``batching=table`` asks in words; 0 for other ways of making batches."""
-    return round(config.batching.without_words * config.schedule.max_steps) if config.batching.name == "table" else 0
-
-
-def _refuse_tables(config: TrainConfig, splits: Splits) -> None:
-    if splits.tables is None or not head_named(config.head.name).apart:
+def _added_loader(config: TrainConfig, encoder: Encoder, model: RewardModel) -> BatchLoader | None:
+    """What another package makes of ``batching.name``. Raises ``ValueError`` for several devices."""
+    if config.batching.name in BATCHINGS:
+        return None
+    if (devices := config.trainer.devices * config.trainer.nodes) > 1:
         raise ValueError(
-            f"batching=table with data={config.data.name} head={config.head.name}: it is for a source that makes its "
-            "comparisons and a head that reads responses apart, as data=tastes head=late; use batching=tree"
+            f"trainer.devices={devices} with batching.name={config.batching.name}: batches of another package are made "
+            "for one device; use trainer.devices=1, or batching=tree"
         )
-    if config.trainer.devices * config.trainer.nodes > 1 or not config.schedule.max_steps:
-        raise ValueError(
-            f"batching=table with trainer.devices={config.trainer.devices} trainer.nodes={config.trainer.nodes} "
-            f"schedule.max_steps={config.schedule.max_steps}: it is for one device and a number of steps; set "
-            "trainer.devices=1 and schedule.max_steps, or use batching=tree"
-        )
+    loader: BatchLoader = plugin("batching", config.batching.name)(config, encoder, model)
+    return loader
 
 
 def total_steps(config: TrainConfig, batches: int, passes: int) -> int:
@@ -250,7 +243,6 @@ def build_lit_module(config: TrainConfig, model: RewardModel, steps: int) -> Lit
         betas=(config.optimizer.beta1, config.optimizer.beta2),
         warmup_fraction=config.optimizer.warmup_fraction,
         total_steps=steps,
-        restart=words_from(config),
         matrix_lr=config.optimizer.matrix_lr if config.optimizer.name == "muon" else None,
         label_smoothing=config.loss.label_smoothing,
         centre_scores=config.loss.centre_scores,

@@ -208,9 +208,9 @@ class TrainConfig(Settings):
             f"criteria_first with head={self.head.name}: it reads responses and criteria apart, in no order",
         )
         self.require(
-            not self.loss.silence or (head_named(self.head.name).apart and self.batching.name != "table"),
+            not self.loss.silence or head_named(self.head.name).apart,
             "loss.silence",
-            "0, but with head=late, which scores responses by every criterion of a batch, and batching=tree or padded",
+            "0, but with head=late, which scores responses by every criterion of a batch",
         )
         if self.loss.centre_scores and not head_named(self.head.name).has_scores:
             raise ValueError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import lightning as L
 import torch
@@ -18,11 +19,29 @@ from crm.model.batching.padding_batches import Batch, WithPaddingBatches
 from crm.model.batching.plans import EpochPlan, PackedPlan, deal, draw_order, draw_steps, passes_needed, plan_epoch
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.schema import Comparison, Preference
-from crm.training.table_loader import TableLoader
-from crm.votes.tables import TableSource
 
 VALIDATION_EPOCH = 0
 """Validation is drawn once, with `FIXED_SEED`, and clean: the same for every seed and noise of training."""
+
+
+class BatchLoader(Protocol):
+    """What an entry point of ``crm.batching`` makes: the batches of an epoch on one device, a step each."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Batch]: ...
+
+    def counts(self) -> dict[str, int]:
+        """Comparisons of an epoch ``made``, ``overlong`` and ``trained_on``, and ``largest_batch_tokens``."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where to go on after the last batch that was handed out."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on there."""
+        ...
 
 
 def padded_tokens(batch: Sequence[EncodedComparison]) -> int:
@@ -34,9 +53,8 @@ class PreferenceDataModule(L.LightningDataModule):
     """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch with ``seed``.
 
     Validation is drawn once, for all seeds alike, and reads both sides of a row that have criteria, whatever the
-    direction of training: accuracies by direction are then of the same pairs. With ``tables`` (of
-    `crm.votes.splits.Splits`) these are trained on, ``steps`` of them, the first ``without_words``, whatever
-    ``batch_size``, ``direction`` and ``noise``.
+    direction of training: accuracies by direction are then of the same pairs. With a ``loader`` (an entry point of
+    ``crm.batching``) its batches are trained on, whatever ``batch_size``, ``direction`` and ``noise``.
     """
 
     def __init__(
@@ -54,13 +72,10 @@ class PreferenceDataModule(L.LightningDataModule):
         seed: int,
         accumulate: int = 1,
         packing: Packing | None = None,
-        tables: TableSource | None = None,
-        steps: int = 0,
-        without_words: int = 0,
+        loader: BatchLoader | None = None,
     ) -> None:
         super().__init__()
-        self.train, self.validation, self.tables = train, validation, tables
-        self.steps, self.without_words = steps, without_words
+        self.train, self.validation, self.loader = train, validation, loader
         self.encoder = encoder
         self.direction, self.noise, self.ties, self.criteria_mode = direction, noise, ties, criteria_mode
         self.batch_size, self.pad_id, self.seed = batch_size, pad_id, seed
@@ -106,11 +121,11 @@ class PreferenceDataModule(L.LightningDataModule):
             criteria_mode=self.criteria_mode,
         )
 
-    def train_dataloader(self) -> TrainLoader | TableLoader:
+    def train_dataloader(self) -> TrainLoader | BatchLoader:
         """The stateful loader of this rank; Lightning asks for it once a run."""
         rank, world_size = self._ranks()
-        if self.tables is not None:
-            return self._table_loader(self.tables)
+        if self.loader is not None:
+            return self.loader
         (surveyed, first), self._first = self._first or (0, None), None
         return TrainLoader(
             self.epoch_comparisons,
@@ -175,8 +190,9 @@ class PreferenceDataModule(L.LightningDataModule):
 
         With a packing it also settles ``passes``. The plan that it draws is the one that the loader begins with.
         """
-        if self.tables is not None:
-            return self._survey_tables(self.tables)
+        if self.loader is not None:
+            self.passes = 1
+            return len(self.loader), {"read": len(self.train)} | self.loader.counts() | self._survey_validation()
         rows, made = self._make_training(0)
         plan, most = self._survey_packs(rows, world_size) if self.packing else self._survey_padded(rows, world_size)
         self._first = (world_size, plan)
@@ -188,19 +204,6 @@ class PreferenceDataModule(L.LightningDataModule):
             "trained_on": plan.comparisons,
         }
         return len(plan), counts | self._survey_validation()
-
-    def _survey_tables(self, tables: TableSource) -> tuple[int, dict[str, int]]:
-        """As `survey`, of all steps; the last table stands for all."""
-        last = self.steps - 1
-        batch = self._table_loader(tables).batch(last)
-        made, fit = len(tables(last, in_words=True).target), len(batch)
-        self.passes = 1
-        counts = {"read": len(self.train), "made": made * self.steps}
-        counts |= {"overlong": (made - fit) * self.steps, "trained_on": fit * self.steps}
-        return self.steps, counts | {"largest_batch_tokens": batch.tokens} | self._survey_validation()
-
-    def _table_loader(self, tables: TableSource) -> TableLoader:
-        return TableLoader(tables, self.encoder, steps=self.steps, without_words=self.without_words)
 
     def _survey_validation(self) -> dict[str, int]:
         rows = self._make_validation()

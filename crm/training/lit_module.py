@@ -36,8 +36,7 @@ class LitRewardModel(L.LightningModule):
     """A reward model in training.
 
     ``total_steps`` counts optimizer steps of the whole run and is computed by the data module, never by the trainer:
-    asking Lightning for it makes a resumed run forget its position in the epoch. At step ``restart`` the schedule of
-    the learning rate begins anew: what is trained from then on has not been trained before.
+    asking Lightning for it makes a resumed run forget its position in the epoch.
     """
 
     def __init__(
@@ -50,7 +49,6 @@ class LitRewardModel(L.LightningModule):
         warmup_fraction: float,
         total_steps: int,
         matrix_lr: float | None = None,
-        restart: int = 0,
         label_smoothing: float = 0.0,
         centre_scores: float = 0.0,
         silence: float = 0.0,
@@ -59,7 +57,7 @@ class LitRewardModel(L.LightningModule):
         self.model = model
         self.lr, self.weight_decay, self.betas, self.matrix_lr = lr, weight_decay, betas, matrix_lr
         self.warmup_fraction = warmup_fraction
-        self.total_steps, self.restart = total_steps, restart
+        self.total_steps = total_steps
         self.label_smoothing, self.centre_scores, self.silence = label_smoothing, centre_scores, silence
         if silence:  # settings allow it for a late head alone
             model.score.asks_others = True  # type: ignore[assignment]
@@ -163,11 +161,7 @@ class LitRewardModel(L.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _lr_factor(self, step: int) -> float:
-        if step >= self.restart:
-            step, total = step - self.restart, self.total_steps - self.restart
-        else:
-            total = self.restart
-        return lr_factor(step, math.ceil(self.warmup_fraction * total), total)
+        return lr_factor(step, math.ceil(self.warmup_fraction * self.total_steps), self.total_steps)
 
     def configure_model(self) -> None:
         """Shard the weights where the strategy has a mesh of devices (FSDP2), the first time that it asks."""

@@ -76,9 +76,7 @@ def _run(config: TrainConfig, callbacks: Sequence[Callback], started: float) -> 
         refuse_another(resume, identity)
     _prepare_folder(run_dir, plain, resume is not None)
     encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
-    data = build_data(config, splits, encoder, tokenizer.pad_token_id)
-    if data.tables is not None and data.without_words:
-        model.learn_wishes(data.tables.wishes, config.seed)
+    data = build_data(config, splits, encoder, model, tokenizer.pad_token_id)
     batches, counts = data.survey(config.trainer.devices * config.trainer.nodes)
     _refuse_nothing_to_do(config, batches, counts)
     settle_checkpointing(config, model, counts["largest_batch_tokens"])

@@ -20,7 +20,6 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from crm.config import typed_again
 from crm.sealed import read_sealed
 from crm.training.config import TrainConfig
 from crm.training.sweep_jobs import SUMMARY, SUMMARY_FORMAT, forget, is_first_rank, noted_failure
@@ -134,7 +133,7 @@ def passed_on(override: str) -> bool:
 def single_run(overrides: Sequence[str], folder: str, job_name: str) -> list[str]:
     """The command line of one job as a single run in ``folder``, whose ``.hydra`` the sweep has written already."""
     quoted = folder.replace("\\", "\\\\").replace("'", "\\'")
-    words = map(typed_again, overrides)
+    words = overrides
     return [*words, f"hydra.run.dir='{quoted}'", "hydra.output_subdir=null", f"hydra.job.name={job_name}"]
 
 

@@ -11,7 +11,6 @@
 - `sampling`: shares and orders that depend on seed and id alone
 - `simulation`: an arena of simulated users and authors
 - `splits`: `Splits`, by prompt: train, validation, suites
-- `tables`: many comparisons of few texts, as numbers
 """
 
 __all__ = [
@@ -26,5 +25,4 @@ __all__ = [
     "sampling",
     "simulation",
     "splits",
-    "tables",
 ]

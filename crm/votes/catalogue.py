@@ -31,6 +31,7 @@ from crm.votes.public import (
     summeval,
     topicalchat,
 )
+from crm.votes.splits import Splits
 
 Read = Callable[[Path, Intake], Iterator[Preference]]
 PART = re.compile(r"(?:^|[-_./])(train|validation|valid|val|dev|test|eval)(?=[-_./])", re.IGNORECASE)
@@ -52,6 +53,9 @@ class Source:
     evaluation_only: bool = False
     suite_of: Callable[[Preference], str] | None = None
     """The suite that a held-out record belongs to, such as ``D``; where None all are in ``D``."""
+    splits: Callable[..., Splits] | None = None
+    """Of a source with a split of its own, in place of ``read``: takes the path, and as keywords the settings ``seed``,
+    ``train``, ``validation``, ``suite`` and ``max_words`` of the data group."""
 
 
 OWN: dict[str, Source] = {

@@ -23,7 +23,6 @@ from crm.io.intake import Intake, Rejection
 from crm.schema import Message, Preference, prompt_key
 from crm.votes.near_duplicates import NEAR_DUPLICATE, near_groups, plain_text
 from crm.votes.sampling import balanced
-from crm.votes.tables import TableSource
 
 log = logging.getLogger(__name__)
 LARGE, FEW = 1 / 3, 10
@@ -45,8 +44,6 @@ class Splits:
     suites: dict[str, list[Preference]]
     counts: dict[str, int]
     rejected: list[Rejection] = field(default_factory=list)
-    tables: TableSource | None = None
-    """Of a source that makes its preferences: as many as are wanted, for ``batching=table``."""
 
     def __post_init__(self) -> None:
         check_disjoint(self.train, self.validation, self.suites)

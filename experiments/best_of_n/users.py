@@ -12,7 +12,6 @@ from pathlib import Path
 
 from crm.config import compose
 from crm.criteria.counting import TRAITS
-from crm.dataset.tastes import UNSEEN_TRAITS, unseen_queries
 from crm.judges import open_judge
 from crm.leaderboard.bank.public import read_public_bank
 from crm.rewards.best_of_n.candidates import Candidates, of_bank, simulated
@@ -20,6 +19,7 @@ from crm.rewards.best_of_n.estimator import Floats
 from crm.rewards.best_of_n.gold import by_judge, by_trait, wish_for
 from crm.rewards.scoring import Rewards
 from crm.votes.simulation.taste import TRAIN_AXES, wordings
+from experiments.real_judge.source import UNSEEN_TRAITS, unseen_queries
 
 DATA_SEED = 1
 """Of the split of the real judge's data: its suites hold the queries that it never met."""

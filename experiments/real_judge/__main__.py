@@ -21,7 +21,6 @@ from rich.progress import track
 
 from crm.config import compose
 from crm.dataset.load import load_data
-from crm.dataset.tastes import UNSEEN_TRAITS
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges import open_checkpoint
@@ -30,9 +29,18 @@ from crm.votes.splits import Splits
 from experiments.jobs import Job, run_jobs
 from experiments.real_judge.leakage import leakage, training_sentences
 from experiments.real_judge.ranking import rank
+from experiments.real_judge.source import UNSEEN_TRAITS
 from experiments.real_judge.suites import by_trait, read_suites, sums
 
-EXPERIMENT = "experiment=real_judge"
+RECIPE = (
+    *("model=smollm2_135m", "model.use_layers=15", "model.freeze_layers=15", "model.kept_states_dtype=bfloat16"),
+    *("model.max_length=2048", "head=late", "head.response_layers=3", "head.gated=true", "loss=ranking"),
+    *("data.name=tastes", "data.train=12800", "data.validation=400", "data.suite=600", "data.max_words=250"),
+    *("optimizer.lr=3e-3", "optimizer.weight_decay=0.05", "optimizer.beta2=0.98", "schedule=tiny"),
+    *("schedule.epochs=1", "schedule.max_steps=400", "schedule.validate_every=200", "schedule.save_every=400"),
+)
+STAGES = ("batching.name=user_vectors",), ("batching.name=criteria_tables",)
+"""What is kept of responses is learned first, then the words of criteria."""
 DATA_SEED = 1
 
 
@@ -58,7 +66,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def run(given: argparse.Namespace) -> None:
     """Trainings, side by side as cores allow; then suites, leaderboards and what ``--report`` gets."""
-    data = (f"data.root={given.root}", f"data.seed={DATA_SEED}")
+    data = (f"data.path={given.root}", f"data.seed={DATA_SEED}")
     jobs = [job(seed, given.out, data, given.overrides) for seed in given.seeds]
     run_jobs(jobs, min(len(jobs), os.cpu_count() or 1))
     torch.set_num_threads(os.cpu_count() or 1)
@@ -106,7 +114,7 @@ def write(
 
 def job(seed: int, out: Path, data: Sequence[str], overrides: Sequence[str]) -> Job:
     """The training of one seed."""
-    return Job(f"seed {seed}", out / f"seed_{seed}", (EXPERIMENT, f"seed={seed}", *data, *overrides))
+    return Job(f"seed {seed}", out / f"seed_{seed}", (*RECIPE, f"seed={seed}", *data, *overrides), stages=STAGES)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ import pandas as pd
 
 from crm.criteria.counting import TRAITS
 from crm.criteria.trait_wordings import wording
-from crm.dataset.tastes import UNSEEN_TRAITS
 from crm.schema import Preference, folded, query_of
 from crm.votes.near_duplicates import NearDuplicates, plain_text
 from crm.votes.sampling import turn
 from crm.votes.splits import Splits
+from experiments.real_judge.source import UNSEEN_TRAITS
 
 HELD_OUT = {"D": ("queries",), "M": ("queries", "llms"), "C": ("queries", "llms", "sentences")}
 """By suite what training must not have; the others hold out what ``M`` or ``C`` do, and traits."""

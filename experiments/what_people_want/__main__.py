@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from crm.criteria.topics.find import find_topics
+from crm.criteria.topics import find_topics
 from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.report.tables import write_table
@@ -96,8 +96,7 @@ def _texts(rows: dict[str, list[Preference]]) -> dict[str, list[str]]:
 
 
 def _diversity(texts: list[str]) -> dict[str, float]:
-    topics = find_topics(texts, method="clusters", embedder="tfidf", seed=SEED)
-    return _fields(diversity([topics.names[label] for label in topics.labels])) | {"silhouette": topics.silhouette or 0}
+    return _fields(diversity(list(find_topics(texts, seed=SEED).by_text().values())))
 
 
 def _fields(record: object) -> dict[str, float]:

@@ -6,17 +6,16 @@ import importlib.util
 import math
 import sys
 
-import numpy as np
 import pytest
 
-from crm.criteria.profiles import bm25_scores, ranked, teller
+from crm.criteria.profiles import by_bm25, teller
 from crm.schema import GENERIC_CRITERION, MAX_CRITERIA, RecordError
 
 POSTS = ["Which oak grows fast?", "Bread without yeast", "Oak, oak and more oak for a table"]
 needs_bm25 = pytest.mark.skipif(importlib.util.find_spec("bm25s") is None, reason="bm25s is not installed")
 
 
-def told(kind: str, question: str, posts: list[str], count: int = 10, **given: int) -> tuple[str, ...]:
+def criteria(kind: str, question: str, posts: list[str], count: int = 10, **given: int) -> tuple[str, ...]:
     tell = teller(kind, posts=count, **given)  # type: ignore[arg-type]
     assert tell is not None
     return tell(question, posts)
@@ -42,55 +41,44 @@ def by_hand(question: str, posts: list[str]) -> list[float]:
 @pytest.mark.parametrize("question", ["oak", "bread", "fast oak table", "table yeast", "oak elm"])
 def test_bm25_by_hand_on_three_posts(question: str) -> None:
     expected = by_hand(question, POSTS)
-    assert bm25_scores(question, POSTS).tolist() == pytest.approx(expected, rel=1e-9)
     order = sorted(range(3), key=lambda index: -expected[index])
-    shown = told("bm25", question, POSTS, 2)
+    shown = criteria("bm25", question, POSTS, 2)
     assert shown == tuple(f"Has asked before: {POSTS[index]}" for index in order[:2])
 
 
 @needs_bm25
 def test_words_that_nobody_used_leave_the_order_alone() -> None:
     for question, posts in (("?", POSTS), ("elm", POSTS), ("oak", ["?", "!", "."])):
-        assert bm25_scores(question, posts).tolist() == [0, 0, 0]
-        assert told("bm25", question, posts) == tuple(f"Has asked before: {post}" for post in posts)
-
-
-def test_equal_scores_keep_their_order() -> None:
-    assert ranked(["a", "b", "c", "d"], np.array([0.0, 1.0, 0.0, 1.0])) == ["b", "d", "a", "c"]
-
-
-def test_an_embedding_puts_the_nearest_first() -> None:
-    shown = told("embedding", "Is yeast needed for bread?", POSTS, 1)
-    assert shown == ("Has asked before: Bread without yeast",)
+        assert criteria("bm25", question, posts) == tuple(f"Has asked before: {post}" for post in posts)
 
 
 def test_the_first_and_all_are_in_the_order_of_the_file() -> None:
     lines = tuple(f"Has asked before: {post}" for post in POSTS)
-    assert told("first", "yeast", POSTS, 2) == lines[:2]
-    assert told("all", "yeast", POSTS, 2) == lines
+    assert criteria("first", "yeast", POSTS, 2) == lines[:2]
+    assert criteria("all", "yeast", POSTS, 2) == lines
     assert teller("none", posts=10) is None
 
 
 def test_a_post_is_one_line_and_can_be_cut() -> None:
-    assert told("first", "?", ["Title\n\n a  long\tstory"]) == ("Has asked before: Title a long story",)
-    assert told("first", "?", ["Title\n\n a  long\tstory"], max_words=2) == ("Has asked before: Title a ...",)
+    assert criteria("first", "?", ["Title\n\n a  long\tstory"]) == ("Has asked before: Title a long story",)
+    assert criteria("first", "?", ["Title\n\n a  long\tstory"], max_words=2) == ("Has asked before: Title a ...",)
 
 
-@pytest.mark.parametrize("kind", ["all", "first", "embedding"])
+@pytest.mark.parametrize("kind", ["all", "first", "bm25"])
 def test_a_user_without_posts_has_the_generic_criterion(kind: str) -> None:
-    assert told(kind, "oak", []) == (GENERIC_CRITERION,)
+    assert criteria(kind, "oak", []) == (GENERIC_CRITERION,)
 
 
-def test_more_posts_than_criteria_are_refused_and_the_way_out_is_told() -> None:
+def test_more_posts_than_criteria_are_refused_and_the_way_out_is_criteria() -> None:
     many = [f"post {index}" for index in range(MAX_CRITERIA + 1)]
-    assert len(told("all", "?", many[:-1])) == MAX_CRITERIA
+    assert len(criteria("all", "?", many[:-1])) == MAX_CRITERIA
     with pytest.raises(RecordError, match=r"profile: 65 posts, at most 64 .*data\.profile=bm25"):
-        told("all", "?", many)
-    with pytest.raises(ValueError, match="profile: 'bm52' is not one of none, all, first, bm25, embedding"):
+        criteria("all", "?", many)
+    with pytest.raises(ValueError, match="profile: 'bm52' is not one of none, all, first, bm25"):
         teller("bm52", posts=1)
 
 
 def test_the_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bm25s", None)
     with pytest.raises(ValueError, match=r"bm25s: cannot be imported .*crm-leaderboard\[profiles\]"):
-        bm25_scores("oak", POSTS)
+        by_bm25("oak", POSTS)

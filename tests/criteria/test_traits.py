@@ -1,4 +1,4 @@
-"""The offline extractor: each trait by hand, the two sides by symmetry, its criteria by the rules for a model's."""
+"""The offline annotator: each trait by hand, the two sides by symmetry, its criteria by the rules for a model's."""
 
 from __future__ import annotations
 
@@ -8,15 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.criteria.counting import FIRST_TRAITS
 from crm.criteria.schemas import CriteriaReply, key
-from crm.criteria.trait_wordings import OF_ANNOTATOR, wording
-from crm.criteria.traits import MAX_TRAITS, describe, differences
+from crm.criteria.traits import MAX_TRAITS, TRAITS, describe, differences
 from crm.schema import Message, Preference
 
-WORDINGS = {
-    trait.name: tuple(wording(trait.name, sign).unseen[:OF_ANNOTATOR] for sign in (1, -1)) for trait in FIRST_TRAITS
-}
 PLAIN = "The cat sat on the mat and looked at the dog. The dog lay on the rug and did not care at all."
 
 MORE = {
@@ -62,7 +57,7 @@ def swapped(row: Preference) -> Preference:
 
 
 def test_every_trait_is_tried_by_hand() -> None:
-    assert set(MORE) == {trait.name for trait in FIRST_TRAITS}
+    assert set(MORE) == set(TRAITS)
 
 
 @pytest.mark.parametrize("name", MORE)
@@ -73,8 +68,8 @@ def test_a_trait_is_found_on_the_side_that_has_more_of_it(name: str) -> None:
     row = described.preference
     if name in row.criteria_topics_a:
         place = row.criteria_topics_a.index(name)
-        assert row.criteria_a[place] in WORDINGS[name][0]
-        assert row.criteria_b[place] in WORDINGS[name][1]
+        assert row.criteria_a[place] in TRAITS[name].more
+        assert row.criteria_b[place] in TRAITS[name].less
 
 
 def test_what_is_no_trait() -> None:
@@ -89,14 +84,6 @@ def test_what_is_no_trait() -> None:
         assert differences(text, PLAIN) == []
     code = "```\nprint(1 if x else 2)  # why? for example! 1 2 3 4 5 6\n- a\n- b\n- c\n```"
     assert set(differences(f"{PLAIN}\n{code}", PLAIN)) == {("Code", 1), ("Length", 1)}
-
-
-def test_the_strongest_first() -> None:
-    eleven_items = "\n".join(f"- cat {word}" for word in "abcdefghijk")
-    assert differences(eleven_items, PLAIN) == [("Lists", 1)]  # list items are no short sentences
-    longer_items = eleven_items.replace("cat", "the cat")
-    assert differences(longer_items, PLAIN) == [("Lists", 1), ("Length", 1)]
-    assert differences(longer_items * 30, PLAIN)[:2] == [("Length", 1), ("Lists", 1)]
 
 
 def test_at_most_four_and_the_rest_of_the_row_untouched() -> None:
@@ -121,15 +108,14 @@ def test_wordings_depend_on_seed_and_id_alone() -> None:
     forward = describe(rows, seed=1)
     assert describe(rows[::-1], seed=1)[::-1] == forward
     assert describe(rows, seed=2) != forward
-    assert {row.preference.criteria_a[0] for row in forward} == set(WORDINGS["Lists"][0])
+    assert {row.preference.criteria_a[0] for row in forward} == set(TRAITS["Lists"].more)
 
 
 def test_every_wording_is_a_criterion_and_there_are_no_two_alike() -> None:
-    texts = [text for poles in WORDINGS.values() for pole in poles for text in pole]
+    texts = [text for trait in TRAITS.values() for text in (*trait.more, *trait.less)]
     assert len({key(text) for text in texts}) == len(texts)
-    for more, less in WORDINGS.values():
-        assert min(len(more), len(less)) >= 4
-        CriteriaReply.model_validate({"criteria_a": more, "criteria_b": less})
+    for trait in TRAITS.values():
+        CriteriaReply.model_validate({"criteria_a": trait.more, "criteria_b": trait.less})
 
 
 pieces = st.sampled_from(
@@ -138,7 +124,7 @@ pieces = st.sampled_from(
 responses = st.lists(pieces, max_size=8).map("".join) | st.text(max_size=200)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(responses, responses, st.integers(0, 5), st.text(max_size=5))
 def test_swapping_the_responses_swaps_the_sides(first: str, second: str, seed: int, identifier: str) -> None:
     [straight] = describe([preference(first, second, identifier)], seed)
@@ -149,8 +135,3 @@ def test_swapping_the_responses_swaps_the_sides(first: str, second: str, seed: i
         row = straight.preference
         CriteriaReply.model_validate({"criteria_a": list(row.criteria_a), "criteria_b": list(row.criteria_b)})
         assert len(row.criteria_topics_a) == len(row.criteria_a) == len(row.criteria_b)
-
-
-@given(st.text(max_size=300))
-def test_a_text_does_not_differ_from_itself(text: str) -> None:
-    assert differences(text, text) == []

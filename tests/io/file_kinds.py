@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from crm.dataset.prepare.stages import Stage, run_stage
 from crm.evaluation.predictions import predict, read_predictions
 from crm.evaluation.results import read_results, read_run, summarise, write_results
 from crm.io.chat.cache import ReplyCache
@@ -112,13 +111,6 @@ def _read_summary(_: Parts, folder: Path) -> Any:
     return job
 
 
-def _run_stage(parts: Parts, folder: Path) -> Any:
-    out = folder / "rows.txt"
-    stage = Stage("count", {"seed": 1}, [], [out], lambda: {"rows": len(replace_file(out, "a\nb\n").read_bytes())})
-    record, _ = run_stage(stage, folder / "stages")
-    return record.name, record.fingerprint, record.counts, record.outputs, record.settings
-
-
 def _write_dataset(parts: Parts, folder: Path) -> None:
     for number, name in enumerate(PARTS):
         write_parquet(folder / "splits" / f"{name}.parquet", Preference, parts.votes[2 * number : 2 * number + 2])
@@ -163,7 +155,6 @@ KINDS = {
     "predictions": Kind(("D+.jsonl",), _write_predictions, _read_predictions),
     "results": Kind(("results.json",), _write_results, _read_results),
     "summary": Kind((f"0/{SUMMARY}",), _write_summary, _read_summary),
-    "record of a stage": Kind(("stages/count.json", "rows.txt"), _run_stage, _run_stage),
     "dataset": Kind(
         ("splits/train.parquet", "suites/D+.parquet"),
         _write_dataset,

@@ -115,9 +115,9 @@ def test_what_is_shared_counts_under_a_wish_and_its_opposite() -> None:
     with torch.no_grad():
         head.side.outer.bias.sub_(2 * (head.side.of_groups(states, texts.criteria)[0, 0] + 0.5))
     close(expected[1] - expected[0], about)
-    head.learn_wishes(1, seed=0)
-    assert head.wishes is not None
-    close(gap @ (head.wishes[0] + head.shared), head.wishes[0], replace(texts, criteria=[]))
+    head.learn_user_vectors(1, seed=0)
+    assert head.user_vectors is not None
+    close(gap @ (head.user_vectors[0] + head.shared), head.user_vectors[0], replace(texts, criteria=[]))
 
 
 def test_a_gated_head_does_without_some_of_the_states_while_it_is_trained() -> None:

@@ -16,7 +16,6 @@ from crm.training.results import TrainingOutcome
 from crm.training.run import run_training
 from crm.votes.sampling import turn
 from tests.conftest import TINY_MODEL, rounding
-from tests.training.made_bank import write_bank
 
 pytestmark = pytest.mark.slow
 
@@ -114,45 +113,17 @@ def test_two_processes_with_shards_give_the_run_of_one(
     assert_alike(tmp_path, plain[0])
 
 
-TABLES = (
-    *("data=tastes", "data.train=256", "data.validation=40", "data.suite=40", "batching=table", "schedule.max_steps=4"),
-    *("model.freeze_layers=2", "head.response_layers=1", "schedule.epochs=1"),
-)
-
-
-@pytest.fixture(scope="module")
-def bank(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_bank(tmp_path_factory.mktemp("bank"))
-
-
-def test_tables_teach_responses_first_and_words_then(bank: str, tmp_path: Path) -> None:
-    """What is kept of frozen layers changes nothing; a run that goes on ends where the other did."""
-    after = {steps: tmp_path / str(steps) for steps in (0, 2, 4)}
-    for steps in (2, 4):
-        share = f"batching.without_words={2 / steps if steps > 2 else 0.99}"
-        train(after[steps], *TABLES, f"data.root={bank}", share, f"schedule.max_steps={steps}")
-    half, whole = weights(after[2]), weights(after[4])
-    assert "wishes" not in whole and half.keys() == whole.keys()
-    assert torch.equal(half["response.outer.weight"], whole["response.outer.weight"]), "learned in the first half"
-    assert not torch.equal(half["criterion.outer.weight"], whole["criterion.outer.weight"]), "learned in the second"
-    anew = train(tmp_path / "anew", *TABLES, f"data.root={bank}", "model.kept_states=off")
-    assert anew.steps == 4
-    assert_alike(tmp_path / "anew", after[4])
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("batching=table",), r"batching=table with data=simulation head=late: .*use batching=tree"),
-        ((*TABLES, "schedule.max_steps=0"), r"schedule.max_steps=0: it is for one device and a number of steps"),
         (("head.response_layers=2",), r"head.response_layers=2: the backbone has 2 layers; use 1 to 1"),
         (
             ("head.response_layers=1", "trainer.strategy=fsdp"),
             r"head.response_layers=1 with trainer.strategy=fsdp: .*use trainer=ddp",
         ),
     ],
-    ids=("source", "steps", "layers", "shards"),
+    ids=("layers", "shards"),
 )
-def test_what_cannot_be_is_refused(words: tuple[str, ...], why: str, bank: str, tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused(words: tuple[str, ...], why: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=why):
-        train(tmp_path, *words, f"data.root={bank}")
+        train(tmp_path, *words)

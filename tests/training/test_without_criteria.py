@@ -147,9 +147,8 @@ def test_results_say_what_was_told_of_a_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("data.profile=bm52", "data.profile='bm52': expected one of none, all, first, bm25, embedding"),
+        ("data.profile=bm52", "data.profile='bm52': expected one of none, all, first, bm25"),
         ("data.profile_posts=0", "data.profile_posts=0: expected a number in [1, 64]"),
-        ("data.profile_model=x", "data.profile_model='x': expected null but for"),
         ("data=pandalm data.profile=bm25", "data.profile='bm25': expected none with another source"),
         ("data=pandalm data.oracle_rubric=true", "data.oracle_rubric=True: expected false with another source"),
         ("data.profile=all data.oracle_rubric=true", "data.profile='all': expected none with data.oracle_rubric"),

@@ -1,7 +1,7 @@
-"""Raw votes to a dataset, stage by stage.
+"""From raw votes to a dataset folder.
 
 - `config`: settings of ``prepare.py``
-- `run`: all stages in order
+- `run`: the whole preparation
 """
 
 __all__ = ["config", "run"]

@@ -1,36 +1,38 @@
-"""In: the prompts of a dataset, and the queries of banks and evaluation sets. Out: which of them are the same.
+"""Queries that a dataset shares with benchmarks and banks.
 
 A query is the first user turn. Exact matches ignore case and white space; near ones have nearly the same letters and
-digits (`crm.votes.near_duplicates`). A model trained on a matched prompt has seen that set's query.
+digits (`crm.votes.near_duplicates`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-import pandas as pd
-
-from crm.dataset.prepare.workspace import LEAKAGE, Workspace
-from crm.io.parquet import read_rows, write_rows
-from crm.schema import Message, folded, messages, query_of
+from crm.io.intake import Intake
+from crm.schema import Message, RecordError, folded, messages, query_of
+from crm.votes.catalogue import PUBLIC
 from crm.votes.near_duplicates import NearDuplicates, plain_text
+
+BANKS = {"bank_alpacaeval": "*.json*", "bank_justeval": "outputs/*.json*"}
+"""Public banks under the root, and the files that hold their queries (``instruction``)."""
+SAVED = "queries.jsonl"
+"""Of a saved bank, the file of its queries (`crm.leaderboard.bank`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A query of the dataset and one of a reference set that are the same; ``match`` is ``exact`` or ``near``."""
+    """A query of the dataset that a reference set has too; ``match`` is ``exact`` or ``near``."""
 
     query: str
-    reference: str
     set: str
     match: str
-    similarity: float
 
 
-def find_leaks(queries: Iterable[str], references: Mapping[str, Iterable[str]]) -> Iterator[Leak]:
-    """Every query of ``queries`` that a reference set holds too: one `Leak` a query and set, the nearest match."""
+def find_leaks(queries: Iterable[str], references: Mapping[str, Iterable[str]]) -> list[Leak]:
+    """One `Leak` for every query and reference set that has it too."""
     index = NearDuplicates()
     exact: dict[str, list[str]] = {}
     near: dict[str, list[str]] = {}
@@ -38,51 +40,60 @@ def find_leaks(queries: Iterable[str], references: Mapping[str, Iterable[str]]) 
         exact.setdefault(folded(query), []).append(query)
         near.setdefault(_plain(query), []).append(query)
         index.add(_plain(query))
+    found = []
     for name, texts in references.items():
-        best: dict[str, Leak] = {}
-        for text in sorted(set(texts)):
-            for query in exact.get(folded(text), []):
-                best[query] = Leak(query, text, name, "exact", 1.0)
-            for plain, similarity in index.like(_plain(text)):
-                for query in near[plain]:
-                    if query not in best or similarity > best[query].similarity:
-                        best[query] = Leak(query, text, name, "near", similarity)
-        yield from (best[query] for query in sorted(best))
+        matches: dict[str, str] = {}
+        for text in set(texts):
+            for plain, _ in index.like(_plain(text)):
+                matches |= {query: "near" for query in near[plain] if query not in matches}
+            matches |= dict.fromkeys(exact.get(folded(text), ()), "exact")
+        found += [Leak(query, name, matches[query]) for query in sorted(matches)]
+    return found
 
 
-def leakage(space: Workspace, references: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """Write one row for every preference and set that shares its query; counts of rows, and of queries for each set."""
-    ids: dict[str, list[str]] = {}
-    for row in read_rows(space.findings("ingest"), ["id", "prompt"]):
-        ids.setdefault(query_of(messages(row["prompt"], "prompt")), []).append(row["id"])
-    leaks = list(find_leaks(ids, references))
-    found = (
-        {"id": name, "set": leak.set, "match": leak.match, "similarity": leak.similarity, "query": leak.query}
-        for leak in leaks
-        for name in ids[leak.query]
-    )
-    written = write_rows(space.findings("leakage"), LEAKAGE, found)
-    found_in = Counter(f"{leak.set}_{leak.match}" for leak in leaks)
-    return {"queries": len(ids), "sets": len(references), "rows_found": written, **dict(sorted(found_in.items()))}
+def reference_folders(root: str, banks: Collection[str], own: str) -> dict[str, Path]:
+    """Every public set and bank that is under ``root``, except ``own``; saved banks by their folder.
+
+    Raises ``ValueError`` for a bank that is not there.
+    """
+    public = {name: Path(root) / str(source.folder) for name, source in PUBLIC.items() if name != own}
+    public |= {name: Path(root) / name for name in BANKS}
+    for bank in banks:
+        if not (Path(bank) / SAVED).is_file():
+            raise ValueError(f"banks=[{bank}]: has no {SAVED}; give folders that hold a bank")
+    return {name: at for name, at in public.items() if at.is_dir()} | {bank: Path(bank) for bank in banks}
 
 
-def leaked_queries(space: Workspace) -> pd.DataFrame:
-    """Queries of the dataset that a set shares: a row a set, with exact and near matches and an example."""
-    found: dict[str, dict[str, tuple[str, float]]] = {}
-    for row in read_rows(space.findings("leakage")):
-        found.setdefault(row["set"], {})[row["query"]] = (row["match"], row["similarity"])
-    return pd.DataFrame(
-        [
-            {
-                "set": name,
-                "exact": sum(match == "exact" for match, _ in leaks.values()),
-                "near": sum(match == "near" for match, _ in leaks.values()),
-                "for example": min(leaks)[:80],
-            }
-            for name, leaks in found.items()
-        ],
-        columns=["set", "exact", "near", "for example"],
-    )
+def check_sets(wanted: Iterable[str], known: Collection[str]) -> None:
+    """Raise ``ValueError`` for a set of ``split.drop_leaked`` that is not among the reference sets."""
+    for name in wanted:
+        if name not in known:
+            raise ValueError(
+                f"split.drop_leaked: {name!r} is not a reference set; there are {'; '.join(sorted(known)) or 'none'}; "
+                "public sets are looked for in data.root, banks of your own are named with banks=[...]"
+            )
+
+
+def queries_of(name: str, folder: Path) -> set[str]:
+    """The queries of a reference set; rows of a public one that cannot be read are skipped."""
+    reading = Intake(strict=False)
+    if name in BANKS:
+        return {query for file in folder.glob(BANKS[name]) for query in reading.array(file, _instruction)}
+    if name in PUBLIC:
+        return {row.query for row in PUBLIC[name].read(folder, reading)}
+    return set(Intake(strict=True).lines(folder / SAVED, _saved_query))
+
+
+def _saved_query(row: dict[str, Any], _line: int) -> str:
+    if "prompt" not in row:
+        raise RecordError("prompt", "missing")
+    return query_of(messages(row["prompt"], "prompt"))
+
+
+def _instruction(row: dict[str, Any], _line: int) -> str:
+    if not isinstance(row.get("instruction"), str):
+        raise RecordError("instruction", "missing or not a string")
+    return str(row["instruction"])
 
 
 def _plain(text: str) -> str:

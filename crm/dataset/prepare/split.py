@@ -1,141 +1,132 @@
-"""In: rows with all findings. Out: which part each belongs to; then the dataset itself, a file a part."""
+"""Place rows in train, validation and the suites D (new prompts), T (new topics) and C (new criteria).
+
+Groups of near-duplicate prompts go to one part by a hash; prompts of a held-out topic are suite ``T``. Criteria of
+held-out broad topics are taken out of every row and are in suite ``C`` only: on the prompts of the test share, and on
+prompts that have no other criteria. ``D`` is the test share with the other criteria.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Any
 
-import pyarrow as pa
-
-from crm.dataset.prepare.place import PARTS, check_topics, draw_topics, parts_of, topic_counts, who_speaks
-from crm.dataset.prepare.workspace import SPLITS, Workspace, merged, read_preferences, with_findings
-from crm.io.parquet import open_parquet, read_parquet, read_rows, schema, write_rows
-from crm.schema import Message, Preference, prompt_key
-from crm.votes.near_duplicates import NEAR_DUPLICATE
+from crm.criteria.extraction import has_criteria
+from crm.dataset.config import DataConfig
+from crm.dataset.prepare.config import SplitConfig
+from crm.schema import Preference, prompt_key
 from crm.votes.splits import assign, prompt_groups, warn_of_large_group
 
-NOT_USED = ("filtered", "leaked", "left_out")
-"""Parts of rows that are in no file of the dataset; they are counted."""
+SUITES = ("D", "T", "C")
+PARTS = ("train", "validation", *SUITES)
+LARGEST_SHARE = 0.2
+"""A topic with more of the rows than this is never drawn to be held out: too little would be left to learn from."""
+OTHER = "Other"
+"""A topic by this name is none, and is never drawn."""
 
 
-def choose_held_out(
-    space: Workspace,
+@dataclass(frozen=True)
+class Placed:
+    """``parts`` has the rows of each of `PARTS`; a test row may be in ``D`` and in ``C``, with other criteria."""
+
+    parts: dict[str, list[Preference]]
+    held_out_topics: tuple[str, ...]
+    held_out_criteria: tuple[str, ...]
+    counts: dict[str, int]
+
+
+def place(
+    rows: Sequence[Preference],
+    chosen: SplitConfig,
+    data: DataConfig,
     *,
-    topics: int,
-    named_topics: list[str],
-    criteria: int,
-    named_criteria: list[str],
-    seed: int,
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Held-out topics of queries and of criteria: the named ones, or as many as asked for, drawn (`draw_topics`)."""
-    queries, broad = topic_counts(row for row, kept in read_preferences(space, with_topics=True) if kept)
+    leaked_queries: Collection[str] = (),
+    all_test: bool = False,
+) -> Placed:
+    """Every row in its part, or counted as ``leaked`` (would train or validate) or ``left_out`` (see `assign`).
+
+    With ``all_test`` every row is in suite ``D``. Raises ``ValueError`` if nothing is left to train on.
+    """
+    topics, criteria = ((), ()) if all_test else _held_out(rows, chosen, data.seed)
+    groups = prompt_groups([row.prompt for row in rows], data.near_duplicates)
+    warn_of_large_group(groups, data.near_duplicates)
+    keys = [groups[prompt_key(row.prompt)] for row in rows]
+    shares = {"validation": data.validation_fraction, "test": data.test_fraction}
+    assigned = assign(keys, [row.topic for row in rows], seed=data.seed, held_out_topics=topics, **shares)
+    divided = [divide(row, criteria) for row in rows]
+    seen_keys = {key for key, (seen, _) in zip(keys, divided, strict=True) if has_criteria(seen)}
+    only_c = {key for key, (_, unseen) in zip(keys, divided, strict=True) if has_criteria(unseen)} - seen_keys
+    parts: dict[str, list[Preference]] = {name: [] for name in PARTS}
+    home: dict[str, str] = {}
+    counts = Counter[str]()
+    for (seen, unseen), key, name in zip(divided, keys, ["test"] * len(rows) if all_test else assigned, strict=True):
+        part = "unseen_criteria" if key in only_c and name in ("train", "validation", "test") else name
+        if seen.query in leaked_queries and part in ("train", "validation"):
+            part = "leaked"
+        counts[part] += 1
+        if part in ("leaked", "left_out"):
+            continue
+        assert home.setdefault(key, part) == part, f"group {key} is in {home[key]} and in {part}"
+        if part == "unseen_criteria" or (part == "test" and criteria and has_criteria(unseen)):
+            parts["C"].append(unseen)
+        if part != "unseen_criteria":
+            parts[{"test": "D", "unseen_topics": "T"}.get(part, part)].append(seen)
+    if not parts["train"] and not all_test:
+        raise ValueError(
+            f"split: no row is left to train on, of {len(rows)} rows with {len(groups)} different prompts in "
+            f"{len(set(keys))} groups of near-duplicates (data.near_duplicates={data.near_duplicates:g}); "
+            "bring more prompts, hold out less, or try another data.seed"
+        )
+    sizes = {"rows": len(rows), "prompts": len(groups), "groups": len(set(keys))}
+    return Placed(parts, topics, criteria, sizes | dict(sorted(counts.items())))
+
+
+def draw_topics(counts: Counter[str], number: int, seed: int) -> tuple[str, ...]:
+    """``number`` topics that are not too large, fewer if there are few: at least three are left to train on.
+
+    A topic's place in the order depends on its name and the seed only.
+    """
+    order = sorted(counts, key=lambda name: hashlib.sha256(f"{seed}|{name}".encode("utf-8", "surrogatepass")).digest())
+    fitting = [name for name in order if counts[name] <= LARGEST_SHARE * counts.total() and name != OTHER]
+    return tuple(sorted(fitting[: max(0, min(number, len(counts) - 3))]))
+
+
+def divide(row: Preference, held_out: Collection[str]) -> tuple[Preference, Preference]:
+    """The row without the criteria of held-out broad topics, and with these alone.
+
+    Where topics do not pair up with the criteria of a side, all of them hold for each criterion.
+    """
+    changes: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for side in "ab":
+        criteria, topics = getattr(row, f"criteria_{side}"), getattr(row, f"criteria_topics_{side}")
+        paired = len(criteria) == len(topics)
+        for wanted, sides in zip((False, True), changes, strict=True):
+            fits = [(topic in held_out) == wanted for topic in topics]
+            fits = fits if paired else [all(fits)] * len(criteria)
+            sides[f"criteria_{side}"] = tuple(compress(criteria, fits))
+            sides[f"criteria_topics_{side}"] = tuple(compress(topics, fits)) if paired else topics
+    return replace(row, **changes[0]), replace(row, **changes[1])
+
+
+def _held_out(rows: Iterable[Preference], chosen: SplitConfig, seed: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Held-out topics of queries and of criteria: the named ones, or as many as asked for, drawn."""
+    queries, criteria = Counter[str](), Counter[str]()
+    for row in rows:
+        queries.update([row.topic] if row.topic is not None else [])
+        criteria.update({*row.criteria_topics_a, *row.criteria_topics_b})
     return (
-        check_topics("split.held_out_topics", named_topics, queries) or draw_topics(queries, topics, seed),
-        check_topics("split.held_out_criteria", named_criteria, broad) or draw_topics(broad, criteria, seed),
+        _known("split.held_out_topics", chosen.held_out_topics, queries)
+        or draw_topics(queries, chosen.unseen_topics, seed),
+        _known("split.held_out_criteria", chosen.held_out_criteria, criteria)
+        or draw_topics(criteria, chosen.unseen_criteria, seed),
     )
 
 
-def split(
-    space: Workspace,
-    *,
-    held_out_topics: Collection[str],
-    held_out_criteria: Collection[str],
-    drop_leaked: Collection[str],
-    validation: float,
-    test: float,
-    seed: int,
-    near_duplicates: float = NEAR_DUPLICATE,
-    whole_is_test: bool = False,
-) -> dict[str, int]:
-    """Write the part and group of every row; with ``whole_is_test`` all of them are the test share, suite ``D``.
-
-    Rows that the filter dropped are ``filtered``. Where nothing but held-out criteria speaks about a group of prompts,
-    nothing could be trained on it: it is ``unseen_criteria``, suite ``C``. A row whose query is in one of the sets
-    ``drop_leaked`` is ``leaked`` if it would train or validate; in a suite it may stay.
-    """
-    ids, keys, topics, speaks = [], [], [], []
-    prompts: dict[str, tuple[Message, ...]] = {}
-    for row, keep in read_preferences(space, with_topics=True):
-        key = prompt_key(row.prompt)
-        prompts.setdefault(key, row.prompt)
-        ids.append(row.id)
-        keys.append(key)
-        topics.append(row.topic if keep else None)
-        speaks.append(who_speaks(row, held_out_criteria) if keep else "filtered")
-    groups = prompt_groups(list(prompts.values()), near_duplicates)
-    warn_of_large_group(groups, near_duplicates)
-    group_of = [groups[key] for key in keys]
-    shares = {"validation": validation, "test": test}
-    parts = assign(group_of, topics, seed=seed, held_out_topics=held_out_topics, **shares)
-    if whole_is_test:
-        parts = ["test"] * len(parts)
-    for_c = {group for group, kind in zip(group_of, speaks, strict=True) if kind == "unseen"}
-    for_c -= {group for group, kind in zip(group_of, speaks, strict=True) if kind == "seen"}
-    leaked = _leaked(space, drop_leaked)
-    for index, name in enumerate(ids):
-        if speaks[index] == "filtered":
-            parts[index] = "filtered"
-        elif group_of[index] in for_c and parts[index] in ("train", "validation", "test"):
-            parts[index] = "unseen_criteria"
-        elif name in leaked and parts[index] in ("train", "validation"):
-            parts[index] = "leaked"
-    rows = ({"id": name, "part": part, "group": group} for name, part, group in zip(ids, parts, group_of, strict=True))
-    write_rows(space.findings("split"), SPLITS, rows)
-    found = Counter(parts)
-    if not found["train"] and not whole_is_test:
-        raise ValueError(
-            f"split: no row is left to train on, of {len(ids)} rows with {len(prompts)} different prompts in "
-            f"{len(set(group_of))} groups of near-duplicates (data.near_duplicates={near_duplicates:g}); "
-            "bring more prompts, hold out less, or try another data.seed"
-        )
-    return {"rows": len(ids), "prompts": len(prompts), "groups": len(set(group_of)), **dict(sorted(found.items()))}
-
-
-def assemble(space: Workspace, unseen_criteria: Collection[str]) -> dict[str, int]:
-    """Write ``preferences.parquet`` (all rows in use, with their part) and ``splits/<part>.parquet``.
-
-    Asserts that no prompt, not even a near-duplicate, is in two of train, validation and the suites.
-    """
-    columns = schema(Preference)
-    with ExitStack() as stack:
-        everything = stack.enter_context(open_parquet(space.preferences, columns.append(pa.field("part", pa.string()))))
-        files = {part: stack.enter_context(open_parquet(space.part(part), columns)) for part in PARTS}
-        for row, part in placed(space):
-            if part not in NOT_USED:
-                everything.append({**row.to_dict(), "part": part})
-                for name, as_placed in parts_of(row, part, unseen_criteria):
-                    files[name].append(as_placed.to_dict())
-    _check_no_group_crosses(space)
-    return {"rows": everything.rows, **{part: file.rows for part, file in files.items()}}
-
-
-def part_files(space: Workspace) -> list[Path]:
-    """The files of all parts."""
-    return [space.part(part) for part in PARTS]
-
-
-def read_part(space: Workspace, part: str) -> list[Preference]:
-    """Rows of one part, in memory."""
-    return list(read_parquet(space.part(part), Preference))
-
-
-def placed(space: Workspace) -> Iterator[tuple[Preference, str]]:
-    """Every row with all findings, and the part it is in (or why it is in none, `NOT_USED`)."""
-    for row, (criteria, topics, place) in with_findings(space, "criteria", "topics", "split"):
-        yield merged(row, criteria, topics), place["part"]
-
-
-def _leaked(space: Workspace, sets: Collection[str]) -> set[str]:
-    if not sets:
-        return set()
-    return {row["id"] for row in read_rows(space.findings("leakage"), ["id", "set"]) if row["set"] in sets}
-
-
-def _check_no_group_crosses(space: Workspace) -> None:
-    home: dict[str, str] = {}
-    for row in read_rows(space.findings("split"), ["part", "group"]):
-        if row["part"] not in NOT_USED:
-            first = home.setdefault(row["group"], row["part"])
-            assert first == row["part"], f"group {row['group']} is in {first} and in {row['part']}"
+def _known(field: str, names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{field}: no row has {name!r}; there are {'; '.join(sorted(known)) or 'none'}")
+    return tuple(names)

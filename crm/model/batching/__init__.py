@@ -6,7 +6,6 @@
 - `packs`: forward passes of a bounded size, without padding
 - `padding_batches`: as many batches on every rank
 - `plans`: which comparisons make up a step
-- `text_batches`: many comparisons over few texts
 """
 
-__all__ = ["batches", "forest", "loader", "packs", "padding_batches", "plans", "text_batches"]
+__all__ = ["batches", "forest", "loader", "packs", "padding_batches", "plans"]

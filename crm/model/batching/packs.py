@@ -119,7 +119,7 @@ class Packing:
 
 
 def packing_named(name: str, tokens: int) -> Packing | None:
-    """Of ``batching=tree`` or ``table``, which is about what a step of training has; None for ``padded``."""
+    """None for ``padded``; other batchings are of training, and evaluate as ``tree`` does."""
     return None if name == "padded" else Packing(tokens)
 
 

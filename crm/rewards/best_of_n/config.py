@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from crm.config import Settings, setting, user_texts
+from crm.config import Settings, setting
 from crm.criteria.counting import TRAITS
 from crm.io.chat.config import EndpointConfig
 from crm.judges import AnyJudgeConfig
@@ -73,9 +73,9 @@ class BestOfNConfig(AnyJudgeConfig):
     """Of ``candidates=bank``: its LLMs are the pool."""
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     """Of ``candidates=endpoint``: whose samples are the pool."""
-    criteria: list[str] = user_texts()
+    criteria: list[str] = field(default_factory=list)
     """What the user cares about, for all queries; empty takes those of the candidates or of the trait."""
-    opposite: list[str] = user_texts()
+    opposite: list[str] = field(default_factory=list)
     """What somebody cares about who wants the contrary; empty takes what is known of it."""
     max_k: int = setting(128, at_least=2, at_most=4096)
     """Responses that are chosen from at most."""

@@ -1,4 +1,4 @@
-"""A preparation on few rows, and a chat endpoint that answers as told."""
+"""A preparation on few rows, and a chat endpoint whose replies a test chooses."""
 
 from __future__ import annotations
 
@@ -19,26 +19,6 @@ from crm.votes.simulation.arena import simulate
 Prepare = Callable[..., Path]
 
 
-@pytest.fixture
-def prepare(tmp_path: Path) -> Prepare:
-    """``prepare("data=...", ...)`` runs all stages into ``tmp_path/data`` without public sets, and gives the folder."""
-    return preparing(tmp_path)
-
-
-def preparing(folder: Path) -> Prepare:
-    def run(*overrides: str, out: str = "data", root: str = "nowhere") -> Path:
-        words = [*overrides, f"out='{folder / out}'", f"data.root='{folder / root}'", "progress=false"]
-        return run_prepare(compose("prepare", words))
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def whole(votes_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The dataset of ``votes_file`` with seed 7, to be read only."""
-    return preparing(tmp_path_factory.mktemp("whole"))("data=records", f"data.path='{votes_file}'", "seed=7")
-
-
 @pytest.fixture(scope="session")
 def votes_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """300 simulated votes with criteria and topics, as records."""
@@ -48,23 +28,33 @@ def votes_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture
+def prepare(tmp_path: Path) -> Prepare:
+    """``prepare("data=...", ...)`` prepares into ``tmp_path/data`` without public sets, and returns the folder."""
+    return preparing(tmp_path)
+
+
+def preparing(folder: Path) -> Prepare:
+    def run(*overrides: str, out: str = "data", root: str = "nowhere") -> Path:
+        words = [f"out='{folder / out}'", f"data.root='{folder / root}'", "progress=false", *overrides]
+        return run_prepare(compose("prepare", words))
+
+    return run
+
+
 class Endpoint:
     """``answer`` maps the text of a request to the reply's text; ``None`` is a server error. ``asked`` keeps them."""
 
     def __init__(self, answer: Callable[[str], dict[str, Any] | None]) -> None:
         self.answer = answer
         self.asked: list[str] = []
-        self.keys: set[str | None] = set()
-        self._lock = threading.Lock()
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 text = "\n".join(turn["content"] for turn in body["messages"])
-                with endpoint._lock:
-                    endpoint.asked.append(text)
-                    endpoint.keys.add(self.headers.get("Authorization"))
+                endpoint.asked.append(text)
                 reply = endpoint.answer(text)
                 message = {"role": "assistant", "content": json.dumps(reply)}
                 data = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode()

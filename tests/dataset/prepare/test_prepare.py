@@ -2,263 +2,167 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from filelock import FileLock
 
-from crm.config import compose
-from crm.criteria.topics.taxonomy import PAPER_TOPICS
 from crm.dataset.noise import CriteriaPool
 from crm.dataset.suites import draw_suite, fixed_suites
-from crm.io.parquet import read_parquet, read_rows
+from crm.io.parquet import read_parquet
 from crm.schema import Comparison, Preference, prompt_key
 from crm.votes.own import dataset
 from crm.votes.splits import prompt_groups
-
-pytestmark = pytest.mark.slow
+from tests.dataset.prepare.conftest import Prepare, preparing
 
 PARTS = ("train", "validation", "D", "T", "C")
+Row = dict[str, Any]
 
 
 def rows_of(folder: Path, part: str) -> list[Preference]:
     return list(read_parquet(folder / "splits" / f"{part}.parquet", Preference))
 
 
-def counts(folder: Path, stage: str) -> dict[str, int]:
-    found: dict[str, int] = json.loads((folder / "stages" / f"{stage}.json").read_text())["counts"]
+def counts(folder: Path, step: str) -> dict[str, int]:
+    found: dict[str, int] = json.loads((folder / "local" / "counts.json").read_text())[step]
     return found
 
 
-def home(folder: Path) -> dict[str, str]:
-    return {row["id"]: row["part"] for row in read_rows(folder / "stages" / "split.parquet", ["id", "part"])}
+def write_bank(folder: Path, queries: list[str]) -> Path:
+    folder.mkdir()
+    lines = [{"id": str(n), "prompt": [{"role": "user", "content": text}]} for n, text in enumerate(queries)]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
 
 
-def test_a_dataset_holds_every_vote_once_and_no_prompt_twice(whole: Path) -> None:
-    folder = whole
-    parts = {part: rows_of(folder, part) for part in PARTS}
+@pytest.fixture(scope="session")
+def whole(votes_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dataset of ``votes_file``; a bank has the first ten queries, five of them changed a little. To be read only.
+
+    Topics and broad topics are taken out of the first hundred votes, so that they have to be found.
+    """
+    folder = tmp_path_factory.mktemp("whole")
+    rows = [json.loads(line) for line in votes_file.read_text(encoding="utf-8").splitlines()]
+    for row in rows[:100]:
+        row |= {"topic": None, "criteria_topics_a": [], "criteria_topics_b": []}
+    queries = [row["prompt"][0]["content"] for row in rows[:10]]
+    bank = write_bank(
+        folder / "bank", [*(text.upper() + " " for text in queries[:5]), *map("Well, {}".format, queries[5:])]
+    )
+    path = folder / "votes.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = [f"banks=['{bank}']", f"split.drop_leaked=['{bank}']", "split.held_out_criteria=[Humor]", "seed=7"]
+    return preparing(folder)("data=records", f"data.path='{path}'", *words)
+
+
+def test_a_dataset_has_every_vote_once_and_no_prompt_twice(whole: Path) -> None:
+    parts = {part: rows_of(whole, part) for part in PARTS}
     assert all(parts.values())
-    for_c = {name for name, part in home(folder).items() if part == "unseen_criteria"}
-    only_c = [row for row in parts["C"] if row.id in for_c]
-    disjoint = [*(parts[name] for name in ("train", "validation", "D", "T")), only_c]
+    in_d = {row.id for row in parts["D"]}
+    disjoint = [*(parts[name] for name in PARTS[:-1]), [row for row in parts["C"] if row.id not in in_d]]
     ids = [row.id for rows in disjoint for row in rows]
-    assert len(ids) == len(set(ids)) == counts(folder, "dataset")["rows"]
-    assert len(ids) + counts(folder, "split").get("left_out", 0) == 300
+    split = counts(whole, "split")
+    assert len(ids) == len(set(ids)) == 300 - split["leaked"] - split.get("left_out", 0)
     groups = prompt_groups([row.prompt for rows in disjoint for row in rows])
     of_part = [{groups[prompt_key(row.prompt)] for row in rows} for rows in disjoint]
     assert sum(map(len, of_part)) == len(set.union(*of_part)), "a group of near-duplicates is in one part"
-    assert {row.id for row in parts["C"]} <= {row.id for row in parts["D"]} | for_c
 
 
-def test_what_is_held_out_is_trained_on_nowhere(prepare: Any, votes_file: Path) -> None:
-    folder = prepare("data=records", f"data.path='{votes_file}'", "split.held_out_criteria=[Humor]")
-    topics = {part: {row.topic for row in rows_of(folder, part)} for part in PARTS}
-    assert not topics["T"] & (topics["train"] | topics["validation"] | topics["D"])
+def test_held_out_topics_and_criteria_are_trained_on_nowhere(whole: Path) -> None:
+    topics = {part: {row.topic for row in rows_of(whole, part)} for part in PARTS}
     assert len(topics["T"]) == 2
+    assert not topics["T"] & (topics["train"] | topics["validation"] | topics["D"])
     broad = {
-        part: {name for row in rows_of(folder, part) for name in row.criteria_topics_a + row.criteria_topics_b}
+        part: {name for row in rows_of(whole, part) for name in row.criteria_topics_a + row.criteria_topics_b}
         for part in PARTS
     }
     assert broad["C"] == {"Humor"}
     assert not any("Humor" in broad[part] for part in PARTS if part != "C")
-    wanted = {text for row in rows_of(folder, "C") for text in row.criteria_a + row.criteria_b}
-    trained = {text for row in rows_of(folder, "train") for text in row.criteria_a + row.criteria_b}
-    assert wanted
-    assert not wanted & trained
 
 
-def test_prompts_about_which_only_held_out_criteria_speak_are_suite_c(prepare: Any, tmp_path: Path) -> None:
-    """Two users with prompts of their own, as in sets of personas; one of them is held out."""
-    say = {"response_a": [{"role": "assistant", "content": "x"}], "response_b": [{"role": "assistant", "content": "y"}]}
-    rows = [
-        {"id": f"{user}-{n}", "prompt": [{"role": "user", "content": f"{user} asks about {word * 9}"}], "winner": "a"}
-        | {**say, "criteria_a": [f"as {user} likes it"], "criteria_topics_a": [user]}
-        for user in ("anna", "boris")
-        for n, word in enumerate("abcdefghijklmnopqrstuvwxyz")
-    ]
-    path = tmp_path / "users.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    folder = prepare("data=records", f"data.path='{path}'", "split.unseen_topics=0", "split.held_out_criteria=[boris]")
-    assert {row.id for row in rows_of(folder, "C")} == {f"boris-{n}" for n in range(26)}
-    seen = [row.id for part in ("train", "validation", "D") for row in rows_of(folder, part)]
-    assert sorted(seen) == sorted(f"anna-{n}" for n in range(26))
+def test_missing_topics_are_found_and_given_ones_stay(whole: Path, votes_file: Path) -> None:
+    given = {row["id"]: row for row in map(json.loads, votes_file.read_text(encoding="utf-8").splitlines()[100:])}
+    rows = {row.id: row for part in PARTS for row in rows_of(whole, part)}
+    assert all(rows[name].topic == row["topic"] for name, row in given.items() if name in rows)
+    assert all(row.topic and len(row.criteria_a) == len(row.criteria_topics_a) for row in rows.values())
+    found = counts(whole, "topics")
+    assert (found["rows"], found["queries_with_own_topic"], found["queries_grouped"]) == (300, 200, 100)
+    for name in ("queries", "criteria"):
+        with (whole / "topics" / f"{name}.csv").open(encoding="utf-8") as file:
+            assert len(list(csv.DictReader(file))) == found[f"topics_of_{name}"] > 1
 
 
-def test_a_second_run_makes_nothing_and_a_new_seed_splits_again(prepare: Any, votes_file: Path) -> None:
-    words = ("data=records", f"data.path='{votes_file}'")
-    folder = prepare(*words)
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    prepare(*words)
-    assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    prepare(*words, "split.noises=[none]")
-    changed = {path.name for path in before if path.exists() and path.stat().st_mtime_ns != before[path]}
-    assert {"D+.parquet", "README.md"} <= changed
-    assert not {"ingest.parquet", "train.parquet", "topics.parquet"} & changed
-
-
-def test_the_same_votes_give_the_same_bytes(prepare: Any, votes_file: Path, whole: Path) -> None:
-    one, two = whole, prepare("data=records", f"data.path='{votes_file}'", "seed=7")
-    files = [path.relative_to(one) for path in one.rglob("*.parquet")]
-    assert len(files) > 30
-    for file in files:
-        assert (one / file).read_bytes() == (two / file).read_bytes(), file
-
-
-def test_votes_that_are_added_move_no_old_one(prepare: Any, votes_file: Path, tmp_path: Path) -> None:
-    lines = votes_file.read_text(encoding="utf-8").splitlines(keepends=True)
-    fewer = tmp_path / "fewer.jsonl"
-    fewer.write_text("".join(lines[150:]), encoding="utf-8")
-    named = ("split.held_out_topics=['Gaming & Virtual Worlds']", "split.unseen_criteria=0")
-    old = home(prepare("data=records", f"data.path='{fewer}'", *named, out="old"))
-    new = home(prepare("data=records", f"data.path='{votes_file}'", *named, out="new"))
-    moved = [name for name, part in old.items() if new[name] != part]
-    joined = len(moved)  # only rows whose group of near-duplicates has grown may move
-    assert joined <= 0.02 * len(old)
-
-
-def test_suites_are_drawn_with_the_seed_of_the_dataset_and_read_by_every_evaluation(whole: Path) -> None:
-    folder = whole
-    splits = dataset.load(folder)
+def test_suites_are_those_that_an_evaluation_reads(whole: Path) -> None:
+    splits = dataset.load(whole)
     assert set(splits.suites) == {"D", "T", "C"}
     pool = CriteriaPool.from_preferences(splits.train)
     for name in ("D+", "D-", "T-_add", "C+", "D+_replace"):
-        written = list(read_parquet(folder / "suites" / f"{name}.parquet", Comparison))
+        written = list(read_parquet(whole / "suites" / f"{name}.parquet", Comparison))
         assert written == draw_suite(name, splits.suites, pool, seed=7)[0]
-        assert written == fixed_suites([name], splits, written=folder)[name][0]
+        assert written == fixed_suites([name], splits, written=whole)[name][0]
         assert written
+        assert len(written) == counts(whole, "suites")[name]
 
 
+def test_leaked_queries_are_counted_and_kept_out_of_training(whole: Path) -> None:
+    bank = str(whole.parent / "bank")
+    found = counts(whole, "leakage")
+    assert (found["sets"], found[f"{bank} exact"]) == (1, 5)
+    assert found[f"{bank} near"] >= 4
+    trained = {row.id for part in ("train", "validation") for row in rows_of(whole, part)}
+    first = [json.loads(line)["id"] for line in (whole.parent / "votes.jsonl").read_text().splitlines()[:5]]
+    assert not trained & set(first)
+    card = (whole / "README.md").read_text(encoding="utf-8")
+    assert f"For it, {counts(whole, 'split')['leaked']} rows were left out of train and validation" in card
+    assert "`C`: the prompts of `D`" in card and "(`Humor`)" in card
+
+
+@pytest.mark.slow
 def test_datasets_loads_the_folder(whole: Path, tmp_path: Path) -> None:
     from datasets import load_dataset
 
-    folder = whole
-    loaded = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
-    assert {name: len(rows) for name, rows in loaded.items()} == {part: len(rows_of(folder, part)) for part in PARTS}
-    first = rows_of(folder, "train")[0]
-    assert loaded["train"][0]["prompt"] == [{"role": "user", "content": first.query}]
-    suites = load_dataset(str(folder), "suites", cache_dir=str(tmp_path / "cache"))
-    assert len(suites["D_minus_add"]) == counts(folder, "suites")["D-_add"] > 0
+    loaded = load_dataset(str(whole), cache_dir=str(tmp_path))
+    assert {name: len(rows) for name, rows in loaded.items()} == {part: len(rows_of(whole, part)) for part in PARTS}
+    assert loaded["train"][0]["prompt"] == [{"role": "user", "content": rows_of(whole, "train")[0].query}]
+    suites = load_dataset(str(whole), "suites", cache_dir=str(tmp_path))
+    assert len(suites["D_minus_add"]) == counts(whole, "suites")["D-_add"]
 
 
-def test_leakage_is_found_exactly_and_nearly_and_kept_out_of_training(
-    prepare: Any, votes_file: Path, tmp_path: Path
-) -> None:
-    rows = [json.loads(line) for line in votes_file.read_text(encoding="utf-8").splitlines()]
-    plain = prepare("data=records", f"data.path='{votes_file}'", "split.unseen_topics=0", out="plain")
-    trained = [row for row in rows if home(plain)[row["id"]] == "train"]
-    exact = [row["prompt"][0]["content"].upper() + "  " for row in trained[:3]]
-    near = ["Well, " + row["prompt"][0]["content"] for row in trained[3:5] if len(row["prompt"][0]["content"]) > 40]
-    bank = tmp_path / "bank"
-    bank.mkdir()
-    (bank / "bank.json").write_text('{"name": "mine", "baseline": "x"}')
-    queries = [
-        {"id": str(n), "prompt": [{"role": "user", "content": text}], "topic": "t"}
-        for n, text in enumerate([*exact, *near, "A query that nobody has asked in any vote so far, I believe"])
-    ]
-    (bank / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
-    answers = [{"author": "x", "query_id": query["id"], "text": "y"} for query in queries]
-    (bank / "responses.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
-    words = ("data=records", f"data.path='{votes_file}'", "split.unseen_topics=0", f"banks=['{bank}']")
-    folder = prepare(*words, f"split.drop_leaked=['{bank}']", out="dropped")
-    found = counts(folder, "leakage")
-    assert found["sets"] == 1
-    assert found[f"{bank}_exact"] == len(exact)
-    assert found[f"{bank}_near"] >= len(near) > 0
-    leaked = {name for name, part in home(folder).items() if part == "leaked"}
-    assert {row["id"] for row in trained[:3]} <= leaked
-    assert not leaked & {row.id for row in rows_of(folder, "train") + rows_of(folder, "validation")}
-    assert f"For it, {len(leaked)} rows were left out" in (folder / "README.md").read_text()
-
-
-def judged(text: str) -> dict[str, Any] | None:
-    """Verdicts and criteria of a model that finds every question about a setting objective."""
-    if "Name the topic" in text:
-        return {"name": "About " + text.split("Keywords: ")[1].split(",")[0]}
-    if '"subjective"' in text:
-        return {"subjective": "setting" not in text, "why": "because"}
-    return {"criteria_a": ["Likes what A has"], "criteria_b": ["Likes what B has"]}
-
-
-@pytest.fixture
-def bare_votes(votes_file: Path, tmp_path: Path) -> Path:
-    """60 votes without criteria and topics."""
-    path = tmp_path / "bare.jsonl"
-    names = ("id", "prompt", "response_a", "response_b", "winner")
-    rows = [json.loads(line) for line in votes_file.read_text(encoding="utf-8").splitlines()[:60]]
-    path.write_text("".join(json.dumps({name: row[name] for name in names}) + "\n" for row in rows), encoding="utf-8")
+def write_table(path: Path, rows: range, **more: Callable[[int], str]) -> Path:
+    """Votes on different prompts with answers that differ in length, and further columns."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["prompt", "response_a", "response_b", "winner", *more])
+        for n in rows:
+            query = f"Tell me about {' '.join(digit * 3 for digit in f'{n:04}')} of {chr(97 + n % 26) * 9}"
+            table.writerow([query, "word " * 9, "word " * 90, "ab"[n % 2], *(make(n) for make in more.values())])
     return path
 
 
-def test_a_model_filters_and_writes_criteria_and_is_asked_again_only_for_what_failed(
-    prepare: Any, make_endpoint: Callable[..., Any], bare_votes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CRM_API_KEY", "secret")
-    queries = [json.loads(line)["prompt"][0]["content"] for line in bare_votes.read_text(encoding="utf-8").splitlines()]
-    out = sum("setting" in query for query in queries)
-    assert 0 < out < 30
-    broken = [query for query in queries if "setting" not in query][:7]
-    down = make_endpoint(lambda text: None if any(json.dumps(q)[1:-1] in text for q in broken) else judged(text))
-    words = [
-        "data=records",
-        f"data.path='{bare_votes}'",
-        "split.unseen_topics=0",
-        *down.settings,
-        "annotator.concurrency=2",
-    ]
-    folder = prepare(*words)
-    verdicts, written = counts(folder, "filter"), counts(folder, "criteria")
-    assert verdicts == {"rows": 60, "dropped": out, "failed:server_error": 7, "kept": 53 - out}
-    assert written == {"rows": 60, "dropped": out, "extracted": 53 - out, "failed:server_error": 7}
-    assert down.keys == {"Bearer secret"}
-    assert not any("secret" in path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
-    for row in rows_of(folder, "train"):
-        assert (row.criteria_a == ("Likes what A has",)) != (row.query in broken), "a failed row has no criteria"
-    down.asked.clear()
-    down.answer = judged
-    prepare(*words)
-    again = [text for text in down.asked if "Name the topic" not in text]
-    assert len(again) == 14, "the seven that failed, once for each stage"
-    assert counts(folder, "criteria") == {"rows": 60, "dropped": out, "extracted": 60 - out}
-    down.asked.clear()
-    prepare(*words)
-    assert not down.asked
-    found = counts(folder, "topics")
-    assert (found["queries_named"], found["failed_names_of_queries"]) == (found["queries_topics"], 0)
-    assert all(str(row.topic).startswith("About ") for row in rows_of(folder, "train"))
+@pytest.mark.slow
+def test_a_second_run_writes_the_same_bytes_and_nothing_of_the_first_stays(prepare: Prepare, tmp_path: Path) -> None:
+    names = ["![x](http://e)", "a, b", "c", "d", "e", "f"]
+    votes = write_table(tmp_path / "votes.csv", range(60), topic=lambda n: names[n % 6])
+    words = ("data=table", f"data.path='{votes}'", f"split.held_out_topics={json.dumps(names[:1])}")
+    folder = prepare(*words, "split.noises=[none,add]")
+    first = {path: path.read_bytes() for path in folder.rglob("*.parquet")}
+    assert len(first) == 5 + 12
+    prepare(*words, "split.noises=[none]")
+    second = {path: path.read_bytes() for path in folder.rglob("*.parquet")}
+    assert {path.stem for path in first.keys() - second.keys()} == {
+        f"{name}_add" for name in ("D+", "D-", "T+", "T-", "C+", "C-")
+    }
+    assert all(first[path] == content for path, content in second.items())
+    assert "held-out topics (`![x](http://e)`)" in (folder / "README.md").read_text(), "names cannot change the card"
+    assert counts(folder, "criteria") == {"described": 60}
 
 
-def test_a_dry_run_asks_nobody_and_says_what_it_would_cost(
-    prepare: Any, make_endpoint: Callable[..., Any], bare_votes: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    endpoint = make_endpoint(judged)
-    words = ["data=records", f"data.path='{bare_votes}'", *endpoint.settings]
-    with caplog.at_level("INFO"):
-        folder = prepare(*words, "dry_run=true")
-    assert not endpoint.asked
-    said = [record.getMessage() for record in caplog.records if "dry run" in record.getMessage()]
-    assert [text.split(":")[1].strip() for text in said] == ["filter", "criteria"]
-    assert all("60 calls (0 more are answered already)" in text for text in said)
-    assert not (folder / "splits").exists()
-    prepare(*words, "split.unseen_topics=0")
-    assert sum("Name the topic" not in text for text in endpoint.asked) <= 120
-    caplog.clear()
-    with caplog.at_level("INFO"):
-        prepare(*words, "dry_run=true")
-    assert "filter: 0 calls (60 more are answered already)" in caplog.text
-
-
-def test_without_a_model_traits_stand_in_for_criteria(prepare: Any, bare_votes: Path) -> None:
-    folder = prepare("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0", "split.unseen_criteria=0")
-    written = counts(folder, "criteria")
-    assert written["rows"] == 60 == sum(written.values()) - 60
-    assert written["described"] > 20
-    assert "a first guess from traits" in (folder / "README.md").read_text()
-
-
-def test_a_set_to_be_measured_on_is_one_suite(prepare: Any, tmp_path: Path) -> None:
+def test_a_set_for_evaluation_is_one_suite(prepare: Prepare, tmp_path: Path) -> None:
     turns = [{"role": "user", "content": "Write a poem"}, {"role": "assistant", "content": "Roses"}]
     other = [turns[0], {"role": "assistant", "content": "Violets"}]
     row = {"prompt": "Write a poem", "model_a": turns, "model_b": other, "criteria": ["short"], "preference": "model_a"}
@@ -266,41 +170,102 @@ def test_a_set_to_be_measured_on_is_one_suite(prepare: Any, tmp_path: Path) -> N
     path.write_text("".join(json.dumps({"idx": n, **row}) + "\n" for n in range(3)))
     folder = prepare("data=eval_rows", f"data.path='{path}'")
     assert {part: len(rows_of(folder, part)) for part in PARTS} == {"train": 0, "validation": 0, "D": 3, "T": 0, "C": 0}
-    assert list(dataset.load(folder).suites) == ["D"]
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_a_taxonomy_names_the_topics(prepare: Any, bare_votes: Path, own: bool) -> None:
-    names = {"Poetry", "Rest"} if own else set(PAPER_TOPICS)
-    words = ["topic_model=taxonomy", *(["topic_model.names={Poetry: poem, Rest: setting}"] if own else [])]
-    folder = prepare("data=records", f"data.path='{bare_votes}'", *words, "split.unseen_topics=0")
-    found = {row.topic for part in PARTS for row in rows_of(folder, part)}
-    assert found <= names | {"Other"}
-    assert len(found & names) > 1
-    assert "Silhouette" in (folder / "README.md").read_text()
+def judged(text: str) -> Row | None:
+    """Replies of a model that finds every question about a setting objective."""
+    if "Name the topic" in text:
+        return {"name": "About " + json.loads(text[text.index('{\n "keywords"') :])["keywords"][0]}
+    if '"subjective"' in text:
+        return {"subjective": "setting" not in text, "why": "because"}
+    return {"criteria_a": ["Likes what A has"], "criteria_b": ["Likes what B has"]}
 
 
-def test_two_runs_do_not_write_into_one_folder(prepare: Any, bare_votes: Path, tmp_path: Path) -> None:
-    folder = prepare("data=records", f"data.path='{bare_votes}'", "stages=[ingest]")
-    with FileLock(folder / "stages" / ".lock"), pytest.raises(ValueError, match="another run is at work there"):
-        prepare("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0")
+@pytest.mark.slow
+def test_a_model_filters_writes_criteria_and_is_asked_again_only_for_what_failed(
+    prepare: Prepare,
+    make_endpoint: Callable[..., Any],
+    votes_file: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    path, names = tmp_path / "bare.jsonl", ("id", "prompt", "response_a", "response_b", "winner")
+    rows = [json.loads(line) for line in votes_file.read_text(encoding="utf-8").splitlines()[:60]]
+    path.write_text("".join(json.dumps({name: row[name] for name in names}) + "\n" for row in rows))
+    queries = [row["prompt"][0]["content"] for row in rows]
+    objective = sum("setting" in query for query in queries)
+    broken = [query for query in queries if "setting" not in query][:7]
+    endpoint = make_endpoint(lambda text: None if any(json.dumps(q)[1:-1] in text for q in broken) else judged(text))
+    words = ["data=records", f"data.path='{path}'", "split.unseen_topics=0", "annotator.concurrency=2"]
+    with caplog.at_level(logging.INFO):
+        prepare(*words, *endpoint.settings, "dry_run=true")
+    assert "dry run: filter: 60 calls (0 more are cached)" in caplog.text
+    assert not endpoint.asked
+    folder = prepare(*words, *endpoint.settings)
+    assert counts(folder, "filter") == {"dropped": objective, "failed:server_error": 7, "kept": 53 - objective}
+    assert counts(folder, "criteria") == {"extracted": 53 - objective, "failed:server_error": 7}
+    assert counts(folder, "topics")["named_names_of_queries"] > 1
+    assert "criteria: 7 requests failed; run the same command again to ask only those" in caplog.text
+    endpoint.answer, before = judged, len(endpoint.asked)
+    prepare(*words, *endpoint.settings)
+    assert counts(folder, "criteria") == {"extracted": 60 - objective}
+    asked_again = [text for text in endpoint.asked[before:] if "Name the topic" not in text]
+    assert len(asked_again) == 2 * 7
+    assert {row.topic.split()[0] for part in PARTS for row in rows_of(folder, part) if row.topic} == {"About"}
 
 
-def test_a_stage_left_out_is_not_taken_for_one_with_other_settings(prepare: Any, bare_votes: Path) -> None:
-    words = ("data=records", f"data.path='{bare_votes}'", "split.unseen_topics=0")
-    prepare(*words, "stages=[ingest,filter,criteria,topics]")
-    with pytest.raises(ValueError, match="stages: topics was made of other data, settings or code"):
-        prepare(*words, "topic_model.count=2", "stages=[split,dataset]")
+@pytest.mark.slow
+def test_an_endpoint_that_is_down_ends_the_run(
+    prepare: Prepare, make_endpoint: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    votes = write_table(tmp_path / "votes.csv", range(12))
+    endpoint = make_endpoint(lambda text: None)
+    words = ["data=table", f"data.path='{votes}'", *endpoint.settings]
+    with pytest.raises(ValueError, match=r"annotator: the endpoint does not answer \(status 500.*; check that it runs"):
+        prepare(*words)
+    assert not (tmp_path / "data" / "README.md").exists()
+    with pytest.raises(ValueError, match=r"annotator\.key_variable: no environment variable") as found:
+        prepare(*words, "annotator.key_variable=sk-secret")
+    assert "sk-secret" not in str(found.value)
 
 
-def test_mistakes_are_said_in_a_sentence(prepare: Any, votes_file: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"split\.held_out_topics: no row has 'Cooking'; there are Arts & Culture"):
-        prepare("data=records", f"data.path='{votes_file}'", "split.held_out_topics=[Cooking]")
-    with pytest.raises(ValueError, match="stages: filter has not been run"):
-        prepare("data=records", f"data.path='{votes_file}'", "stages=[ingest,split]", out="new")
-    empty = tmp_path / "empty.jsonl"
-    empty.write_text("")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("split.drop_leaked=[x]", r"split\.drop_leaked: 'x' is not a reference set; there are bank_alpacaeval; public"),
+        ("banks=[nowhere]", r"banks=\[nowhere\]: has no queries.jsonl; give folders that hold a bank"),
+        ("push_to='my votes'", r"push_to='my votes': .*; give a name such as me/votes"),
+        ("data.train=100", r"data\.train=100: expected 0 here"),
+        ("split.held_out_topics=[Cooking]", r"split\.held_out_topics: no row has 'Cooking'; there are "),
+        ("annotator=openai", r"annotator\.base_url=None: expected a value for annotator=openai"),
+        ("data.path=nowhere.csv", r"data\.path='nowhere\.csv': no such file or folder"),
+        ("topic_model.count=99", "count: 99 topics of 40 distinct texts"),
+        ("out={votes}/new", r"out=.*: is in .*, where the votes are; name a folder elsewhere"),
+        ("out={votes}.txt/new", r"out=.*: no folder can be made there \(.*\); name another"),
+    ],
+)
+def test_mistakes(prepare: Prepare, tmp_path: Path, words: str, sentence: str) -> None:
+    votes = write_table(tmp_path / "votes" / "votes.csv", range(40)).parent
+    votes.with_name("votes.txt").write_text("mine")
+    (tmp_path / "public" / "bank_alpacaeval").mkdir(parents=True)
+    words = words.format(votes=votes)
+    with pytest.raises(ValueError, match=sentence):
+        prepare("data=table", f"data.path='{votes}'", words, "license=MIT", root="public")
+
+
+def test_rows_that_cannot_be_read_are_listed(
+    prepare: Prepare, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, rows in (("one", range(40)), ("two", range(40, 80))):
+        write_table(tmp_path / "votes" / f"{name}.csv", rows, id=lambda n: str(n % 40 if n != 77 else n))
+    words = ("data=table", f"data.path='{tmp_path / 'votes'}'", "data.test_fraction=0", "split.unseen_topics=0")
+    with pytest.raises(ValueError, match="data: id: '0' is also in another file; leave the copy out, or"):
+        prepare(*words)
+    folder = prepare(*words, "data.strict=false", "split.unseen_criteria=0")
+    found = counts(folder, "read")
+    assert (found["read"], found["rejected"], found["preferences"]) == (80, 39, 41)
+    assert len((folder / "local" / "rejected.csv").read_text().splitlines()) == 1 + 39
+    assert "suites: all are empty" in caplog.text
+    (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(ValueError, match="no preference could be made of 0 rows"):
-        prepare("data=records", f"data.path='{empty}'", out="none")
-    with pytest.raises(ValueError, match=r"annotator\.base_url=None: expected a value for annotator=openai"):
-        compose("prepare", ["annotator=openai"])
+        prepare("data=records", f"data.path='{tmp_path / 'empty.jsonl'}'")

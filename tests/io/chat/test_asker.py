@@ -80,7 +80,7 @@ def test_one_repair_shows_the_model_its_reply_and_the_rule(server: Any, tmp_path
     first, second = (body["messages"] for body in server.bodies)
     assert second[:2] == first
     assert second[2] == {"role": "assistant", "content": '{"criteria_a": ["Be kind"], "criteria_b": ["be  KIND"]}'}
-    assert "a criterion stands on both sides" in second[3]["content"]
+    assert "a criterion is on both sides" in second[3]["content"]
     [cached] = asker.ask_all([request("fix-1")], *ABOUT)
     assert cached.cached and cached.repaired and cached.value == outcome.value
     assert len(server.bodies) == 2

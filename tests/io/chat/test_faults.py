@@ -153,7 +153,8 @@ def test_mixed_faults_then_a_restart_that_asks_only_for_what_failed(
     server.mode_of = lambda _name, _times: "good"
     server.asked.clear()
     again = Asker(endpoint(server.url), ReplyCache(tmp_path / "replies.sqlite"))
-    assert (plan(rows, again).calls, plan(rows, again).cached) == (failed, 500 - failed)
+    cost = plan(rows, again)["criteria"]
+    assert (cost.calls, cost.cached) == (failed, 500 - failed)
     second = extract(rows, again)
     assert set(server.asked) == {row.id for row, mode in zip(rows, modes, strict=True) if FAULTS[mode][0]}
     assert set(server.asked.values()) == {1}

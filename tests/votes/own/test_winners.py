@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crm.cli.command_line import typed
+from crm.cli.mistakes import with_lists
 from crm.config import compose
 from crm.io.intake import Intake
 from crm.votes.own import table
@@ -32,7 +32,9 @@ def shown(message: str) -> list[str]:
 
 
 def given(word: str) -> Mapping[str, str]:
-    winners: Mapping[str, str] = compose("train", ["data=table", "data.path=x", typed(word)], Path("run")).data.winners
+    winners: Mapping[str, str] = compose(
+        "train", ["data=table", "data.path=x", with_lists(word)], Path("run")
+    ).data.winners
     return winners
 
 
@@ -88,7 +90,7 @@ WORDS = [
 
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.parametrize("mapped", [{}, {"nobody": "tie"}])
-def test_the_word_that_a_refusal_shows_maps_every_cell_when_it_is_typed(
+def test_the_word_that_a_refusal_shows_maps_every_cell_when_it_is_with_lists(
     tmp_path: Path, words: list[str], mapped: dict[str, str]
 ) -> None:
     path = votes(tmp_path, [*words, *mapped])
@@ -121,7 +123,7 @@ def test_what_is_no_mapping_is_refused(word: str) -> None:
 
 def test_topics_can_have_any_name() -> None:
     word = 'topic_model.names={Education & Learning: "school, exam", Règles: ""}'
-    prepared = compose("prepare", ["topic_model=taxonomy", typed(word)])
+    prepared = compose("prepare", ["topic_model=taxonomy", with_lists(word)])
     assert prepared.topic_model.names == {"Education & Learning": "school, exam", "Règles": ""}
     assert compose("prepare", ["topic_model=taxonomy", 'topic_model.names=["A & B=x","Règles"]']).topic_model.names == {
         "A & B": "x",

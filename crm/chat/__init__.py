@@ -1,0 +1,1 @@
+"""Requests to chat endpoints, and what their replies hold."""

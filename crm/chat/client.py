@@ -1,0 +1,288 @@
+"""Chat endpoints (OpenAI-compatible): requests side by side, validated replies, one cache of replies.
+
+A request that fails is an outcome with a kind (`crm.chat.replies.FAILURES`) and never has a value. The next run asks
+it again, and takes what was answered from the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from crm.chat.cache import ReplyCache
+from crm.chat.replies import UNANSWERED, CallFailed, Reply, reply_of
+from crm.config import Settings, setting
+from crm.schema import Message
+
+BREAKER = 10
+CHARACTERS_PER_TOKEN = 4
+"""A rule of thumb for English, for estimates."""
+MAX_RETURNED = 4_000
+"""Characters of an invalid reply that are sent back to be repaired."""
+Value = TypeVar("Value")
+
+
+@dataclass
+class EndpointConfig(Settings, group="endpoint"):
+    """An OpenAI-compatible chat endpoint and how hard it may be used."""
+
+    base_url: str | None = None
+    """Of any OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1."""
+    model: str | None = None
+    key_variable: str = "CRM_API_KEY"
+    """Environment variable that holds the key; a server that wants none needs none."""
+    temperature: float = setting(0.0, at_least=0, at_most=2)
+    max_tokens: int = setting(1024, at_least=1)
+    """Tokens of one reply at most."""
+    concurrency: int = setting(8, at_least=1, at_most=256)
+    """Requests at once."""
+    call_deadline_s: float = setting(120.0, above=0, unit="seconds")
+    """Seconds for one attempt of a call."""
+    attempts: int = setting(4, at_least=1)
+    budget_calls: int = setting(0, at_least=0, zero="no limit")
+    """Calls at most in one run, attempts of one call counted once."""
+    budget_tokens: int = setting(0, at_least=0, zero="no limit")
+
+    def need(self, option: str) -> None:
+        """Raise ``ValueError`` unless an endpoint is named; ``option`` of the group is what makes one necessary."""
+        for name in ("base_url", "model"):
+            self.require(getattr(self, name), name, f"a value for {self._prefix[:-1]}={option}")
+        given = str(self.base_url)
+        valid = re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", given)
+        self.require(valid, "base_url", "an address without user, query and fragment, as http://127.0.0.1:8000/v1")
+
+    def api_key(self) -> str | None:
+        """The key in the environment. Raises ``ValueError`` where a variable was named that is not set."""
+        key = os.environ.get(self.key_variable)
+        if not key and self.key_variable != EndpointConfig.key_variable:
+            # Without its value: somebody may have put the key itself there.
+            raise ValueError(
+                f"{self._prefix}key_variable: no environment variable of that name is set; export it with the key, or "
+                "leave the setting out for a server that wants none"
+            )
+        return key or None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Value]):
+    """What became of one request: a ``value``, or a ``failure`` (of `crm.chat.replies.FAILURES`) and its ``detail``."""
+
+    value: Value | None = None
+    failure: str | None = None
+    detail: str = ""
+    cached: bool = False
+    tokens: int | None = None
+
+
+@dataclass
+class Counts:
+    """``requests`` = ``cached`` + ``answered`` + all ``failures``; ``calls`` were sent, repairs among them."""
+
+    requests: int = 0
+    cached: int = 0
+    answered: int = 0
+    calls: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    tokens: int = 0
+    """As the server reported them, else characters / 4."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What asking would cost. Tokens are estimates from characters / 4; those of replies are the most allowed."""
+
+    requests: int
+    cached: int
+    calls: int
+    prompt_tokens: int
+    max_completion_tokens: int
+
+
+class ChatClient:
+    """Asks one endpoint and counts; budgets hold over all that one client asks.
+
+    ``version`` says what a reply has to satisfy: replies in the ``cache`` count only under the version they were
+    accepted by. ``extra`` are further parameters of the API, such as ``logprobs``.
+    """
+
+    def __init__(
+        self, endpoint: EndpointConfig, cache: ReplyCache | None = None, extra: Mapping[str, Any] | None = None
+    ) -> None:
+        self.endpoint, self.cache, self.extra = endpoint, cache, dict(extra or {})
+        self.counts = Counts()
+        self._key = endpoint.api_key()
+        self._client: Any = None
+        self._unanswered, self._lock = 0, threading.Lock()
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What a request holds besides its messages."""
+        named = {name: getattr(self.endpoint, name) for name in ("model", "temperature", "max_tokens")}
+        return {**named, "seed": 0, **self.extra}
+
+    def key(self, messages: Sequence[Message], version: str) -> str:
+        """SHA-256 over address, parameters, messages and version; the key of the API is not part of it."""
+        content = {
+            "url": f"{str(self.endpoint.base_url).rstrip('/')}/chat/completions",
+            "parameters": self.parameters,
+            "messages": [[turn.role, turn.content] for turn in messages],
+            "version": version,
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def plan(self, requests: Sequence[Sequence[Message]], version: str) -> Plan:
+        """What `ask` would send; sends nothing."""
+        missing = [turns for turns in requests if not (self.cache and self.cache.get(self.key(turns, version)))]
+        characters = sum(len(turn.content) for turns in missing for turn in turns)
+        most = len(missing) * self.endpoint.max_tokens
+        cached = len(requests) - len(missing)
+        return Plan(len(requests), cached, len(missing), characters // CHARACTERS_PER_TOKEN, most)
+
+    def ask(
+        self,
+        requests: Sequence[Sequence[Message]],
+        read: Callable[[Reply], Value],
+        version: str,
+        *,
+        repairs: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Outcome[Value]]:
+        """One outcome a request, in order. ``read`` makes a value of a reply, or raises `CallFailed`.
+
+        With ``repairs`` a reply that is not_json or wrong_schema is sent back once with what is wrong. Raises
+        ``ValueError`` for what dooms every request: a wrong key, address or model, a cache that cannot be used.
+        """
+        found: list[Outcome[Value]] = [Outcome()] * len(requests)
+        keys = [self.key(messages, version) for messages in requests]
+        pending = [place for place, key in enumerate(keys) if not self._remembered(key, read, found, place)]
+        done = len(requests) - len(pending)
+        pool = ThreadPoolExecutor(self.endpoint.concurrency)
+        try:
+            futures = {pool.submit(self._answer, requests[place], read, repairs): place for place in pending}
+            for future in as_completed(futures):
+                reply, outcome = future.result()
+                found[futures[future]] = outcome
+                if reply is not None and self.cache is not None:
+                    self.cache.put(keys[futures[future]], reply)
+                done += 1
+                if progress is not None:
+                    progress(done, len(requests))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+        self._count(found)
+        return found
+
+    def _remembered(self, key: str, read: Callable[[Reply], Value], found: list[Outcome[Value]], place: int) -> bool:
+        reply = self.cache.get(key) if self.cache is not None else None
+        if reply is None:
+            return False
+        try:
+            found[place] = Outcome(read(reply), cached=True, tokens=reply.tokens)
+        except CallFailed:
+            return False
+        return True
+
+    def _count(self, found: Sequence[Outcome[Any]]) -> None:
+        self.counts.requests += len(found)
+        self.counts.cached += sum(outcome.cached for outcome in found)
+        self.counts.failures.update(outcome.failure for outcome in found if outcome.failure)
+        self.counts.answered += sum(not outcome.failure and not outcome.cached for outcome in found)
+
+    def _answer(
+        self, messages: Sequence[Message], read: Callable[[Reply], Value], repairs: bool
+    ) -> tuple[Reply | None, Outcome[Value]]:
+        try:
+            reply = self.call(messages)
+            try:
+                return reply, Outcome(read(reply), tokens=reply.tokens)
+            except CallFailed as failure:
+                if not repairs or failure.kind not in ("not_json", "wrong_schema"):
+                    raise
+                reply = self.call([*messages, *_sent_back(reply.text, failure.detail)])
+                return reply, Outcome(read(reply), tokens=reply.tokens)
+        except CallFailed as failure:
+            return None, Outcome(failure=failure.kind, detail=failure.detail)
+
+    def call(self, messages: Sequence[Message]) -> Reply:
+        """The reply to one request. Raises `CallFailed`; ``ValueError`` where no request can succeed."""
+        self._admit()
+        try:
+            reply = reply_of(self._complete(messages), bool(self.extra.get("logprobs")))
+        except CallFailed as failure:
+            self._unanswered = self._unanswered + 1 if failure.kind in UNANSWERED else 0
+            raise CallFailed(failure.kind, self._hidden(failure.detail)) from None
+        self._unanswered = 0
+        used = sum(len(turn.content) for turn in messages) + len(reply.text)
+        with self._lock:
+            self.counts.tokens += used // CHARACTERS_PER_TOKEN if reply.tokens is None else reply.tokens
+        return reply
+
+    def _admit(self) -> None:
+        endpoint = self.endpoint
+        with self._lock:
+            if self._unanswered >= BREAKER:
+                raise CallFailed("endpoint_down", f"not sent: {self._unanswered} calls in a row got no answer")
+            if 0 < endpoint.budget_calls <= self.counts.calls:
+                raise CallFailed("budget", f"not sent: the budget is {endpoint.budget_calls} calls")
+            if 0 < endpoint.budget_tokens <= self.counts.tokens:
+                raise CallFailed("budget", f"not sent: the budget is {endpoint.budget_tokens} tokens")
+            self.counts.calls += 1
+
+    def _complete(self, messages: Sequence[Message]) -> Any:
+        import openai
+
+        try:
+            turns: Any = [{"role": turn.role, "content": turn.content} for turn in messages]
+            return self._sdk().chat.completions.create(messages=turns, **self.parameters)
+        except (openai.AuthenticationError, openai.PermissionDeniedError, openai.NotFoundError) as error:
+            detail = self._hidden(f"status {error.status_code}: {error.body}")
+            mistake = "check base_url (it usually ends in /v1) and that the model is served"
+            if not isinstance(error, openai.NotFoundError):
+                mistake = "the endpoint does not accept the key; check api_key and the variable it comes from"
+            raise ValueError(f"{self.endpoint.base_url}: {mistake} ({detail[:200]})") from None
+        except openai.RateLimitError as error:
+            raise CallFailed("rate_limited", f"status {error.status_code}: {error.body}") from None
+        except openai.InternalServerError as error:
+            raise CallFailed("server_error", f"status {error.status_code}: {error.body}") from None
+        except openai.APITimeoutError:
+            raise CallFailed("timeout", f"no reply within {self.endpoint.call_deadline_s:g} s") from None
+        except openai.APIConnectionError as error:
+            raise CallFailed("connection", str(error.__cause__ or error)) from None
+        except openai.APIStatusError as error:
+            raise CallFailed("rejected", f"status {error.status_code}: {error.body}") from None
+        except (openai.APIError, ValueError) as error:
+            raise CallFailed("not_completion", str(error)) from None
+
+    def _hidden(self, text: str) -> str:
+        return text.replace(self._key, "[key]") if self._key else text
+
+    def _sdk(self) -> Any:
+        """The client of the openai package, which retries; it would follow redirects with the key."""
+        import openai
+
+        with self._lock:
+            if self._client is None:
+                self._client = openai.OpenAI(
+                    base_url=self.endpoint.base_url,
+                    api_key=self._key or "none",
+                    max_retries=self.endpoint.attempts - 1,
+                    timeout=self.endpoint.call_deadline_s,
+                    http_client=openai.DefaultHttpxClient(follow_redirects=False),
+                )
+            return self._client
+
+
+def _sent_back(text: str, detail: str) -> tuple[Message, Message]:
+    complaint = (
+        f"Your reply cannot be used: {detail}. Write it again, the whole of it, as one JSON object of the form"
+        " described above and nothing else: no code fence, no words before or after it."
+    )
+    return Message("assistant", text[:MAX_RETURNED]), Message("user", complaint)

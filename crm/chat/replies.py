@@ -1,0 +1,172 @@
+"""What a model's reply holds: its text, first tokens, thoughts, or one JSON object under a schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+FAILURES = {
+    "rate_limited": "status 429 until the attempts ran out",
+    "server_error": "a 5xx status",
+    "timeout": "no reply in time",
+    "connection": "no connection, or it broke",
+    "rejected": "any other status: the endpoint does not take this request",
+    "not_completion": "status 200, but no chat completion",
+    "empty": "a completion without a choice or without text",
+    "refusal": "the model, or a filter before it, declined",
+    "truncated": "the reply was cut at max_tokens",
+    "not_json": "the reply does not hold exactly one JSON object",
+    "wrong_schema": "the reply's JSON object breaks a rule",
+    "budget": "not sent: the calls or tokens allowed are used up",
+    "endpoint_down": "not sent: too many calls in a row had got no answer",
+}
+"""Every kind of failure and what it means."""
+UNANSWERED = frozenset({"rate_limited", "server_error", "timeout", "connection", "not_completion"})
+"""Kinds in which no model answered; many in a row mean that the endpoint is down"""
+Schema = TypeVar("Schema", bound=BaseModel)
+
+_OPENING = re.compile(r"\{\s*[\"}]")
+_THOUGHTS = re.compile(r"\s*<(think|thinking)>")
+_THOUGHTS_END = "</think>"
+_REFUSAL = re.compile(
+    r"(i['’]?m|i am) (very |so |really )?(sorry|unable|not able)\b|sorry\b"
+    r"|i (can['’]?t|cannot|can not|won['’]?t|will not|must decline)\b|as an ai\b",
+    re.IGNORECASE,
+)
+
+
+class CallFailed(Exception):  # noqa: N818 - an outcome on its way, not an error that a user meets
+    """A call without a usable reply: its ``kind`` (of `FAILURES`) and one line of ``detail``."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        assert kind in FAILURES, kind
+        super().__init__(f"{kind}: {detail}")
+        self.kind, self.detail = kind, " ".join(detail.split())[:400]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The text of a completion, its ``likely`` first tokens with log probabilities, and the tokens of the call."""
+
+    text: str
+    likely: tuple[tuple[str, float], ...] = ()
+    tokens: int | None = None
+
+
+class _Body(BaseModel):
+    """The parts of a completion that are read."""
+
+    class Choice(BaseModel):
+        class Message(BaseModel):
+            content: str | None = None
+            refusal: str | None = None
+
+        message: Message
+        finish_reason: str | None = None
+        logprobs: Any = None
+
+    choices: list[Choice]
+    usage: Any = None
+
+
+def reply_of(body_of: Any, logprobs: bool) -> Reply:
+    """The first choice. Raises `CallFailed`: not_completion, refusal, truncated or empty."""
+    try:
+        body = _Body.model_validate(body_of, from_attributes=True)
+    except ValidationError as error:
+        raise CallFailed("not_completion", first_errors(error)) from None
+    if not body.choices:
+        raise CallFailed("empty", "the completion has no choices")
+    choice, text = body.choices[0], body.choices[0].message.content or ""
+    if choice.message.refusal or choice.finish_reason == "content_filter":
+        raise CallFailed("refusal", choice.message.refusal or "stopped by a content filter")
+    likely = _first_token(choice.logprobs) if logprobs else ()
+    if choice.finish_reason == "length" and not logprobs:
+        raise CallFailed("truncated", "the reply was cut; allow more max_tokens")
+    if not text.strip() and not likely:
+        raise CallFailed("empty", "the completion has no text")
+    counts = [getattr(body.usage, f"{kind}_tokens", None) for kind in ("prompt", "completion")]
+    counted = [count for count in counts if isinstance(count, int)]
+    return Reply(text, likely, sum(counted) if len(counted) == 2 else None)
+
+
+def _first_token(logprobs: Any) -> tuple[tuple[str, float], ...]:
+    try:
+        return tuple((str(place.token), float(place.logprob)) for place in logprobs.content[0].top_logprobs)
+    except (AttributeError, IndexError, TypeError, ValueError):
+        return ()
+
+
+def first_errors(error: ValidationError) -> str:
+    """The first three broken rules, without the values (a model's text) that broke them."""
+    lines = []
+    for item in error.errors(include_url=False, include_input=False, include_context=False)[:3]:
+        place = ".".join(map(str, item["loc"])) or "object"
+        lines.append(f"{place}: {item['msg'].removeprefix('Value error, ')}")
+    return "; ".join(lines)
+
+
+def read_object(reply: Reply, schema: type[Schema]) -> Schema:
+    """The one JSON object in a reply (bare, in a code fence or within prose; thoughts are skipped) as a ``schema``.
+
+    Raises `CallFailed`: not_json, refusal or wrong_schema.
+    """
+    text = split_thoughts(reply.text)[1].strip()
+    objects = [] if text.startswith("[") else _objects(text)
+    if not objects and refuses(text):
+        raise CallFailed("refusal", text)
+    if len(objects) != 1:
+        found = "no JSON object" if not objects else "more than one JSON object"
+        raise CallFailed("not_json", f"the reply holds {found}, expected exactly one")
+    try:
+        return schema.model_validate_json(objects[0], strict=True)
+    except ValidationError as error:
+        kind = "not_json" if error.errors(include_url=False)[0]["type"] == "json_invalid" else "wrong_schema"
+        raise CallFailed(kind, first_errors(error)) from None
+
+
+def _objects(text: str) -> list[str]:
+    """The first two JSON objects in ``text``, none of them within another; other braces, as in ``{a, b}``, are prose.
+
+    One that is broken raises `CallFailed`: what is inside it must not pass for the answer.
+    """
+    decoder = json.JSONDecoder()
+    objects: list[str] = []
+    found = _OPENING.search(text)
+    while found and len(objects) < 2:
+        try:
+            end = decoder.raw_decode(text, found.start())[1]
+        except (ValueError, RecursionError):
+            raise CallFailed("not_json", f"the JSON object at position {found.start()} is broken or cut") from None
+        objects.append(text[found.start() : end])
+        found = _OPENING.search(text, end)
+    return objects
+
+
+def split_thoughts(text: str) -> tuple[str, str]:
+    """A model's thoughts, and what stands behind them: the text of ``<think>`` blocks at its beginning, and the rest.
+
+    A chat template may have opened the block already: then a ``</think>`` at the end or beginning of a line ends it.
+    Behind a block that does not end there is nothing. Without a block the text comes back as it is.
+    """
+    thoughts, end = [], 0
+    while opened := _THOUGHTS.match(text, end):
+        inside, tag = opened.end(), f"</{opened[1]}>"
+        closed = text.find(tag, inside)
+        thoughts.append(text[inside:closed] if closed >= 0 else text[inside:])
+        end = closed + len(tag) if closed >= 0 else len(text)
+    if not end and _THOUGHTS_END in text:
+        before, _, after = text.partition(_THOUGHTS_END)
+        alone = before.rstrip(" \t").endswith("\n") or after.lstrip(" \t")[:1] in ("", "\n", "\r")
+        if alone and "<think" not in before:
+            return before.strip(), after.lstrip()
+    return "\n".join(thoughts).strip(), text[end:].lstrip() if end else text
+
+
+def refuses(text: str) -> bool:
+    """Whether a text begins as refusals in English do."""
+    return _REFUSAL.match(text.strip()) is not None

