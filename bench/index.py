@@ -30,7 +30,7 @@ from bench.pairs import LONGEST, bench_tokenizer
 from bench.run import RESULTS, quieten
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.judges import CrmJudge
+from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.indexed_bank import IndexedBank, index_bank

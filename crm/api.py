@@ -27,7 +27,7 @@ from crm.cli.mistakes import taken_groups, with_lists
 from crm.cli.words import rewrite
 from crm.config import compose, schemas, setting_names
 from crm.evaluation.run import run_evaluation
-from crm.judges import CrmJudge, open_checkpoint
+from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.leaderboard import scoring
 from crm.leaderboard.bank import public
 from crm.leaderboard.bank.bank import Bank
@@ -39,9 +39,9 @@ from crm.model.backbone import show_loading
 from crm.model.export import checkpoint_folder
 from crm.model.manifest import CARD, MANIFEST
 from crm.quoting import hydra_text
-from crm.rewards import grpo_reward
-from crm.rewards.rl.turns import answer_turns, criteria_texts, prompt_turns
+from crm.rewards.rl import grpo_reward
 from crm.rewards.scoring import Group, Pair, Rewards
+from crm.rewards.turns import answer_turns, criteria_texts, prompt_turns
 
 Text = str | Sequence[Mapping[str, str]]
 """A text, or a conversation as ``[{"role": ..., "content": ...}, ...]``."""
@@ -199,7 +199,7 @@ class Judge:
     def as_reward(self, column: str = "criteria", **settings: Any) -> Any:
         """A reward function for TRL: ``GRPOTrainer(reward_funcs=judge.as_reward(), ...)``.
 
-        ``column`` of the data set holds each row's criteria; ``settings`` are those of `crm.rewards.grpo_reward`.
+        ``column`` of the data set holds each row's criteria; ``settings`` are those of `crm.rewards.rl.grpo_reward`.
         """
         return grpo_reward(self._judge, criteria=column, **settings)
 

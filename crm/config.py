@@ -33,8 +33,8 @@ ENTRY_POINTS = {
     "prepare": ("crm.dataset.prepare.config", "PrepareConfig"),
     "app": ("crm.page.config", "AppConfig"),
     "bank": ("crm.leaderboard.bank.config", "BankBuildConfig"),
-    "best_of_n": ("crm.rewards.best_of_n.config", "BestOfNConfig"),
-    "serve": ("crm.rewards.server.config", "ServeConfig"),
+    "best_of_n": ("crm.rewards.config", "BestOfNConfig"),
+    "serve": ("crm.rewards.config", "ServeConfig"),
 }
 """Module and class of the settings of every command."""
 PRECISIONS = ("32-true", "bf16-mixed")

@@ -17,7 +17,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import crm
 from crm import Judge, load_bank, load_judge, train
-from crm.judges import open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.leaderboard import scoring
 from crm.leaderboard.ranking import Leaderboard
 from crm.model.export import export_model

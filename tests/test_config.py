@@ -18,7 +18,6 @@ GROUPS = {
     ),
     "evaluate": ("judge", "suite", "data", "batching"),
     "leaderboard": ("bank", "batching"),
-    "best_of_n": ("candidates", "gold"),
     "prepare": ("data", "annotator", "fetch"),
 }
 NEEDED = {"evaluate": ["checkpoint=somewhere"], "leaderboard": ["checkpoint=somewhere"], "train": []}

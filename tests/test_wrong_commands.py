@@ -86,7 +86,7 @@ prepare out=/proc/x                                 | out='/proc/x': no folder c
 bank                                                | out='': expected the bank's folder, out=banks/mine
 bank out=x bank=nope                                | bank: no such group of this command, there are fetch
 best_of_n judge=length bank=folder                  | bank.path=None: expected a folder that holds a bank
-best_of_n judge=length candidates=nope              | candidates=nope: no such option
+best_of_n judge=length candidates=nope.jsonl        | nope.jsonl: 
 app judge=length port=99999                         | port=99999: expected a number in [1, 65535]
 app judge=length host=nope.invalid                  | host=nope.invalid port=7860: cannot be used
 app judge=length                                    | rank for one person with: python leaderboard.py judge=length

@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from crm.leaderboard.bank.config import BankBuildConfig
     from crm.leaderboard.config import LeaderboardConfig
     from crm.page.config import AppConfig
-    from crm.rewards.best_of_n.config import BestOfNConfig
-    from crm.rewards.server import ServeConfig
+    from crm.rewards.config import BestOfNConfig, ServeConfig
     from crm.training.config import TrainConfig
 
 RESUMES = re.compile(r"\bresume=['\"]?(true|yes|on|1)\b", re.IGNORECASE)
@@ -136,7 +135,7 @@ def serve() -> None:
     """``crm-serve``: see ``conf/serve.yaml``."""
 
     def task(config: ServeConfig) -> None:
-        if find_spec("fastapi") is None or find_spec("prometheus_client") is None:
+        if find_spec("fastapi") is None:
             raise ValueError("serve: its packages are not installed; pip install 'crm-leaderboard[serve]'")
         from crm.rewards.server import run_server
 

@@ -24,7 +24,7 @@ from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.run import read_suites, start_reading
 from crm.io.installed import commit
 from crm.io.intake import Intake
-from crm.judges import check_judge, open_judge
+from crm.judges.open import check_judge, open_judge
 from crm.report.statistics import mean_interval
 from crm.report.tables import caption, number, write_table
 from crm.report.terminal import print_table

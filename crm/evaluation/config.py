@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from crm.config import setting
 from crm.dataset.comparisons import CRITERIA_MODES
 from crm.dataset.config import DataConfig, SuiteConfig
-from crm.judges import AnyJudgeConfig
+from crm.judges.config import AnyJudgeConfig
 from crm.training.config import LoggerConfig
 
 

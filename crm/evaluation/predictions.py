@@ -15,7 +15,7 @@ from rich.progress import Progress
 
 from crm.io.files import read_records, replace_file
 from crm.io.processes import ALONE, Processes
-from crm.judges import Asked, Judge, Reading
+from crm.judges.judge import Asked, Judge, Reading
 from crm.schema import Comparison, Prediction, to_json
 
 log = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from crm.evaluation.run import comparisons_of, read_suites, start_reading
 from crm.io.draws import generator
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
-from crm.judges import check_judge, open_judge
+from crm.judges.open import check_judge, open_judge
 from crm.model.export import TALKED_ROUND, checkpoint_folder, write_section
 from crm.report.statistics import Interval, cluster_interval, mean_interval
 from crm.report.tables import caption, number, write_table

@@ -19,7 +19,7 @@ from crm.evaluation.predictions import predict, read_predictions, reading_digest
 from crm.evaluation.results import summarise, topic_table, write_results
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
-from crm.judges import OpenedJudge, check_judge, open_judge
+from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.model.backbone import show_loading
 from crm.model.config import training_config
 from crm.model.encoding import per_character

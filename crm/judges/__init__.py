@@ -1,16 +1,7 @@
-"""Whoever answers ``preference_logit``: reward models, language models, controls.
+"""Judges: customizable reward models (`crm.judges.crm_judge`), hub reward models, language models, controls."""
 
-- `AnyJudgeConfig`: the settings of a judge
-- `Asked`: a comparison and the order of its responses
-- `CrmJudge`: a customizable reward model
-- `Judge`: the protocol that every judge meets
-- `OpenedJudge`: a judge, its name, where its predictions lie
-- `Reading`: what a judge says of one comparison
-- `check_judge`: refuse a broken judge before data are read
-- `open_checkpoint`: a checkpoint folder as a `CrmJudge`
-- `open_judge`: any judge from its settings
-"""
+from crm.judges.config import AnyJudgeConfig
+from crm.judges.judge import Asked, Judge, Reading
+from crm.judges.open import OpenedJudge, check_judge, open_judge
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ = ["AnyJudgeConfig", "Asked", "Judge", "OpenedJudge", "Reading", "check_judge", "open_judge"]

@@ -1,4 +1,4 @@
-"""Settings of judges: which one is asked, and how it is run. In: composed values. Out: checked ones."""
+"""Settings of judges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OmegaConf.register_new_resolver("trained", _trained, replace=True)
 
 @dataclass
 class JudgeConfig(EndpointConfig, group="judge"):
-    """Who answers ``preference_logit``. What an option does not use it ignores, so that a sweep can name several.
+    """Which judge. Settings of another judge are ignored, so that a sweep can name several.
 
     ``crm`` reads ``checkpoint``; ``reward_model`` reads ``path``; ``llm`` asks an endpoint; ``length``, ``coin`` and
     ``oracle`` are controls.
@@ -44,7 +44,7 @@ class JudgeConfig(EndpointConfig, group="judge"):
     revision: str | None = None
     """Commit or tag of a hub id; the newest where null."""
     criteria_in: str = setting("system", one_of=("system", "user", "none"))
-    """Where a hub model is told the criteria: in a ``system`` turn, before the query (``user``), nowhere (``none``)."""
+    """Where a hub model reads the criteria: in a ``system`` turn, before the query (``user``), nowhere (``none``)."""
     max_length: int = setting(2048, at_least=16, unit="tokens")
     """Tokens of one sequence of a hub model at most; a longer comparison is left out and counted."""
     verdict: str = setting("text", one_of=("text", "logprobs"))

@@ -1,8 +1,8 @@
-"""Texts of data between control tokens. In: a tokenizer, texts, what is written around them. Out: ids, none forged.
+"""Tokenise texts between control tokens so that no text can forge one.
 
-A text that spells a control token is text all the same. Where one does, the whole is read by a copy of the tokenizer
-in which every control token is spelled with a mark on either side: those of the template are then written so, and
-whatever data hold is ordinary text, with the same merges as in the usual reading.
+A text that spells a control token is read by a copy of the tokenizer whose own control tokens are spelled with a mark
+on either side: those of the template are then written so, and whatever data hold is ordinary text with its usual
+merges.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Judges that know nothing. In: comparisons. Out: what a preference for length, or a coin, says of them.
-
-What a real judge says is worth what it adds to these.
-"""
+"""Control judges: a preference for length, and a coin."""
 
 from __future__ import annotations
 
@@ -19,12 +16,7 @@ from crm.schema import Message
 class LengthJudge:
     """The longer response wins: the logit is the logarithm of the ratio of words (each plus one)."""
 
-    left_out, together, pointwise = "unanswered", 1, True
-
-    @property
-    def digest(self) -> str:
-        """Fixed: there is nothing to set."""
-        return "length-words-2"
+    left_out, together, pointwise, digest = "unanswered", 1, True, "length-words-2"
 
     def fits(self, asked: Asked) -> bool:
         """Always."""

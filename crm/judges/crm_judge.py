@@ -1,7 +1,7 @@
-"""A customizable reward model as a judge. In: a checkpoint. Out: readings of comparisons in either order.
+"""A customizable reward model as a judge.
 
-What it reads in one forward pass (`CrmJudge.compose`, `CrmJudge.collate`) and what that says (`CrmJudge.readings`)
-stand by themselves, for a trainer that runs the model in its own place.
+Its batches (`CrmJudge.compose`, `CrmJudge.collate`) and its readings of an output (`CrmJudge.readings`) are separate
+from the forward pass, for a trainer that runs the model itself.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import nn
 
 from crm.judges.judge import Asked, Reading
-from crm.judges.placing import placed
 from crm.model.batching.batches import collate
 from crm.model.batching.packs import Packing, fill
 from crm.model.batching.padding_batches import Batch
@@ -24,16 +24,22 @@ from crm.model.heads import HeadOutput
 from crm.model.late_reading import LateReader
 from crm.model.reward_model import RewardModel
 
+AnyModel = TypeVar("AnyModel", bound=nn.Module)
 WINDOW = 16
 """Batches sorted by length together: little padding, and predictions still reach the file in small portions."""
 
 
-class CrmJudge:
-    """A reward model ready to read: model, encoder, device, precision and batches in one place.
+def placed(model: AnyModel, precision: str) -> tuple[AnyModel, torch.autocast]:
+    """The model on a GPU where there is one, in evaluation mode; autocast to bfloat16 for ``bf16-mixed``."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return model.to(device).eval(), torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
 
-    With a ``packing``, comparisons of one prompt that stand in one portion share what they can; an architecture that
-    is not known to pack is read in padded batches all the same. ``model_digest`` is that of the checkpoint's manifest;
-    a model that is still in training has none, and its readings are not kept.
+
+class CrmJudge:
+    """A reward model with its encoder, device, precision and batches.
+
+    With a ``packing``, comparisons of one prompt share what they can, where the architecture is known to pack.
+    ``model_digest`` is that of the checkpoint's manifest; a model in training has none, and its readings are not saved.
     """
 
     left_out = "too_long"
@@ -49,7 +55,7 @@ class CrmJudge:
         model_digest: str = "",
     ) -> None:
         self.unplaced = model
-        """Where it was loaded, for a trainer that places it itself; `model` is placed when first asked for."""
+        """For a trainer that places the model itself; `model` is placed at first use."""
         self.encoder = encoder
         self.batch_size = batch_size
         self.packing = packing if model.reads_forests else None
@@ -87,7 +93,7 @@ class CrmJudge:
 
     @cached_property
     def late_reader(self) -> LateReader | None:
-        """What makes vectors of texts, where the model has a late head and its architecture is known to pack."""
+        """Makes vectors of texts, for a late head whose architecture is known to pack."""
         if not (self.model.reads_forests and self.encoder.kind.apart):
             return None
         tokens = {"tokens": self.packing.tokens} if self.packing else {}
@@ -98,17 +104,13 @@ class CrmJudge:
         return self.encoder.encode(*asked) is not None
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        """Readings in portions of a few batches; a comparison too long for the model gives none (count the difference).
-
-        A scalar head scores each response by itself, so one pass serves both orders: what is asked for in order
-        ``ba`` is read off the ``ab`` pass when both stand in one portion.
-        """
+        """Readings in portions of a few batches; a comparison too long for the model gives none."""
         for start in range(0, len(comparisons), self.together):
             batches = self.compose(comparisons[start : start + self.together])
             yield [reading for batch in batches for reading in self._read_batch(batch)]
 
     def compose(self, portion: Sequence[Asked]) -> list[list[EncodedComparison]]:
-        """The forward passes over a portion, which has `together` comparisons at most; what is too long is in none."""
+        """The batches of a portion of at most `together` comparisons, without those that are too long."""
         encoded = [self.encoder.encode(*pair) for pair in portion]
         rows = [row for row in encoded if row is not None]
         if self.packing:

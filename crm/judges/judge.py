@@ -1,8 +1,4 @@
-"""What a judge is. In: comparisons, each in one order. Out: readings, the log-odds that response A is preferred.
-
-Whatever answers so is a judge: a customizable reward model, a reward model of a hub, a language model behind an
-endpoint, a coin. Evaluation and leaderboard know nothing else of it.
-"""
+"""The protocol of judges: comparisons in, the log-odds that response A is preferred out."""
 
 from __future__ import annotations
 
@@ -21,9 +17,8 @@ Asked = tuple[Comparison, Order]
 class Reading:
     """One comparison in one order. ``preference_logit`` and the scores are about the record's responses A and B.
 
-    A judge that read the comparison and gave no usable verdict has no logit but a ``failure``, a short word for why.
-    ``tokens`` is what reading it took, in the judge's own tokens and before anything shared is saved; ``None`` where
-    nothing is read as tokens.
+    A comparison without a usable verdict has no logit but a ``failure``, a short word for why. ``tokens`` counts the
+    judge's own tokens before anything shared is saved.
     """
 
     comparison: Comparison
@@ -39,15 +34,12 @@ class Reading:
 
 
 class Judge(Protocol):
-    """``digest`` stands for all that decides its readings: weights, template, precision, prompt, parameters.
+    """``digest`` covers all that decides its readings: weights, template, precision, prompt, parameters.
 
-    ``left_out`` is a word for why a comparison may have no reading at all (``too_long``, ``unanswered``): such ones are
-    counted and asked for again by the next run, while a reading that failed is an outcome and stays. ``together`` is
-    how many comparisons, in the order given, are computed in one go, so that the last bits of their logits depend on
-    each other; 1 where each stands for itself.
-
-    A judge may say that it is ``pointwise``: that the scores of its readings are each of one response alone, and their
-    difference is the logit. One that does not say so only compares.
+    ``left_out`` is a word for why a comparison may have no reading at all (``too_long``, ``unanswered``): the next run
+    asks for it again, while a failure is final. ``together`` is how many comparisons, in the order given, are computed
+    in one go, so that the last bits of their logits depend on each other. A judge with ``pointwise`` true scores each
+    response by itself, and the difference of its scores is the logit.
     """
 
     left_out: str

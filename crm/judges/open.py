@@ -1,25 +1,17 @@
-"""The judge of a run. In: a checked configuration. Out: the judge, its name, and where its predictions are kept."""
+"""Open the judge of a run; torch is imported only for a judge that needs it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crm.io.chat.cache import ReplyCache
-from crm.io.chat.config import make_endpoint
 from crm.io.installed import plugin
 from crm.judges.config import AnyJudgeConfig
 from crm.judges.controls import CoinJudge, LengthJudge
-from crm.judges.crm_judge import open_checkpoint
-from crm.judges.hub_reward_model import open_reward_model
 from crm.judges.judge import Judge
-from crm.judges.llm_judge import LlmJudge
 from crm.judges.oracle import OracleJudge
-from crm.model.backbone import check_reachable
-from crm.model.batching.packs import packing_named
-from crm.model.export import checkpoint_folder
-from crm.model.manifest import read_manifest
 
 PREDICTIONS = Path("outputs/predictions")
 """Of judges that have no run folder of their own."""
@@ -29,7 +21,7 @@ REPLIES = "llm_replies.sqlite"
 
 @dataclass(frozen=True)
 class OpenedJudge:
-    """A judge and what is said of it; ``name`` heads its column in tables, ``seeds`` are those it was trained with."""
+    """A judge, its ``name`` in tables, the folder of its predictions, and the ``seeds`` that it was trained with."""
 
     judge: Judge
     name: str
@@ -44,72 +36,85 @@ class OpenedJudge:
 
 
 def check_judge(config: AnyJudgeConfig) -> None:
-    """Raise ``ValueError`` for a broken checkpoint or model, or an endpoint that is none, before any data are read."""
+    """Raise ``ValueError`` for a broken checkpoint, model or endpoint, before any data are read."""
     if config.judge.name == "crm":
+        from crm.model.export import checkpoint_folder
+        from crm.model.manifest import read_manifest
+
         read_manifest(checkpoint_folder(str(config.checkpoint)))
     if config.judge.name == "reward_model":
+        from crm.model.backbone import check_reachable
+
         check_reachable(str(config.judge.path), config.judge.revision, "judge")
     if config.judge.name == "llm":
+        from crm.io.chat.config import make_endpoint
+
         make_endpoint(config.judge, "judge")
 
 
 def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:
-    """Load what has to be loaded; ``blind`` is said in its name.
+    """Load a judge; ``blind`` goes into its name.
 
-    A judge of another package is made by what its entry point of the group ``crm.judges`` names: a function, or class,
-    that takes ``judge.options`` and gives a `Judge`.
-
-    Raises ``ValueError`` for a model or an endpoint that is of no use as this judge.
+    The entry point of another package (group ``crm.judges``) is a function or class that takes ``judge.options`` and
+    returns a `Judge`. Raises ``ValueError`` for a model or an endpoint that cannot be this judge.
     """
-    if config.judge.name == "crm":
-        return _open_crm(config, blind)
-    kept = Path(config.predictions) if config.predictions else PREDICTIONS
-    if config.judge.name == "length":
-        return OpenedJudge(LengthJudge(), "longer wins", kept)
-    if config.judge.name == "coin":
-        return OpenedJudge(CoinJudge(config.seed), "coin", kept, seeds=(config.seed,))
-    if config.judge.name == "oracle":
-        return OpenedJudge(OracleJudge(), "oracle", kept)
-    if config.judge.name == "llm":
-        return _open_llm(config, kept)
-    if config.judge.name == "reward_model":
-        return _open_reward_model(config, kept, blind)
-    made: Judge = plugin("judges", config.judge.name)(config.judge.options or {})
-    return OpenedJudge(made, config.judge.name, kept)
-
-
-def _open_reward_model(config: AnyJudgeConfig, kept: Path, blind: bool) -> OpenedJudge:
-    """Named by the last part of its path; blind where it is told no criteria."""
-    judge = open_reward_model(
-        str(config.judge.path),
-        config.judge.revision,
-        criteria_in=config.judge.criteria_in,
-        max_length=config.judge.max_length,
-        batch_size=config.batch_size,
-        precision=config.precision,
-    )
-    told = ", blind" if blind or config.judge.criteria_in == "none" else ""
-    name = f"reward_model {Path(str(config.judge.path)).resolve().name}{told}"
-    return OpenedJudge(judge, name, kept, judge.prompt_digest)
+    if config.judge.name in OPENERS:
+        return OPENERS[config.judge.name](config, blind)
+    judge: Judge = plugin("judges", config.judge.name)(config.judge.options or {})
+    return OpenedJudge(judge, config.judge.name, _folder(config))
 
 
 def _open_crm(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
+    from crm.judges.crm_judge import open_checkpoint
+    from crm.model.batching.packs import packing_named
+    from crm.model.export import checkpoint_folder
+
     folder = checkpoint_folder(str(config.checkpoint))
-    judge, manifest = open_checkpoint(
-        folder,
+    packing = packing_named(config.batching.name, config.batching.tokens)
+    judge, manifest = open_checkpoint(folder, batch_size=config.batch_size, precision=config.precision, packing=packing)
+    local = Path(str(config.checkpoint)).expanduser().is_dir()
+    predictions = _folder(config, folder.parent / "predictions" if local else PREDICTIONS)
+    name = str(manifest["head"]) + (", blind" if blind else "")
+    return OpenedJudge(judge, name, predictions, judge.encoder.digest, (int(manifest["seed"]),))
+
+
+def _open_reward_model(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
+    from crm.judges.hub_reward_model import open_reward_model
+
+    settings = config.judge
+    judge = open_reward_model(
+        str(settings.path),
+        settings.revision,
+        criteria_in=settings.criteria_in,
+        max_length=settings.max_length,
         batch_size=config.batch_size,
         precision=config.precision,
-        packing=packing_named(config.batching.name, config.batching.tokens),
     )
-    local = Path(str(config.checkpoint)).expanduser().is_dir()
-    beside = folder.parent / "predictions" if local else PREDICTIONS
-    kept = Path(config.predictions) if config.predictions else beside
-    name = str(manifest["head"]) + (", blind" if blind else "")
-    return OpenedJudge(judge, name, kept, judge.encoder.digest, (int(manifest["seed"]),))
+    suffix = ", blind" if blind or settings.criteria_in == "none" else ""
+    name = f"reward_model {Path(str(settings.path)).resolve().name}{suffix}"
+    return OpenedJudge(judge, name, _folder(config), judge.prompt_digest)
 
 
-def _open_llm(config: AnyJudgeConfig, kept: Path) -> OpenedJudge:
-    settings = config.judge
-    cache = ReplyCache(kept / REPLIES)
+def _open_llm(config: AnyJudgeConfig, _blind: bool) -> OpenedJudge:
+    from crm.io.chat.cache import ReplyCache
+    from crm.io.chat.config import make_endpoint
+    from crm.judges.llm_judge import LlmJudge
+
+    folder, settings = _folder(config), config.judge
+    cache = ReplyCache(folder / REPLIES)
     judge = LlmJudge(make_endpoint(settings, "judge"), "text" if settings.verdict == "text" else "logprobs", cache)
-    return OpenedJudge(judge, f"llm {settings.model}", kept, judge.prompt_digest)
+    return OpenedJudge(judge, f"llm {settings.model}", folder, judge.prompt_digest)
+
+
+def _folder(config: AnyJudgeConfig, otherwise: Path = PREDICTIONS) -> Path:
+    return Path(config.predictions) if config.predictions else otherwise
+
+
+OPENERS: dict[str, Callable[[AnyJudgeConfig, bool], OpenedJudge]] = {
+    "crm": _open_crm,
+    "reward_model": _open_reward_model,
+    "llm": _open_llm,
+    "length": lambda config, _: OpenedJudge(LengthJudge(), "longer wins", _folder(config)),
+    "coin": lambda config, _: OpenedJudge(CoinJudge(config.seed), "coin", _folder(config), seeds=(config.seed,)),
+    "oracle": lambda config, _: OpenedJudge(OracleJudge(), "oracle", _folder(config)),
+}

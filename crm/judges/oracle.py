@@ -1,4 +1,4 @@
-"""The judge that knows the simulation's truth. In: comparisons of simulated texts. Out: the true log-odds."""
+"""The judge that knows the simulation's truth."""
 
 from __future__ import annotations
 
@@ -14,17 +14,9 @@ from crm.votes.simulation.votes import RATIONALITY
 
 @dataclass(frozen=True)
 class OracleJudge:
-    """The upper bound in the simulation: votes are noisy, so that even the truth is not always right.
+    """The upper bound in the simulation, whose votes are noisy; other criteria and texts have no verdict."""
 
-    It knows the simulation's wordings and texts only: under other criteria, or of other texts, it gives no verdict.
-    """
-
-    left_out, together, pointwise = "unanswered", 1, True
-
-    @property
-    def digest(self) -> str:
-        """Of the slope of the votes."""
-        return f"oracle-{RATIONALITY}"
+    left_out, together, pointwise, digest = "unanswered", 1, True, f"oracle-{RATIONALITY}"
 
     def fits(self, asked: Asked) -> bool:
         """Always."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import isfinite
 
-from crm.judges import AnyJudgeConfig
+from crm.judges.config import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
 from crm.model.config import training_config
 from crm.training.config import LoggerConfig

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 
 from crm.io.processes import ALONE, Processes
-from crm.judges import CrmJudge, Judge
+from crm.judges.crm_judge import CrmJudge
+from crm.judges.judge import Judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.index import Scores, open_index
 from crm.leaderboard.outcomes import BankNumbers, Outcomes

@@ -14,7 +14,7 @@ from rich.console import Console
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
-from crm.judges import OpenedJudge, check_judge, open_judge
+from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.config import LeaderboardConfig

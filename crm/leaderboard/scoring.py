@@ -10,7 +10,7 @@ from pathlib import Path
 from crm.evaluation.predictions import predict, read_predictions, reading_digest
 from crm.io.processes import ALONE, Processes
 from crm.io.words import count_words
-from crm.judges import Judge
+from crm.judges.judge import Judge
 from crm.leaderboard.bank.bank import Bank, check_baseline
 from crm.schema import Comparison, Match, Message, Prediction
 

@@ -59,7 +59,8 @@ def _index(config: AppConfig) -> tuple[Scorer, str]:
     """Reads the bank's responses where that was not done yet."""
     import torch  # here, as all that follows: the oracle is up seconds earlier without
 
-    from crm.judges import CrmJudge, check_judge, open_judge
+    from crm.judges.crm_judge import CrmJudge
+    from crm.judges.open import check_judge, open_judge
     from crm.leaderboard.indexed_bank import index_bank
     from crm.model.backbone import show_loading
     from crm.model.export import checkpoint_folder

@@ -16,7 +16,7 @@ from crm.cli.mistakes import MISTAKES, explain
 from crm.cli.words import rewrite
 from crm.config import compose, schemas
 from crm.dataset.load import load_data
-from crm.judges import open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.picking.from_votes import Proposal, propose
 from crm.picking.pool import read_pool
 from crm.report.terminal import print_table

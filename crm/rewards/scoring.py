@@ -1,8 +1,8 @@
-"""A judge as a source of rewards. In: responses to one prompt and a user's criteria. Out: a number a response, or None.
+"""A judge as a source of rewards.
 
-A judge that scores each response by itself gives that score, in nats: the difference of two is the log-odds that the
-user prefers the first. One that only compares gives the mean log-odds of a response against the others of its group, or
-against an anchor; every pair is read in both orders. What was not read has no reward: it is None, never a number.
+A pointwise judge gives each response its score, in nats: the difference of two is the log-odds that the user prefers
+the first. A judge that only compares gives the mean log-odds of a response against the others of its group, or against
+an anchor; every pair is read in both orders. A response that cannot be read has no reward: None, never a number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from statistics import fmean
 
 import torch
 
-from crm.judges import Asked, CrmJudge, Judge, Reading, open_checkpoint
+from crm.judges.crm_judge import CrmJudge, open_checkpoint
+from crm.judges.judge import Asked, Judge, Reading
 from crm.model.encoding import Order
 from crm.model.late_reading import LateReader
 from crm.schema import GENERIC_CRITERION, Comparison, Message
@@ -29,7 +30,7 @@ Turns = tuple[Message, ...]
 class Group:
     """Responses to one prompt, for a user with these criteria; none are the generic criterion.
 
-    Of a judge that only compares, ``anchor`` is the response that all others are compared with, instead of each other.
+    A judge that only compares compares each response with the ``anchor``, or without one with all others.
     """
 
     criteria: tuple[str, ...]
@@ -47,28 +48,23 @@ class Pair:
     second: int
 
     def comparison(self, name: str) -> Comparison:
-        """The record that a judge reads; nobody has voted on it."""
+        """The record that a judge reads, without a vote."""
         group = self.group
+        a, b = (group.responses[place] if place >= 0 else group.anchor or () for place in (self.first, self.second))
         return Comparison(
             id=name,
             preference_id=name,
             criteria=group.criteria or (GENERIC_CRITERION,),
             prompt=group.prompt,
-            response_a=self._turns(self.first),
-            response_b=self._turns(self.second),
+            response_a=a,
+            response_b=b,
             label="tie",
             direction="none",
         )
 
-    def _turns(self, place: int) -> Turns:
-        if place >= 0:
-            return self.group.responses[place]
-        assert self.group.anchor is not None, "a pair with an anchor that is not there"
-        return self.group.anchor
-
 
 class Rewards:
-    """Rewards by one judge. ``pointwise`` says whether it scores a response by itself, whatever it stands beside."""
+    """Rewards by one judge; ``pointwise`` says whether it scores each response by itself."""
 
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
@@ -77,15 +73,15 @@ class Rewards:
 
     def of_groups(self, groups: Sequence[Group]) -> list[list[Reward]]:
         """A reward for each response of each group, in their order."""
+        if not groups:
+            return []
         if self._reader is not None:
             return _by_vectors(self._reader, groups)
         return self._scores(groups) if self.pointwise else self._means(groups)
 
     def of_pairs(self, pairs: Sequence[Pair]) -> list[Reward]:
-        """The log-odds that the first of each pair is preferred to the second, both orders averaged.
-
-        A pair that was not read in both orders has none; of a pointwise judge both orders are one number.
-        """
+        """The log-odds that the first of each pair is preferred, averaged over both orders; None unless both were
+        read."""
         return [None if ab is None or ba is None else (ab + ba) / 2 for ab, ba in self.in_both_orders(pairs)]
 
     def in_both_orders(self, pairs: Sequence[Pair]) -> list[tuple[Reward, Reward]]:
@@ -98,11 +94,8 @@ class Rewards:
         return [(logits.get((row.id, "ab")), logits.get((row.id, orders[-1]))) for row in rows]
 
     def _scores(self, groups: Sequence[Group]) -> list[list[Reward]]:
-        """Two responses a comparison; of an odd number the last stands beside itself.
-
-        Where a comparison cannot be read, each of its responses is asked for beside itself: one that is too long takes
-        no other with it.
-        """
+        """Two responses a comparison; a comparison that cannot be read is split, so that a response that is too long
+        costs its partner nothing."""
         found: list[list[Reward]] = [[None] * len(group.responses) for group in groups]
 
         def read(asked: Sequence[tuple[int, int, int]]) -> None:
@@ -111,19 +104,28 @@ class Rewards:
                 place, a, b = map(int, reading.comparison.id.split("/"))
                 found[place][a], found[place][b] = _finite(reading.score_a), _finite(reading.score_b)
 
-        beside = [
+        pairs = [
             (place, a, min(a + 1, len(group.responses) - 1))
             for place, group in enumerate(groups)
             for a in range(0, len(group.responses), 2)
         ]
-        read(beside)
-        read([(place, one, one) for place, a, b in beside if a != b for one in (a, b) if found[place][one] is None])
+        read(pairs)
+        read([(place, one, one) for place, a, b in pairs if a != b for one in (a, b) if found[place][one] is None])
         return found
 
     def _means(self, groups: Sequence[Group]) -> list[list[Reward]]:
-        pairs = [pair for group in groups for pair in _pairs(group)]
-        logits = iter(self.of_pairs(pairs))
-        return [_group_means(group, logits) for group in groups]
+        pairs = [_pairs(group) for group in groups]
+        logits = iter(self.of_pairs([pair for own in pairs for pair in own]))
+        found = []
+        for group, own in zip(groups, pairs, strict=True):
+            against: list[list[float]] = [[] for _ in group.responses]
+            for pair in own:
+                if (logit := next(logits)) is not None:
+                    against[pair.first].append(logit)
+                    if pair.second >= 0:
+                        against[pair.second].append(-logit)
+            found.append([fmean(known) if known else None for known in against])
+        return found
 
     def _read(self, asked: Sequence[Asked]) -> Iterable[Reading]:
         return (reading for portion in self.judge.read(asked) for reading in portion)
@@ -132,7 +134,7 @@ class Rewards:
 def open_rewards(judge: str | Path | Judge, batch_size: int = 32) -> Rewards:
     """Rewards by a judge, or by the model of a checkpoint folder or of a hub's ``owner/name``, read in float32.
 
-    Raises ``ValueError`` for what holds no model that training wrote.
+    Raises ``ValueError`` for a folder without a model.
     """
     if not isinstance(judge, str | Path):
         return Rewards(judge)
@@ -146,30 +148,18 @@ def _pairs(group: Group) -> list[Pair]:
     return [Pair(group, a, b) for a, b in combinations(range(count), 2)]
 
 
-def _group_means(group: Group, logits: Iterable[Reward]) -> list[Reward]:
-    """Of each response the mean over its pairs that were read; ``logits`` gives those of the group's pairs, in turn."""
-    own: list[list[float]] = [[] for _ in group.responses]
-    for pair, logit in zip(_pairs(group), logits, strict=False):  # the pairs first: zip takes no logit too many
-        if logit is not None:
-            own[pair.first].append(logit)
-            if pair.second >= 0:
-                own[pair.second].append(-logit)
-    return [fmean(found) if found else None for found in own]
-
-
 def _by_vectors(reader: LateReader, groups: Sequence[Group]) -> list[list[Reward]]:
     """Each response and each criterion is read once, however many groups have it."""
     talks = list(dict.fromkeys((group.prompt, text) for group in groups for text in group.responses))
     places = {talk: place for place, talk in enumerate(talks)}
     vectors = reader.responses(talks)
-    told = {group.criteria: group.criteria or (GENERIC_CRITERION,) for group in groups}
-    texts = list(dict.fromkeys(text for criteria in told.values() for text in criteria))
-    said = dict(zip(texts, reader.wishes(texts), strict=True))
-    wishes = {own: torch.stack([said[text] for text in criteria]).sum(dim=0) for own, criteria in told.items()}
+    criteria = [group.criteria or (GENERIC_CRITERION,) for group in groups]
+    texts = list(dict.fromkeys(text for own in criteria for text in own))
+    read = dict(zip(texts, reader.wishes(texts), strict=True))
     found = []
-    for group in groups:
-        own = vectors[[places[group.prompt, text] for text in group.responses]]
-        found.append([_finite(score) for score in (own @ wishes[group.criteria]).tolist()])
+    for group, own in zip(groups, criteria, strict=True):
+        rows = vectors[[places[group.prompt, text] for text in group.responses]]
+        found.append([_finite(score) for score in (rows @ torch.stack([read[text] for text in own]).sum(0)).tolist()])
     return found
 
 

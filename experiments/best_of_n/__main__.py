@@ -16,14 +16,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from crm.io.files import replace_file, with_nulls
+from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.judges import open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.report.tables import caption, number, write_table
-from crm.rewards.best_of_n.estimator import kl_bound, reached, sizes
-from crm.rewards.best_of_n.picking import controls, judges
-from crm.rewards.best_of_n.plots import best_of_n_picture
-from crm.rewards.best_of_n.study import Study, study_of
+from crm.rewards.best_of_n import curves, plot, table, words_of
+from crm.rewards.estimator import best_of_k, expected, kl_bound, reached, sizes
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import Users, of_alpacaeval, of_arena
 
@@ -55,7 +53,7 @@ def run(given: argparse.Namespace) -> None:
     """Both parts, as far as they are asked for; a part that was run before stays in ``results.json``."""
     parts: dict[str, tuple[list[Users], Path]] = {}
     if given.checkpoint:
-        users = of_arena(seed=given.seed, queries=given.queries, n=given.n, folder=given.report)
+        users = of_arena(seed=given.seed, queries=given.queries, n=given.n)
         parts["arena"] = (users, given.checkpoint)
     if given.real:
         if not given.root:
@@ -75,19 +73,20 @@ def run(given: argparse.Namespace) -> None:
 def part(name: str, users: Sequence[Users], folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     """One of the two, whole: what goes into ``results.json``; writes its table and its pictures."""
     judge, manifest = open_checkpoint(folder, batch_size=64, precision="32-true")
-    studies = studies_of(users, Rewards(judge), seed=given.seed)
+    studies = studies_of(users, Rewards(judge))
     line = caption(len(users[0].candidates), (given.seed,), f"{manifest['head']} seed {manifest['seed']}", commit())
-    write_table(given.report, name, table(studies), f"{UNITS[name]}; {line}")
+    write_table(given.report, name, summary(studies), f"{UNITS[name]}; {line}")
     for wish, study in studies.items():
         if any(words in wish for words in PICTURED[name]):
             slug = "_".join("".join(letter if letter.isalnum() else " " for letter in wish.lower()).split())
-            best_of_n_picture(given.report / f"{name}_{slug}.png", study.curves, wish, UNITS[name])
+            plot(given.report / f"{name}_{slug}.png", study["curves"], f"{wish}: {UNITS[name]}")
+    ks = sorted({int(k) for k in studies["all"]["curves"]["k"]})
     return {
-        "wishes": {wish: compact(study) for wish, study in studies.items()},
-        "k": list(studies["all"].ks),
-        "kl_at_most": [round(kl_bound(k), 4) for k in studies["all"].ks],
+        "wishes": {wish: compact(study, ks) for wish, study in studies.items()},
+        "k": ks,
+        "kl_at_most": [round(kl_bound(k), 4) for k in ks],
         "unit": UNITS[name],
-        "counts": studies["all"].counts,
+        "unread": int(studies["all"]["unread"]),
         "head": manifest["head"],
         "training_seed": manifest["seed"],
         "model_digest": manifest["digest"],
@@ -96,35 +95,45 @@ def part(name: str, users: Sequence[Users], folder: Path, given: argparse.Namesp
     }
 
 
-def studies_of(users: Sequence[Users], rewards: Rewards, *, seed: int) -> dict[str, Study]:
-    """A study of each wish, and of ``all`` together, clustered by prompt; everything is read once."""
+def studies_of(users: Sequence[Users], rewards: Rewards) -> dict[str, dict[str, Any]]:
+    """Curves of each wish, and of ``all`` together, clustered by prompt; each response is read once."""
     candidates = [own for wish in users for own in wish.candidates]
+    told: dict[str, list[tuple[str, ...]]] = {
+        "judge": [own.criteria for own in candidates],
+        "blind": [()] * len(candidates),
+        "opposite": [(wish.opposite,) for wish in users for _ in wish.candidates],
+    }
+    groups = [own.group(each) for texts in told.values() for own, each in zip(candidates, texts, strict=True)]
+    read = np.split(table(rewards.of_groups(groups)), len(told))
+    pickers = dict(zip(told, read, strict=True)) | {"length": words_of(candidates)}
     gold = np.vstack([wish.gold for wish in users])
-    ks = sizes(reached(gold))
-    picks = judges(rewards, candidates, gold, ks, seed=seed, progress=True) | controls(candidates, gold, ks)
-    found, start = {}, 0
+    ks, clusters = sizes(reached(gold)), [own.cluster for own in candidates]
+    places, start = {}, 0
     for wish in users:
-        places = slice(start, start + len(wish.candidates))
-        own = {name: pick.of_queries(places) for name, pick in picks.items()}
-        found[wish.name] = study_of(own, wish.candidates, wish.gold, ks)
-        start = places.stop
-    return found | {"all": study_of(picks, candidates, gold, ks)}
+        places[wish.name] = slice(start, start := start + len(wish.candidates))
+    places["all"] = slice(0, start)
+    found = {}
+    for name, at in places.items():
+        own = {picker: scores[at] for picker, scores in pickers.items()}
+        rewarded = expected(best_of_k(own["judge"], ks), own["judge"])
+        found[name] = {
+            "curves": curves(own, gold[at], clusters[at], ks),
+            "reward": np.nanmean(rewarded, axis=0).tolist(),
+            "unread": np.isnan(own["judge"]).sum(),
+        }
+    return found
 
 
-def table(studies: Mapping[str, Study]) -> pd.DataFrame:
-    """A wish a row: gold at k = 1 and at the largest k, by whom, and where the judge's gold is highest."""
+def summary(studies: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """A wish a row: gold at k = 1 and at the largest k, by whom, and the k at which the judge's gold is highest."""
     rows = []
     for wish, study in studies.items():
-        largest = study.ks[-1]
-        gold = study.curves[study.curves["measure"] == "gold"].set_index(["picked_by", "k"])
-        peak = next(peak for peak in study.peaks if peak.picked_by == "judge")
-        row: dict[str, Any] = {"wish": wish, "k = 1": cell(gold, "judge", 1)}
-        row |= {
-            f"{name}, k = {largest}": cell(gold, name, largest) for name in ("judge", "oracle", "blind", "opposite")
-        }
-        row |= {f"length, k = {largest}": cell(gold, "length", largest), "judge's peak": peak.k}
-        row["lost after it"] = number(peak.loss.mean, peak.loss.low, peak.loss.high) if peak.loss else "–"
-        rows.append(row)
+        gold = study["curves"].set_index(["picked_by", "k"])
+        largest, judge = max(study["curves"]["k"]), gold.loc["judge", "mean"]
+        row = {"wish": wish, "k = 1": cell(gold, "judge", 1)}
+        for name in ("judge", "oracle", "blind", "opposite", "length"):
+            row[f"{name}, k = {largest}"] = cell(gold, name, largest)
+        rows.append(row | {"judge's peak": int(judge.index[judge >= judge.max() - 1e-9][0])})
     return pd.DataFrame(rows)
 
 
@@ -136,17 +145,14 @@ def cell(gold: pd.DataFrame, name: str, k: int) -> str:
     return number(mean, low, high)
 
 
-def compact(study: Study) -> dict[str, Any]:
-    """By picker: gold with limits and n at every k, the judge's reward, and its peak; null where nothing is known."""
+def compact(study: Mapping[str, Any], ks: Sequence[int]) -> dict[str, Any]:
+    """By picker: gold with limits and n at every k, and the judge's reward; null where nothing is known."""
     found: dict[str, Any] = {}
-    for (name, measure), rows in study.curves.groupby(["picked_by", "measure"], sort=False):
-        if measure in ("gold", "words") or (measure == "reward" and name == "judge"):
-            at = rows.set_index("k").reindex(study.ks)
-            columns = ("mean", "low", "high", "n") if measure == "gold" else ("mean",)
-            found.setdefault(str(name), {})[str(measure)] = {column: rounded(at[column]) for column in columns}
-    peak = next(peak for peak in study.peaks if peak.picked_by == "judge")
-    loss = with_nulls(peak.loss and {"mean": peak.loss.mean, "low": peak.loss.low, "high": peak.loss.high})
-    return found | {"peak": {"k": peak.k, "largest": peak.largest, "loss": loss, "n": peak.n}}
+    for name, rows in study["curves"].groupby("picked_by", sort=False):
+        at = rows.set_index("k").reindex(ks)
+        found[str(name)] = {"gold": {column: rounded(at[column]) for column in ("mean", "low", "high", "n")}}
+    found["judge"]["reward"] = {"mean": rounded(pd.Series(study["reward"]))}
+    return found
 
 
 def rounded(values: pd.Series) -> list[float | None]:

@@ -1,24 +1,27 @@
-"""Who chooses from what. In: seeds and sizes, or a public bank. Out: candidates and gold of each wish, under its name.
+"""Who chooses from what: candidates and gold of each wish.
 
-On the arena a wish is a side of an axis that judges train on, in words that training never had; gold is the truth. On
-real text it is more or less of a countable trait, in words that training never had; gold is what is counted.
+On the arena a wish is one side of an axis that judges train on, in words that training never had; gold is the truth.
+On real text it is more or less of a countable trait, in words that training never had; gold is the count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from crm.config import compose
 from crm.criteria.counting import TRAITS
-from crm.judges import open_judge
+from crm.criteria.trait_wordings import wording
+from crm.io.draws import generator
+from crm.judges.oracle import OracleJudge
 from crm.leaderboard.bank.public import read_public_bank
-from crm.rewards.best_of_n.candidates import Candidates, of_bank, simulated
-from crm.rewards.best_of_n.estimator import Floats
-from crm.rewards.best_of_n.gold import by_judge, by_trait, wish_for
+from crm.rewards.best_of_n import Candidates, of_bank, table
+from crm.rewards.estimator import Floats
 from crm.rewards.scoring import Rewards
+from crm.votes.sampling import turn
+from crm.votes.simulation.authors import AUTHORS
+from crm.votes.simulation.responses import write
 from crm.votes.simulation.taste import TRAIN_AXES, wordings
+from crm.votes.simulation.topics import TOPIC, queries
 from experiments.real_judge.source import UNSEEN_TRAITS, unseen_queries
 
 DATA_SEED = 1
@@ -27,39 +30,60 @@ DATA_SEED = 1
 
 @dataclass(frozen=True)
 class Users:
-    """Everybody with one wish, a query each, and ``gold`` (Q, n) of the responses that they choose from."""
+    """Everybody with one wish, a query each; ``gold`` (Q, n); ``opposite`` is the contrary wish."""
 
     name: str
     candidates: list[Candidates]
+    opposite: str
     gold: Floats
 
 
-def of_arena(*, seed: int, queries: int, n: int, folder: Path) -> list[Users]:
-    """26 wishes about the same responses; the two of an axis stand together, each the other's opposite."""
+def simulated(*, seed: int, count: int, n: int) -> list[Candidates]:
+    """``n`` responses of the simulation's authors to each of ``count`` queries without votes."""
+    streams = [queries(topic, "bank") for topic in TOPIC]
+    most = len(streams) * min(map(len, streams))
+    if count > most:
+        raise ValueError(f"--queries={count}: expected at most {most}, those that the simulation sets aside")
+    found = []
+    for place in range(count):
+        query = streams[place % len(streams)][place // len(streams)]
+        random = generator(seed, 0, query.text, "candidates")
+        texts = [write(random.getrandbits(48), random.choice(AUTHORS), query).text for _ in range(n)]
+        found.append(Candidates(turn("user", query.text), tuple(texts)))
+    return found
+
+
+def truth_of(candidates: Sequence[Candidates]) -> Floats:
+    """(Q, n) nats of the true user, under the criteria of each query."""
+    return table(Rewards(OracleJudge()).of_groups([own.group(own.criteria) for own in candidates]))
+
+
+def of_arena(*, seed: int, queries: int, n: int) -> list[Users]:
+    """26 wishes about the same responses; the two of an axis are neighbours."""
     pool = simulated(seed=seed, count=queries, n=n)
-    truth = Rewards(open_judge(compose("best_of_n", ["judge=oracle"], folder)).judge)
     found = []
     for axis in TRAIN_AXES:
         for sign in (1, -1):
             wish, against = (wordings(axis, side, "held_out")[0] for side in (sign, -sign))
-            own = with_wish(pool, wish, against)
-            found.append(Users(wish, own, by_judge(truth, own)))
+            own = with_wish(pool, wish)
+            found.append(Users(wish, own, against, truth_of(own)))
     return found
 
 
 def of_alpacaeval(root: str, *, queries: int) -> list[Users]:
     """54 wishes about the responses of AlpacaEval's 30 LLMs to the first ``queries`` that the real judge never met."""
     bank, unseen = read_public_bank("alpacaeval", root), unseen_queries(root, DATA_SEED)
-    own = [query for query in bank.queries if query.id in unseen][:queries]
-    pool = of_bank(bank.of_queries(own))
+    pool = of_bank(bank.of_queries([query for query in bank.queries if query.id in unseen][:queries]))
     found = []
     for trait in TRAITS:
+        counted = table([[trait.measure(text) / trait.threshold for text in own.responses] for own in pool])
         for sign in (1, -1) if trait.name not in UNSEEN_TRAITS else ():
-            asked = with_wish(pool, wish_for(trait.name, sign), wish_for(trait.name, -sign))
-            found.append(Users(f"{'more' if sign > 0 else 'less'}: {trait.name}", asked, by_trait(asked, trait, sign)))
+            wish, against = (wording(trait.name, side).unseen[0] for side in (sign, -sign))
+            name = f"{'more' if sign > 0 else 'less'}: {trait.name}"
+            found.append(Users(name, with_wish(pool, wish), against, sign * counted))
     return found
 
 
-def with_wish(pool: Sequence[Candidates], wish: str, against: str) -> list[Candidates]:
+def with_wish(pool: Sequence[Candidates], wish: str) -> list[Candidates]:
     """The same responses for somebody with that wish."""
-    return [replace(own, criteria=(wish,), opposite=(against,)) for own in pool]
+    return [replace(own, criteria=(wish,)) for own in pool]

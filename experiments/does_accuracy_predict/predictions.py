@@ -22,17 +22,16 @@ from crm.evaluation.predictions import read_predictions, to_samples
 from crm.evaluation.results import read_run
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
-from crm.judges import open_judge
+from crm.judges.open import open_judge
 from crm.model.backbone import show_loading
 from crm.model.manifest import read_manifest
 from crm.report.statistics import correctness
-from crm.rewards.best_of_n.candidates import Candidates, simulated, table
-from crm.rewards.best_of_n.estimator import Floats, best_of_k, expected
-from crm.rewards.best_of_n.gold import by_judge
-from crm.rewards.best_of_n.selection import knockout
+from crm.rewards.best_of_n import Candidates, table
+from crm.rewards.estimator import Floats, best_of_k, expected
 from crm.rewards.scoring import Rewards, open_rewards
 from crm.votes.simulation.taste import AXIS, TRAIN_AXES, wordings
-from experiments.best_of_n.users import with_wish
+from experiments.best_of_n.knockout import knockout
+from experiments.best_of_n.users import simulated, truth_of, with_wish
 from experiments.does_accuracy_predict.judges import Spec, model_of
 
 SUITES_FILE, BEST_FILE = "suites.json", "best_of_n.json"
@@ -72,8 +71,7 @@ class Picking:
         pool = simulated(seed=self.seed, count=self.queries, n=self.n)
         found = []
         for axis, sign in (POLES[wish] for wish in self.wishes):
-            wish, against = (wordings(axis, side, "held_out")[0] for side in (sign, -sign))
-            found += with_wish(pool, wish, against)
+            found += with_wish(pool, wordings(axis, sign, "held_out")[0])
         return found
 
 
@@ -106,7 +104,7 @@ def save_best_of_n(spec: Spec, out: Path, picking: Picking) -> None:
     torch.set_num_threads(1)
     show_loading(False)
     users = picking.users()
-    gold = by_judge(_control(("judge=oracle",)), users)
+    gold = truth_of(users)
     picked, unread = picks(_rewards(spec, out), users, gold, picking, blind=spec.blind)
     shape = (len(picking.wishes), picking.queries, len(picking.ks))
     best = expected(best_of_k(gold, picking.ks), gold)
@@ -130,11 +128,10 @@ def picks(
     """
     groups = [own.group(() if blind else own.criteria) for own in users]
     if rewards.pointwise:
-        scores = table(rewards.of_groups(groups), picking.n)
+        scores = table(rewards.of_groups(groups))
         return best_of_k(scores, picking.ks), int(np.isnan(scores).sum())
     names = [own.cluster for own in users]
-    found = knockout(rewards, groups, gold, picking.ks, names=names, seed=picking.seed)
-    return found.picked, found.unread_pairs
+    return knockout(rewards, groups, gold, picking.ks, names=names, seed=picking.seed)
 
 
 def _rewards(spec: Spec, out: Path) -> Rewards:

@@ -18,8 +18,8 @@ from typing import Any
 from crm.io.draws import generator
 from crm.io.files import replace_file
 from crm.model.manifest import read_manifest
-from crm.rewards import grpo_reward
-from crm.rewards.scoring import Rewards
+from crm.rewards.rl import grpo_reward
+from crm.rewards.scoring import Rewards, open_rewards
 from experiments.grpo.grammar import sentences
 from experiments.grpo.measure import Ask, gold, held_out_queries, proxies, won, write_all
 from experiments.grpo.start import LONGEST, all_queries, conversation
@@ -70,8 +70,9 @@ def tune(policy: Policy, start: Path, folder: Path) -> Path:
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(start, trust_remote_code=False)
     models: list[Any] = [Qwen3ForCausalLM.from_pretrained(start, attn_implementation="eager") for _ in range(2)]
-    judged = grpo_reward(policy.judge, prompt="query" if policy.told else None)
-    course = Course(policy, judged.rewards, models[1], tokenizer)
+    rewards = open_rewards(policy.judge)
+    judged = grpo_reward(rewards.judge, prompt="query" if policy.told else None)
+    course = Course(policy, rewards, models[1], tokenizer)
     trainer = _trainer(policy, models[0], tokenizer, judged, folder, course)
     course.measure(models[0], 0)
     trainer.train()

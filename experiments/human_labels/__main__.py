@@ -24,7 +24,7 @@ from crm.config import compose
 from crm.dataset.load import load_data
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.judges import open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.model.batching.packs import packing_named
 from crm.report.tables import write_table
 from crm.schema import Preference

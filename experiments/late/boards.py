@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from crm.judges import CrmJudge
+from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
 from crm.leaderboard.scoring import bank_comparisons
 from crm.model.encoding import Order

@@ -20,7 +20,7 @@ from rich.progress import track
 from crm.config import compose
 from crm.dataset.load import load_data
 from crm.io.installed import commit
-from crm.judges import open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.picking.from_votes import Proposal, propose
 from crm.picking.pool import read_pool
 from crm.report.tables import write_table

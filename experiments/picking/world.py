@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crm.judges import open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.indexed_bank import index_bank
 from crm.picking.contrasts import Contrasts, contrasts

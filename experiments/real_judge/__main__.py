@@ -23,7 +23,7 @@ from crm.config import compose
 from crm.dataset.load import load_data
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.judges import open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.report.tables import write_table
 from crm.votes.splits import Splits
 from experiments.jobs import Job, run_jobs

@@ -12,9 +12,9 @@ import pytest
 from crm.config import compose
 from crm.judges.controls import CoinJudge
 from crm.judges.oracle import OracleJudge
-from crm.rewards.best_of_n.estimator import expected
-from crm.rewards.best_of_n.gold import by_judge
+from crm.rewards.estimator import expected
 from crm.rewards.scoring import Rewards
+from experiments.best_of_n.users import truth_of
 from experiments.does_accuracy_predict.__main__ import main
 from experiments.does_accuracy_predict.analysis import ALL
 from experiments.does_accuracy_predict.judges import FAMILIES, SUITES, Spec, chosen, in_order, job, specs
@@ -66,7 +66,7 @@ def test_every_kind_of_training_and_every_question_can_be_composed(tmp_path: Pat
 def test_the_truth_has_no_regret_and_a_coin_gains_nothing() -> None:
     picking = Picking(("detailed", "concise"), 3, 16, 1)
     users = picking.users()
-    gold = by_judge(Rewards(OracleJudge()), users)
+    gold = truth_of(users)
     assert gold.shape == (6, 16) and (gold[:3] == -gold[3:]).all() and picking.ks == KS[:3]
     found, unread = picks(Rewards(OracleJudge()), users, gold, picking, blind=False)
     assert unread == 0 and expected(found, gold)[:, 1:].mean() > expected(found, gold)[:, 0].mean()

@@ -10,7 +10,7 @@ import pytest
 
 from crm.criteria.counting import TRAITS
 from crm.dataset.comparisons import make_comparisons
-from crm.judges import CrmJudge
+from crm.judges.crm_judge import CrmJudge
 from crm.schema import Message, Preference
 from crm.votes.splits import Splits
 from experiments.real_judge.boards import trait_boards

@@ -11,11 +11,9 @@ from crm.dataset.comparisons import make_comparisons
 from crm.judges.controls import CoinJudge, LengthJudge
 from crm.judges.judge import Judge, Reading
 from crm.judges.oracle import OracleJudge
-from crm.leaderboard.bank.simulated import simulate_bank
 from crm.report.statistics import correctness
 from crm.schema import Comparison, Message
 from crm.votes.simulation.arena import simulate
-from crm.votes.simulation.truth import levels_of
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +63,6 @@ def test_a_coin_is_fair_and_falls_once_for_a_comparison(simulated) -> None:
     assert abs(heads - len(rows) / 2) < 3 * math.sqrt(len(rows)) / 2
     assert [r.preference_logit for r in readings] != [r.preference_logit for r in read(CoinJudge(4), rows)]
     assert CoinJudge(3).digest != CoinJudge(4).digest
-
-
-def test_levels_read_off_a_text_are_those_it_was_written_with() -> None:
-    bank = simulate_bank(seed=1, queries_per_topic=20)
-    for author, texts in bank.responses.items():
-        for query, text in texts.items():
-            assert dict(levels_of(text) or ()) == bank.levels[author][query]
-    assert levels_of("The oak is a tree.") is None
 
 
 def test_the_oracle_is_right_as_often_as_votes_are_rational(simulated) -> None:

@@ -61,12 +61,9 @@ def test_a_model_that_prefers_length_is_the_length_judge(
         found, expected = evaluate(tmp_path, "llm", *at(prefers_length)), evaluate(tmp_path, "length")
     for name in [("D+", "accuracy"), ("D-", "accuracy"), ("D", "accuracy_sum")]:
         assert (found[name].value, found[name].n) == (expected[name].value, expected[name].n)
-    assert 0 < found["D+", "accuracy"].value < 1
     assert found["D+", "failure_rate"].value == 0 and found["D+", "tokens"].value == 2 * 42
-    assert found["D+", "accuracy"].config.startswith("llm tiny-judge on ")
     run = json.loads((tmp_path / "llm" / "results.json").read_text())["run"]
     assert (run["judge"], run["left_out"]) == ("llm tiny-judge", {"D+": 0, "D-": 0})
-    assert run["judge_digest"].startswith("llm-") and len(run["prompt_digest"]) == 16
 
     asked = len(prefers_length.bodies)
     evaluate(tmp_path / "other", "llm", *at(prefers_length), f"predictions='{tmp_path / 'predictions'}'")
@@ -101,19 +98,11 @@ def test_failures_are_counted_and_what_got_no_reply_is_asked_again(
     assert len(prefers_length.bodies) == asked + asked // 4, "those without a reply, not those without a verdict"
 
 
-def test_an_endpoint_that_is_down_is_told(prefers_length: Any, tmp_path: Path) -> None:
-    prefers_length.answer = lambda _material, _body: (503, {}, "{}")
-    with pytest.raises(ValueError, match=r"judge=llm: all \d+ readings are left out \(unanswered\)"):
-        evaluate(tmp_path, "llm", *at(prefers_length))
-
-
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
         (("judge.model=x",), "judge.base_url=None"),
-        (("judge.model=x", "judge.base_url=nowhere"), "judge: base_url: not an address"),
         (("judge.model=x", "judge.base_url=http://127.0.0.1:9/v1", "judge.key_variable=NOT_SET"), "judge.key_variable"),
-        (("judge.model=x", "judge.base_url=http://127.0.0.1:9/v1", "judge.verdict=words"), "judge.verdict"),
     ],
 )
 def test_a_wrong_setting_is_told_before_data_are_read(

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from transformers import AutoTokenizer
 
-from crm.judges import CrmJudge
+from crm.judges.crm_judge import CrmJudge
 from crm.model.encoding import Encoder, system_text
 from crm.model.export import export_model
 from crm.model.heads import HEADS, POINTWISE_INSTRUCTION, PROMPT_ORDERS
@@ -22,7 +22,7 @@ from crm.schema import Comparison, Message, Preference
 from crm.training.datamodule import PreferenceDataModule
 from tests.conftest import CONTROLS
 from tests.model.messages import by_hand, conversations
-from tests.rewards.server.serving import serve
+from tests.rewards.serving import serve
 
 WAYS = [
     (head, order) for head, order in product(HEADS, PROMPT_ORDERS) if (head, order) != ("late", "criteria_last")

@@ -13,7 +13,7 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 
-from crm.judges import open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.model.encoding import Encoder
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
 from crm.model.heads import LINEAR_HEADS, PROMPT_ORDERS

@@ -3,55 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from itertools import combinations
 from statistics import fmean
 
 import pytest
 import torch
 
-from crm.judges import CrmJudge
 from crm.judges.controls import CoinJudge, LengthJudge
-from crm.judges.judge import Asked, Judge, Reading
+from crm.judges.crm_judge import CrmJudge
+from crm.judges.judge import Judge
 from crm.judges.oracle import OracleJudge
 from crm.rewards.scoring import Group, Pair, Rewards
 from tests.conftest import rounding, say
-from tests.rewards.server.serving import WordJudge
+from tests.rewards.serving import OnlyCompares, WordJudge
 
 PROMPT = say("user: Why is the sky blue?")
 ANSWERS = tuple(say(f"assistant: {'word ' * count}") for count in (3, 1, 8, 5, 2))
 GROUP = Group(("likes words",), PROMPT, ANSWERS)
-
-
-class Refusing(LengthJudge):
-    """As `LengthJudge`, but reads nothing of more than five words, or cannot say who is better where asked so."""
-
-    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        def short(row: Asked) -> bool:
-            return all(len(turns[0].content.split()) <= 5 for turns in (row[0].response_a, row[0].response_b))
-
-        yield from super().read([row for row in comparisons if short(row)])
-
-
-class OnlyCompares:
-    """`LengthJudge` without scores, and with a taste for the place that depends on the order; or NaN of short ones."""
-
-    left_out, together, digest = "unanswered", 1, "only-compares"
-
-    def __init__(self, place: float = 0.3, fails: str = "") -> None:
-        self.place, self.fails = place, fails
-
-    def fits(self, asked: Asked) -> bool:
-        return True
-
-    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        for reading in (reading for portion in LengthJudge().read(comparisons) for reading in portion):
-            row, order = reading.comparison, reading.order
-            assert reading.preference_logit is not None
-            if self.fails and self.fails in (row.response_a[0].content, row.response_b[0].content) and order == "ba":
-                yield [Reading(row, order, None, failure="refused")]
-            else:
-                yield [Reading(row, order, reading.preference_logit + (self.place if order == "ab" else -self.place))]
 
 
 def log_words(place: int) -> float:
@@ -65,7 +33,7 @@ def test_a_pointwise_judge_gives_the_score_of_each_response(count: int) -> None:
 
 
 def test_a_response_that_cannot_be_read_takes_no_other_with_it() -> None:
-    found = Rewards(Refusing()).of_groups([GROUP])[0]
+    found = Rewards(WordJudge(longest=5)).of_groups([GROUP])[0]
     assert found[2] is None
     assert [found[place] for place in (0, 1, 3, 4)] == [log_words(place) for place in (0, 1, 3, 4)]
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from crm.config import compose
-from crm.judges import open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.model.export import LATE_HEAD, load_checkpoint
 from crm.training.results import TrainingOutcome
 from crm.training.run import run_training

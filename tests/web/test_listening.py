@@ -12,7 +12,7 @@ import pytest
 
 from crm.config import compose
 from crm.page import run as page
-from crm.rewards.server import run as rewards
+from crm.rewards import server as rewards
 from crm.web.listening import bound, serve
 
 

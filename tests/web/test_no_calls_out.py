@@ -17,7 +17,7 @@ import pytest
 from tests.page.browsing import serve_ranker
 from tests.page.conftest import small_bank
 from tests.page.counting import counting_ranker
-from tests.rewards.server.serving import WordJudge, group, serve
+from tests.rewards.serving import WordJudge, group, serve
 
 EVENTS = ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname")
 _open: list[list[str]] = []
@@ -95,11 +95,10 @@ def test_the_reward_server_calls_nobody() -> None:
         for url in URLS:
             calls: list[tuple[str, Any]] = [("v1/score", {"groups": [group(url, criteria=[url])], "model": url})]
             calls += [("v1/score", {"groups": [group(url, criteria=[url])]}), ("v1/rank", group(url, "a"))]
-            calls += [("score", {"response_text": url, "query": url, "profile": url}), ("v1/score", {"base_url": url})]
-            calls += [("classify", {"input": url}), ("pooling", {"messages": [{"role": "user", "content": url}]})]
+            calls += [("v1/score", {"base_url": url}), ("classify", {"messages": [{"role": "user", "content": url}]})]
             calls += [("get_reward", {"query": [url], "prompts": [url], "labels": [json.dumps({"criteria": [url]})]})]
             answers = [http.post(f"/{path}", json=body) for path, body in calls]
-            answers += [http.get(path, params={"url": url}) for path in ("/health", "/metrics", "/v1/models")]
+            answers += [http.get(path, params={"url": url}) for path in ("/health", "/openapi.json")]
             assert answers[1].status_code == 200 and all(answer.status_code < 500 for answer in answers)
             asked += len(answers)
     assert found == []

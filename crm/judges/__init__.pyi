@@ -1,9 +1,0 @@
-from .config import AnyJudgeConfig as AnyJudgeConfig
-from .crm_judge import CrmJudge as CrmJudge
-from .crm_judge import open_checkpoint as open_checkpoint
-from .judge import Asked as Asked
-from .judge import Judge as Judge
-from .judge import Reading as Reading
-from .open import OpenedJudge as OpenedJudge
-from .open import check_judge as check_judge
-from .open import open_judge as open_judge

@@ -1,0 +1,217 @@
+"""`best_of_n.py`: what the best of k responses by a judge is worth, as a table and a plot."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+
+from crm.io.files import replace_file, with_nulls
+from crm.io.installed import commit
+from crm.io.intake import Intake
+from crm.io.words import count_words
+from crm.judges.open import OpenedJudge, check_judge, open_judge
+from crm.judges.oracle import OracleJudge
+from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.bank.opening import open_bank
+from crm.leaderboard.bank.responses import prompt_cell, response_column
+from crm.model.backbone import show_loading
+from crm.report.plots import COLOURS, GREY, MARKERS, save_figure, short_name, tidy_axes
+from crm.report.statistics import Interval, mean_interval
+from crm.report.tables import caption, number, write_table
+from crm.report.terminal import print_table
+from crm.rewards.config import BestOfNConfig
+from crm.rewards.estimator import Floats, best_of_k, expected, kl_bound, reached, sizes
+from crm.rewards.scoring import Group, Rewards, Turns
+from crm.schema import Message, RecordError, prompt_key, short
+from crm.votes.fields import any_text, asked, criteria_cell
+
+log = logging.getLogger(__name__)
+COLUMNS = ("picked_by", "k", *Interval.__dataclass_fields__)
+STYLES: dict[str, dict[str, Any]] = {
+    "judge": {"color": COLOURS[0], "marker": MARKERS[0]},
+    "blind": {"color": COLOURS[3], "marker": MARKERS[3]},
+    "opposite": {"color": COLOURS[1], "marker": MARKERS[1]},
+    "length": {"color": COLOURS[2], "marker": MARKERS[2]},
+    "random": {"color": GREY, "linestyle": ":"},
+    "oracle": {"color": "#000000", "linestyle": "--"},
+}
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Responses to one prompt, for a user with these criteria; ``gold`` (higher is better) for each, or empty."""
+
+    prompt: Turns
+    responses: tuple[str, ...]
+    criteria: tuple[str, ...] = ()
+    gold: tuple[float | None, ...] = ()
+
+    def group(self, criteria: Sequence[str]) -> Group:
+        """What a judge reads under ``criteria``."""
+        return Group(tuple(criteria), self.prompt, tuple((Message("assistant", text),) for text in self.responses))
+
+    @property
+    def cluster(self) -> str:
+        """The prompt's key."""
+        return prompt_key(self.prompt)
+
+
+def run_best_of_n(config: BestOfNConfig, show: bool = True) -> pd.DataFrame:
+    """Write ``best_of_n.md``, ``.png`` and ``results.json`` into the run folder, and return `curves`.
+
+    Raises ``ValueError`` where there is nothing to choose from, or the judge read none of it.
+    """
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    show_loading(config.progress)
+    check_judge(config)
+    found = read_file(Path(config.candidates)) if config.candidates else of_bank(open_bank(config.bank))
+    pool = [own for own in found if len(own.responses) > 1]
+    if not pool:
+        raise ValueError(f"candidates: none of {len(found)} queries has 2 responses; repeat the query in each row")
+    criteria = [tuple(config.criteria) or own.criteria for own in pool]
+    groups = [own.group(each) for own, each in zip(pool, criteria, strict=True)]
+    opened = open_judge(config)
+    rewards = table(Rewards(opened.judge).of_groups([*groups, *(own.group(()) for own in pool)]))
+    judge, blind = rewards[: len(pool)], rewards[len(pool) :]
+    if np.isnan(judge).all():
+        raise ValueError(f"candidates: {opened.name} read no response; take shorter ones")
+    if config.candidates is None and config.bank.name == "simulated":
+        gold, unit = table(Rewards(OracleJudge()).of_groups(groups)), "nats of the true user"
+    else:
+        gold, unit = table([own.gold or [None] * len(own.responses) for own in pool]), "gold of the file"
+    if np.isnan(gold).all():
+        log.warning("gold: nobody knows what these responses are worth, so the table shows the judge's own reward")
+        gold, unit = judge, "reward of the judge (nats)"
+    pickers = {"judge": judge, "blind": blind, "length": words_of(pool)}
+    frame = curves(pickers, gold, [own.cluster for own in pool], sizes(min(config.max_k, reached(gold))))
+    responses = sum(len(own.responses) for own in pool)
+    counts = {"queries": len(pool), "queries_left_out": len(found) - len(pool), "responses": responses}
+    counts |= {name: responses - int((~np.isnan(each)).sum()) for name, each in (("no_gold", gold), ("unread", judge))}
+    _write(config, frame, counts, opened, f"{' · '.join(criteria[0]) or 'no criteria'}: {unit}")
+    if show:
+        print_table(gold_table(frame), f"{unit} ({config.run_dir})")
+    log.info("best of n: %s", ", ".join(f"{name} {value}" for name, value in counts.items() if value))
+    return frame
+
+
+def _write(
+    config: BestOfNConfig, frame: pd.DataFrame, counts: Mapping[str, int], opened: OpenedJudge, title: str
+) -> None:
+    folder, line = Path(config.run_dir), caption(counts["queries"], opened.seeds, opened.name, commit())
+    write_table(folder, "best_of_n", gold_table(frame), f"{title}; {line}")
+    plot(folder / "best_of_n.png", frame, title)
+    run = opened.facts() | {"title": title, "seed": config.seed, "commit": commit()}
+    document = {"version": 2, "run": run, "counts": counts, "curves": with_nulls(frame.to_dict("records"))}
+    replace_file(folder / "results.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_file(path: Path) -> list[Candidates]:
+    """Rows of one query and the same ``criteria`` belong together; ``gold`` is a number where it is known.
+
+    Raises ``ValueError`` with ``file:line: field: why`` for a bad row.
+    """
+
+    def parse(row: dict[str, Any], _line: int) -> Candidates:
+        (query, text), response = prompt_cell(row), response_column(row)
+        criteria = criteria_cell(row.get("criteria") or "", "criteria")
+        gold = (_number(row.get("gold")),)
+        return Candidates(asked(text, query), (any_text(row[response], response),), criteria, gold)
+
+    groups: dict[tuple[str, tuple[str, ...]], list[Candidates]] = {}
+    for one in Intake(strict=True).rows(path, parse, key=lambda _: None):
+        groups.setdefault((one.cluster, one.criteria), []).append(one)
+    return [
+        replace(own[0], responses=tuple(one.responses[0] for one in own), gold=tuple(one.gold[0] for one in own))
+        for own in groups.values()
+    ]
+
+
+def of_bank(bank: Bank) -> list[Candidates]:
+    """A response of each LLM to every query."""
+    return [
+        Candidates(query.prompt, tuple(bank.responses[author][query.id] for author in bank.authors))
+        for query in bank.queries
+    ]
+
+
+def table(rows: Sequence[Sequence[float | None]]) -> Floats:
+    """(Q, n) numbers; None and what a shorter row lacks are NaN."""
+    width = max(map(len, rows))
+    padded = [[*row, *[None] * (width - len(row))] for row in rows]
+    return np.array([[math.nan if value is None else value for value in row] for row in padded], dtype=np.float64)
+
+
+def words_of(candidates: Sequence[Candidates]) -> Floats:
+    """(Q, n) words of each response."""
+    return table([[float(count_words(text)) for text in own.responses] for own in candidates])
+
+
+def curves(pickers: Mapping[str, Floats], gold: Floats, clusters: Sequence[str], ks: Sequence[int]) -> pd.DataFrame:
+    """`COLUMNS`: mean ``gold`` (Q, n) of the best of k by the scores (Q, n) of each picker, ``random`` and ``oracle``.
+
+    Intervals are Student's t, clustered by prompt. A response without gold is not picked; k without a value has no row.
+    """
+    rows = []
+    for name, scores in {**pickers, "random": np.zeros_like(gold), "oracle": gold}.items():
+        values = expected(best_of_k(np.where(np.isnan(gold), np.nan, scores), ks), gold)
+        for place, k in enumerate(ks):
+            known = ~np.isnan(values[:, place])
+            if known.any():
+                named = [cluster for cluster, there in zip(clusters, known, strict=True) if there]
+                rows.append((name, k, *asdict(mean_interval(values[known, place], named)).values()))
+    return pd.DataFrame(rows, columns=list(COLUMNS)).replace([np.inf, -np.inf], np.nan)
+
+
+def gold_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A picker a row, k a column, cells ``mean [low, high]``."""
+    cells = [number(row.mean, row.low, row.high) for row in frame[["mean", "low", "high"]].itertuples(name="Row")]
+    shown = frame.assign(cell=cells).pivot(index="picked_by", columns="k", values="cell").fillna("–")
+    shown = shown.loc[list(dict.fromkeys(frame["picked_by"]))].rename(columns=lambda k: f"k = {k}")
+    return shown.reset_index().rename_axis(None, axis=1)
+
+
+def plot(path: Path, frame: pd.DataFrame, title: str) -> Path:
+    """Gold over k on a logarithmic axis, with bands; the upper axis is the KL divergence from one response, at most."""
+    figure = Figure(figsize=(7.5, 4.3), layout="constrained")
+    figure.suptitle(short_name(title, 90), fontsize=11)
+    axes, ks = figure.subplots(), sorted(frame["k"].unique())
+    for name, style in STYLES.items():
+        if len(own := frame[frame["picked_by"] == name].sort_values("k")):
+            axes.plot(own["k"], own["mean"], label=name, markersize=4, linewidth=1.4, **style)
+            axes.fill_between(own["k"], own["low"], own["high"], color=style["color"], alpha=0.13, linewidth=0)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ks, [str(k) for k in ks])
+    axes.minorticks_off()
+    axes.set_xlabel("k: responses to pick from (95 % bands, clustered by prompt)")
+    axes.set_ylabel("gold of the pick")
+    tidy_axes(axes)
+    top = axes.secondary_xaxis("top")
+    top.set_xticks(ks, [f"{kl_bound(k):.2f}" for k in ks])
+    top.minorticks_off()
+    top.set_xlabel("KL from a single response, at most (nats)", fontsize=9)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    return save_figure(figure, path)
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, given as one or as text; blank and null are none."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        found = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise RecordError("gold", f"expected a finite number, or nothing, got {short(value)}")
+    return found

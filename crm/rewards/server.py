@@ -1,0 +1,194 @@
+"""The reward server: rewards of a judge over HTTP, also as OpenRLHF's ``/get_reward`` and vLLM's ``/classify``."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated, Any
+
+import torch
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from scipy.special import expit
+
+from crm import __version__
+from crm.io.installed import commit
+from crm.judges.crm_judge import CrmJudge
+from crm.judges.open import check_judge, open_judge
+from crm.model.backbone import show_loading
+from crm.rewards.bodies import (
+    ClassifyReply,
+    ClassifyRequest,
+    Compared,
+    CompareReply,
+    CompareRequest,
+    GetRewardReply,
+    GetRewardRequest,
+    GroupRewards,
+    Ranked,
+    RankReply,
+    RankRequest,
+    ScoreReply,
+    ScoreRequest,
+    Unread,
+)
+from crm.rewards.config import ServeConfig
+from crm.rewards.queue import ALONE, RewardQueue
+from crm.rewards.rl import openrlhf_group
+from crm.rewards.scoring import Group, Rewards
+from crm.schema import RecordError
+from crm.web.body_limit import BodyLimit
+from crm.web.hosts import KnownHosts
+from crm.web.listening import bound, serve
+
+log = logging.getLogger(__name__)
+MAX_BODY = 4_000_000
+"""Bytes of a request."""
+TEXTS = 4096
+"""Texts whose token ids are cached: prompts and criteria come again."""
+SWITCH_S = 0.0005
+"""Seconds until the judge's thread lets the one in that answers requests; Python's 0.005 make a second of it with 50
+clients."""
+
+
+def run_server(config: ServeConfig) -> None:
+    """Serve until interrupted. Raises ``ValueError`` for a judge that cannot be opened and an address in use."""
+    sys.setswitchinterval(SWITCH_S)
+    listening = bound(config.host, config.port)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    show_loading(config.progress)
+    check_judge(config)
+    opened = open_judge(config)
+    if isinstance(opened.judge, CrmJudge):
+        opened.judge.encoder.remember(TEXTS)
+    name = config.name or config.checkpoint or opened.name
+    key = os.environ.get(config.key_variable) or None
+    app = make_app(
+        Rewards(opened.judge), name=name, queue_rows=config.queue_rows, batch_rows=config.batch_rows, key=key
+    )
+    hint = "a key is required" if key else f"no key is required; export {config.key_variable} to require one"
+    log.info("%s, digest %s: http://%s:%d; %s", name, opened.judge.digest, config.host, config.port, hint)
+    limited = BodyLimit(app, lambda path: MAX_BODY)
+    serve(KnownHosts(limited, listening=config.host, hosts=config.hosts), listening, grace_s=30)
+
+
+def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, key: str | None = None) -> FastAPI:
+    """The application of a judge called ``name``; with a ``key``, requests need it as their bearer token."""
+    queue = RewardQueue(rewards, queue_rows=queue_rows, batch_rows=batch_rows)
+    digest, pointwise = rewards.judge.digest, rewards.pointwise
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        reading = asyncio.create_task(queue.run())
+        yield
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
+
+    def check_key(given: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]) -> None:
+        if key and not (given and hmac.compare_digest(given.credentials.encode(), key.encode())):
+            sentence = "key: missing or wrong; send the header Authorization: Bearer <key>"
+            raise HTTPException(401, sentence, headers={"WWW-Authenticate": "Bearer"})
+
+    app = FastAPI(
+        title="Rewards", version=f"{__version__} {commit()}", docs_url=None, redoc_url=None, lifespan=lifespan
+    )
+    api = APIRouter(dependencies=[Depends(check_key)])
+
+    def check_model(model: str | None) -> None:
+        if model not in (None, name, digest):
+            raise HTTPException(404, f"model: {model[:80]!r} is not served here, expected {name!r} or its digest")
+
+    async def rewards_of(request: Request, groups: list[Group], field: str) -> list[float]:
+        """Of groups of one response each, for replies without null: 422 where one has no reward."""
+        rewards = []
+        found = await queue.submit(groups, request.is_disconnected)
+        for place, ((reward,), (reason,)) in enumerate(found):
+            if reward is None:
+                hint = "; this judge only compares: use /v1/compare, or an anchor in the label" * (reason == ALONE)
+                raise RecordError(f"{field}[{place}]", f"cannot be read ({reason}){hint}")
+            rewards.append(reward)
+        return rewards
+
+    @app.get("/health")
+    async def health() -> dict[str, Any]:
+        """Whether the server is up; it answers while the judge reads."""
+        return {"status": "ok", "model": name, "digest": digest, "pointwise": pointwise, "waiting": queue.waiting}
+
+    @api.post("/v1/score")
+    async def score(request: Request, body: ScoreRequest) -> ScoreReply:
+        """A reward for each response of each group, null where it could not be read."""
+        check_model(body.model)
+        found = await queue.submit([group.group() for group in body.groups], request.is_disconnected)
+        groups = [GroupRewards(rewards=own, reasons=reasons) for own, reasons in found]
+        return ScoreReply(model=name, digest=digest, pointwise=pointwise, groups=groups)
+
+    @api.post("/v1/compare")
+    async def compare(request: Request, body: CompareRequest) -> CompareReply:
+        """The log-odds that the user prefers the first response of each pair."""
+        check_model(body.model)
+        found = await queue.submit([pair.pair() for pair in body.pairs], request.is_disconnected)
+        pairs = []
+        for (ab, ba), reasons in found:
+            logit, reason = None if ab is None or ba is None else (ab + ba) / 2, next(filter(None, reasons), None)
+            probability = None if logit is None else float(expit(logit))
+            pairs.append(Compared(logit=logit, probability=probability, shown_first=ab, shown_second=ba, reason=reason))
+        return CompareReply(model=name, digest=digest, pairs=pairs)
+
+    @api.post("/v1/rank")
+    async def rank(request: Request, body: RankRequest) -> RankReply:
+        """The best response first; one that could not be read has no rank."""
+        check_model(body.model)
+        ((rewards, reasons),) = await queue.submit([body.group()], request.is_disconnected)
+        rows = list(enumerate(zip(rewards, reasons, strict=True)))
+        known = sorted(((reward, place) for place, (reward, _) in rows if reward is not None), key=lambda row: -row[0])
+        values = [reward for reward, _ in known]
+        ranking = [Ranked(rank=values.index(reward) + 1, response=place, reward=reward) for reward, place in known]
+        unread = [Unread(response=place, reason=reason) for place, (_, reason) in rows if reason is not None]
+        return RankReply(model=name, digest=digest, ranking=ranking, unread=unread)
+
+    @api.post("/get_reward")
+    async def get_reward(request: Request, body: GetRewardRequest) -> GetRewardReply:
+        """OpenRLHF: texts, their prompts, and labels that are JSON with ``criteria`` and ``prompt``."""
+        if not len(body.query) == len(body.prompts) == len(body.labels):
+            counts = f"{len(body.query)}, {len(body.prompts)} and {len(body.labels)} items"
+            raise RecordError("query, prompts, labels", f"{counts}, expected one of each for every sample")
+        groups = []
+        for place, row in enumerate(zip(body.query, body.prompts, body.labels, strict=True)):
+            if (group := openrlhf_group(*row, f"[{place}]")) is None:
+                raise RecordError(f"query[{place}]", "holds half a character or NUL")
+            groups.append(group)
+        found = await rewards_of(request, groups, "query")
+        return GetRewardReply(rewards=found, scores=expit(found).tolist(), extra_logs={"reward": found})
+
+    @api.post("/classify")
+    async def classify(request: Request, body: ClassifyRequest) -> ClassifyReply:
+        """vLLM: messages that end in the response; the reward in ``probs``."""
+        check_model(body.model)
+        (reward,) = await rewards_of(request, [body.group()], "messages")
+        data = [{"index": 0, "label": "reward", "probs": [reward], "num_classes": 1}]
+        return ClassifyReply(id=f"classify-{uuid.uuid4().hex}", created=int(time.time()), model=name, data=data)
+
+    app.include_router(api)
+
+    @app.exception_handler(RecordError)
+    async def wrong(_request: Request, error: RecordError) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, 422)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+        """FastAPI's own, without the input, which may hold what JSON cannot."""
+        rows = [{key: row[key] for key in ("type", "loc", "msg")} for row in error.errors()]
+        return JSONResponse({"detail": rows}, 422)
+
+    return app

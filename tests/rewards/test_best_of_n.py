@@ -1,0 +1,162 @@
+"""The estimator against enumeration, and `best_of_n.py` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from itertools import combinations
+from math import comb, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import xlogy
+from torch.nn.init import normal_
+
+from crm.cli import best_of_n
+from crm.config import compose
+from crm.model.export import export_model
+from crm.report.statistics import mean_interval
+from crm.rewards.best_of_n import run_best_of_n
+from crm.rewards.estimator import best_of_k, expected, kl_bound, reached, sizes
+from tests.test_docs import DOCS, example
+
+NAN = float("nan")
+POOLS = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.5, NAN]), st.floats(-5, 5)), min_size=1, max_size=7)
+WISH = "criteria=[Prefers concise answers]"
+
+
+def by_enumeration(scores: list[float], gold: list[float], k: int) -> float:
+    """The mean over all subsets of k that were read; equals share the pick."""
+    read = [place for place, score in enumerate(scores) if score == score]
+    if k > len(read):
+        return NAN
+    found = []
+    for subset in combinations(read, k):
+        top = max(scores[place] for place in subset)
+        found.append(np.mean([gold[place] for place in subset if scores[place] == top]))
+    return float(np.mean(found))
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(POOLS)
+def test_the_estimator_equals_enumeration_with_ties_and_unread_responses(pool: list[tuple[float, float]]) -> None:
+    scores, gold = (list(column) for column in zip(*pool, strict=True))
+    ks = range(1, len(pool) + 1)
+    found = expected(best_of_k(np.array([scores]), ks), np.array([gold]))[0]
+    for k, value in zip(ks, found, strict=True):
+        assert value == pytest.approx(by_enumeration(scores, gold, k), abs=1e-12, nan_ok=True)
+
+
+def test_each_rank_has_the_weight_of_the_subsets_that_it_leads() -> None:
+    picked = best_of_k(np.arange(128.0)[None], (1, 2, 64, 128))[0]
+    for row, k in zip(picked, (1, 2, 64, 128), strict=True):
+        assert row == pytest.approx([comb(place, k - 1) / comb(128, k) for place in range(128)], rel=1e-9)
+    picked = best_of_k(np.array([[1.0, 2.0, 3.0]]), (1, 2, 3))
+    assert np.isnan(expected(picked, np.array([[NAN, 1.0, 2.0]]))[0]).tolist() == [True, False, False]
+
+
+def test_sizes_and_the_largest_k() -> None:
+    assert (sizes(1), sizes(30)) == ((1,), (1, 2, 4, 8, 16, 30))
+    known = np.zeros((20, 8))
+    known[0, 2:] = NAN
+    assert reached(known) == 8, "one query with few responses does not shorten the curve"
+    known[1:4, 5:] = NAN
+    assert reached(known) == 5
+    u = (np.arange(100_000) + 0.5) / 100_000  # ranks; the density of the best of k is k u^(k-1)
+    for k in (1, 2, 64):
+        assert kl_bound(k) == pytest.approx(np.mean(xlogy(k * u ** (k - 1), k * u ** (k - 1))), abs=1e-3)
+    assert kl_bound(2) == pytest.approx(log(2) - 0.5)
+
+
+def test_bands_cover_the_true_value() -> None:
+    """A proxy that is gold and noise, as well as an effect of the query; truth from 250,000 draws."""
+    random = np.random.default_rng(1)
+    gold = random.normal(size=(250_000, 4))
+    best = np.take_along_axis(gold, (gold + random.normal(size=gold.shape)).argmax(axis=1)[:, None], axis=1)
+    truth, covered, runs = float(best.mean()), 0, 600
+    for _ in range(runs):
+        gold = random.normal(size=(25, 12)) + 0.5 * random.normal(size=(25, 1))
+        picked = best_of_k(gold + random.normal(size=gold.shape), (4,))
+        interval = mean_interval(expected(picked, gold)[:, 0], list(range(25)))
+        covered += interval.low <= truth <= interval.high
+    assert 0.92 < covered / runs < 0.98
+
+
+def run(tmp_path: Path, *overrides: str) -> pd.Series:
+    """Means by picker and k."""
+    config = compose("best_of_n", [*overrides, "progress=false"], tmp_path / "run")
+    return run_best_of_n(config, show=False).set_index(["picked_by", "k"])["mean"]
+
+
+def written(tmp_path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_truth_picks_as_the_oracle_does(tmp_path: Path) -> None:
+    means = run(tmp_path, "judge=oracle", WISH, "bank.queries=6", "max_k=8")
+    assert set(means["judge"].index) == {1, 2, 4, 8}
+    assert means["judge"].to_list() == pytest.approx(means["oracle"].to_list())
+    assert means["oracle", 8] > means["random", 8] == pytest.approx(means["random", 1])
+    document = written(tmp_path)
+    assert document["counts"]["queries"] == 6 and {"commit", "seed", "judge", "judge_digest"} <= set(document["run"])
+    assert (tmp_path / "run" / "best_of_n.png").is_file() and (tmp_path / "run" / "best_of_n.md").is_file()
+
+
+@pytest.mark.parametrize("head", ["late", "pairwise_span"])
+def test_any_head_is_a_judge(head: str, make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    model = make_model(head)
+    normal_(model.score.weight, std=10) if head != "late" else None
+    export_model(model, tokenizer, tmp_path / "model", {"max_length": 2048, "seed": 1}, "criteria_first")
+    rows = [{"query": f"Q{n % 2}?", "response": "word " * n, "criteria": ["a"], "gold": n} for n in range(6)]
+    (tmp_path / "pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    means = run(tmp_path, f"checkpoint={tmp_path / 'model'}", f"candidates={tmp_path / 'pool.jsonl'}")
+    assert set(means.index.levels[0]) == {"judge", "blind", "length", "random", "oracle"}
+    assert (means["judge", 1], means["length", 3], means["oracle", 3]) == (2.5, 4.5, 4.5)
+
+
+def test_a_file_without_gold_shows_the_reward(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = ["query,response,gold", "Why?,one two,", "Why?,one,", "How?,one,"]
+    (tmp_path / "pool.csv").write_text("\n".join(rows), encoding="utf-8")
+    means = run(tmp_path, "judge=length", f"candidates={tmp_path / 'pool.csv'}")
+    assert means["judge", 2] == pytest.approx(log(3)) and "nobody knows what" in caplog.text
+    assert written(tmp_path)["counts"] == {
+        "queries": 1,
+        "queries_left_out": 1,
+        "responses": 2,
+        "no_gold": 0,
+        "unread": 0,
+    }
+
+
+def test_mistakes_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = tmp_path / "pool.jsonl"
+    pool.write_text('{"query": "Why?", "response": "So.", "gold": "high"}\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"pool\.jsonl:1: gold: expected a finite number, or nothing, got"):
+        run(tmp_path, "judge=length", f"candidates={pool}")
+    with pytest.raises(ValueError, match=r"max_k=1: expected a number in \[2, 4096\]"):
+        run(tmp_path, "judge=length", "max_k=1")
+    pool.write_text('{"query": "Why?", "response": "So."}\n', encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["best_of_n.py", "judge=length", "candidates=pool.jsonl", "hydra.run.dir=out"])
+    with pytest.raises(SystemExit) as ended:
+        best_of_n()
+    assert ended.value.code == 2
+    assert "crm-best-of-n: candidates: none of 1 queries has 2 responses" in capsys.readouterr().err
+
+
+def test_the_example_prints_what_the_page_shows(tmp_path: Path) -> None:
+    page = DOCS["best_of_n.md"]
+    words = shlex.split(example(page, "example: best of n"))
+    assert words[:2] == ["python", "best_of_n.py"]
+    run(tmp_path, *words[2:])
+    table = (tmp_path / "run" / "best_of_n.md").read_text(encoding="utf-8")
+    assert table.split("\n\n", 1)[1].strip() == example(page, "output: best of n")

@@ -1,0 +1,221 @@
+"""The reward server: every route against words counted by hand, mistakes, and many clients at once."""
+
+from __future__ import annotations
+
+import json
+import math
+import runpy
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+from fastapi.testclient import TestClient
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from crm.judges.controls import LengthJudge
+from crm.judges.crm_judge import open_checkpoint
+from crm.model.export import export_model
+from tests.rewards.serving import LONG, OnlyCompares, WordJudge, app_of, group, log_words, serve
+from tests.test_docs import DOCS, example
+
+LONG_TEXT = "word " * (LONG + 1)
+PAGE = DOCS["reward_server.md"]
+
+
+@pytest.fixture(scope="module")
+def http() -> Iterator[TestClient]:
+    with TestClient(app_of(WordJudge()), raise_server_exceptions=False) as client:
+        yield client
+
+
+def test_scores_have_null_and_a_reason_where_nothing_could_be_read(http: TestClient) -> None:
+    talk = [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]
+    asked = [group("a b", LONG_TEXT, "nan", "c"), group("d e f", criteria='["x", "y"]') | {"responses": [talk]}]
+    answer = http.post("/v1/score", json={"groups": asked, "model": "words"}).json()
+    assert answer == {
+        "model": "words",
+        "digest": "length-words-2",
+        "pointwise": True,
+        "groups": [
+            {
+                "rewards": [log_words("a b"), None, None, log_words("c")],
+                "reasons": [None, "too_long", "no_verdict", None],
+            },
+            {"rewards": [math.log(3)], "reasons": [None]},
+        ],
+    }
+
+
+def test_comparisons_are_log_odds_in_both_orders(http: TestClient) -> None:
+    pair = {key: value for key, value in group().items() if key != "responses"} | {"first": "a b c", "second": "a"}
+    gap = log_words("a b c") - log_words("a")
+    with TestClient(app_of(OnlyCompares())) as compares:
+        for client, shift in ((http, 0.0), (compares, 0.3)):
+            (found,) = client.post("/v1/compare", json={"pairs": [pair]}).json()["pairs"]
+            assert (found["logit"], found["reason"]) == (pytest.approx(gap), None)
+            assert found["probability"] == pytest.approx(1 / (1 + math.exp(-gap)))
+            assert (found["shown_first"], found["shown_second"]) == pytest.approx((gap + shift, gap - shift))
+    (found,) = http.post("/v1/compare", json={"pairs": [pair | {"first": LONG_TEXT}]}).json()["pairs"]
+    assert found == dict.fromkeys(("logit", "probability", "shown_first", "shown_second")) | {"reason": "too_long"}
+
+
+def test_equal_rewards_share_a_rank(http: TestClient) -> None:
+    answer = http.post("/v1/rank", json=group("a", LONG_TEXT, "a b", "c", "")).json()
+    assert [(row["rank"], row["response"]) for row in answer["ranking"]] == [(1, 2), (2, 0), (2, 3), (4, 4)]
+    assert answer["unread"] == [{"response": 1, "reason": "too_long"}]
+
+
+def test_a_judge_that_only_compares_gives_means_or_compares_with_an_anchor() -> None:
+    with TestClient(app_of(OnlyCompares())) as http:
+        asked = [group("a", "a b c"), group("a", anchor="a b c"), group("a")]
+        answer = http.post("/v1/score", json={"groups": asked}).json()
+        gap = log_words("a") - log_words("a b c")
+        found = [row["rewards"] for row in answer["groups"]]
+        assert found == [pytest.approx([gap, -gap]), pytest.approx([gap]), [None]]
+        assert (answer["pointwise"], answer["groups"][2]["reasons"]) == (False, ["alone"])
+        many = http.post("/v1/score", json={"groups": [group(*["a"] * 80)]})
+        assert many.status_code == 422 and "6,320 readings, at most 2,000" in many.json()["detail"]
+        sample = {"query": ["Why?a"], "prompts": ["Why?"], "labels": ['{"criteria": []}']}
+        assert "an anchor in the label" in http.post("/get_reward", json=sample).json()["detail"]
+
+
+def sample(**label: Any) -> dict[str, Any]:
+    prompt = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
+    return {"query": [f"{prompt}one two<|im_end|>\n"], "prompts": [prompt], "labels": [json.dumps(label)], "step": 1}
+
+
+def test_openrlhf_gets_rewards_and_their_sigmoids(http: TestClient) -> None:
+    answer = http.post("/get_reward", json=sample(criteria=["likes words"], prompt="Why?")).json()
+    assert answer == {
+        "rewards": [math.log(3)],
+        "scores": [pytest.approx(0.75)],
+        "extra_logs": {"reward": [math.log(3)]},
+    }
+    for label, why in (
+        ({"criteria": ["x"]}, "labels[0]: the prompt is templated (<|im_start|>)"),
+        ({"prompt": "Why?"}, 'labels[0]: \'{"prompt": "Why?"}\' is not JSON such as'),
+    ):
+        answer = http.post("/get_reward", json=sample(**label))
+        assert answer.status_code == 422 and answer.json()["detail"].startswith(why.replace("labels", "label"))
+
+
+def test_the_numbers_are_those_of_the_folder(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    """By stock transformers; `/classify` and `/v1/score` are two ways to the same number."""
+    export_model(make_model("scalar"), tokenizer, tmp_path, {"max_length": 2048, "seed": 1})
+    turns = [
+        {"role": "system", "content": "This user cares about:\n- Likes rain\n- Short"},
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": "Because of the air."},
+    ]
+    stock = AutoModelForSequenceClassification.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    inputs: Any = AutoTokenizer.from_pretrained(tmp_path).apply_chat_template(
+        turns, return_tensors="pt", return_dict=True
+    )
+    with torch.inference_mode():
+        expected = stock.float()(**inputs).logits.item()
+    with TestClient(app_of(open_checkpoint(tmp_path)[0], name="m")) as http:
+        answer = http.post("/classify", json={"model": "m", "messages": turns, "use_activation": False}).json()
+        (row,) = answer["data"]
+        assert (row["probs"], row["num_classes"]) == ([pytest.approx(expected, rel=1e-4)], 1)
+        body = {"groups": [group("Because of the air.", criteria=["Likes rain", "Short"])]}
+        assert http.post("/v1/score", json=body).json()["groups"][0]["rewards"] == row["probs"]
+        wrong = http.post("/classify", json={"messages": turns[:2]})
+        assert wrong.status_code == 422 and "as the last turn, the assistant's response" in wrong.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where", "why"),
+    [
+        ("score", b"{", ["body", 1], "JSON decode error"),
+        ("score", {"groups": []}, ["body", "groups"], "at least 1 item"),
+        ("score", {"groups": [group("a")], "n": 1}, ["body", "n"], "Extra inputs are not permitted"),
+        ("score", {"groups": [group("a", criteria=[" "])]}, ["body", "groups", 0, "criteria"], "non-blank string"),
+        ("score", b'{"groups": NaN}', ["body", "groups"], "valid list"),
+        (
+            "score",
+            b'{"groups": [{"messages": [{"role": "user", "content": "\\ud800"}], "responses": ["a"]}]}',
+            ["body", "groups", 0, "messages", 0, "content"],
+            "unicode",
+        ),
+        ("rank", {"responses": ["a"]}, ["body", "messages"], "Field required"),
+    ],
+)
+def test_a_wrong_body_is_a_native_422(http: TestClient, path: str, body: Any, where: list[Any], why: str) -> None:
+    content = body if isinstance(body, bytes) else json.dumps(body)
+    answer = http.post(f"/v1/{path}", content=content, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert any(row["loc"] == where and why in row["msg"] for row in answer.json()["detail"]), answer.text
+
+
+def test_other_mistakes_have_their_status_and_a_sentence(http: TestClient) -> None:
+    other = http.post("/v1/score", json={"groups": [group("a")], "model": "gpt"})
+    broken = http.post("/v1/score", json={"groups": [group("break")]})
+    assert (other.status_code, broken.status_code) == (404, 500)
+    assert "'gpt' is not served here" in other.json()["detail"]
+    assert "the judge could not read this (RuntimeError)" in broken.json()["detail"]
+    assert http.post("/v1/score", json={"groups": [group("a")]}).status_code == 200, "it goes on"
+
+
+def test_a_key_is_required_of_everything_but_health() -> None:
+    with TestClient(app_of(WordJudge(), key="hush")) as http:
+        assert http.get("/health").json() == {
+            "status": "ok",
+            "model": "words",
+            "digest": "length-words-2",
+            "pointwise": True,
+            "waiting": 0,
+        }
+        for header in ({}, {"Authorization": "Bearer hus"}, {"Authorization": "hush"}):
+            for path in ("/v1/score", "/v1/compare", "/v1/rank", "/get_reward", "/classify"):
+                answer = http.post(path, json={}, headers=header)
+                assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+        body, right = {"groups": [group("a")]}, {"Authorization": "Bearer hush"}
+        assert http.post("/v1/score", json=body, headers=right).status_code == 200
+
+
+def test_clients_at_once_are_read_together_and_get_their_own_rewards() -> None:
+    judge = WordJudge(pause=0.05)
+    with serve(judge, queue_rows=40) as address, httpx.Client(base_url=address, timeout=30) as http:
+
+        def ask(number: int) -> Any:
+            texts = [f"nonce{number} " * (number + 1), f"nonce{number}"]
+            answer = http.post("/v1/score", json={"groups": [group(*texts)]})
+            return answer.json()["groups"][0]["rewards"], [log_words(text) for text in texts]
+
+        with ThreadPoolExecutor(12) as pool:
+            for given, expected in pool.map(ask, range(12)):
+                assert given == pytest.approx(expected)
+            assert len([sides for sides in judge.__dict__["asked"] if sides]) < 12
+            judge.__dict__["pause"] = 0.5
+            bodies = [{"groups": [group(*["a"] * 30)]}] * 3
+            answers = list(pool.map(lambda body: http.post("/v1/score", json=body), bodies))
+    codes = [answer.status_code for answer in answers]
+    assert codes.count(200) >= 1 and codes.count(503) >= 1
+    assert {answer.headers.get("Retry-After") for answer in answers if answer.status_code == 503} == {"1"}
+
+
+def test_a_client_that_left_is_not_read() -> None:
+    judge = WordJudge(pause=0.25)
+    with serve(judge) as address, httpx.Client(base_url=address, timeout=30) as http, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(http.post, "/v1/score", json={"groups": [group("first")]})
+        while not judge.__dict__["asked"]:
+            pass
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{address}/v1/score", json={"groups": [group("gone")]}, timeout=0.1)
+        assert http.post("/v1/score", json={"groups": [group("after")]}).status_code == 200
+        assert first.result().status_code == 200
+    assert "gone" not in {side for sides in judge.__dict__["asked"] for side in sides}
+
+
+def test_the_page_is_true(tmp_path: Path, capsys: Any) -> None:
+    script = tmp_path / "ask.py"
+    with serve(LengthJudge()) as address:
+        script.write_text(example(PAGE, "example: ask").replace("http://127.0.0.1:8000", address), encoding="utf-8")
+        runpy.run_path(str(script))
+    assert capsys.readouterr().out.strip() == example(PAGE, "output: ask")
+    paths = TestClient(app_of(LengthJudge())).get("/openapi.json").json()["paths"]
+    assert all(f"{path}`" in PAGE for path in paths)
