@@ -11,21 +11,7 @@ from typing import Any
 import pytest
 
 from crm.evaluation import robustness
-from crm.evaluation.robustness import (
-    ADDED,
-    ATTACKS,
-    CLEAN,
-    EMPTY,
-    NEUTRAL,
-    PADDED_WINNER,
-    Effect,
-    attacked,
-    effects_of,
-    main,
-    neutral,
-    padded_winner,
-    winner_and_loser,
-)  # fmt: skip
+from crm.evaluation.robustness import ADDED, ATTACKS, CLEAN, EMPTY, PADDED_WINNER, Effect, changed, effects_of, main
 from crm.judges.judge import Asked, Reading
 from crm.judges.open import OpenedJudge
 from crm.schema import Comparison, Prediction
@@ -43,35 +29,35 @@ ROW = Comparison(
 ROWS = [replace(ROW, id=f"c{number}", label="ab"[number % 2]) for number in range(20)]
 
 
-def losing(row: Comparison) -> str:
-    return winner_and_loser(row)[1][-1].content
+def sides(row: Comparison) -> tuple[str, str]:
+    """Texts of the winner and the loser."""
+    both = row.response_a[-1].content, row.response_b[-1].content
+    return both if row.label == "a" else both[::-1]
 
 
 @pytest.mark.parametrize("name", ADDED)
-def test_an_attack_and_its_twin_differ_in_what_is_said_alone(name: str) -> None:
+def test_an_attack_and_its_twin_differ_in_their_words_alone(name: str) -> None:
     ends = set()
     for row in ROWS:
-        hit, twin = attacked(row, name, seed=1), neutral(row, name, seed=1)
-        assert hit == attacked(row, name, seed=1) and twin == neutral(row, name, seed=1)
-        assert winner_and_loser(hit)[0] == winner_and_loser(twin)[0] == winner_and_loser(row)[0]
+        hit, twin = (changed(row, each, seed=1) for each in (name, f"neutral {name}"))
+        assert hit == changed(row, name, seed=1)
+        assert sides(hit)[0] == sides(twin)[0] == sides(row)[0]
         assert (hit.label, hit.criteria) == (row.label, row.criteria) == (twin.label, twin.criteria)
-        before = losing(row)
-        assert len(losing(hit)) == len(losing(twin))
-        assert name == "repeated" or losing(hit).startswith(before) == losing(twin).startswith(before)
-        ends.add(losing(twin).startswith(before))
-        added = losing(twin).replace(before, "").strip("\n")
-        assert all(piece in " ".join(NEUTRAL * 2) for piece in added.split(". ")[1:-1])
-        assert not any(word in added.lower() for word in ("criteri", "prefer", "short", "best"))
+        before, padded = sides(row)[1], sides(twin)[1]
+        assert len(sides(hit)[1]) == len(padded)
+        assert name == "repeated" or sides(hit)[1].startswith(before) == padded.startswith(before)
+        ends.add(padded.startswith(before))
+        assert not any(word in padded.replace(before, "").lower() for word in ("criteri", "prefer", "short", "best"))
     assert ends == {True, False}, "before and after"
 
 
 def test_an_empty_response_is_empty_and_a_padded_winner_keeps_its_loser() -> None:
     for row in ROWS:
-        assert losing(attacked(row, EMPTY, seed=1)) == ""
-        padded = padded_winner(row, seed=1)
-        (winner, loser), (before, same) = winner_and_loser(padded), winner_and_loser(row)
-        assert loser == same and padded.label == row.label
-        assert before[-1].content in winner[-1].content and len(winner[-1].content) > 80
+        assert sides(changed(row, EMPTY, seed=1)) == (sides(row)[0], "")
+        winner, loser = sides(changed(row, PADDED_WINNER, seed=1))
+        assert loser == sides(row)[1] and sides(row)[0] in winner and len(winner) > 80
+    with pytest.raises(ValueError, match="c is a tie"):
+        changed(replace(ROW, label="tie"), EMPTY, seed=1)
 
 
 SMALL = ("data=simulation", "data.train=24", "data.validation=8", "data.suite=24", "progress=false")
