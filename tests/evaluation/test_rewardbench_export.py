@@ -129,26 +129,16 @@ def refusal(capsys, *words: object) -> str:
     return said
 
 
-def test_what_is_not_of_rewardbench_is_refused(data: Path, by_length: Path, tmp_path: Path, capsys) -> None:
+def test_other_data_are_an_error(data: Path, by_length: Path, tmp_path: Path, capsys) -> None:
     ask = ("--model", "m", "--out", tmp_path / "out")
-    simulated = tmp_path / "simulated"
-    words = ["judge=length", "data.train=24", "data.validation=8", "data.suite=6", "progress=false"]
-    more = ["suite.names=[D+]", f"predictions='{simulated}/kept'"]
-    run_evaluation(compose("evaluate", [*words, *more], simulated), show=False)
-    assert OTHERS in refusal(capsys, simulated, "--data", data, *ask)
     other = write(tmp_path / "other.jsonl", [{**row, "prompt": "Else?"} for row in ROWS])
     assert OTHERS in refusal(capsys, by_length, "--data", other, *ask)
-    turned = write(
-        tmp_path / "turned.jsonl", [{**row, "chosen": row["rejected"], "rejected": row["chosen"]} for row in ROWS]
-    )
-    assert OTHERS in refusal(capsys, by_length, "--data", turned, *ask)
     second = {"id": "1", "subset": "Focus", "chosen": ["a"], "rejected": ["b", "c", "d"], "num_correct": 1}
     two = write(tmp_path / "two.jsonl", [second])
     assert "is RewardBench 2" in refusal(capsys, by_length, "--data", two, *ask)
     nameless = write(tmp_path / "nameless.jsonl", [{**ROWS[0], "subset": None}])
     assert "rewardbench-31 has no subset" in refusal(capsys, by_length, "--data", nameless, *ask)
     assert "results.json: not there" in refusal(capsys, tmp_path, "--data", data, *ask)
-    assert "no such file or folder" in refusal(capsys, by_length, "--data", tmp_path / "gone", *ask)
     assert "expected a name such as owner/name" in refusal(
         capsys, by_length, "--data", data, "--model", "../m", "--out", tmp_path
     )

@@ -68,20 +68,6 @@ def test_a_model_that_always_wins_stays_finite() -> None:
     assert elo(math.log(10)) == pytest.approx(1400)
 
 
-def test_without_a_length_effect_it_is_the_raw_win_rate() -> None:
-    # Each logit appears once with a longer and once with a shorter answer, so that beta is exactly 0.
-    draws = np.random.default_rng(3).normal(0.5, 1, 25).tolist()
-    matches = [
-        match(2 * i + up, "x", draw, (20 + 15 * (2 * up - 1), 20)) for i, draw in enumerate(draws) for up in (0, 1)
-    ]
-    found = length_control(of_matches(matches))
-    rates, beta = found.rates, found.coefficient
-    assert beta == pytest.approx(0, abs=1e-4)
-    assert rates["x"] == pytest.approx(Leaderboard(matches).win_rates()["x"], abs=1e-5)
-    same = of_matches([replace(m, length_candidate=m.length_baseline) for m in matches])
-    assert length_control(same).rates["x"] == pytest.approx(Leaderboard(matches).win_rates()["x"], abs=1e-5)
-
-
 def test_a_known_length_effect_is_found_and_taken_out() -> None:
     generator = np.random.default_rng(4)
     theta, bias, beta = {"brief": 0.8, "plain": 0.0, "wordy": -0.6}, {"brief": -40, "plain": 0, "wordy": 60}, 1.5

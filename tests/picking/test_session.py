@@ -9,10 +9,10 @@ import pytest
 from scipy.special import expit
 from scipy.stats import kendalltau
 
-from crm.picking.choice_model import CHOICES, Evidence, probabilities, reason_probabilities
+from crm.picking.choice_model import CHOICES, probabilities
 from crm.picking.contrasts import Contrasts, contrasts
 from crm.picking.posterior import expected_tau, win_rates
-from crm.picking.session import Pair, Pick, Session, expected_information, information_of_reasons
+from crm.picking.session import Pair, Pick, Session, expected_information
 from crm.report.statistics import Floats
 
 CRITERIA = 6
@@ -127,27 +127,3 @@ def test_a_pick_is_checked() -> None:
         Pick(Pair(0, 1, 2), "middle")
     with pytest.raises(ValueError, match=r"reason: 3 was not offered; there were \[1, 2\]"):
         Pick(Pair(0, 1, 2), "left", (1, 2), 3)
-
-
-def test_a_reason_tells_what_the_choice_model_says_that_it_tells() -> None:
-    """Mutual information of weights and reason, once a side was picked, by the sums of its definition."""
-    rng = np.random.default_rng(4)
-    gaps, weights = rng.normal(size=(5, CRITERIA)), rng.normal(size=(9, CRITERIA))
-    gaps[4] = 0.0
-    places = np.array([[0, 2, 5], [1, 2, 3], [5, 4, 3], [0, 1, 2], [0, 1, 2]])
-    found = information_of_reasons(gaps, weights, places)
-    for gap, own, nats in zip(gaps, places, found, strict=True):
-        shown = np.zeros((1, CRITERIA))
-        shown[0, own] = 1.0
-        expected = 0.0
-        for choice in (0, 2):
-            evidence = Evidence(gap[None], np.array([choice]), shown, np.array([-1]))
-            reasons = np.array([reason_probabilities(one, evidence)[0] for one in weights])
-            picked = np.array([probabilities(np.asarray(gap @ one))[choice] for one in weights])
-            together = picked[:, None] * reasons / len(weights)  # weights and reason, with this side picked
-            side, reason = together.sum(axis=1, keepdims=True), together.sum(axis=0, keepdims=True)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                terms = together * np.log(together * together.sum() / (side * reason))
-            expected += float(np.nansum(terms))
-        assert nats == pytest.approx(expected, abs=1e-12)
-    assert found[4] == pytest.approx(0.0) and (found[:4] > 0.01).all()

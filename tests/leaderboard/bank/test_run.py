@@ -192,23 +192,6 @@ def test_thoughts_are_kept_apart_and_are_no_part_of_a_response(
     assert set(made.responses["o"].values()) == {f"re: {row['query']}" for row in QUERIES}
 
 
-def test_a_reply_that_ends_with_thoughts_is_no_response(
-    tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def call(_client: Any, messages: Any, *_given: Any) -> str:
-        return f"<think>{messages[-1].content} "
-
-    monkeypatch.setattr("crm.io.chat.client.ChatClient.call", call)
-    with pytest.raises(ValueError, match="endpoint: 6 of 6 queries have no response"):
-        build(
-            tmp_path,
-            *("author=m", f"queries='{queries}'", "endpoint.base_url=http://127.0.0.1:9/v1", "endpoint.model=m"),
-        )
-    file = write(tmp_path / "o.jsonl", [{"query": row["query"], "text": "<think>hm"} for row in QUERIES])
-    with pytest.raises(ValueError, match=r"o.jsonl:1: text: the response to '.*' ends with the model's thoughts"):
-        build(tmp_path, "author=o", f"queries='{queries}'", f"responses='{file}'")
-
-
 def test_nothing_else_is_asked_beside_it() -> None:
     with pytest.raises(ValueError, match=r"author='me': expected nothing beside fetch, which adds no model"):
         compose("bank", ["fetch=alpacaeval", "out=here", "author=me"])
