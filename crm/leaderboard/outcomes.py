@@ -78,22 +78,6 @@ class Outcomes:
             scores=None if self.scores is None else self.scores[rows],
         )
 
-    def matches(self) -> list[Match]:
-        """One a candidate and query that the judge answered, query by query."""
-        return [
-            self._match(row, column)
-            for row in range(len(self.queries))
-            for column in range(len(self.models) - 1)
-            if self.answered[row, column]
-        ]
-
-    def _match(self, row: int, column: int) -> Match:
-        read = not np.isnan(self.logits[row, column])
-        scores: Any = (None, None) if self.scores is None or not read else self.scores[row, [column, -1]].tolist()
-        logit = float(self.logits[row, column]) if read else None
-        lengths = int(self.words[row, column]), int(self.words[row, -1])
-        return Match(self.queries[row], self.topics[row], self.models[column], self.baseline, logit, *lengths, *scores)
-
 
 def of_matches(matches: Sequence[Match]) -> Outcomes:
     """The outcomes of records; a query's baseline score is the mean over its matches.

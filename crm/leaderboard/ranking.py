@@ -89,11 +89,6 @@ class Leaderboard:
         return pd.DataFrame(self.outcomes.wins, index=list(self.outcomes.queries), columns=list(self.outcomes.models))
 
     @cached_property
-    def matches(self) -> tuple[Match, ...]:
-        """Its comparisons as records."""
-        return tuple(self.outcomes.matches())
-
-    @cached_property
     def length_control(self) -> LengthControl:
         """Length-controlled win rates of the candidates with limits, or why there are none."""
         return length_control(self.outcomes)

@@ -77,7 +77,7 @@ class PersonalRanking:
     by_weights: Floats
     """(S, M) on the queries of the bank."""
     rates: Floats
-    """(S, M) on queries like them: by so much more may they differ from what other queries would have told."""
+    """(S, M) on queries like them: wider, as other queries would give other rates."""
 
     @property
     def mean(self) -> Floats:

@@ -67,7 +67,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class Session:
-    """A person, their picks, and a bank. ``typed`` (K,): how much each criterion counts that they said before; else 0.
+    """A person, their picks, and a bank. ``typed`` (K,): how much each criterion counts that they typed before; else 0.
 
     ``adaptive=False`` draws every pair at random; ``reasons_offered``: whether people are asked why.
     """
@@ -190,15 +190,15 @@ def information_of_reasons(differences: Floats, weights: Floats, places: Indices
     """(C,) nats that the reason tells besides, where ``places`` (C, R) are offered once a side was picked."""
     gaps = np.take_along_axis(differences, places, axis=1)[:, None, :] * weights[:, places].transpose(1, 0, 2)
     sides = probabilities(differences @ weights.T)[..., (0, 2)]
-    told = np.zeros(len(differences))
+    nats = np.zeros(len(differences))
     for side, sign in enumerate((1.0, -1.0)):
         spoken = SHARPNESS * sign * gaps
         chances = special.softmax(np.concatenate((spoken, np.zeros((*spoken.shape[:2], 1))), axis=2), axis=2)
         picked = sides[..., side]
         share = picked / picked.sum(axis=1, keepdims=True)
         mixed = special.entr((share[..., None] * chances).sum(axis=1)).sum(axis=1)
-        told += picked.mean(axis=1) * (mixed - (share * special.entr(chances).sum(axis=2)).sum(axis=1))
-    return told
+        nats += picked.mean(axis=1) * (mixed - (share * special.entr(chances).sum(axis=2)).sum(axis=1))
+    return nats
 
 
 def offered(differences: Floats, posterior: Posterior) -> Indices:

@@ -171,8 +171,9 @@ def test_inconsistent_matches_are_refused(matches: list[Match], message: str) ->
 
 def test_tau_between_opposite_equal_and_unrelated_leaderboards() -> None:
     strengths = {name: float(i) / 2 for i, name in enumerate("abcdefg", start=-3)}
-    board = Leaderboard(bank(strengths, noise=0.3))
-    turned = Leaderboard([replace(m, preference_logit=-m.preference_logit) for m in board.matches])
+    matches = bank(strengths, noise=0.3)
+    board = Leaderboard(matches)
+    turned = Leaderboard([replace(m, preference_logit=-m.preference_logit) for m in matches])
     assert compare(board, board, seed=1).mean == pytest.approx(1)
     opposite = compare(board, turned, seed=1, resamples=200)
     assert opposite.mean == pytest.approx(-1)
@@ -186,14 +187,15 @@ def test_tau_between_opposite_equal_and_unrelated_leaderboards() -> None:
 
 def test_tau_against_true_win_rates() -> None:
     strengths = {name: float(i) for i, name in enumerate("abcde", start=-2)}
-    board = Leaderboard(bank(strengths, queries=30, noise=2.0))
+    matches = bank(strengths, queries=30, noise=2.0)
+    board = Leaderboard(matches)
     got = compare_with_truth(board, strengths, seed=3, resamples=200)
     assert 0.7 < got.mean <= 1
     assert compare_with_truth(board, {**strengths, "base": 0.01}, seed=3, resamples=200).mean > 0.7
     with pytest.raises(ValueError, match=r"without a true win rate: \['a'\]; unknown models: \['z'\]"):
         compare_with_truth(board, {**{k: v for k, v in strengths.items() if k != "a"}, "z": 1.0}, seed=3)
     with pytest.raises(ValueError, match="in one only: e"):
-        compare(board, Leaderboard([m for m in board.matches if m.candidate != "e"]), seed=3)
+        compare(board, Leaderboard([m for m in matches if m.candidate != "e"]), seed=3)
 
 
 def test_records_hold_what_the_tables_hold() -> None:

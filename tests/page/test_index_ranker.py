@@ -76,8 +76,7 @@ def test_reasons_are_those_of_the_ranking(ranker: Ranker) -> None:
     rate = sum(duel.probability for duel in found) / 8
     assert rate == pytest.approx(progress.board.win_rates()["wordy"], abs=1e-9)
     assert [duel.response for duel in found] == ["wordy wordy wordy wordy"] * 8
-    match = next(m for m in progress.board.matches if (m.query_id, m.candidate) == (found[0].query_id, "wordy"))
-    assert found[0].probability == pytest.approx(float(expit(match.preference_logit)))
+    assert found[0].probability == pytest.approx(float(expit(progress.logits("wordy")[found[0].query_id])))
 
 
 def test_what_cannot_be_ranked_is_a_sentence(ranker: Ranker) -> None:

@@ -1,4 +1,4 @@
-"""Files of responses: which column of a row is the prompt and which the response, and one more model for a bank.
+"""Files of queries and responses: which column of a row is the prompt, and which the response.
 
 A row names its query by ``query_id``, or repeats its text (``query``, ``instruction`` or ``prompt``); the response is
 ``text``, ``output`` or ``response``. Of Alpaca's columns ``input`` belongs to the prompt, and ``text``, which holds
@@ -17,6 +17,7 @@ from typing import Any
 from crm.io.chat.replies import split_thoughts
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.leaderboard.bank.public import UNTAGGED
 from crm.schema import RecordError, folded, prompt_key, query_of, short
 from crm.votes.fields import any_text
 from crm.votes.sampling import turn
@@ -29,6 +30,32 @@ Row = Mapping[str, Any]
 SHOWN = 10
 """Missing queries that a message names."""
 MAX_NAME = 80
+
+
+def read_queries(path: Path) -> tuple[BankQuery, ...]:
+    """Rows with ``query`` (or ``prompt``, or ``instruction`` with its ``input``), and ``topic`` and ``id`` where known.
+
+    Equal queries are one. Raises ``ValueError`` naming file and line, also where their topics or ids differ.
+    """
+    found: dict[str, tuple[BankQuery, int]] = {}
+    unread: Counter[str] = Counter()
+
+    def parse(row: Row, line: int) -> None:
+        column, text = prompt_cell(row)
+        if not any_text(text, column).strip():
+            raise RecordError(column, "blank")
+        prompt = turn("user", text)
+        query = BankQuery(row.get("id") or prompt_key(prompt), prompt, row.get("topic") or UNTAGGED)
+        first, at = found.setdefault(prompt_key(prompt), (query, line))
+        for name in ("id", "topic"):
+            if (own := getattr(query, name)) != (known := getattr(first, name)):
+                raise RecordError(name, f"{own!r:.80}, but line {at} has the same query with {known!r:.80}; give one")
+        unread.update(unread_columns(row, *QUERY_FIELDS, MORE_OF_QUERY, "id", "topic"))
+
+    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
+        pass
+    show_unread(path, unread)
+    return tuple(query for query, _ in found.values())
 
 
 def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:

@@ -15,8 +15,8 @@ import pytest
 from crm.config import compose
 from crm.leaderboard.bank.bank import load_bank
 from crm.leaderboard.bank.public import FOLDERS, read_public_bank
-from crm.leaderboard.bank.responses import read_responses
-from crm.leaderboard.bank.run import read_queries, run_bank
+from crm.leaderboard.bank.responses import read_queries, read_responses
+from crm.leaderboard.bank.run import run_bank
 from crm.schema import query_of
 from tests.repeating_endpoint import repeating_endpoint
 
