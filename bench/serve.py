@@ -136,7 +136,8 @@ async def measure(
     """A load of ``seconds`` after a warm-up of a sixth of that, then overload."""
     bodies = [_body([group]) for group in groups]
     limits = httpx.Limits(max_connections=clients + 200)
-    async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits) as http:
+    kind = {"Content-Type": "application/json"}
+    async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits, headers=kind) as http:
         await load(http, bodies, expected, clients, seconds / 6)
         before = process.memory_info().rss
         started = time.perf_counter()

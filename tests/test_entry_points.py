@@ -128,7 +128,7 @@ def test_a_leaderboard_by_any_judge(tmp_path: Path) -> None:
 def test_the_page_compares_with_the_baseline_of_the_settings(tmp_path: Path) -> None:
     words = ("judge=oracle", "bank.queries_per_topic=1", "bank.baseline=aster-mini")
     ranker, name = make_ranker(compose("app", words, tmp_path))
-    board = ranker.rank(Profile(("Prefers concise answers",))).board
+    board = ranker.rank(Profile(criteria=("Prefers concise answers",))).board
     assert name == "oracle" and board is not None and board.baseline == "aster-mini"
 
 

@@ -15,10 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
+from pydantic import BaseModel
+
 from crm.chat.cache import ReplyCache
-from crm.chat.replies import UNANSWERED, CallFailed, Reply, reply_of
+from crm.chat.replies import UNANSWERED, CallFailed, Reply, read_object, reply_of
 from crm.config import Settings, setting
 from crm.schema import Message
 
@@ -28,6 +31,7 @@ CHARACTERS_PER_TOKEN = 4
 MAX_RETURNED = 4_000
 """Characters of an invalid reply that are sent back to be repaired."""
 Value = TypeVar("Value")
+Schema = TypeVar("Schema", bound=BaseModel)
 
 
 @dataclass
@@ -109,14 +113,19 @@ class Plan:
 class ChatClient:
     """Asks one endpoint and counts; budgets hold over all that one client asks.
 
-    ``version`` says what a reply has to satisfy: replies in the ``cache`` count only under the version they were
-    accepted by. ``extra`` are further parameters of the API, such as ``logprobs``.
+    ``extra`` are further parameters of the API, such as ``logprobs``. With ``json_schema`` a schema that is asked for
+    is sent as ``response_format``; some servers reject requests that carry one.
     """
 
     def __init__(
-        self, endpoint: EndpointConfig, cache: ReplyCache | None = None, extra: Mapping[str, Any] | None = None
+        self,
+        endpoint: EndpointConfig,
+        cache: ReplyCache | None = None,
+        extra: Mapping[str, Any] | None = None,
+        *,
+        json_schema: bool = False,
     ) -> None:
-        self.endpoint, self.cache, self.extra = endpoint, cache, dict(extra or {})
+        self.endpoint, self.cache, self.extra, self.json_schema = endpoint, cache, dict(extra or {}), json_schema
         self.counts = Counts()
         self._key = endpoint.api_key()
         self._client: Any = None
@@ -146,6 +155,28 @@ class ChatClient:
         cached = len(requests) - len(missing)
         return Plan(len(requests), cached, len(missing), characters // CHARACTERS_PER_TOKEN, most)
 
+    def ask_for(
+        self,
+        schema: type[Schema],
+        requests: Sequence[Sequence[Message]],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Outcome[Schema]]:
+        """One ``schema`` a request, as `ask` gives them; an invalid reply is sent back once."""
+        version = self._version(schema)
+        return self.ask(requests, partial(read_object, schema=schema), version, repairs=True, progress=progress)
+
+    def plan_for(self, schema: type[BaseModel], requests: Sequence[Sequence[Message]]) -> Plan:
+        """What `ask_for` would cost; sends nothing."""
+        return self.plan(requests, self._version(schema))
+
+    def _version(self, schema: type[BaseModel]) -> str:
+        """The version of replies that fit a schema, which goes into ``extra`` where the server is to know it."""
+        form = schema.model_json_schema()
+        if self.json_schema:  # not strict: strict mode allows no limits on lengths
+            named = {"name": schema.__name__, "schema": form}
+            self.extra["response_format"] = {"type": "json_schema", "json_schema": named}
+        return json.dumps(form, sort_keys=True)
+
     def ask(
         self,
         requests: Sequence[Sequence[Message]],
@@ -157,6 +188,7 @@ class ChatClient:
     ) -> list[Outcome[Value]]:
         """One outcome a request, in order. ``read`` makes a value of a reply, or raises `CallFailed`.
 
+        ``version`` says what a reply has to satisfy: a cached one counts only under the version it was accepted by.
         With ``repairs`` a reply that is not_json or wrong_schema is sent back once with what is wrong. Raises
         ``ValueError`` for what dooms every request: a wrong key, address or model, a cache that cannot be used.
         """
@@ -199,17 +231,20 @@ class ChatClient:
     def _answer(
         self, messages: Sequence[Message], read: Callable[[Reply], Value], repairs: bool
     ) -> tuple[Reply | None, Outcome[Value]]:
+        """The reply, where it can be read, and what became of the request."""
+        tokens = None
         try:
             reply = self.call(messages)
+            tokens = reply.tokens
             try:
-                return reply, Outcome(read(reply), tokens=reply.tokens)
+                return reply, Outcome(read(reply), tokens=tokens)
             except CallFailed as failure:
                 if not repairs or failure.kind not in ("not_json", "wrong_schema"):
                     raise
                 reply = self.call([*messages, *_sent_back(reply.text, failure.detail)])
                 return reply, Outcome(read(reply), tokens=reply.tokens)
         except CallFailed as failure:
-            return None, Outcome(failure=failure.kind, detail=failure.detail)
+            return None, Outcome(failure=failure.kind, detail=failure.detail, tokens=tokens)
 
     def call(self, messages: Sequence[Message]) -> Reply:
         """The reply to one request. Raises `CallFailed`; ``ValueError`` where no request can succeed."""

@@ -40,10 +40,9 @@ _REFUSAL = re.compile(
 
 
 class CallFailed(Exception):  # noqa: N818 - an outcome on its way, not an error that a user meets
-    """A call without a usable reply: its ``kind`` (of `FAILURES`) and one line of ``detail``."""
+    """A call without a usable reply: its ``kind`` (of `FAILURES`, or the reader's own) and one line of ``detail``."""
 
     def __init__(self, kind: str, detail: str) -> None:
-        assert kind in FAILURES, kind
         super().__init__(f"{kind}: {detail}")
         self.kind, self.detail = kind, " ".join(detail.split())[:400]
 

@@ -124,7 +124,7 @@ def app() -> None:
     def task(config: AppConfig) -> None:
         if find_spec("fastapi") is None:
             raise ValueError("app: its packages are not installed; pip install 'crm-leaderboard[app]'")
-        from crm.page import run_app
+        from crm.page.run import run_app
 
         run_app(config)
 

@@ -6,16 +6,15 @@ After Jia et al. (arXiv 2508.09463). A row whose request failed is kept without 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from crm.criteria import prompts, schemas
+from crm.chat.client import ChatClient, Plan
 from crm.criteria.prompts import criteria_messages, subjective_messages
 from crm.criteria.schemas import CriteriaReply, SubjectiveReply
-from crm.io.chat.asker import Asker, OnProgress, Plan, Request
-from crm.schema import Preference, prompt_key
+from crm.schema import Message, Preference, prompt_key
 
-SOURCES = (prompts, schemas)
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Extraction:
     """A preference and what became of it.
 
     ``status`` is ``kept``, ``dropped`` (objective), ``extracted``, ``given`` (it has criteria and is unchanged), or
-    ``failed:<kind>`` with a kind of `crm.io.chat.failures.FAILURES`; ``detail`` says more.
+    ``failed:<kind>`` with a kind of `crm.chat.replies.FAILURES`; ``detail`` says more.
     """
 
     preference: Preference
@@ -31,28 +30,30 @@ class Extraction:
     detail: str = ""
 
 
-def keep_subjective(rows: Sequence[Preference], asker: Asker, progress: OnProgress | None = None) -> list[Extraction]:
+def keep_subjective(
+    rows: Sequence[Preference], client: ChatClient, progress: Progress | None = None
+) -> list[Extraction]:
     """``kept``, ``dropped`` or ``failed:<kind>`` for every preference; one request per prompt (`prompt_key`).
 
-    Raises ``ValueError`` where no request can succeed, see `Asker.ask_all`.
+    Raises ``ValueError`` where no request can succeed, see `ChatClient.ask`.
     """
-    outcomes = asker.ask_all(subjective_requests(rows), SubjectiveReply, SOURCES, progress)
+    requests = subjective_requests(rows)
     found = {}
-    for outcome in outcomes:
+    for key, outcome in zip(requests, client.ask_for(SubjectiveReply, [*requests.values()], progress), strict=True):
         value = outcome.value
         if value is None:
-            found[outcome.id] = f"failed:{outcome.failure}", outcome.detail
+            found[key] = f"failed:{outcome.failure}", outcome.detail
         else:
-            found[outcome.id] = "kept" if value.subjective else "dropped", value.why
+            found[key] = "kept" if value.subjective else "dropped", value.why
     return [Extraction(row, *found[prompt_key(row.prompt)]) for row in rows]
 
 
-def extract(rows: Sequence[Preference], asker: Asker, progress: OnProgress | None = None) -> list[Extraction]:
+def extract(rows: Sequence[Preference], client: ChatClient, progress: Progress | None = None) -> list[Extraction]:
     """Criteria for every preference that has none, in the order given.
 
-    Raises ``ValueError`` where no request can succeed, see `Asker.ask_all`.
+    Raises ``ValueError`` where no request can succeed, see `ChatClient.ask`.
     """
-    outcomes = iter(asker.ask_all(criteria_requests(rows), CriteriaReply, SOURCES, progress))
+    outcomes = iter(client.ask_for(CriteriaReply, criteria_requests(rows), progress))
     found = []
     for row in rows:
         if has_criteria(row):
@@ -65,25 +66,25 @@ def extract(rows: Sequence[Preference], asker: Asker, progress: OnProgress | Non
     return found
 
 
-def plan(rows: Sequence[Preference], asker: Asker) -> dict[str, Plan]:
+def plan(rows: Sequence[Preference], client: ChatClient) -> dict[str, Plan]:
     """What `keep_subjective` (``filter``) and `extract` (``criteria``) would cost; nothing is sent."""
     return {
-        "filter": asker.plan(subjective_requests(rows), SubjectiveReply, SOURCES),
-        "criteria": asker.plan(criteria_requests(rows), CriteriaReply, SOURCES),
+        "filter": client.plan_for(SubjectiveReply, [*subjective_requests(rows).values()]),
+        "criteria": client.plan_for(CriteriaReply, criteria_requests(rows)),
     }
 
 
-def subjective_requests(rows: Iterable[Preference]) -> list[Request]:
-    """One request per prompt, worded as where it first occurs."""
+def subjective_requests(rows: Iterable[Preference]) -> dict[str, Sequence[Message]]:
+    """One request per prompt (`prompt_key`), worded as where it first occurs."""
     first: dict[str, Preference] = {}
     for row in rows:
         first.setdefault(prompt_key(row.prompt), row)
-    return [Request(key, subjective_messages(row)) for key, row in first.items()]
+    return {key: subjective_messages(row) for key, row in first.items()}
 
 
-def criteria_requests(rows: Iterable[Preference]) -> list[Request]:
+def criteria_requests(rows: Iterable[Preference]) -> list[Sequence[Message]]:
     """One request per preference that has no criteria."""
-    return [Request(row.id, criteria_messages(row)) for row in rows if not has_criteria(row)]
+    return [criteria_messages(row) for row in rows if not has_criteria(row)]
 
 
 def has_criteria(row: Preference) -> bool:

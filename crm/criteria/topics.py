@@ -15,10 +15,9 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 
-from crm.criteria import prompts, schemas
+from crm.chat.client import ChatClient
 from crm.criteria.prompts import topic_messages
 from crm.criteria.schemas import TopicName
-from crm.io.chat.asker import Asker, Request
 
 COUNTS = (4, 6, 8, 12, 16, 24)
 """Numbers of topics to try where none is given; the one with the best silhouette is taken."""
@@ -102,7 +101,7 @@ def embed(texts: Sequence[str], *, model: str | None = None, seed: int = 0) -> V
     return unit
 
 
-def name_topics(topics: Topics, asker: Asker) -> tuple[Topics, Counter[str]]:
+def name_topics(topics: Topics, client: ChatClient) -> tuple[Topics, Counter[str]]:
     """Names by a language model, and how many were ``named``, ``duplicate`` or ``failed:<kind>``.
 
     A topic without a usable reply keeps the name made of its keywords.
@@ -111,9 +110,9 @@ def name_topics(topics: Topics, asker: Asker) -> tuple[Topics, Counter[str]]:
     for label, words in enumerate(topics.keywords):
         own = [text for text, other in zip(topics.texts, topics.labels, strict=True) if other == label]
         own.sort(key=lambda text: (-sum(word in text.casefold() for word in words), len(text)))
-        requests.append(Request(f"topic {label}", topic_messages(words, own[:EXAMPLES])))
+        requests.append(topic_messages(words, own[:EXAMPLES]))
     names, counts = list(topics.names), Counter[str]()
-    for label, outcome in enumerate(asker.ask_all(requests, TopicName, [prompts, schemas])):
+    for label, outcome in enumerate(client.ask_for(TopicName, requests)):
         if outcome.value is None:
             counts[f"failed:{outcome.failure}"] += 1
         elif outcome.value.name.casefold() in {name.casefold() for name in names}:

@@ -47,9 +47,7 @@ def check_judge(config: AnyJudgeConfig) -> None:
 
         check_reachable(str(config.judge.path), config.judge.revision, "judge")
     if config.judge.name == "llm":
-        from crm.io.chat.config import make_endpoint
-
-        make_endpoint(config.judge, "judge")
+        config.judge.api_key()
 
 
 def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:
@@ -96,13 +94,12 @@ def _open_reward_model(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
 
 
 def _open_llm(config: AnyJudgeConfig, _blind: bool) -> OpenedJudge:
-    from crm.io.chat.cache import ReplyCache
-    from crm.io.chat.config import make_endpoint
+    from crm.chat.cache import ReplyCache
     from crm.judges.llm_judge import LlmJudge
 
     folder, settings = _folder(config), config.judge
     cache = ReplyCache(folder / REPLIES)
-    judge = LlmJudge(make_endpoint(settings, "judge"), "text" if settings.verdict == "text" else "logprobs", cache)
+    judge = LlmJudge(settings, "text" if settings.verdict == "text" else "logprobs", cache)
     return OpenedJudge(judge, f"llm {settings.model}", folder, judge.prompt_digest)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from crm.io.chat.replies import refuses, split_thoughts
+from crm.chat.replies import refuses, split_thoughts
 
 Verdict = Literal["first", "second"]
 FAILURES = {

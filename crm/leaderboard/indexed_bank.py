@@ -52,23 +52,25 @@ class IndexedBank:
         """(N, Q, M) float32 for each of N criteria by itself, NaN for what is too long to be read."""
         return self.index.scores(self.vectors(criteria))
 
-    def outcomes(
-        self, criteria: Sequence[str], weights: Sequence[float] | None = None, part: Bank | None = None
-    ) -> Outcomes:
-        """Outcomes of ``part`` of the bank, or of all of it, for a user with these criteria.
+    def user(self, criteria: Sequence[str], weights: Sequence[float] | None = None) -> torch.Tensor:
+        """(D,) a user with these criteria, each counted ``weights`` times, below 0 where it is disliked.
 
-        Each counts ``weights`` times, below 0 where it is disliked. Raises ``ValueError`` for a criterion that is
-        longer than the model reads, and for another number of weights.
+        Raises ``ValueError`` for a criterion that is longer than the model reads, and for another number of weights.
         """
         vectors = self.vectors(list(criteria) or [GENERIC_CRITERION])
         user = added_up(vectors, list(weights or ()) or None, self.reader.shared)
         if not torch.isfinite(user).all():
             long = [text for text, vector in zip(criteria, vectors, strict=True) if not torch.isfinite(vector).all()]
-            limit = self.reader.encoder.max_length
-            raise ValueError(
-                f"criteria: {short((long or criteria)[0])} is longer than the {limit} tokens that are read"
-            )
-        return self.numbers.outcomes(self.index.scores(user)[0], self.bank if part is None else part)
+            most = self.reader.encoder.max_length
+            raise ValueError(f"criteria: {short((long or criteria)[0])} is longer than the {most} tokens that are read")
+        return user
+
+    def outcomes(
+        self, criteria: Sequence[str], weights: Sequence[float] | None = None, part: Bank | None = None
+    ) -> Outcomes:
+        """Outcomes of ``part`` of the bank, or of all of it, for a `user`; raises ``ValueError`` as `user` does."""
+        scores = self.index.scores(self.user(criteria, weights))[0]
+        return self.numbers.outcomes(scores, self.bank if part is None else part)
 
 
 def index_bank(

@@ -1,168 +1,141 @@
-"""Answer the HTTP API: profiles as JSON or as a link's query, rankings and files back.
-
-Every route answers what the page shows. A mistake is a sentence with status 422.
-"""
+"""The HTTP API and the page's files. A mistake is answered with ``{"error": sentence}``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
-from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse
+from fastapi.responses import FileResponse
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from crm.leaderboard.ranking import Leaderboard
-from crm.page.answers import (
-    WRONG,
-    BankResponse,
-    CompareResponse,
-    Health,
-    RankResponse,
-    SentencesResponse,
-    WhyResponse,
-)
-from crm.page.bodies import PROFILE, CompareRequest, SentencesRequest, WhyRequest, asked, profile_of
-from crm.page.export import FORMATS, facts, rows_of
-from crm.page.honesty import refusal
-from crm.page.pick_bodies import PicksRequest, PicksResponse
+from crm.page import schemas
+from crm.page.bodies import ProfileError, explain_errors
+from crm.page.export import FORMATS
 from crm.page.picks import Picking
-from crm.page.profile import Profile, ProfileError, from_mapping, from_query
-from crm.page.ranker import Ranker, Ranking
-from crm.page.reasons import change, duels, typical
-from crm.page.sentences import sentence_effects
+from crm.page.profile import Profile, from_query
+from crm.page.ranker import Ranker, Ranking, why_invalid
+from crm.page.reasons import change, duels, sentence_effects, typical
 from crm.schema import query_of
-from crm.web.bodies import body_like, describe, described
 
-TITLE = "User-centric subjective leaderboard"
 MAX_DUELS = 1000
-BODIES = (CompareRequest, WhyRequest, SentencesRequest, PicksRequest)
+FILES = Path(__file__).parent / "static"
+FRESH = {"Cache-Control": "no-cache"}
+"""Browsers ask each time whether a file has changed, so that no two versions of the page meet."""
 
 
-def make_api(
-    ranker: Ranker, picking: Picking, *, judge: str, version: str, about: Mapping[str, Any] | None = None
-) -> FastAPI:
-    """The routes below ``/api``; ``judge``, ``version`` and ``about`` are what ``/api/bank`` says of the server."""
-    api = FastAPI(title=TITLE, version=version, docs_url=None, redoc_url=None, responses=WRONG)
-
-    @api.exception_handler(ProfileError)
-    async def wrong(_request: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, status_code=422)
+def make_api(ranker: Ranker, picking: Picking, about: schemas.About) -> FastAPI:
+    """The routes below ``/api``, and the page."""
+    title = "User-centric subjective leaderboard"
+    api = FastAPI(title=title, version=about.version, docs_url=None, redoc_url=None, responses=schemas.ERRORS)
+    explain_errors(api)
 
     def ranked(profile: Profile) -> tuple[Ranking, Leaderboard]:
         """What there is to explain, compare or keep. Raises `ProfileError` where nothing is ranked."""
         ranking = ranker.rank(profile)
         if ranking.board is None:
-            raise ProfileError(refusal(ranking))
+            raise ProfileError(why_invalid(ranking))
         return ranking, ranking.board
 
     @api.get("/api/health")
-    def health() -> Health:
+    def health() -> dict[str, str]:
         """Whether the server is up."""
-        return Health(status="ok")
+        return {"status": "ok"}
 
-    @api.get("/api/bank", response_model=BankResponse)
-    def bank() -> dict[str, Any]:
+    @api.get("/api/bank")
+    def bank() -> schemas.BankResponse:
         """What there is to choose from."""
-        return {
-            "name": ranker.bank.name,
-            "baseline": ranker.bank.baseline,
-            "models": list(ranker.bank.authors),
-            "topics": ranker.selector.topic_counts(),
-            "queries": len(ranker.bank.queries),
-            "judge": judge,
-            "version": version,
-            "example": ranker.scorer.example,
-            **(about or {}),
-        }
+        topics = [query.topic for query in ranker.bank.queries]
+        return schemas.BankResponse(
+            **dict(about),
+            name=ranker.bank.name,
+            baseline=ranker.bank.baseline,
+            models=list(ranker.bank.authors),
+            topics={topic: topics.count(topic) for topic in ranker.bank.topics},
+            queries=len(topics),
+            example=ranker.scorer.example,
+        )
 
     @api.get("/api/queries", response_class=Response)
     def queries() -> Response:
         """The queries of the bank, a line of JSON each."""
-        lines = (
-            json.dumps(
-                {"query_id": query.id, "query": query_of(query.prompt), "topic": query.topic}, ensure_ascii=False
-            )
-            for query in ranker.bank.queries
-        )
-        name = {"Content-Disposition": 'attachment; filename="queries.jsonl"'}
-        return Response("\n".join(lines) + "\n", media_type="application/x-ndjson", headers=name)
+        rows = [{"query_id": q.id, "query": query_of(q.prompt), "topic": q.topic} for q in ranker.bank.queries]
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        return _file("queries.jsonl", lines, "application/x-ndjson")
 
-    @api.post("/api/rank", response_model=RankResponse, openapi_extra=body_like(PROFILE))
-    async def rank(request: Request) -> dict[str, Any]:
+    @api.post("/api/rank")
+    def rank(profile: Profile) -> schemas.RankResponse:
         """A profile in; the ranking out."""
-        profile = _profile(await profile_of(request))
-        await run_in_threadpool(ranker.read, profile)
-        ranking = ranker.rank(profile)  # arithmetic, which takes less time than a change of threads among many
-        return {
-            "queries": len(ranking.part.queries),
-            "failed": ranking.failed,
-            "profile": profile.digest,
-            "criteria": list(profile.told),
-            "refusal": refusal(ranking),
-            "not_understood": list(ranking.not_understood),
-            "leaderboard": rows_of(ranking),
-        }
+        ranking = ranker.rank(profile)
+        return schemas.RankResponse(
+            queries=len(ranking.part.queries),
+            failed=ranking.failed,
+            profile=profile.digest,
+            criteria=list(profile.judge_criteria),
+            refusal=why_invalid(ranking),
+            not_understood=list(ranking.not_understood),
+            leaderboard=[schemas.Row(**row) for row in ranking.board.records()] if ranking.board else [],
+        )
 
-    @api.post("/api/compare", response_model=CompareResponse, openapi_extra=described(CompareRequest))
-    async def compare(request: Request) -> dict[str, Any]:
+    @api.post("/api/compare")
+    def compare(asked: schemas.CompareRequest) -> schemas.CompareResponse:
         """``{"first": profile, "second": profile}`` in; Kendall's tau and a row a model out."""
-        given = await asked(request, CompareRequest)
-        boards = [ranked(_profile(profile))[1] for profile in (given.first, given.second)]
+        boards = [ranked(profile)[1] for profile in (asked.first, asked.second)]
         try:
-            found = change(*boards)
+            return change(*boards)
         except ValueError as error:
             raise ProfileError(str(error)) from None
-        rows = json.loads(found.table.to_json(orient="records", double_precision=15))
-        return {"tau": found.tau.mean, "low": found.tau.low, "high": found.tau.high, "models": rows}
 
-    @api.post("/api/why", response_model=WhyResponse, openapi_extra=described(WhyRequest))
-    async def why(request: Request) -> dict[str, Any]:
+    @api.post("/api/why")
+    def why(asked: schemas.WhyRequest) -> schemas.WhyResponse:
         """``{"profile": profile, "model": name}`` in; its queries out, the most clearly won first.
 
         With ``"examples": true`` two of them: a win and a loss as clear as half of its wins and losses.
         """
-        given = await asked(request, WhyRequest)
-        found = duels(ranked(_profile(given.profile))[0], given.model)
-        shown = typical(found) if given.examples else found[:MAX_DUELS]
-        wins = sum(duel.probability > 0.5 for duel in found)
-        return {"duels": [asdict(duel) for duel in shown], "n": len(found), "wins": wins}
+        found = duels(ranked(asked.profile)[0], asked.model)
+        shown = typical(found) if asked.examples else found[:MAX_DUELS]
+        return schemas.WhyResponse(duels=shown, n=len(found), wins=sum(duel.probability > 0.5 for duel in found))
 
-    @api.post("/api/sentences", response_model=SentencesResponse, openapi_extra=described(SentencesRequest))
-    async def sentences(request: Request) -> dict[str, Any]:
+    @api.post("/api/sentences")
+    def sentences(asked: schemas.SentencesRequest) -> schemas.SentencesResponse:
         """``{"profile": profile, "model": name, "query_id": id}`` in; what each sentence of its response does out.
 
         ``points`` is the probability in percent that this person prefers the response, less that without the sentence.
         """
-        given = await asked(request, SentencesRequest)
-        profile = _profile(given.profile)
-        moved = await run_in_threadpool(sentence_effects, ranker, profile, given.model, given.query_id)
-        return {"sentences": [{"text": text, "points": points} for text, points in moved]}
+        effects = sentence_effects(ranker, asked.profile, asked.model, asked.query_id)
+        return schemas.SentencesResponse(sentences=effects)
 
-    @api.post("/api/picks", response_model=PicksResponse, openapi_extra=described(PicksRequest))
-    async def picks(request: Request) -> dict[str, Any]:
+    @api.post("/api/picks")
+    def picks(asked: schemas.PicksRequest) -> schemas.PicksResponse:
         """Picks between answers in; the next pair to show out, and what the picks say of criteria and ranking."""
-        given = await asked(request, PicksRequest)
-        return await run_in_threadpool(picking.answer, given, _profile(given.profile))
+        return picking.answer(asked)
 
     @api.get("/api/export/{ending}", response_class=Response)
     def export(ending: str, request: Request) -> Response:
         """The ranking of a link as a file: ``/api/export/csv?criteria=...``."""
         if ending not in FORMATS:
             raise ProfileError(f"export: {ending!r} is not one of {', '.join(FORMATS)}")
-        ranking, _ = ranked(from_query(request.url.query))
-        media, make = FORMATS[ending]
-        name = f'attachment; filename="leaderboard-{ranking.profile.digest[:8]}.{ending}"'
-        content = make(ranking, facts(ranking, judge, version))
-        return Response(content, media_type=media, headers={"Content-Disposition": name})
+        ranking, board = ranked(from_query(request.url.query))
+        media, write = FORMATS[ending]
+        return _file(f"leaderboard-{ranking.profile.digest[:8]}.{ending}", write(ranking, board, about), media)
 
-    describe(api, BODIES)
+    @api.get("/", include_in_schema=False)
+    def page() -> Response:
+        return FileResponse(FILES / "index.html", headers=FRESH)
+
+    api.mount("/static", _Fresh(directory=FILES))
     return api
 
 
-def _profile(given: Any) -> Profile:
-    if not isinstance(given, dict):
-        raise ProfileError('profile: expected an object such as {"criteria": ["Prefers concise answers"]}')
-    return from_mapping(given)
+def _file(name: str, content: str | bytes, media: str) -> Response:
+    return Response(content, media_type=media, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+class _Fresh(StaticFiles):
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """As `StaticFiles` makes it, with `FRESH`."""
+        response = await super().get_response(path, scope)
+        response.headers.update(FRESH)
+        return response

@@ -1,61 +1,64 @@
-"""Describe and check the requests of the HTTP API field by field."""
+"""Request bodies as pydantic models, and what is wrong with one as a sentence."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+import re
+from collections.abc import Sequence
+from typing import Any
 
-from fastapi import Request
-from pydantic import Field, TypeAdapter, WithJsonSchema
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, model_validator
+from starlette.exceptions import HTTPException
 
-from crm.page.profile import Profile, ProfileError
-from crm.web.bodies import Body, BodyError, body_of, json_of
-
-PROFILE = TypeAdapter(Profile).json_schema()
-AnyProfile = Annotated[dict[str, Any], WithJsonSchema(PROFILE)]
-"""A JSON object; `crm.page.profile.from_mapping` checks it."""
-Place = Annotated[int, Field(ge=0, lt=1_000_000)]
-
-
-class CompareRequest(Body):
-    """Two people."""
-
-    first: AnyProfile
-    second: AnyProfile
+from crm.schema import short
 
 
-class WhyRequest(Body):
-    """Whose ranking, and which model's place in it."""
-
-    profile: AnyProfile
-    model: str
-    """Any but the baseline."""
-    examples: bool = False
-    """A typical win and a typical loss alone, instead of every query."""
+class ProfileError(ValueError):
+    """A field of a request holds something it may not; the message names it and says what is allowed."""
 
 
-class SentencesRequest(Body):
-    """Which response is taken apart."""
+class Body(BaseModel):
+    """Has no fields but these."""
 
-    profile: AnyProfile
-    model: str
-    query_id: str
-    """As in the answer of ``/api/why``."""
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
-
-B = TypeVar("B", bound=Body)
-
-
-async def asked(request: Request, kind: type[B]) -> B:
-    """The body of a request. Raises `ProfileError` that names the field, for anything else."""
-    try:
-        return await body_of(request, kind)
-    except BodyError as error:
-        raise ProfileError(str(error)) from None
+    @model_validator(mode="before")
+    @classmethod
+    def known_fields(cls, given: Any) -> Any:
+        """Raise ``ValueError`` for another field, with those that there are."""
+        for name in given if isinstance(given, dict) else ():
+            if name not in cls.model_fields:
+                raise ValueError(f"{short(name)}: no such field; there are {', '.join(cls.model_fields)}")
+        return given
 
 
-async def profile_of(request: Request) -> Any:
-    """The JSON of a request whose body is a profile. Raises `ProfileError` for what is no JSON."""
-    try:
-        return await json_of(request)
-    except BodyError as error:
-        raise ProfileError(str(error)) from None
+def sentence(errors: Sequence[Any]) -> str:
+    """The first of pydantic's errors: field, what is allowed, what was given."""
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return "body: expected JSON in UTF-8"
+    if isinstance(first["input"], bytes) and len(first["loc"]) < 2:
+        return "body: expected JSON in UTF-8, with the header Content-Type: application/json"
+    where = ".".join(map(str, first["loc"])).removeprefix("body.") or "body"
+    why = re.sub("[Tt]uple", "list", first["msg"].removeprefix("Value error, "))
+    if first["type"] == "value_error":
+        return why if where == "body" else f"{where}: {why}"
+    return f"{where[:80]}: {why[:1].lower()}{why[1:]}, got {short(first['input'])}"
+
+
+def explain_errors(api: FastAPI) -> None:
+    """Answer every mistake with ``{"error": sentence}``."""
+
+    @api.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
+        return JSONResponse({"error": sentence(error.errors())}, 422)
+
+    @api.exception_handler(ProfileError)
+    async def wrong(_request: Request, error: ProfileError) -> JSONResponse:
+        return JSONResponse({"error": str(error)}, 422)
+
+    @api.exception_handler(HTTPException)
+    async def http(_request: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"error": str(error.detail)}, error.status_code, headers=error.headers)

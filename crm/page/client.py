@@ -13,7 +13,7 @@ import httpx
 
 
 class LeaderboardError(RuntimeError):
-    """The server refused a request; the message is the server's."""
+    """The server answered with an error; the message is the server's."""
 
 
 class LeaderboardClient:
@@ -30,27 +30,26 @@ class LeaderboardClient:
 
     def bank(self) -> dict[str, Any]:
         """Models, topics with counts, the baseline, the judge."""
-        return self._answer(self._http.get("/api/bank"))
+        return self._ask("GET", "bank")
 
     def rank(self, **profile: Any) -> dict[str, Any]:
         """The ranking for a profile, which has the fields of `crm.page.profile.Profile`."""
-        return self._answer(self._http.post("/api/rank", json=profile))
+        return self._ask("POST", "rank", profile)
 
     def compare(self, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
         """Kendall's tau of the rankings of two profiles, with its interval, and a row a model."""
-        return self._answer(self._http.post("/api/compare", json={"first": first, "second": second}))
+        return self._ask("POST", "compare", {"first": first, "second": second})
 
     def why(self, model: str, **profile: Any) -> list[dict[str, Any]]:
         """Every query that ``model`` was read on under a profile, the most clearly won first."""
-        answer = self._answer(self._http.post("/api/why", json={"profile": profile, "model": model}))
-        return list(answer["duels"])
+        return list(self._ask("POST", "why", {"profile": profile, "model": model})["duels"])
 
     def picks(self, picks: Sequence[dict[str, Any]], *, seed: int, bank: str = "", **profile: Any) -> dict[str, Any]:
         """What picks so far say, and the next pair; ``bank`` is that of the answer before."""
-        asked = {"profile": profile, "picks": list(picks), "seed": seed, "bank": bank}
-        return self._answer(self._http.post("/api/picks", json=asked))
+        return self._ask("POST", "picks", {"profile": profile, "picks": list(picks), "seed": seed, "bank": bank})
 
-    def _answer(self, response: httpx.Response) -> dict[str, Any]:
+    def _ask(self, method: str, route: str, body: Any = None) -> dict[str, Any]:
+        response = self._http.request(method, f"/api/{route}", json=body)
         try:
             answer = response.json()
         except ValueError:

@@ -32,14 +32,7 @@ class AppConfig(AnyJudgeConfig, ServerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         settle_bank(self.bank, self.checkpoint)
-        self.require(
-            self.proxy is None or _is_network(self.proxy), "proxy", "an address such as 127.0.0.1, or a network"
-        )
-
-
-def _is_network(text: str) -> bool:
-    try:
-        ip_network(text)
-    except ValueError:
-        return False
-    return True
+        try:
+            ip_network(self.proxy or "127.0.0.1")
+        except ValueError:
+            self.require(False, "proxy", "an address such as 127.0.0.1, or a network")

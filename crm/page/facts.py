@@ -1,47 +1,47 @@
-"""Read what is known of models beside their answers, such as maker, licence and price, from a CSV file.
-
-The file has a row a model and the columns ``model`` and any of `Facts`; an empty cell is not known.
-"""
+"""Read what is known of models beside their answers, such as maker, licence and price, from a CSV file."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
-from crm.io.intake import Intake
 from crm.leaderboard.bank.config import BankConfig
-from crm.page.answers import Facts
-from crm.schema import RecordError, short
+from crm.page.bodies import sentence
+from crm.page.schemas import Facts
+from crm.schema import short
 
 FILE = "models.csv"
-COLUMNS = tuple(Facts.model_fields)
+COLUMNS = ("model", *Facts.model_fields)
 
 
 def facts_of(path: str | None, bank: BankConfig) -> dict[str, Facts]:
-    """Of the file that settings name, or of `FILE` beside a bank in a folder; none without either.
+    """By model, of the file that settings name, or of `FILE` beside a bank in a folder; none without either.
 
-    Raises ``ValueError`` that names file, line and field for what is no fact.
+    A row a model with any of `COLUMNS`; an empty cell is not known. Raises ``ValueError`` that names file, line and
+    field for a mistake.
     """
-    beside = Path(bank.path) / FILE if bank.name == "folder" and bank.path else None
-    if path is not None and not Path(path).is_file():
-        raise ValueError(f"facts={path!r}: no such file; give a CSV file with the columns model, {', '.join(COLUMNS)}")
-    where = Path(path) if path is not None else beside
-    if where is None or not where.is_file():
+    beside = str(Path(bank.path) / FILE) if bank.name == "folder" and bank.path else ""
+    file = Path(path or beside)
+    if not file.is_file():
+        if path:
+            raise ValueError(f"facts={path!r}: no such file; give a CSV file with the columns {', '.join(COLUMNS)}")
         return {}
-    return dict(Intake(strict=True).rows(where, _parse, key=lambda found: found[0]))
-
-
-def _parse(row: dict[str, Any], _line: int) -> tuple[str, Facts]:
-    for name in row:
-        if name not in ("model", *COLUMNS):
-            raise RecordError(short(name), f"no such column; there are model, {', '.join(COLUMNS)}")
-    if not row.get("model"):
-        raise RecordError("model", "missing; every row names a model of the bank")
-    known = {name: value for name, value in row.items() if name != "model" and value not in ("", None)}
-    try:
-        return str(row["model"]), Facts.model_validate_strings(known, strict=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise RecordError(str(first["loc"][0]), f"{first['msg'].lower()}, got {short(first['input'])}") from None
+    found: dict[str, Facts] = {}
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        rows = csv.DictReader(stream)
+        for column in rows.fieldnames or ():
+            if column not in COLUMNS:
+                raise ValueError(f"{file}:1: {short(column)}: no such column; there are {', '.join(COLUMNS)}")
+        for row in rows:
+            model = row.pop("model", None)
+            if not model or model in found:
+                why = f"{model!r} is in an earlier row too" if model else "missing; every row names a model of the bank"
+                raise ValueError(f"{file}:{rows.line_num}: model: {why}")
+            try:
+                known = {name: value for name, value in row.items() if value not in ("", None)}
+                found[model] = Facts.model_validate_strings(known, strict=False)
+            except ValidationError as error:
+                raise ValueError(f"{file}:{rows.line_num}: {sentence(error.errors())}") from None
+    return found

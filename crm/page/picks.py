@@ -1,8 +1,4 @@
-"""Answer requests of people who pick between answers.
-
-Nothing is kept here: a request holds all picks so far (`crm.picking.session`). Places are those of the profile's part
-of the bank: queries in reading order, models by name.
-"""
+"""Answer requests of people who pick between answers; a request holds all picks so far."""
 
 from __future__ import annotations
 
@@ -10,14 +6,15 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from crm.leaderboard.bank.bank import Bank
-from crm.page.pick_bodies import Picked, PicksRequest
-from crm.page.profile import Profile, ProfileError
+from crm.page.bodies import ProfileError
+from crm.page.profile import Profile
 from crm.page.ranker import Ranker
+from crm.page.schemas import Agreement, NextPair, Picked, PickedCriterion, PicksRequest, PicksResponse, Reason, Row
 from crm.picking.contrasts import Contrasts, contrasts, joined
 from crm.picking.in_words import wishes
 from crm.picking.pool import PoolEntry
@@ -32,48 +29,49 @@ LARGEST = 2.0
 
 
 class Picking:
-    """Of everybody who picks on the bank of ``ranker`` by the criteria of ``pool``."""
+    """Of everybody who picks on the bank of ``ranker`` by the criteria of ``pool``.
+
+    Places are those of the profile's part of the bank: queries in its order, models by name.
+    """
 
     def __init__(self, ranker: Ranker, pool: Sequence[PoolEntry]) -> None:
         self.ranker, self.pool = ranker, tuple(pool)
         self._with_typed = lru_cache(TYPED)(self._join)
 
-    def answer(self, asked: PicksRequest, profile: Profile) -> dict[str, Any]:
-        """What the picks say so far, as the fields of `crm.page.pick_bodies.PicksResponse`.
-
-        Raises `ProfileError` for a profile or a pick that does not fit the bank.
-        """
+    def answer(self, asked: PicksRequest) -> PicksResponse:
+        """What the picks say so far. Raises `ProfileError` for a profile or a pick that does not fit the bank."""
+        profile = asked.profile
         part = self.ranker.selector.select(profile)
         digest = self._digest(part, profile)
         if asked.bank not in ("", digest):
             raise ProfileError("bank: these picks were made on other answers or models; pick again")
-        likes, dislikes = profile.criteria, profile.dislikes
-        whole, entries = self._with_typed(likes, dislikes)
+        whole, entries = self._with_typed(profile.criteria, profile.dislikes)
         seen = _of_part(whole, self.ranker.bank, part)
-        sizes = profile.weights or (1.0,) * (len(likes) + len(dislikes))
+        sizes = profile.weights or (1.0,) * len(profile.lines)
         typed = (*(min(size, LARGEST) for size in sizes), *(0.0 for _ in entries[len(sizes) :]))
         picks = tuple(_pick(place, pick, seen) for place, pick in enumerate(asked.picks))
         session = Session(seen, part.authors.index(part.baseline), typed, picks, asked.seed)
         agreed, counted = session.agreement()
         first = session.ranking.maybe_first
-        return {
-            "bank": digest,
-            "picked": len(picks),
-            "ended": session.ended,
-            "decided": session.decided,
-            "settled": session.settled,
-            "next": None if session.ended else _shown(session, part, entries),
-            "wishes": _wishes(session, entries, (*likes, *dislikes)),
-            "agreement": {"agreed": agreed, "asked": counted},
-            "undecided": [part.authors[place] for place in first] if len(first) > 1 else [],
-            "leaderboard": _rows(session, part),
-        }
+        return PicksResponse(
+            bank=digest,
+            picked=len(picks),
+            ended=session.ended,
+            decided=session.decided,
+            settled=session.settled,
+            next=None if session.ended else _next_pair(session, part, entries),
+            wishes=_criteria(session, entries, profile.lines),
+            agreement=Agreement(agreed=agreed, asked=counted),
+            undecided=[part.authors[place] for place in first] if len(first) > 1 else [],
+            leaderboard=_rows(session, part),
+        )
 
     def _digest(self, part: Bank, profile: Profile) -> str:
         """Of all that places of picks stand for."""
         ids = [query.id for query in part.queries]
-        told = [ids, part.authors, part.baseline, profile.criteria, profile.dislikes, [e.name for e in self.pool]]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        names = [entry.name for entry in self.pool]
+        places = [ids, part.authors, part.baseline, profile.criteria, profile.dislikes, names]
+        return hashlib.sha256(json.dumps(places).encode()).hexdigest()[:16]
 
     @cached_property
     def _of_pool(self) -> Contrasts:
@@ -116,7 +114,7 @@ def _pick(place: int, given: Picked, seen: Contrasts) -> Pick:
     if not inside or any(offered >= criteria for offered in given.offered):
         raise ProfileError(f"picks: number {place + 1} is of an answer or a criterion that is not there; pick again")
     pair = Pair(given.query, given.left, given.right, given.random)
-    if not np.isfinite(seen.difference(*_sides(pair))).all():
+    if not np.isfinite(seen.difference(pair.query, pair.left, pair.right)).all():
         raise ProfileError(f"picks: number {place + 1} has an answer that the judge could not read; pick again")
     try:
         return Pick(pair, given.choice, tuple(given.offered), given.reason)
@@ -124,50 +122,45 @@ def _pick(place: int, given: Picked, seen: Contrasts) -> Pick:
         raise ProfileError(f"picks: number {place + 1}: {error}") from None
 
 
-def _sides(pair: Pair) -> tuple[int, int, int]:
-    return pair.query, pair.left, pair.right
-
-
-def _shown(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> dict[str, Any]:
+def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> NextPair:
     """The next pair, its texts, and what may be named as the reason on either side."""
     try:
         pair = session.next_pair()
     except ValueError as error:
         raise ProfileError(str(error)) from None
     query = part.queries[pair.query]
-    left, right = (part.responses[part.authors[side]][query.id] for side in (pair.left, pair.right))
-    gap = session.contrasts.difference(*_sides(pair))
-    reasons = [
-        {
-            "place": place,
-            "left": entries[place].like if gap[place] > 0 else entries[place].opposite,
-            "right": entries[place].opposite if gap[place] > 0 else entries[place].like,
-        }
-        for place in session.reasons(pair)
-    ]
-    told = {"query": pair.query, "left": pair.left, "right": pair.right, "random": pair.random, "topic": query.topic}
-    texts = {"text": query_of(query.prompt), "left_text": left, "right_text": right}
-    return {**told, **texts, "reasons": reasons}
+    gap = session.contrasts.difference(pair.query, pair.left, pair.right)
+    reasons = []
+    for place in session.reasons(pair):
+        sides = entries[place].like, entries[place].opposite
+        left, right = sides if gap[place] > 0 else sides[::-1]
+        reasons.append(Reason(place=place, left=left, right=right))
+    return NextPair(
+        query=pair.query,
+        left=pair.left,
+        right=pair.right,
+        random=pair.random,
+        topic=query.topic,
+        text=query_of(query.prompt),
+        left_text=part.responses[part.authors[pair.left]][query.id],
+        right_text=part.responses[part.authors[pair.right]][query.id],
+        reasons=reasons,
+    )
 
 
-def _wishes(session: Session, entries: Sequence[PoolEntry], typed: Sequence[str]) -> list[dict[str, Any]]:
+def _criteria(session: Session, entries: Sequence[PoolEntry], typed: Sequence[str]) -> list[PickedCriterion]:
     """As lines of a profile: what speaks against a typed line is a dislike of its text."""
     against = {NOT + text: text for text in typed}
-    return [
-        {
-            "text": against.get(wish.text, wish.text),
-            "kind": "dislike" if wish.text in against else "like",
-            "typed": against.get(wish.text, wish.text) in typed,
-            "weight": wish.weight,
-            "low": wish.low,
-            "high": wish.high,
-            "sure": wish.sure,
-        }
-        for wish in wishes(session.posterior, entries)
-    ]
+    found = []
+    for one in wishes(session.posterior, entries):
+        text = against.get(one.text, one.text)
+        kind: Literal["like", "dislike"] = "dislike" if one.text in against else "like"
+        numbers = {"weight": one.weight, "low": one.low, "high": one.high, "sure": one.sure}
+        found.append(PickedCriterion(text=text, kind=kind, typed=text in typed, **numbers))
+    return found
 
 
-def _rows(session: Session, part: Bank) -> list[dict[str, Any]]:
+def _rows(session: Session, part: Bank) -> list[Row]:
     """A row a model, best first; ranks and win rates with 95 % limits over weights and queries."""
     found = session.ranking
     low, high = found.interval
@@ -175,14 +168,14 @@ def _rows(session: Session, part: Bank) -> list[dict[str, Any]]:
     first, last = np.quantile(ranks, (0.025, 0.975), axis=0, method="nearest").astype(int)
     order = np.argsort(-found.mean, kind="stable").tolist()
     return [
-        {
-            "model": part.authors[place],
-            "rank": rank,
-            "rank_low": int(first[place]),
-            "rank_high": int(last[place]),
-            "win_rate": float(found.mean[place]),
-            "low": float(low[place]),
-            "high": float(high[place]),
-        }
+        Row(
+            model=part.authors[place],
+            rank=rank,
+            rank_low=int(first[place]),
+            rank_high=int(last[place]),
+            win_rate=float(found.mean[place]),
+            low=float(low[place]),
+            high=float(high[place]),
+        )
         for rank, place in enumerate(order, start=1)
     ]

@@ -1,38 +1,26 @@
-"""Explain a place in a ranking: the queries that a model wins and loses, and what another person changes."""
+"""Explain a ranking: queries that a model wins and loses, sentences that matter, what another person changes."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import pandas as pd
-from pydantic import ConfigDict
 from scipy.special import expit
 
 from crm.leaderboard.agreement import compare
 from crm.leaderboard.ranking import Leaderboard
-from crm.page.profile import ProfileError
-from crm.page.ranker import Ranking
-from crm.report.statistics import Interval
+from crm.page.bodies import ProfileError
+from crm.page.profile import Profile
+from crm.page.ranker import Ranker, Ranking
+from crm.page.schemas import ChangeRow, CompareResponse, Duel, Sentence
+from crm.schema import Message, short
 
 SEED = 1
 """Of bootstrap intervals."""
-
-
-@dataclass(frozen=True)
-class Duel:
-    """A model against the baseline on one query. Probabilities are that the model's response is preferred."""
-
-    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True, extra="forbid")
-
-    query_id: str
-    """As ``/api/sentences`` takes it."""
-    topic: str
-    query: str
-    response: str
-    baseline_response: str
-    probability: float
-    """From 0 to 1."""
+MOST_SENTENCES = 24
+"""That are left out in turn; what comes after them is one more."""
+END = re.compile(r"(?<=[.!?:])\s+(?=\S)|\n+")
 
 
 def duels(ranking: Ranking, model: str) -> list[Duel]:
@@ -40,18 +28,16 @@ def duels(ranking: Ranking, model: str) -> list[Duel]:
     part = ranking.part
     if model not in part.responses or model == part.baseline:
         others = ", ".join(name for name in part.authors if name != part.baseline)
-        raise ProfileError(
-            f"model: {model!r} is not a model that is compared with {part.baseline!r}; there are {others}"
-        )
-    logits, baseline = ranking.logits(model), part.responses[part.baseline]
+        raise ProfileError(f"model: {short(model)} is not compared with {part.baseline!r} here; there are {others}")
+    logits = ranking.logits(model)
     found = [
         Duel(
-            query.id,
-            query.topic,
-            "\n\n".join(turn.content for turn in query.prompt),
-            part.responses[model][query.id],
-            baseline[query.id],
-            float(expit(logits[query.id])),
+            query_id=query.id,
+            topic=query.topic,
+            query="\n\n".join(turn.content for turn in query.prompt),
+            response=part.responses[model][query.id],
+            baseline_response=part.responses[part.baseline][query.id],
+            probability=float(expit(logits[query.id])),
         )
         for query in part.queries
         if query.id in logits
@@ -66,23 +52,54 @@ def typical(found: Sequence[Duel]) -> list[Duel]:
     return [group[len(group) // 2] for group in (wins, losses) if group] or list(found[:1])
 
 
-@dataclass(frozen=True)
-class Change:
-    """Two rankings side by side: Kendall's ``tau`` with a bootstrap interval over shared queries, and a row a model.
+def sentence_effects(ranker: Ranker, profile: Profile, model: str, query_id: str) -> list[Sentence]:
+    """Sentences of ``model``'s response with their effects on its probability, by leaving out each in turn.
 
-    ``table`` has model, rank_first, rank_second, win_rate_first, win_rate_second and change (of the win rate), the
-    greatest gain first.
+    Raises `ProfileError` for a model or a query that the profile's part of the bank does not have.
     """
+    part = ranker.selector.select(profile)
+    query = next((query for query in part.queries if query.id == query_id), None)
+    if query is None:
+        raise ProfileError(f"query_id: {short(query_id)} is not among the {len(part.queries)} that were asked for")
+    if model not in part.responses or model == part.baseline:
+        raise ProfileError(f"model: {short(model)} is not compared with {part.baseline!r} here")
+    response = part.responses[model][query.id]
+    sentences = split(response)
+    without = [" ".join(sentences[:at] + sentences[at + 1 :]) for at in range(len(sentences))]
+    texts = [
+        (query.prompt, (Message("assistant", text),))
+        for text in (part.responses[part.baseline][query.id], response, *without)
+    ]
+    base, *scores = ranker.scorer.of_texts(*profile.signed, texts)
+    full, *others = (float(expit(score - base)) for score in scores)
+    if math.isnan(full):
+        raise ProfileError(f"query_id: the judge could not read this response of {model!r}")
+    return [
+        Sentence(text=text, points=0.0 if math.isnan(chance) else 100 * (full - chance))
+        for text, chance in zip(sentences, others, strict=True)
+    ]
 
-    tau: Interval
-    table: pd.DataFrame
+
+def split(text: str) -> list[str]:
+    """At most `MOST_SENTENCES`, and the rest."""
+    return [part for part in END.split(text, maxsplit=MOST_SENTENCES) if part.strip()]
 
 
-def change(first: Leaderboard, second: Leaderboard) -> Change:
-    """Raises ``ValueError`` for rankings of other models or without a query in common."""
+def change(first: Leaderboard, second: Leaderboard) -> CompareResponse:
+    """Two rankings side by side. Raises ``ValueError`` for rankings of other models or without a query in common."""
     tau = compare(first, second, SEED)
-    frames = [board.frame()[["model", "rank", "win_rate"]].set_index("model") for board in (first, second)]
-    table = frames[0].add_suffix("_first").join(frames[1].add_suffix("_second"))
-    table["change"] = table["win_rate_second"] - table["win_rate_first"]
-    order = ["rank_first", "rank_second", "win_rate_first", "win_rate_second", "change"]
-    return Change(tau, table[order].sort_values("change", ascending=False, kind="stable").reset_index())
+    later = {row.model: row for row in second.rows}
+    rows = [
+        ChangeRow(
+            model=row.model,
+            rank_first=row.rank,
+            rank_second=later[row.model].rank,
+            win_rate_first=row.win_rate,
+            win_rate_second=later[row.model].win_rate,
+            change=later[row.model].win_rate - row.win_rate,
+        )
+        for row in first.rows
+    ]
+    return CompareResponse(
+        tau=tau.mean, low=tau.low, high=tau.high, models=sorted(rows, key=lambda row: -(row.change or 0.0))
+    )

@@ -6,7 +6,8 @@ import logging
 import shlex
 import threading
 from pathlib import Path
-from typing import Any
+
+from starlette.types import ASGIApp
 
 from crm import __version__
 from crm.io.installed import commit
@@ -15,18 +16,17 @@ from crm.page.api import make_api
 from crm.page.config import AppConfig
 from crm.page.facts import facts_of
 from crm.page.guard import Guard
-from crm.page.oracle import OracleScorer
 from crm.page.picks import Picking
-from crm.page.ranker import IndexScorer, Ranker, Scorer
-from crm.page.website import add_website
+from crm.page.ranker import Ranker
+from crm.page.schemas import About
+from crm.page.scorers import IndexScorer, OracleScorer, Scorer
 from crm.picking.pool import SIMULATED as SIMULATED_POOL
-from crm.picking.pool import PoolEntry, read_pool
-from crm.web.hosts import KnownHosts
-from crm.web.listening import bound, serve
+from crm.picking.pool import read_pool
+from crm.web.server import KnownHosts, bound, serve
 
 log = logging.getLogger(__name__)
 TEXTS = 4096
-"""Texts whose token ids are kept where a bank has been read: what people write hardly comes again."""
+"""Texts whose token ids are kept: those of visitors hardly come again."""
 GRACE_S = 3
 """Seconds that requests have to end when the server is stopped."""
 SIMULATED = "These models, questions and answers are simulated: the names stand for no real model."
@@ -97,26 +97,19 @@ def _not_arithmetic(config: AppConfig, what: str) -> ValueError:
     )
 
 
-def make_app(ranker: Ranker, judge: str, config: AppConfig) -> Any:
-    """The whole application: API, page, and the guard before both."""
-    version = f"{__version__} {commit()}"
-    api = make_api(ranker, Picking(ranker, _pool(config)), judge=judge, version=version, about=about(config))
-    add_website(api)
-    known = KnownHosts(api, listening=config.host, hosts=config.hosts)
+def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
+    """The whole application: API, page, and the limits before both."""
+    simulated = config.bank.name == "simulated"
+    pool = read_pool(Path(config.pool)) if config.pool is not None else read_pool(SIMULATED_POOL if simulated else None)
+    about = About(
+        judge=judge,
+        version=f"{__version__} {commit()}",
+        facts=facts_of(config.facts, config.bank),
+        simulated=" ".join([SIMULATED] * simulated + [ORACLE] * (config.judge.name == "oracle")),
+        bibtex=BIBTEX,
+    )
+    known = KnownHosts(make_api(ranker, Picking(ranker, pool), about), listening=config.host, hosts=config.hosts)
     return Guard(known, per_minute=config.requests_per_minute)
-
-
-def _pool(config: AppConfig) -> tuple[PoolEntry, ...]:
-    """Criteria to pick by: those of the settings, or of the package for such a bank."""
-    if config.pool is not None:
-        return read_pool(Path(config.pool))
-    return read_pool(SIMULATED_POOL if config.bank.name == "simulated" else None)
-
-
-def about(config: AppConfig) -> dict[str, Any]:
-    """What the page says of this server, beside its bank."""
-    simulated = [SIMULATED] * (config.bank.name == "simulated") + [ORACLE] * (config.judge.name == "oracle")
-    return {"facts": facts_of(config.facts, config.bank), "simulated": " ".join(simulated), "bibtex": BIBTEX}
 
 
 def run_app(config: AppConfig) -> None:
@@ -125,6 +118,6 @@ def run_app(config: AppConfig) -> None:
     ranker, judge = make_ranker(config)
     app = make_app(ranker, judge, config)
     usual = ["x " * words for words in range(1, 7)]  # the first visitors need not wait for the random letters
-    threading.Thread(target=ranker.scorer.prepare, args=(usual,), daemon=True).start()
+    threading.Thread(target=ranker.scorer.not_understood, args=(usual,), daemon=True).start()
     log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
     serve(app, listening, grace_s=GRACE_S, root_path=config.root_path.rstrip("/"), proxy=config.proxy)

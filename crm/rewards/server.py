@@ -46,9 +46,7 @@ from crm.rewards.queue import ALONE, RewardQueue
 from crm.rewards.rl import openrlhf_group
 from crm.rewards.scoring import Group, Rewards
 from crm.schema import RecordError
-from crm.web.body_limit import BodyLimit
-from crm.web.hosts import KnownHosts
-from crm.web.listening import bound, serve
+from crm.web.server import BodyLimit, KnownHosts, bound, serve
 
 log = logging.getLogger(__name__)
 MAX_BODY = 4_000_000
@@ -78,7 +76,7 @@ def run_server(config: ServeConfig) -> None:
     )
     hint = "a key is required" if key else f"no key is required; export {config.key_variable} to require one"
     log.info("%s, digest %s: http://%s:%d; %s", name, opened.judge.digest, config.host, config.port, hint)
-    limited = BodyLimit(app, lambda path: MAX_BODY)
+    limited = BodyLimit(app, MAX_BODY)
     serve(KnownHosts(limited, listening=config.host, hosts=config.hosts), listening, grace_s=30)
 
 

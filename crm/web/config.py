@@ -1,4 +1,4 @@
-"""Settings that all HTTP servers share. In: the values Hydra composed. Out: checked ones."""
+"""Settings that the HTTP servers share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from crm.config import Settings
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
-"""A name of a machine, or an address of either kind."""
 
 
 @dataclass
@@ -18,7 +17,7 @@ class ServerConfig(Settings):
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 lets other machines in."""
     hosts: list[str] = field(default_factory=list)
-    """Names that requests may ask this server by, beside those of this machine itself, without a port.
+    """Host names to answer to besides those of this machine, without a port.
 
     With none, a server on a loopback address answers to the names of this machine alone, any other to every name.
     """

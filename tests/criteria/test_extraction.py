@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from crm.chat.client import ChatClient, Outcome
 from crm.criteria.extraction import count, extract, keep_subjective
 from crm.criteria.prompts import (
     EXAMPLE_WHY,
@@ -23,7 +24,6 @@ from crm.criteria.prompts import (
     subjective_messages,
 )
 from crm.criteria.schemas import CriteriaReply, SubjectiveReply
-from crm.io.chat.asker import Asker, Outcome, Request
 from crm.schema import Message, Preference
 
 GOOD = ["Prefers a calm voice", "Likes examples", "Écrit en français", "東京の話が好き", "Wants a list of items"]
@@ -133,22 +133,21 @@ def test_a_verdict_has_its_own_reason(bad: dict[str, Any]) -> None:
 
 
 class Scripted:
-    """Stands in for an `Asker`: the request's text decides."""
+    """Stands in for a `ChatClient`: the request's text decides."""
 
     def __init__(self) -> None:
-        self.asked: list[Request] = []
+        self.asked: list[Any] = []
 
-    def ask_all(self, asked: list[Request], schema: Any, sources: Any, progress: Any) -> list[Outcome[Any]]:
+    def ask_for(self, schema: Any, asked: list[Any], progress: Any) -> list[Outcome[Any]]:
         self.asked += asked
-        return [self._outcome(request, schema) for request in asked]
+        return [self._outcome(request[1].content, schema) for request in asked]
 
-    def _outcome(self, request: Request, schema: Any) -> Outcome[Any]:
-        text = request.messages[1].content
+    def _outcome(self, text: str, schema: Any) -> Outcome[Any]:
         if "broken" in text:
-            return Outcome(request.id, failure="server_error", detail="status 500")
+            return Outcome(failure="server_error", detail="status 500")
         if schema is CriteriaReply:
-            return Outcome(request.id, CriteriaReply(criteria_a=["Likes rhyme"], criteria_b=["Likes prose"]))
-        return Outcome(request.id, SubjectiveReply(subjective="poem" in text.lower(), why="Tastes."))
+            return Outcome(CriteriaReply(criteria_a=["Likes rhyme"], criteria_b=["Likes prose"]))
+        return Outcome(SubjectiveReply(subjective="poem" in text.lower(), why="Tastes."))
 
 
 def preference(identifier: str, query: str, **more: Any) -> Preference:
@@ -159,7 +158,7 @@ def preference(identifier: str, query: str, **more: Any) -> Preference:
 def test_objective_prompts_are_dropped_and_failures_kept() -> None:
     rows = [preference(f"p{n}", query) for n, query in enumerate(["A poem?", "1 + 1?", "broken", "a  POEM?"])]
     asker = Scripted()
-    found = keep_subjective(rows, cast(Asker, asker))
+    found = keep_subjective(rows, cast(ChatClient, asker))
     assert [each.preference for each in found] == rows
     assert [each.status for each in found] == ["kept", "dropped", "failed:server_error", "kept"]
     assert found[2].detail == "status 500"
@@ -172,7 +171,7 @@ def test_criteria_are_written_where_there_are_none() -> None:
         preference("p1", "x", criteria_b=("Wants it short",)),
         preference("p2", "broken"),
     ]
-    found = extract(rows, cast(Asker, Scripted()))
+    found = extract(rows, cast(ChatClient, Scripted()))
     assert count(found) == {"extracted": 1, "given": 1, "failed:server_error": 1}
     assert found[0].preference == replace(rows[0], criteria_a=("Likes rhyme",), criteria_b=("Likes prose",))
     assert [each.preference for each in found[1:]] == rows[1:]

@@ -41,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, headers, text = self.server.answer(json.loads(body["messages"][-1]["content"]), body)
         content = text.encode()
         self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(content)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)

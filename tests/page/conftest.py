@@ -1,41 +1,44 @@
-"""A bank and a scorer without a model, for tests of the server: the length of a response decides, by the criteria."""
+"""Banks and scorers without a model, servers of them, and a browser."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 
-from crm.judges.crm_judge import CrmJudge
+from crm.config import compose
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
-from crm.page.oracle import OracleScorer
+from crm.page.api import make_api
+from crm.page.picks import Picking
 from crm.page.ranker import Ranker
+from crm.page.run import make_app
+from crm.page.schemas import About
+from crm.picking.pool import read_pool
 from crm.schema import Message
-from tests.page.browsing import CHROMIUM, complete, new_page, serve_ranker
 from tests.page.counting import counting_ranker
+from tests.running_app import running
 
 AUTHORS = ("base", "brief", "middle", "wordy")
+PATIENCE = 60_000
+"""Milliseconds that a browser may take for anything: a busy machine fails no test."""
 
 
-def small_bank(queries: int = 8, name: str = "small") -> Bank:
+def small_bank(queries: int = 8) -> Bank:
     """Models whose responses have 1 to 4 words; two topics."""
     rows = tuple(
         BankQuery(f"q{n}", (Message("user", f"question number {n} about {'tea' if n % 2 else 'trains'}"),), "TS"[n % 2])
         for n in range(queries)
     )
     words = {"brief": 1, "base": 2, "middle": 3, "wordy": 4}
-    return Bank(name, "base", rows, {who: {q.id: " ".join([who] * words[who]) for q in rows} for who in AUTHORS})
-
-
-@pytest.fixture
-def late(make_model: Any, make_encoder: Any) -> CrmJudge:
-    """Reads responses before anybody asks, so that a bank is indexed."""
-    return CrmJudge(make_model("late"), make_encoder("late", max_length=600), batch_size=8, model_digest="m")
+    return Bank("small", "base", rows, {who: {q.id: " ".join([who] * words[who]) for q in rows} for who in AUTHORS})
 
 
 class WordScorer:
@@ -45,9 +48,6 @@ class WordScorer:
 
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
-
-    def prepare(self, criteria: Sequence[str]) -> None:
-        pass
 
     def scores(self, criteria: Sequence[str]) -> Any:
         rows = [[self.bank.responses[name][query.id] for name in self.bank.authors] for query in self.bank.queries]
@@ -82,57 +82,79 @@ def make_ranker() -> Callable[..., Ranker]:
     return lambda bank=None: Ranker(WordScorer(bank or small_bank()))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Ranker:
+    """The simulated bank with 48 questions, by the traits that its responses show."""
+    bank = simulate_bank(seed=1, queries_per_topic=4).bank
+    return counting_ranker(bank, tmp_path_factory.mktemp("index"))
+
+
+def client_of(ranker: Ranker, **about: Any) -> TestClient:
+    """Of the API alone."""
+    return TestClient(make_api(ranker, Picking(ranker, read_pool()), About(judge="words", version="9", **about)))
+
+
+@contextmanager
+def serve_ranker(ranker: Ranker, folder: Path, *words: str) -> Iterator[str]:
+    """The whole application on a port of its own; ``words`` are overrides of ``app.py``."""
+    config = compose("app", ["checkpoint=none", "requests_per_minute=100000", *words], folder)
+    with running(make_app(ranker, config.judge.name, config)) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def address(indexed: Ranker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of `indexed`."""
+    with serve_ranker(indexed, tmp_path_factory.mktemp("served")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """The system's chromium, headless."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
-    if CHROMIUM is None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
         pytest.skip("no chromium on this machine (Debian: apt install chromium)")
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        made = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield made
         made.close()
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of a simulated bank of 48 questions, with an index."""
-    folder = tmp_path_factory.mktemp("indexed")
-    with serve_ranker(counting_ranker(simulate_bank(seed=1, queries_per_topic=4).bank, folder), folder) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The same bank by its truth."""
-    bank = simulate_bank(seed=1, queries_per_topic=4).bank
-    with serve_ranker(Ranker(OracleScorer(bank)), tmp_path_factory.mktemp("oracle"), "judge=oracle") as address:
-        yield address
-
-
-@pytest.fixture
-def page(browser: Any, address: str) -> Iterator[Any]:
-    """The page of `address`."""
-    with opened(browser, address) as made:
-        yield made
-
-
 @contextmanager
 def opened(browser: Any, address: str, **given: Any) -> Iterator[Any]:
-    """A page that ends with no error in the console (``page.wrong``) and no request to anywhere else."""
-    wrong: list[str] = []
-    with new_page(browser, viewport={"width": 1280, "height": 900}, **given) as made:
-        made.wrong = wrong
-        made.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
-        made.on("pageerror", lambda error: wrong.append(str(error)))
-        made.on("request", lambda request: wrong.append(request.url) if _elsewhere(request.url, address) else None)
-        made.goto(address)
-        complete(made)
-        yield made
-    # What the server refuses with a sentence, the browser tells too.
-    assert [text for text in wrong if "422" not in text and "403" not in text] == []
+    """A page that ends with no error in the console (``page.wrong``); ``page.asked`` are the URLs it asked for."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, **given)
+    page.set_default_timeout(PATIENCE)
+    page.wrong, page.asked = [], []
+    page.on("console", lambda note: page.wrong.append(note.text) if note.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: page.wrong.append(str(error)))
+    page.on("request", lambda request: page.asked.append(request.url))
+    page.goto(address)
+    complete(page)
+    yield page
+    assert [url for url in page.asked if not url.startswith((address, "data:", "blob:"))] == []
+    assert [text for text in page.wrong if "422" not in text] == []  # the browser logs errors of the API too
+    page.close()
 
 
-def _elsewhere(url: str, address: str) -> bool:
-    return not url.startswith((address, "data:", "blob:"))
+def complete(page: Any) -> None:
+    """Wait until the ranking is complete."""
+    page.locator("#ranking[aria-busy=false]").wait_for()
+
+
+def add(page: Any, *lines: str) -> None:
+    """Type likes and dislikes, with Enter after each, and wait for the ranking."""
+    for text in lines:
+        page.get_by_label("Add a like or dislike").fill(text)
+        page.keyboard.press("Enter")
+    complete(page)
+
+
+def names(page: Any) -> list[str]:
+    """The models of the ranking, best first, as a screen reader reads them."""
+    labels = [str(row.get_attribute("aria-label")) for row in page.locator("#rows .row").all()]
+    return [label.split(". ", 1)[1].split(", ")[0] for label in labels]

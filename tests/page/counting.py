@@ -16,7 +16,8 @@ import torch
 
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.indexed_bank import IndexedBank
-from crm.page.ranker import IndexScorer, Ranker
+from crm.page.ranker import Ranker
+from crm.page.scorers import IndexScorer
 
 TRAITS = {
     "short": r"\w+",

@@ -1,4 +1,4 @@
-"""Profiles: what a link says comes back, and what may not be asked is refused by name."""
+"""Profiles: a link brings the same profile back, and a mistake is named."""
 
 from __future__ import annotations
 
@@ -8,54 +8,67 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.page.profile import DISLIKE, MAX_CHARACTERS, Profile, ProfileError, from_mapping, from_query
+from crm.page.bodies import ProfileError
+from crm.page.profile import DISLIKE, MAX_CHARACTERS, Profile, from_mapping, from_query
 from crm.schema import GENERIC_CRITERION
 
 line = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+lines = st.lists(line, max_size=5)
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
-@given(st.lists(line, max_size=5), st.lists(line, max_size=4), st.lists(line, max_size=3), line, st.integers(0, 999))
-def test_a_link_says_the_same_again(likes: Any, dislikes: Any, models: Any, baseline: str, queries: int) -> None:
-    profile = Profile(tuple(likes), tuple(dislikes), (), "", baseline, tuple(models), queries)
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(lines, lines, lines, line, st.integers(0, 999), st.floats(0.01, 100))
+def test_a_link_says_the_same_again(
+    likes: Any, dislikes: Any, models: Any, baseline: str, queries: int, weight: float
+) -> None:
+    profile = Profile(criteria=likes, dislikes=dislikes, models=models, baseline=baseline, queries=queries)
+    profile = from_mapping(profile.model_dump() | {"weights": [weight] * len(profile.lines)})
     assert from_query(profile.to_query()) == profile
     assert profile.to_query().isascii() and " " not in profile.to_query()
 
 
-def test_what_the_judge_is_told() -> None:
-    assert Profile().told == (GENERIC_CRITERION,)
-    assert Profile(("  short ", "short", ""), ("jokes",)).told == ("short", DISLIKE + "jokes")
-    assert Profile(("a\x00b\u202ec",)).criteria == ("a b c",)
+def test_what_the_judge_reads() -> None:
+    assert Profile().judge_criteria == (GENERIC_CRITERION,)
+    assert Profile(criteria=("  short ", "short", ""), dislikes=("jokes",)).judge_criteria == (
+        "short",
+        f"{DISLIKE}jokes",
+    )
+    assert Profile(criteria=("a\x00b\u202ec\ud800",)).criteria == ("a b c",)
+    signed = Profile(criteria=("a", "b"), dislikes=("c",), weights=(2.0, 1.0, 3.0)).signed
+    assert signed == (("a", "b", "c"), (2.0, 1.0, -3.0))
+    assert Profile(dislikes=("c",)).signed == (("c",), (-1.0,)) and Profile().signed[1] == (1.0,)
+    assert Profile(criteria=("a",), weights=(1.0,)) == Profile(criteria=("a",))
 
 
 def test_profiles_that_ask_for_the_same_have_one_digest() -> None:
-    assert Profile(("a ",)).digest == Profile(("a",)).digest != Profile((), ("a",)).digest
+    one = Profile(criteria=("a ",))
+    assert one.digest == Profile(criteria=("a",)).digest != Profile(dislikes=("a",)).digest
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"criteria": "one"}, "criteria: expected a list of texts, got 'one'"),
-        ({"criteria": ["x" * (MAX_CHARACTERS + 1)]}, "criteria: expected texts of at most 500 characters"),
+        ({"criteria": "one"}, "criteria: input should be a valid list, got 'one'"),
+        ({"criteria": ["x" * (MAX_CHARACTERS + 1)]}, "criteria.0: string should have at most 500 characters, got 'x"),
         ({"criteria": [str(n) for n in range(15)], "dislikes": [str(n) for n in range(6)]}, "21 lines .* at most 20"),
-        ({"criteria": [1]}, "criteria: expected texts"),
-        ({"topics": [str(n) for n in range(1001)]}, "topics: 1001 entries"),
-        ({"about": 3}, "about: expected text"),
+        ({"criteria": [1]}, "criteria.0: input should be a valid string, got 1"),
+        ({"topics": [str(n) for n in range(1001)]}, "topics: list should have at most 1000 items"),
+        ({"about": 3}, "about: input should be a valid string"),
         ({"about": "x", "topics": ["y"]}, "not by both"),
-        ({"queries": -1}, "queries: expected a number from 0"),
-        ({"queries": True}, "queries: expected a number"),
-        ({"queries": 1e9}, "queries: expected a number"),
+        ({"queries": -1}, "queries: input should be greater than or equal to 0, got -1"),
+        ({"queries": 1e9}, "queries: input should be less than or equal to 100000"),
+        ({"criteria": ["x"], "weights": [1, 2]}, "weights: expected one for each of the 1 lines"),
+        ({"criteria": ["x"], "weights": [0]}, "weights.0: input should be greater than or equal to 0.01, got 0"),
         ({"judge": "x"}, "'judge': no such field; there are criteria, dislikes"),
     ],
 )
-def test_what_may_not_be_asked_is_named(given: dict[str, Any], message: str) -> None:
+def test_a_mistake_is_named(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ProfileError, match=message):
         from_mapping(given)
 
 
 def test_a_link_may_hold_anything() -> None:
-    assert from_query("criteria=a&utm_source=x&criteria=b") == Profile(("a", "b"))
-    with pytest.raises(ProfileError, match="queries"):
-        from_query("queries=many")
-    with pytest.raises(ProfileError, match="at most 500"):
-        from_query("criteria=" + "x" * 100_000)
+    assert from_query("criteria=a&utm_source=x&criteria=b") == Profile(criteria=("a", "b"))
+    for query, message in (("queries=many", "queries"), ("criteria=" + "x" * 100_000, "at most 500")):
+        with pytest.raises(ProfileError, match=message):
+            from_query(query)

@@ -1,45 +1,66 @@
-"""Rankings of the part of a bank that somebody chose, and what a response that cannot be read means for them."""
+"""Rankings: the part of a bank, an index, lines that are not understood, rankings that are not valid, reasons."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.special import expit
+from scipy.stats import kendalltau
 
-from crm.page.profile import Profile, ProfileError
-from crm.page.ranker import Ranker, signed
+from crm.judges.crm_judge import CrmJudge
+from crm.leaderboard.indexed_bank import index_bank
+from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.scoring import score_bank
+from crm.page.bodies import ProfileError
+from crm.page.profile import Profile
+from crm.page.ranker import LEAST_QUERIES, Ranker, why_invalid
+from crm.page.reasons import MOST_SENTENCES, change, duels, sentence_effects, split, typical
+from crm.page.schemas import Duel
+from crm.page.scorers import NONSENSE, IndexScorer, nonsense, size
+from tests.page.conftest import small_bank
+from tests.page.counting import KNOWN, counting_ranker
+
+SOURCES = Profile(criteria=("Wants sources",))
+LONG = Profile(criteria=("long",))
 
 
-def test_topics_models_baseline_and_number_are_what_was_chosen(make_ranker: Any) -> None:
+def board_of(ranker: Ranker, profile: Profile) -> Leaderboard:
+    board = ranker.rank(profile).board
+    assert board is not None
+    return board
+
+
+def test_the_part_of_a_bank(make_ranker: Any) -> None:
     ranker: Ranker = make_ranker()
-    part = ranker.rank(Profile((), (), ("T",), "", "middle", ("brief", "middle"), 3)).part
+    profile = Profile(topics=("T",), baseline="middle", models=("brief", "middle"), queries=3)
+    part = ranker.rank(profile).part
     assert part.baseline == "middle" and part.authors == ("brief", "middle")
     assert len(part.queries) == 3 and {query.topic for query in part.queries} == {"T"}
     similar = ranker.rank(Profile(about="I like trains")).part.queries
     assert {query.topic for query in similar} == {"T"} and len(similar) == 4
-
-
-def test_queries_stand_in_turns_over_topics(make_ranker: Any) -> None:
-    topics = [query.topic for query in make_ranker().rank(Profile()).part.queries]
+    topics = [query.topic for query in ranker.rank(Profile()).part.queries]
     assert all({first, second} == {"T", "S"} for first, second in zip(topics[::2], topics[1::2], strict=True))
 
 
 @pytest.mark.parametrize(
     ("profile", "message"),
     [
-        (Profile(topics=("X",)), "topics: 'X' is not in the bank; did you mean"),
-        (Profile(baseline="gpt"), "baseline: 'gpt' is not in the bank; there are base, brief"),
-        (Profile(models=("gpt",)), "models: 'gpt' is not in the bank"),
-        (Profile(models=("base",)), "models: only the baseline 'base' is left"),
-        (Profile(about="xyzzy"), "about: no query of the bank shares a word with 'xyzzy'"),
+        ({"topics": ["X"]}, "topics: 'X' is not in the bank; did you mean"),
+        ({"baseline": "gpt"}, "baseline: 'gpt' is not in the bank; there are base, brief"),
+        ({"models": ["gpt"]}, "models: 'gpt' is not in the bank"),
+        ({"models": ["base"]}, "models: only the baseline 'base' is left"),
+        ({"about": "xyzzy"}, "about: no query of the bank shares a word with 'xyzzy'"),
     ],
 )
-def test_what_the_bank_does_not_have_is_named(make_ranker: Any, profile: Profile, message: str) -> None:
+def test_what_the_bank_does_not_have_is_named(make_ranker: Any, profile: Any, message: str) -> None:
     ranker: Ranker = make_ranker()
-    for call in (ranker.read, ranker.rank):
-        with pytest.raises(ProfileError, match=message):
-            call(profile)
+    with pytest.raises(ProfileError, match=message):
+        ranker.rank(Profile(**profile))
 
 
 def test_what_cannot_be_read_is_lost_and_counted(make_ranker: Any, bank: Any) -> None:
@@ -49,11 +70,161 @@ def test_what_cannot_be_read_is_lost_and_counted(make_ranker: Any, bank: Any) ->
     assert found.failed == 1 and found.board is not None
     assert found.board.unread == {"wordy": 1} and {row.n for row in found.board.rows} == {8}
     assert "q0" not in found.logits("wordy") and set(found.logits("middle")) == {f"q{n}" for n in range(8)}
-    assert found.board.frame()["unread"].tolist().count(1) == 1
 
 
-def test_dislikes_and_weights_are_signed() -> None:
-    assert signed(Profile(("a", "b"), ("c",), weights=(2.0, 1.0, 3.0))) == (("a", "b", "c"), (2.0, 1.0, -3.0))
-    assert signed(Profile((), ("c",))) == (("c",), (-1.0,))
-    lines, weights = signed(Profile())
-    assert len(lines) == 1 and weights == (1.0,)
+@pytest.mark.parametrize(("unread", "invalid"), [(18, False), (20, True)])
+def test_more_than_a_fifth_without_a_verdict_is_not_valid(make_ranker: Any, unread: int, invalid: bool) -> None:
+    """Of 3 x 30 comparisons."""
+    bank = small_bank(30)
+    for number in range(unread):
+        bank.responses["wordy"][f"q{number}"] = "huge"  # type: ignore[index]
+    found = make_ranker(bank).rank(Profile())
+    assert found.failed == unread and ("could not read 20 of 90 comparisons" in why_invalid(found)) is invalid
+
+
+def test_few_queries_are_not_valid(indexed: Ranker) -> None:
+    for count in (1, LEAST_QUERIES - 1, LEAST_QUERIES):
+        reason = why_invalid(indexed.rank(Profile(criteria=("short",), queries=count)))
+        assert bool(reason) is (count < LEAST_QUERIES), reason
+    assert why_invalid(indexed.rank(Profile(queries=1))).startswith("Only one question of the bank matches")
+
+
+def test_lines_that_say_nothing(indexed: Ranker) -> None:
+    nothing, mixed = Profile(criteria=("qwer asdf",)), Profile(criteria=("qwer asdf", "short"))
+    assert "does not react to these words" in why_invalid(indexed.rank(nothing))
+    assert why_invalid(indexed.rank(Profile(dislikes=nothing.criteria))) != ""
+    assert indexed.rank(mixed).not_understood == ("qwer asdf",)
+    assert why_invalid(indexed.rank(mixed)) == "" == why_invalid(indexed.rank(Profile()))
+
+
+def test_what_the_judge_knows_is_understood_and_nonsense_rarely(indexed: Ranker) -> None:
+    """One line in ten is as far from the others as nine in ten of those that it is compared with."""
+    scorer = indexed.scorer
+    lines = [pattern.split("|")[0] for pattern, (trait, _) in KNOWN.items() if trait not in (2, 6)]
+    assert scorer.not_understood(lines) == ()  # headings and liveliness are in no answer of this bank
+    rng = np.random.default_rng(9)
+    random = [" ".join("".join(rng.choice(list("bcdfghjklmnpqrstvwxz"), 6)) for _ in range(2)) for _ in range(100)]
+    assert len(scorer.not_understood(random)) >= 75
+    for words in (1, 3):
+        lines = nonsense(words)
+        assert len(set(lines)) == NONSENSE and {len(line.split()) for line in lines} == {words}
+    assert size(np.array([3.0, np.nan, 4.0])) == pytest.approx(np.sqrt(12.5))
+
+
+def test_random_letters_are_read_once_for_each_number_of_words(
+    indexed: Ranker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer: Any = indexed.scorer
+    scorer.not_understood(["one", "two words"])
+    read: list[str] = []
+    scores = scorer.scores
+    monkeypatch.setattr(scorer, "scores", lambda lines: (read.extend(lines), scores(lines))[1])
+    assert scorer.not_understood(["short", "wants lists"]) == () and read == ["short", "wants lists"]
+
+
+def test_people_at_once_get_their_own_rankings(indexed: Ranker) -> None:
+    words = ("concise", "detailed", "bullet lists", "prose", "simple", "examples", "questions")
+    profiles = [Profile(criteria=(f"{words[n % 7]}, says person {n}",)) for n in range(28)]
+
+    def rates(profile: Profile) -> dict[str, float]:
+        return board_of(indexed, profile).win_rates()
+
+    with ThreadPoolExecutor(14) as pool:
+        together = list(pool.map(rates, profiles))
+    assert together == list(map(rates, profiles)) and len({tuple(rates.values()) for rates in together}) == 28
+
+
+@pytest.fixture
+def late(make_model: Any, make_encoder: Any) -> CrmJudge:
+    return CrmJudge(make_model("late"), make_encoder("late", max_length=600), batch_size=8, model_digest="m")
+
+
+def test_an_index_has_the_numbers_of_single_readings(
+    late: CrmJudge, bank: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = index_bank(late, bank, tmp_path, progress=False)
+    assert found is not None
+    ranker = Ranker(IndexScorer(found))
+    mine = board_of(ranker, SOURCES)
+    folder = tmp_path / "predictions"
+    matches, _ = score_bank(late, bank, SOURCES.judge_criteria, baseline="base", folder=folder, progress=False)
+    assert mine.win_rates() == pytest.approx(Leaderboard(matches).win_rates(), abs=2e-3)
+    monkeypatch.setattr(found.reader, "responses", lambda texts: pytest.fail("read responses again"))
+    turned = board_of(ranker, Profile(criteria=SOURCES.criteria, baseline="wordy"))
+    assert turned.win_rates()["base"] == pytest.approx(1 - mine.win_rates()["wordy"], abs=1e-6)
+    part = board_of(ranker, Profile(criteria=SOURCES.criteria, topics=("T",), models=("brief",)))
+    by_topic = next(row for row in mine.rows if row.model == "brief").topics["T"]
+    assert part.win_rates()["brief"] == pytest.approx(by_topic.mean)
+    disliked = board_of(ranker, Profile(dislikes=SOURCES.criteria)).win_rates()
+    assert disliked == pytest.approx({name: 1 - rate for name, rate in mine.win_rates().items()}, abs=1e-6)
+    with pytest.raises(ProfileError, match="is longer than the 600 tokens that are read"):
+        ranker.rank(Profile(criteria=("é" * 499,)))
+
+
+def test_duels_are_the_queries_of_one_model(make_ranker: Any) -> None:
+    ranking = make_ranker().rank(LONG)
+    found = duels(ranking, "wordy")
+    assert {duel.query_id for duel in found} == {f"q{n}" for n in range(8)}
+    assert found[0].probability == pytest.approx(expit(2.0))
+    assert found[0].response == "wordy wordy wordy wordy" and found[0].baseline_response == "base base"
+    assert sum(d.probability for d in found) / 8 == pytest.approx(ranking.board.win_rates()["wordy"])
+    for name in ("base", "nobody"):
+        with pytest.raises(ProfileError, match=f"model: '{name}' is not compared with 'base' here; there are brief"):
+            duels(ranking, name)
+
+
+def test_typical_duels_are_no_ties() -> None:
+    text = dict.fromkeys(("topic", "query", "response", "baseline_response"), "")
+    found = [Duel(query_id=str(at), probability=chance, **text) for at, chance in enumerate((0.9, 0.5, 0.5, 0.2))]
+    assert [duel.probability for duel in typical(found)] == [0.9, 0.2]
+    assert [duel.query_id for duel in typical(found[1:3])] == ["1"] and typical([]) == []
+
+
+def test_a_change_has_tau_and_gains(make_ranker: Any) -> None:
+    ranker: Ranker = make_ranker()
+    first, second = board_of(ranker, LONG), board_of(ranker, Profile(criteria=("concise",)))
+    found = change(first, second)
+    rates = [[board.win_rates()[name] for name in first.win_rates()] for board in (first, second)]
+    assert found.tau == pytest.approx(kendalltau(*rates)[0])
+    assert [row.model for row in found.models] == ["brief", "base", "middle", "wordy"]
+    assert found.models[0].change == pytest.approx(second.win_rates()["brief"] - first.win_rates()["brief"])
+
+
+TEXT = "One two three. Four five? Six:\n- seven"
+
+
+def bank_with(text: str) -> Any:
+    bank = small_bank()
+    return replace(bank, responses={**bank.responses, "wordy": {**bank.responses["wordy"], "q0": text}})
+
+
+def test_a_sentence_counts_what_its_words_add(make_ranker: Any) -> None:
+    """This judge counts words: the baseline has 2, the response 7."""
+    found = sentence_effects(make_ranker(bank_with(TEXT)), LONG, "wordy", "q0")
+    assert [row.text for row in found] == ["One two three.", "Four five?", "Six:", "- seven"]
+    whole, words = len(TEXT.split()), [len(row.text.split()) for row in found]
+    expected = [100 * (expit(whole - 2) - expit(whole - own - 2)) for own in words]
+    assert [row.points for row in found] == pytest.approx(expected, abs=1e-6)
+    assert split("3.5 is a number") == ["3.5 is a number"] and len(split("A b. " * 99)) == MOST_SENTENCES + 1
+
+
+def test_an_index_reads_the_shorter_text(tmp_path: Path) -> None:
+    """The index holds half precision, and what is read now is not rounded."""
+    full = counting_ranker(bank_with(TEXT), tmp_path / "full")
+    shorter = counting_ranker(bank_with("Four five? Six: - seven"), tmp_path / "shorter")
+    profile = Profile(criteria=("detailed",))
+    chances = [float(expit(ranker.rank(profile).logits("wordy")["q0"])) for ranker in (full, shorter)]
+    first = sentence_effects(full, profile, "wordy", "q0")[0]
+    assert first.points == pytest.approx(100 * (chances[0] - chances[1]), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "message"),
+    [
+        ("base", "q0", "model: 'base' is not compared with 'base' here"),
+        ("wordy", "q1", "query_id: 'q1' is not among the 4 that were asked for"),
+    ],
+)
+def test_a_sentence_of_nothing(make_ranker: Any, model: str, query: str, message: str) -> None:
+    with pytest.raises(ProfileError, match=message):
+        sentence_effects(make_ranker(), Profile(topics=("T",)), model, query)

@@ -26,10 +26,15 @@ def test_once_a_bank_is_read_the_tokens_of_few_texts_are_kept(
     monkeypatch.setattr("crm.model.manifest.read_manifest", lambda folder: {"head": "late"})
     ranker, name = run.make_ranker(compose("app", ["checkpoint=some/model", "progress=false", "threads=0"], tmp_path))
     assert name == "late"
-    for wish in "abcdefg":
-        ranker.rank(Profile((f"Wants {wish}",)))
+    for letter in "abcdefg":
+        ranker.rank(Profile(criteria=(f"Wants {letter}",)))
     kept = late.encoder._body.cache_info()
     assert kept.misses > 3 and kept.currsize <= 3
+
+
+@pytest.fixture
+def late(make_model: Any, make_encoder: Any) -> CrmJudge:
+    return CrmJudge(make_model("late"), make_encoder("late", max_length=600), batch_size=8, model_digest="m")
 
 
 def refused(*words: str, folder: Path) -> str:

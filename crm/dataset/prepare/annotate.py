@@ -10,49 +10,48 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from crm.chat.cache import ReplyCache
+from crm.chat.client import ChatClient
+from crm.chat.replies import UNANSWERED
 from crm.criteria import extraction, traits
 from crm.criteria.extraction import Extraction
 from crm.criteria.topics import Topics, find_topics, name_topics
 from crm.dataset.prepare.config import AnnotatorConfig, TopicsConfig
-from crm.io.chat.asker import Asker
-from crm.io.chat.cache import ReplyCache
-from crm.io.chat.config import make_endpoint
-from crm.io.chat.failures import UNANSWERED
 from crm.schema import Preference
 
 DOWN = "failed:endpoint_down"
 Annotated = tuple[list[Preference], Counter[str]]
 
 
-def make_asker(annotator: AnnotatorConfig, cache: Path) -> Asker | None:
+def make_client(annotator: AnnotatorConfig, cache: Path) -> ChatClient | None:
     """The endpoint of the configuration with the key of the environment; ``None`` for the offline annotator.
 
-    Raises ``ValueError`` for an invalid address or key, and for a named variable that is not set.
+    Raises ``ValueError`` for a named variable that is not set.
     """
     if annotator.name == "offline":
         return None
-    return Asker(make_endpoint(annotator, "annotator", json_schema=annotator.json_schema), ReplyCache(cache))
+    return ChatClient(annotator, ReplyCache(cache), json_schema=annotator.json_schema)
 
 
-def drop_objective(rows: Sequence[Preference], asker: Asker, progress: bool) -> Annotated:
+def drop_objective(rows: Sequence[Preference], client: ChatClient, progress: bool) -> Annotated:
     """The rows whose query the model does not find objective, and all rows by status."""
     with _bar("filter", progress) as step:
-        found = _answered(extraction.keep_subjective(rows, asker, step))
+        found = _answered(extraction.keep_subjective(rows, client, step))
     return [each.preference for each in found if each.status != "dropped"], extraction.count(found)
 
 
-def add_criteria(rows: Sequence[Preference], asker: Asker | None, seed: int, progress: bool) -> Annotated:
+def add_criteria(rows: Sequence[Preference], client: ChatClient | None, seed: int, progress: bool) -> Annotated:
     """Rows with criteria of both sides where they had none, by the model or from measurable traits; rows by status."""
-    if asker is None:
+    if client is None:
         found = traits.describe(rows, seed)
     else:
         with _bar("criteria", progress) as step:
-            found = _answered(extraction.extract(rows, asker, step))
+            found = _answered(extraction.extract(rows, client, step))
     return [each.preference for each in found], extraction.count(found)
 
 
 def add_topics(
-    rows: Sequence[Preference], chosen: TopicsConfig, asker: Asker | None, seed: int
+    rows: Sequence[Preference], chosen: TopicsConfig, client: ChatClient | None, seed: int
 ) -> tuple[list[Preference], dict[str, Topics], dict[str, int]]:
     """Rows with a topic and broad topics of criteria where the source names none; what was found, and counts."""
     texts = {
@@ -71,8 +70,8 @@ def add_topics(
         if texts[name]:
             topics[name] = find_topics(texts[name], model=chosen.model, count=count, seed=seed)
             named = Counter[str]()
-            if asker:
-                topics[name], named = name_topics(topics[name], asker)
+            if client:
+                topics[name], named = name_topics(topics[name], client)
             counts |= {f"{name}_grouped": len(texts[name]), f"topics_of_{name}": len(topics[name].names)}
             counts |= {f"{status}_names_of_{name}": number for status, number in sorted(named.items())}
     of_query, of_criterion = ({} if name not in topics else topics[name].by_text() for name in ("queries", "criteria"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from crm.chat.client import EndpointConfig
 from crm.config import MAX_SEED, Settings, setting
 from crm.dataset.config import DATA_SOURCES, DataConfig
 from crm.dataset.noise import NOISES
-from crm.io.chat.config import EndpointConfig
 from crm.io.fetch import FetchConfig
 from crm.votes.catalogue import stem
 
@@ -88,7 +88,7 @@ class PrepareConfig(Settings):
         if self.fetch.name is not None:
             self.out = self.out or self.data.root
         self.out = self.out or f"datasets/{stem(self.data.path or self.data.name)}"
-        votes = [name for name in DATA_SOURCES if name not in ("dataset", "mixture", "tastes")]
+        votes = [name for name in DATA_SOURCES if name not in ("dataset", "mixture")]
         self.require(self.data.name in votes, "data.name", f"one of {', '.join(votes)}")
         for name in ("data.train", "data.validation", "data.suite"):
             self.require(

@@ -12,20 +12,20 @@ from pathlib import Path
 import pandas as pd
 from rich.progress import track
 
+from crm.chat.client import ChatClient
 from crm.criteria import extraction
 from crm.criteria.profiles import teller
 from crm.criteria.topics import Topics
 from crm.dataset.config import DataConfig
 from crm.dataset.load import OWN_SPLIT, read_source
 from crm.dataset.noise import NOISES, CriteriaPool
-from crm.dataset.prepare.annotate import add_criteria, add_topics, drop_objective, make_asker
+from crm.dataset.prepare.annotate import add_criteria, add_topics, drop_objective, make_client
 from crm.dataset.prepare.card import PLOTS, write_card
 from crm.dataset.prepare.config import PrepareConfig
 from crm.dataset.prepare.leakage import check_sets, find_leaks, queries_of, reference_folders
 from crm.dataset.prepare.publish import check_upload, upload
 from crm.dataset.prepare.split import SUITES, place
 from crm.dataset.suites import draw_suite, suite_names
-from crm.io.chat.asker import Asker
 from crm.io.fetch import fetch
 from crm.io.files import replace_file
 from crm.io.intake import MAX_SHOWN, Intake
@@ -65,16 +65,16 @@ def run_prepare(config: PrepareConfig) -> Path:
     _write_rejected(out / LOCAL / "rejected.csv", reading)
     ties = sum(row.winner == "tie" for row in rows)
     log_counts("read", (reading.all_counts() if reading.read else {}) | {"preferences": len(rows), "ties": ties})
-    asker = make_asker(config.annotator, out / LOCAL / "replies.sqlite")
+    client = make_client(config.annotator, out / LOCAL / "replies.sqlite")
     if config.dry_run:
-        _log_cost(rows, asker, config.annotator.filter)
+        _log_cost(rows, client, config.annotator.filter)
         return out
-    if asker and config.annotator.filter:
-        rows, statuses = drop_objective(rows, asker, config.progress)
+    if client and config.annotator.filter:
+        rows, statuses = drop_objective(rows, client, config.progress)
         log_counts("filter", statuses)
-    rows, statuses = add_criteria(rows, asker, seed, config.progress)
+    rows, statuses = add_criteria(rows, client, seed, config.progress)
     log_counts("criteria", statuses)
-    rows, topics, grouped = add_topics(rows, config.topic_model, asker, seed)
+    rows, topics, grouped = add_topics(rows, config.topic_model, client, seed)
     log_counts("topics", grouped)
     leaks = find_leaks({row.query for row in rows}, {name: queries_of(name, at) for name, at in references.items()})
     log_counts("leakage", {"sets": len(references), **Counter(f"{leak.set} {leak.match}" for leak in leaks)})
@@ -140,11 +140,11 @@ def _write_rejected(path: Path, reading: Intake) -> None:
     replace_file(path, csv_text(pd.DataFrame(rows, columns=["file", "line", "field", "why"])))
 
 
-def _log_cost(rows: list[Preference], asker: Asker | None, filtering: bool) -> None:
-    if asker is None:
+def _log_cost(rows: list[Preference], client: ChatClient | None, filtering: bool) -> None:
+    if client is None:
         log.info("dry run: annotator=offline makes no calls")
         return
-    for name, cost in extraction.plan(rows, asker).items():
+    for name, cost in extraction.plan(rows, client).items():
         if name != "filter" or filtering:
             log.info(
                 "dry run: %s: %d calls (%d more are cached), about %d prompt tokens and at most %d reply tokens; "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from crm.chat.client import EndpointConfig
 from crm.config import MAX_SEED, Settings, setting
-from crm.io.chat.config import EndpointConfig
 from crm.io.fetch import FetchConfig
 from crm.io.installed import check_known
 from crm.leaderboard.bank.public import FOLDERS as PUBLIC_BANKS

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crm.io.chat.replies import split_thoughts
+from crm.chat.replies import split_thoughts
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.public import UNTAGGED

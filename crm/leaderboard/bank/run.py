@@ -9,12 +9,11 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from crm.io.chat.cache import ReplyCache
-from crm.io.chat.config import make_endpoint
+from crm.chat.cache import ReplyCache
 from crm.io.fetch import fetch
 from crm.io.files import replace_file
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
-from crm.leaderboard.bank.collecting import Collector
+from crm.leaderboard.bank.collecting import collect
 from crm.leaderboard.bank.config import BankBuildConfig
 from crm.leaderboard.bank.public import read_public_bank
 from crm.leaderboard.bank.responses import check_complete, read_queries, read_responses, with_author
@@ -67,13 +66,12 @@ def _collected(
     config: BankBuildConfig, queries: tuple[BankQuery, ...], out: Path
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Responses, and what was thought before them, by query id."""
-    collector = Collector(make_endpoint(config.endpoint, "endpoint"), ReplyCache(out / REPLIES))
-    answers: dict[str, str] = {}
     with Progress(disable=not config.progress) as bar:
         task = bar.add_task(config.author, total=len(queries))
-        for portion in collector.collect(queries):
-            answers |= portion
-            bar.update(task, completed=len(answers))
-    for kind, count in sorted(collector.failures.items()):
+        found = collect(
+            config.endpoint, ReplyCache(out / REPLIES), queries, lambda done, _: bar.update(task, completed=done)
+        )
+    answers, thoughts, failures = found
+    for kind, count in sorted(failures.items()):
         log.warning("%d queries without a response: %s", count, kind)
-    return answers, collector.thoughts
+    return answers, thoughts

@@ -77,7 +77,7 @@ function share(panel) {
     list.replaceChildren(...savedLinks());
     said.textContent = 'Saved in this browser.';
   } }, el('label', { class: 'grow' }, 'Save these settings in this browser as', name), el('button', {}, 'Save'));
-  const files = page.step?.agreement ? [] : ['csv', 'json', 'png', 'html'].map((ending) =>
+  const files = page.step?.agreement ? [] : ['csv', 'json'].map((ending) =>
     el('a', { href: `${address(`export/${ending}`)}?${query}`, download: true }, ending.toUpperCase()));
   panel.replaceChildren(el('h2', {}, 'Share and keep'),
     el('div', { class: 'line' }, el('label', { class: 'grow' }, 'Link to this ranking', link), copy, said),

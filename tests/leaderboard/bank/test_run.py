@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from crm.chat.replies import Reply
 from crm.config import compose
 from crm.leaderboard.bank.bank import load_bank
 from crm.leaderboard.bank.public import FOLDERS, read_public_bank
@@ -169,11 +170,11 @@ def thinking(text: str) -> str:
 def test_thoughts_are_kept_apart_and_are_no_part_of_a_response(
     tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def call(_client: Any, messages: Any, *_given: Any) -> str:
+    def call(_client: Any, messages: Any) -> Reply:
         text = messages[-1].content
-        return text if text == "Question 3?" else thinking(text)
+        return Reply(text if text == "Question 3?" else thinking(text))
 
-    monkeypatch.setattr("crm.io.chat.client.ChatClient.call", call)
+    monkeypatch.setattr("crm.chat.client.ChatClient.call", call)
     words = (f"queries='{queries}'", "endpoint.base_url=http://127.0.0.1:9/v1", "endpoint.model=m")
     made = build(tmp_path, "author=m", *words)
     assert set(made.responses["m"].values()) == {

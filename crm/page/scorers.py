@@ -1,0 +1,194 @@
+"""Scorers of a bank that are arithmetic: an index of a late head, or the simulation's own truth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from crm.io.words import count_words
+from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.outcomes import BankNumbers, Outcomes
+from crm.report.statistics import Floats
+from crm.schema import short
+from crm.votes.simulation.taste import HELD_OUT_AXES, TRAIN_AXES, nearest_wording, pole_of
+from crm.votes.simulation.truth import levels_of
+from crm.votes.simulation.votes import RATIONALITY
+
+if TYPE_CHECKING:  # torch takes seconds to import, and the oracle does without it
+    from crm.leaderboard.index import Scores
+    from crm.leaderboard.indexed_bank import IndexedBank
+    from crm.model.late_reading import Conversation
+
+NONSENSE = 24
+"""Lines of random letters that a line is compared with."""
+SHARE = 0.9
+"""Of them that a line has to be further away than."""
+MOST_WORDS = 12
+AXES = (*TRAIN_AXES, *HELD_OUT_AXES)
+UNKNOWN = np.full(len(AXES), np.nan, dtype=np.float32)
+
+
+class Scorer(Protocol):
+    """Scores of all responses of ``bank`` under any criteria, without reading a response again.
+
+    Letters: N criteria, Q queries, M models.
+    """
+
+    example: str
+    """A criterion to start from; empty where a ranking without criteria means something."""
+
+    @property
+    def bank(self) -> Bank:
+        """Whose responses are scored."""
+        ...
+
+    def scores(self, criteria: Sequence[str]) -> Scores:
+        """(N, Q, M) float32, each criterion alone; NaN: it or the response cannot be read."""
+        ...
+
+    def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:
+        """Of ``part`` under the weighted sum of criteria. Raises ``ValueError`` for a criterion that is too long."""
+        ...
+
+    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
+        """A score for each of ``texts``, which the bank need not have; NaN: it cannot be read."""
+        ...
+
+    def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """Those of ``lines`` that say nothing to the judge."""
+        ...
+
+    def advice(self, lines: Sequence[str]) -> str:
+        """What to do where none of ``lines`` is understood, or there are none."""
+        ...
+
+
+class IndexScorer:
+    """A late head's index of a bank.
+
+    A line is not understood where it moves scores no further from those of random letters, in as many words, than
+    `SHARE` of such lines are from each other.
+    """
+
+    example = ""
+
+    def __init__(self, indexed: IndexedBank) -> None:
+        self.indexed, self.bank = indexed, indexed.bank
+        self.scores, self.outcomes = indexed.scores, indexed.outcomes
+        self._of_nonsense = cache(self._read_nonsense)
+
+    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
+        """A score for each of ``texts``, which are read now."""
+        found: list[float] = (self.indexed.reader.responses(texts) @ self.indexed.user(criteria, weights)).tolist()
+        return found
+
+    def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """Those of ``lines`` that the judge does not react to; one that is too long is an error elsewhere."""
+        lost = []
+        for line, scores in zip(lines, self._centred(lines) if lines else (), strict=True):
+            middle, far = self._of_nonsense(min(count_words(line), MOST_WORDS))
+            if not np.isnan(scores).all() and size(scores - middle) <= far:
+                lost.append(line)
+        return tuple(lost)
+
+    def advice(self, lines: Sequence[str]) -> str:
+        """As `Scorer.advice`."""
+        return (
+            "The judge does not react to these words: they rank the models as random letters do. Say it in other words."
+        )
+
+    def _read_nonsense(self, words: int) -> tuple[Floats, float]:
+        """Mean scores (Q, M) of random letters, and how far from the mean of the others `SHARE` of them are at most."""
+        scores = self._centred(nonsense(words))
+        middle = scores.mean(axis=0)
+        away = (scores - middle) * NONSENSE / (NONSENSE - 1)
+        return middle, float(np.quantile([size(row) for row in away], SHARE))
+
+    def _centred(self, lines: Sequence[str]) -> Floats:
+        """(N, Q, M) scores less each query's mean over models, which moves no ranking."""
+        scores = self.scores(lines).astype(np.float64)
+        known = np.isfinite(scores)
+        means = np.where(known, scores, 0).sum(axis=2, keepdims=True) / np.maximum(known.sum(axis=2, keepdims=True), 1)
+        return np.asarray(scores - means)
+
+
+def nonsense(words: int) -> list[str]:
+    """`NONSENSE` lines of so many words of 3 to 8 random letters."""
+    rng = np.random.default_rng([1, words])
+    letters = tuple("abcdefghijklmnopqrstuvwxyz")
+    return [" ".join("".join(rng.choice(letters, rng.integers(3, 9))) for _ in range(words)) for _ in range(NONSENSE)]
+
+
+def size(scores: Floats) -> float:
+    """Root mean square of scores that could be read."""
+    return float(np.sqrt(np.nanmean(scores**2)))
+
+
+class OracleScorer:
+    """The true utility of every response, in nats, under the wordings of the simulation.
+
+    Over all tastes of the simulation, which come in pairs of opposites, every model wins half: there is no ranking
+    without criteria. Raises ``ValueError`` for a bank with texts that the simulation did not write.
+    """
+
+    example = "Prefers concise answers"
+
+    def __init__(self, bank: Bank) -> None:
+        self.bank, self._numbers = bank, BankNumbers(bank)
+        texts = [[bank.responses[author][query.id] for author in bank.authors] for query in bank.queries]
+        self._levels = np.array([[_levels(text) for text in row] for row in texts])
+        if np.isnan(self._levels).any():
+            raise ValueError(
+                f"judge=oracle: bank {bank.name!r} has responses that the simulation did not write; use "
+                "bank=simulated, or give a late head with checkpoint=<run>/model"
+            )
+
+    def scores(self, criteria: Sequence[str]) -> Scores:
+        """(N, Q, M) float32, each criterion alone; NaN for one that is not understood."""
+        tastes = np.stack([_taste(line) for line in criteria])
+        return np.ascontiguousarray(np.moveaxis(self._levels @ tastes.T, -1, 0))
+
+    def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:
+        """Of ``part`` under the weighted sum of what is understood; unread throughout where nothing is."""
+        return self._numbers.outcomes(self._levels @ _sum(criteria, weights), part)
+
+    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
+        """A score for each of ``texts``; NaN for what the simulation did not write."""
+        levels = np.stack([_levels("\n".join(turn.content for turn in response)) for _, response in texts])
+        found: list[float] = (levels @ _sum(criteria, weights)).tolist()
+        return found
+
+    def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """Lines that are no wording of the simulation, with or without a leading "Prefers"."""
+        return tuple(line for line in lines if np.isnan(_taste(line)).any())
+
+    def advice(self, lines: Sequence[str]) -> str:
+        """A sentence to try: the known one that is most like the first of ``lines``."""
+        if not lines:
+            return f"Add something that you like, such as “{self.example}”: over all tastes, no model is ahead."
+        near = nearest_wording(lines[0])
+        return f"{short(lines[0])} is not understood: this judge knows the simulation's sentences only. Try “{near}”."
+
+
+def _levels(text: str) -> Scores:
+    """(D,) levels of a response, from -1 to 1; NaN for a text that the simulation did not write."""
+    levels = levels_of(text)
+    return UNKNOWN if levels is None else np.array([dict(levels)[axis] for axis in AXES], dtype=np.float32)
+
+
+def _taste(line: str) -> Scores:
+    """(D,) nats for each level; NaN for a line that is not understood."""
+    pole = pole_of(line) or pole_of(f"Prefers {line}")
+    if pole is None:
+        return UNKNOWN
+    return np.array([RATIONALITY * pole[1] * (axis == pole[0]) for axis in AXES], dtype=np.float32)
+
+
+def _sum(criteria: Sequence[str], weights: Sequence[float]) -> Scores:
+    """(D,) of all that is understood; NaN where nothing is."""
+    tastes = [weight * _taste(line) for line, weight in zip(criteria, weights, strict=True)]
+    known = [taste for taste in tastes if not np.isnan(taste).any()]
+    return np.sum(known, axis=0, dtype=np.float32) if known else UNKNOWN

@@ -1,0 +1,271 @@
+"""The page in Chromium: a ranking from the first look on, every view for everybody, hostile texts."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import expect
+
+from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.leaderboard.bank.simulated import simulate_bank
+from crm.page.profile import Profile
+from crm.page.ranker import Ranker
+from crm.page.scorers import OracleScorer
+from crm.schema import Message
+from tests.page.conftest import add, complete, names, opened, serve_ranker
+from tests.page.counting import counting_ranker
+
+pytestmark = pytest.mark.slow
+
+DETAILED, CONCISE = "Prefers detailed answers", "Prefers concise answers"
+VIEWS = ("By topic", "Cost", "Share and keep", "For researchers", "Compare")
+
+
+def headline(page: Any, text: str | re.Pattern[str]) -> None:
+    expect(page.locator("#headline")).to_have_text(text)
+
+
+def view(page: Any, name: str) -> Any:
+    page.get_by_role("button", name=name, exact=True).click()
+    page.locator("#panel h2").wait_for()
+    return page.locator("#panel")
+
+
+def compare(page: Any, other: str) -> Any:
+    page.locator("#other").fill(other)
+    page.locator("#panel form button").click()
+    page.locator("#panel svg").wait_for()
+    return page.locator("#panel")
+
+
+def test_from_the_first_look_to_a_comparison(browser: Any, address: str) -> None:
+    with opened(browser, address) as page:
+        page.wait_for_load_state("networkidle")
+        assert len(page.asked) <= 10, page.asked
+        assert len(names(page)) == 13 and page.locator(".chip").count() == 0
+        field = page.get_by_label("Add a like or dislike")
+        field.press_sequentially("please be brief", delay=20)
+        headline(page, re.compile("^For you: maple-nano"))
+        assert "criteria" not in page.url and page.locator(".chip").count() == 0, "it follows while somebody types"
+        page.keyboard.press("Enter")
+        complete(page)
+        page.get_by_role("button", name="please be brief counts 1 times. Change it").click()
+        complete(page)
+        assert "criteria=please+be+brief&weights=2" in page.url
+        page.get_by_role("button", name="Like: please be brief. Turn it round").click()
+        complete(page)
+        assert "dislikes=please+be+brief" in page.url and names(page)[-1] == "maple-nano"
+        page.get_by_role("button", name="Take away: please be brief").click()
+        page.get_by_role("button", name="In a hurry").click()
+        add(page, "no lists")
+        mine = Profile(criteria=(CONCISE, "Prefers direct answers"), dislikes=("lists",))
+        assert page.url.endswith(mine.to_query()) and page.locator(".chip").count() == 3
+        before = names(page)
+        page.reload()
+        complete(page)
+        rows = page.request.post(f"{address}/api/rank", data=mine.model_dump(mode="json")).json()["leaderboard"]
+        assert names(page) == before == [row["model"] for row in rows]
+        shown = [str(row.get_attribute("aria-label")).split(", ")[1] for row in page.locator("#rows .row").all()]
+        assert shown == [f"preferred {round(100 * row['win_rate'])} %" for row in rows]
+        page.locator("#rows .row").first.click()
+        why = page.get_by_role("complementary", name="Why")
+        expect(why).to_contain_text("of 48 questions against birch-base")
+        expect(why.locator(".bar")).to_have_count(3)
+        why.get_by_role("button", name="Which sentence matters?").first.click()
+        expect(why).to_contain_text("points that the sentence adds")
+        view(page, "Compare")
+        panel = compare(page, f"{address}/?{urlencode({'criteria': DETAILED})}")
+        expect(panel).to_contain_text("opposite rankings: Kendall’s tau -")
+        panel = view(page, "Share and keep")
+        panel.get_by_label("Save these settings").fill("at work")
+        panel.get_by_role("button", name="Save").click()
+        link = page.url
+        page.goto(address)
+        complete(page)
+        view(page, "Share and keep").get_by_role("link", name="at work").click()
+        page.wait_for_url(link)
+
+
+def test_rankings_that_are_not_shown(browser: Any, address: str) -> None:
+    with opened(browser, address) as page:
+        add(page, "asdf qwer zxcv")
+        headline(page, "No ranking")
+        expect(page.locator("#because")).to_contain_text("does not react to these words")
+        expect(page.locator(".chip")).to_contain_text("not understood")
+        add(page, CONCISE)
+        headline(page, re.compile("^For you: maple-nano"))
+        page.get_by_text("Questions and models").click()
+        topics = page.get_by_role("group", name="Questions on").get_by_role("checkbox")
+        expect(topics).to_have_count(12)
+        for box in topics.all()[3:]:
+            box.uncheck()
+        headline(page, "No ranking")
+        expect(page.locator("#because")).to_contain_text("Only 12 questions of the bank match")
+        assert not page.locator("#rows").is_visible()
+        page.get_by_role("button", name="Show it anyway").click()
+        assert page.locator("#rows").is_visible()
+
+
+def test_the_oracle_starts_from_an_example(browser: Any, tmp_path: Path) -> None:
+    ranker = Ranker(OracleScorer(simulate_bank(seed=1, queries_per_topic=4).bank))
+    with serve_ranker(ranker, tmp_path, "judge=oracle") as address, opened(browser, address) as page:
+        expect(page.locator("#notice")).to_contain_text("The judge is the simulation's own truth")
+        headline(page, re.compile("^Example: "))
+        expect(page.locator(".chip")).to_have_text(re.compile("Prefers concise answers.*an example"))
+        first = names(page)
+        add(page, DETAILED)
+        headline(page, re.compile("^For you: "))
+        expect(page.locator(".chip")).to_have_count(1)
+        assert names(page)[0] in first[-3:]
+        page.get_by_role("button", name=f"Take away: {DETAILED}").click()
+        headline(page, "No ranking")
+        add(page, "tell me about cats")
+        expect(page.locator("#because")).to_contain_text("'tell me about cats' is not understood")
+
+
+FACTS = {"maple-nano": {"usd_out": 0.4, "open_weights": True}, "elm-turbo": {"usd_out": 9.0}}
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_every_view_is_accessible(browser: Any, address: str, width: int, scheme: str) -> None:
+    """By axe, and by keyboard: a like, why, close, picking."""
+    with opened(browser, address, color_scheme=scheme, bypass_csp=True) as page:
+        press = page.keyboard.press
+        page.set_viewport_size({"width": width, "height": 850})
+        page.route("**/api/bank", lambda route: route.fulfill(json=route.fetch().json() | {"facts": FACTS}))
+        page.goto(f"{address}/?criteria=asdf+qwer&dislikes=lists")
+        complete(page)
+        page.get_by_label("Add a like or dislike").focus()
+        page.keyboard.type("concise")
+        press("Enter")
+        expect(page.locator(".chip")).to_have_count(3)
+        complete(page)
+        expect(page.get_by_label("Add a like or dislike")).to_be_focused()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.get_by_role("region", name="Ranking", exact=True).bounding_box()["y"] <= 600
+        page.get_by_text("Questions and models").click()
+        page.locator("#rows .row").first.focus()
+        press("Enter")
+        expect(page.get_by_role("heading", name=f"Why {names(page)[0]}?")).to_be_focused()
+        expect(page.locator("#why .bar")).to_have_count(3)
+        page.locator("#why article").first.wait_for()
+        check(page, "why")
+        for name in VIEWS:
+            view(page, name)
+            if name == "Compare":
+                compare(page, "Likes detailed answers")
+            assert page.locator("svg:not([aria-hidden=true]):not([aria-label])").count() == 0, name
+            check(page, name)
+        page.locator("#why").get_by_role("button", name="Close").focus()
+        press("Enter")
+        assert not page.locator("#why").is_visible()
+        page.get_by_role("button", name="Not sure? Pick between answers").focus()
+        press("Enter")
+        page.locator("#picking h2").wait_for()
+        press("ArrowLeft")
+        page.locator("#reasons button").first.wait_for()
+        check(page, "picking")
+        page.goto(f"{address}/static/api.html")
+        page.locator("article").first.wait_for()
+        check(page, "the API in words")
+
+
+def check(page: Any, where: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    assert found == [], (where, [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in found])
+
+
+def test_picks_become_chips(browser: Any, address: str) -> None:
+    with opened(browser, address) as page:
+        page.evaluate("Math.random = () => 0.4")  # the seed of what is shown
+        page.get_by_role("button", name="Not sure? Pick between answers").click()
+        picking = page.locator("#picking")
+        title = picking.get_by_role("heading")
+        expect(title).to_have_text("Which answer do you prefer? Pick 1")
+        assert not any(name in picking.inner_text() for name in ("maple-nano", "elm-turbo")), "anonymous"
+        while (before := title.inner_text()).startswith("Which"):
+            left, right = (len(text.inner_text().split()) for text in picking.locator(".answer").all())
+            page.keyboard.press("ArrowDown" if abs(left - right) < 3 else "ArrowLeft" if left < right else "ArrowRight")
+            if abs(left - right) >= 3:
+                short = picking.get_by_role("button", name=CONCISE)
+                (short if short.count() else picking.get_by_role("button", name="Nothing of these")).click()
+            expect(title).not_to_have_text(before)
+        expect(title).to_have_text("Your ranking is settled")
+        expect(picking.locator("li").first).to_have_text(re.compile(rf"^{CONCISE}: weight \d\.\d \[-?\d\.\d, \d\.\d\]"))
+        picking.get_by_role("button", name="Show my ranking").click()
+        complete(page)
+        picked = names(page)
+        assert picked[0] == "maple-nano" and CONCISE in page.locator(".chip").first.inner_text()
+        page.goto(page.url)
+        complete(page)
+        assert names(page) == picked, "the link holds the picks"
+        page.get_by_role("button", name=f"Like: {CONCISE}. Turn it round").click()
+        complete(page)
+        assert "picks=" not in page.url and names(page)[-1] == "maple-nano"
+
+
+TEXTS = (
+    "<img src=x onerror=window.hit=1>", "<svg onload=window.hit=1>", "<details open ontoggle=window.hit=1>",
+    "<iframe onload=window.hit=1>", "<input autofocus onfocus=window.hit=1>", "<script>window.hit=1</script>",
+    "<scr<script>ipt>window.hit=1</script>", "[x](javascript:window.hit=1)", '![x](x" onerror="window.hit=1)',
+    '<a href="javascript:window.hit=1">x</a>', '<object data="javascript:window.hit=1">',
+    "<math><mtext></form><form><mglyph><style></math><img src onerror=window.hit=1>",
+    '<base href="javascript:window.hit=1//">', '<meta http-equiv=refresh content="0;url=javascript:window.hit=1">',
+    "{{constructor.constructor('window.hit=1')()}}", "${window.hit=1}", "\u202e<script>window.hit=1</script>",
+    '<svg><a xlink:href="javascript:window.hit=1"><text>x</text></a></svg>', "<img src=x:x onerror\n=window.hit=1>",
+    '<noscript><p title="</noscript><img src=x onerror=window.hit=1>">',
+)  # fmt: skip
+STARTS = ("", "'\">", "</textarea>", "# ", "-->", "]]>")
+HOSTILE = [start + text for start, text in zip(cycle(STARTS), TEXTS, strict=False)]
+
+
+def test_no_text_is_ever_run(browser: Any, tmp_path: Path) -> None:
+    """Names and facts of models, topics, queries, responses, criteria, links and the pool hold injections."""
+    rows = tuple(BankQuery(f"q{n}", (Message("user", text),), text.strip()) for n, text in enumerate(HOSTILE))
+    models = ["base", *HOSTILE[::2]]
+    answers = {
+        name: {q.id: HOSTILE[(7 * at + 13 * n) % len(HOSTILE)] + " word" * (at * n % 7) for n, q in enumerate(rows)}
+        for at, name in enumerate(models)
+    }
+    facts = {name: {"display": f"{name} shown", "usd_out": at, "open_weights": True} for at, name in enumerate(models)}
+    entries = [{"name": f"n{n}", "like": f"short {HOSTILE[n]}", "opposite": f"long {HOSTILE[n]}"} for n in (0, 5, 9)]
+    (tmp_path / "pool.yaml").write_text(json.dumps(entries), "utf-8")
+    lines = [" ".join(text.split()) for text in HOSTILE]
+    ranker = counting_ranker(Bank("hostile", "base", rows, answers), tmp_path)
+    served = serve_ranker(ranker, tmp_path, f"pool={tmp_path / 'pool.yaml'}")
+    with served as address, opened(browser, address) as page:
+        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+        page.route("**/api/bank", lambda route: route.fulfill(json=route.fetch().json() | {"facts": facts}))
+        for start in (1, 11):
+            given = [("criteria", f"short {text}") for text in lines[start : start + 8]] + [("dislikes", lines[0])]
+            page.goto(f"{address}/?{urlencode(given)}")
+            complete(page)
+            assert page.locator("#rows .row").count() == len(models)
+            add(page, f"{lines[start]} again")
+            assert page.evaluate("window.hit") is None, start
+        page.get_by_text("Questions and models").click()
+        for row in page.locator("#rows .row:not([disabled])").all()[:3]:
+            row.click()
+            page.locator("#why article").first.wait_for()
+        for name in VIEWS:
+            view(page, name)
+            assert page.evaluate("window.hit") is None, name
+        compare(page, "\n".join(lines))
+        page.locator("#pick-open").click()
+        for _ in range(3):
+            title = page.locator("#picking h2").inner_text()
+            page.locator("[data-choice=left]").click()
+            page.locator("#reasons button").last.click()
+            expect(page.locator("#picking h2")).not_to_have_text(title)
+        assert page.evaluate("window.hit") is None
+        markup = "() => { try { document.body.innerHTML = '<b>x</b>'; return '' } catch (error) { return error.name } }"
+        assert page.evaluate(markup) == "TypeError", "trusted types would stop it too"
+        page.wrong.clear()

@@ -1,0 +1,109 @@
+"""Host names, body sizes, addresses and proxies of the HTTP servers."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.testclient import TestClient
+
+from crm.config import compose
+from crm.page.guard import Guard
+from crm.web.server import BodyLimit, KnownHosts, bound
+from tests.running_app import running
+
+LOCAL, OPEN, NAMED = ("127.0.0.1", ()), ("192.168.1.7", ()), ("192.168.1.7", ("Board.example.org", "2001:db8::1"))
+ALLOWED = [
+    (LOCAL, "localhost"), (LOCAL, "LocalHost:7860"), (LOCAL, "127.0.0.1:1"), (LOCAL, "[::1]:7860"),
+    (("::1", ()), "[::1]:80"), (("127.0.0.2", ()), "127.0.0.2"), (OPEN, "anything.example"), (OPEN, ""),
+    (NAMED, "board.example.org:443"), (NAMED, "[2001:db8::1]:80"), (NAMED, "localhost:7860"),
+]  # fmt: skip
+FORBIDDEN = [
+    *((LOCAL, host) for host in ("evil.example", "evil.example:7860", "127.0.0.1.evil.example", "", "0.0.0.0:7860",
+                                 "evil.example@127.0.0.1", "localhost:x", "127.0.0.1:7860:1", "[::2]")),
+    (("127.0.0.1", ("board.example.org",)), "evil.example"), (NAMED, "evil.example"), (NAMED, ""),
+]  # fmt: skip
+
+
+def api() -> FastAPI:
+    made = FastAPI()
+
+    @made.post("/{path}")
+    async def size(request: Request, path: str) -> int:
+        return len(await request.body())
+
+    made.get("/api/any")(lambda: "")
+    return made
+
+
+def status(server: tuple[str, tuple[str, ...]], *hosts: str) -> httpx.Response:
+    app = KnownHosts(api(), listening=server[0], hosts=server[1])
+    return TestClient(app, headers={"Host": ""}).get("/api/any", headers=[("Host", host) for host in hosts])
+
+
+def test_which_names_are_answered() -> None:
+    for server, host in ALLOWED:
+        assert status(server, host).status_code == 200, (server, host)
+    for server, host in FORBIDDEN:
+        answer = status(server, host)
+        assert answer.status_code == 403 and "hosts=[" in answer.json()["error"], (server, host)
+    assert status(LOCAL, "localhost", "localhost").status_code == 403, "a header that comes twice"
+
+
+def test_a_body_is_limited_with_and_without_a_length() -> None:
+    client = TestClient(BodyLimit(api(), 10))
+
+    def pieces(count: int) -> Iterator[bytes]:
+        yield from [b"x" * 5] * count
+
+    assert client.post("/any", content=b"x" * 10).json() == 10 == client.post("/any", content=pieces(2)).json()
+    for answer in (
+        client.post("/any", content=b"x" * 11),
+        client.post("/any", content=pieces(3)),
+        client.post("/any", content=b"x", headers={"Content-Length": "-1"}),
+    ):
+        assert answer.status_code == 413 and "body: larger than 10 bytes" in answer.text
+
+
+def test_an_address_that_cannot_be_used() -> None:
+    with bound("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ValueError, match=f"host=127.0.0.1 port={port}: cannot be used .*in use.*take another"):
+            bound("127.0.0.1", port)
+    with pytest.raises(ValueError, match=r"host=192\.0\.2\.1 port=0: cannot be used"):
+        bound("192.0.2.1", 0)
+    if socket.has_ipv6:
+        bound("::1", 0).close()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("hosts=[http://x.example]", "hosts='http://x.example': expected names such as .*without scheme and port"),
+        ("hosts=['*']", r"hosts='\*': expected names"),
+        ("proxy=nginx", "proxy='nginx': expected an address such as 127.0.0.1, or a network"),
+    ],
+)
+def test_settings_are_checked(words: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        compose("app", ["checkpoint=none", words], tmp_path)
+    compose("app", ["checkpoint=none", "hosts=[x.example,'2001:db8::1']", "proxy=172.17.0.0/16"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "forwarded", "statuses"),
+    [
+        (None, "6.6.6.{n}", [200] * 3 + [429] * 5),
+        ("10.0.0.0/8", "6.6.6.{n}", [200] * 3 + [429] * 5),
+        ("127.0.0.1", "6.6.6.{n}, 9.9.9.{half}", ([200] * 3 + [429]) * 2),
+    ],
+)
+def test_the_limit_counts_the_true_address(proxy: str | None, forwarded: str, statuses: list[int]) -> None:
+    """A header is believed from the proxy alone, and of it the last address, which the proxy wrote."""
+    with running(Guard(api(), per_minute=3), proxy=proxy) as address, httpx.Client(base_url=address) as http:
+        headers = [{"X-Forwarded-For": forwarded.format(n=n, half=n // 4)} for n in range(8)]
+        assert [http.get("/api/any", headers=each).status_code for each in headers] == statuses
