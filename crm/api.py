@@ -81,7 +81,7 @@ def train(*words: str, folder: str | Path | None = None, **settings: Any) -> Run
     same by name, those of a group as a mapping. Runs on one device unless ``trainer.devices`` is given; for several,
     use the command. ``folder`` defaults to ``outputs/train/<date>/<time>``. Raises ``ValueError`` as the command does.
     """
-    from crm.training import run_training
+    from crm.training.train import run_training
 
     place = Path(folder or f"outputs/train/{datetime.now():%Y-%m-%d/%H-%M-%S-%f}")
     given = ["trainer.devices=1", "trainer.progress=false", *words, *_words(settings)]

@@ -27,7 +27,7 @@ from crm.leaderboard.scoring import score_bank
 from crm.model.export import export_model
 from crm.model.heads import PROMPT_ORDERS, PromptOrder
 from crm.schema import Comparison, Message, Preference, to_json
-from crm.training.run import run_training
+from crm.training.train import run_training
 from crm.votes.own.records import parse_row
 from crm.votes.simulation.axes import AXES
 

@@ -89,7 +89,7 @@ def test_a_bank_of_another_package_is_ranked(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_head_of_another_package_is_trained_exported_and_read(diary: Path, tmp_path: Path) -> None:
     from crm.judges.crm_judge import open_checkpoint
-    from crm.training import run_training
+    from crm.training.train import run_training
 
     words = ["head.name=bounded", "loss=ranking", "data.name=diary", f"data.path={diary}", *TINY]
     run_training(compose("train", words, tmp_path / "run"))

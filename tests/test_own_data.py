@@ -15,7 +15,7 @@ from crm.dataset.config import DataConfig
 from crm.evaluation.run import run_evaluation
 from crm.leaderboard.run import run_leaderboard
 from crm.model.export import export_model
-from crm.training import results
+from crm.training.train import with_whole_paths
 
 Trained = Any
 ROWS = [
@@ -108,10 +108,10 @@ def test_no_other_command_takes_the_data_of_a_checkpoint(tmp_path: Path) -> None
 
 def test_the_record_has_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    whole = results._with_whole_paths({"path": "votes/a.csv", "root": "data", "seed": 1})
+    whole = with_whole_paths({"path": "votes/a.csv", "root": "data", "seed": 1})
     assert whole == {"path": f"{tmp_path}/votes/a.csv", "root": f"{tmp_path}/data", "seed": 1}
-    assert results._with_whole_paths({"path": "hf://me/votes", "root": "/d"}) == {"path": "hf://me/votes", "root": "/d"}
-    assert results._with_whole_paths({"path": None, "root": "/d"})["path"] is None
+    assert with_whole_paths({"path": "hf://me/votes", "root": "/d"}) == {"path": "hf://me/votes", "root": "/d"}
+    assert with_whole_paths({"path": None, "root": "/d"})["path"] is None
 
 
 @pytest.mark.parametrize("command", ["leaderboard", "app"])

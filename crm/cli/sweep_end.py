@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crm.cli.help import script
-from crm.training.sweep_jobs import failed_jobs
-from crm.training.sweeps import SweepFolder
+from crm.training.sweeps import SweepFolder, failed_jobs
 
 
 def end_of_sweep(name: str) -> int:

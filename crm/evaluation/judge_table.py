@@ -24,7 +24,7 @@ from crm.evaluation.predictions import Sample, read_predictions, to_samples
 from crm.evaluation.results import read_results, read_run
 from crm.report.tables import caption, number, remove_table, write_table
 from crm.schema import Result
-from crm.training.sweep_jobs import SweepJob, differing, read_jobs
+from crm.training.sweeps import SweepJob, differing, read_jobs
 
 BEST, ALIKE, NOT_COMPARED = "best", "≈", "?"
 

@@ -26,7 +26,7 @@ from crm.evaluation.judge_table import (
 from crm.evaluation.predictions import read_predictions
 from crm.evaluation.results import summarise, write_results
 from crm.schema import Prediction, to_json
-from crm.training.sweep_jobs import SweepJob
+from crm.training.sweeps import SweepJob
 
 
 def run(root: Path, name: str, suites: Mapping[str, Sequence[float | None]], shift: int = 0, **facts: Any) -> Path:
