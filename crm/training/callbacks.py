@@ -226,7 +226,7 @@ class Throughput(Callback):
         seconds = _now(trainer) - self._paused
         total = torch.tensor([self._comparisons, trainer.datamodule.tokens_read], dtype=torch.float64)  # type: ignore[attr-defined]
         if trainer.world_size > 1:
-            total = trainer.strategy.reduce(total.to(trainer.strategy.root_device), reduce_op="sum")  # type: ignore[assignment]
+            total = trainer.strategy.reduce(total.to(trainer.strategy.root_device), reduce_op="sum")
         return torch.tensor([trainer.global_step, *total.tolist(), seconds], dtype=torch.float64)
 
 
