@@ -26,8 +26,8 @@ from crm.model.encoding import per_character
 from crm.report.plots import suite_accuracy
 from crm.report.tables import caption, suite_table, write_table
 from crm.report.terminal import print_table
-from crm.report.trackers import check_tracker, track
 from crm.schema import Comparison, Prediction, Result
+from crm.training.tracking import check_tracker, track
 from crm.votes.splits import Splits
 
 log = logging.getLogger(__name__)

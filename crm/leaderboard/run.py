@@ -26,8 +26,8 @@ from crm.model.config import training_config
 from crm.report.plots import one_leaderboard
 from crm.report.tables import caption, write_table
 from crm.report.terminal import print_table
-from crm.report.trackers import check_tracker, track
 from crm.schema import GENERIC_CRITERION
+from crm.training.tracking import check_tracker, track
 
 log = logging.getLogger(__name__)
 CRITERIA_FORMAT = 1
