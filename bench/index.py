@@ -31,11 +31,10 @@ from bench.run import RESULTS, quieten
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import CrmJudge
-from crm.leaderboard import Leaderboard
-from crm.leaderboard.bank import Bank
-from crm.leaderboard.bank.bank import BankQuery
+from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.indexed_bank import IndexedBank, index_bank
+from crm.leaderboard.ranking import Leaderboard
 from crm.model.batching.packs import Packing
 from crm.model.encoding import Encoder
 from crm.schema import Message

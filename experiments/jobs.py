@@ -30,9 +30,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
-from crm.evaluation import run_evaluation
-from crm.evaluation.robustness import Effect, run_robustness, told
-from crm.leaderboard import Leaderboard, run_leaderboard
+from crm.evaluation.robustness import Effect, card_text, run_robustness
+from crm.evaluation.run import run_evaluation
+from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.run import run_leaderboard
 from crm.model.export import TALKED_ROUND, write_section
 from crm.model.manifest import MANIFEST
 from crm.schema import Result
@@ -197,7 +198,7 @@ def _attacked(job: Job, common: Sequence[str]) -> list[Effect]:
     out = job.folder / "attacks"
     config = compose("evaluate", [*common, *job.evaluated], out)
     effects = run_robustness(config, job.attacked, ATTACK_SEED, show=False)
-    write_section(job.folder / "model", TALKED_ROUND, told(out))
+    write_section(job.folder / "model", TALKED_ROUND, card_text(out))
     return effects
 
 

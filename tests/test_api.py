@@ -18,7 +18,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import crm
 from crm import Judge, load_bank, load_judge, train
 from crm.judges.crm_judge import open_checkpoint
-from crm.leaderboard import Leaderboard, scoring
+from crm.leaderboard import scoring
+from crm.leaderboard.ranking import Leaderboard
 from crm.model.export import export_model
 from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.schema import Comparison, Message

@@ -82,7 +82,7 @@ def evaluate() -> None:
         if needs_own_process(config.devices):
             run_in_own_process(command)
             return
-        from crm.evaluation import run_evaluation
+        from crm.evaluation.run import run_evaluation
 
         run_evaluation(config)
 
@@ -97,7 +97,7 @@ def leaderboard() -> None:
         if needs_own_process(config.devices):
             run_in_own_process(command)
             return
-        from crm.leaderboard import run_leaderboard
+        from crm.leaderboard.run import run_leaderboard
 
         board = run_leaderboard(config)
         if board.unanswered:
@@ -148,7 +148,7 @@ def bank() -> None:
     """``crm-bank``: see ``conf/bank.yaml``."""
 
     def task(config: BankBuildConfig) -> None:
-        from crm.leaderboard.bank import run_bank
+        from crm.leaderboard.bank.run import run_bank
 
         run_bank(config)
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 from typing import Any
 
-import lightning as L
 import torch
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
-from lightning.pytorch.utilities import rank_zero_only
 
 from crm.io.processes import check_launcher, launched_processes, settled
-from crm.training.callbacks import quieten
 from crm.training.config import TrainerConfig
 
 LIGER = ("qwen3", "llama")
@@ -91,20 +87,6 @@ def build_strategy(name: str, processes: int) -> Strategy | str:
         # a rank without a validation batch block all others.
         return DDPStrategy(forward_sync_buffers=False)
     return name
-
-
-def prediction_trainer(settings: TrainerConfig, run_dir: Path) -> L.Trainer:
-    """A trainer for `predict` that saves and logs nothing; settles devices and precision as `settle_devices` does."""
-    quieten()
-    settle_devices(settings)
-    settle_precision(settings)
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
-    if getattr(rank_zero_only, "rank", 0):
-        logging.getLogger("crm").setLevel(logging.WARNING)  # the first process logs for all
-    return L.Trainer(
-        **trainer_settings(settings, run_dir), logger=False, enable_checkpointing=False, enable_progress_bar=False
-    )
 
 
 def enable_checkpointing(backbone: Any) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import logging
+import math
+import netrc
+import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 from lightning.pytorch import loggers as kinds
@@ -17,10 +21,11 @@ from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
 from lightning.pytorch.utilities import rank_zero_only
 
 from crm.io.files import replace_file
-from crm.report.trackers import NO_TENSORBOARD, wandb_mode
 from crm.training.config import LoggerConfig
 
 log = logging.getLogger(__name__)
+WANDB_HOST = "api.wandb.ai"
+NO_TENSORBOARD = "logger=tensorboard: pip install 'crm-leaderboard[tensorboard]', or use logger=csv"
 
 
 def rows_before(path: Path, step: int) -> list[dict[str, str]]:
@@ -102,3 +107,43 @@ def log_summary(loggers: list[Logger], numbers: Mapping[str, float], tables: Map
             logger.experiment.summary.update(dict(numbers))
             for key, frame in tables.items():
                 logger.log_table(key, dataframe=frame)
+
+
+def track(
+    settings: LoggerConfig,
+    run_dir: Path,
+    *,
+    name: str,
+    group: str,
+    config: dict[str, Any],
+    numbers: Mapping[str, float],
+    tables: Mapping[str, pd.DataFrame],
+) -> None:
+    """Log ``numbers``, named ``split/name``, and ``tables`` as one run in W&B or TensorBoard; finite numbers only."""
+    loggers = build_loggers(settings, run_dir, name=name, group=group, config=config)[1:]
+    known = {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
+    with finished(loggers):
+        for logger in loggers:
+            logger.log_metrics(known, 0)
+        log_summary(loggers, known, tables)
+
+
+def check_tracker(kinds: Sequence[str]) -> None:
+    """Raise ``ValueError`` for a tracker that is not installed, before anything is computed."""
+    if "tensorboard" in kinds and find_spec("tensorboard") is None:
+        raise ValueError(NO_TENSORBOARD)
+
+
+def wandb_mode(mode: str | None) -> Literal["online", "offline", "disabled"]:
+    """The ``mode`` that was asked for, else that of ``WANDB_MODE``, else online where a key is at hand."""
+    chosen = mode or os.environ.get("WANDB_MODE") or ("online" if _wandb_key() else "offline")
+    return "disabled" if chosen == "disabled" else "offline" if chosen in ("offline", "dryrun") else "online"
+
+
+def _wandb_key() -> bool:
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    try:
+        return netrc.netrc().authenticators(WANDB_HOST) is not None
+    except (FileNotFoundError, netrc.NetrcParseError):
+        return False

@@ -9,8 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from crm.evaluation.agreement import MEAN, agreement, rating_comparisons, spearman
-from crm.evaluation.rating_agreement import main
+from crm.evaluation.agreement import MEAN, agreement, main, rating_comparisons, spearman
 from crm.schema import Comparison, Message, Prediction
 from crm.votes.public.pairs import Rated, RatedInPlace
 

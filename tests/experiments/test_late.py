@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crm.judges import Asked, Reading
+from crm.judges.judge import Asked, Reading
 from crm.judges.oracle import OracleJudge
 from crm.votes.simulation.arena import simulate
 from crm.votes.simulation.taste import pole_of

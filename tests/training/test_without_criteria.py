@@ -14,7 +14,7 @@ import pytest
 from crm.config import compose
 from crm.dataset.comparisons import DIRECTIONS, make_comparisons
 from crm.dataset.load import load_data
-from crm.evaluation.prediction_file import read_predictions
+from crm.evaluation.predictions import read_predictions
 from crm.evaluation.run import run_evaluation
 from crm.schema import GENERIC_CRITERION, Comparison, Result
 from crm.training.train import run_training

@@ -1,4 +1,4 @@
-"""A bank of simulated LLMs with known truth. In: a seed and a size. Out: a `Bank`, its levels, and true win rates."""
+"""A bank of simulated LLMs with known true win rates."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from crm.report.trackers import check_tracker, track, wandb_mode
 from crm.training.config import LoggerConfig
+from crm.training.tracking import check_tracker, track, wandb_mode
 
 NUMBERS = {"D+/accuracy": 0.75, "D+/margin": float("nan")}
 TABLE = pd.DataFrame({"suite": ["D+"], "scalar": ["0.750"]})
@@ -20,11 +20,6 @@ def tracked(kind: str, folder: Path) -> None:
     tracker = LoggerConfig(kinds=[kind], project="p", group="evaluate")
     said = {"name": "scalar on votes", "group": "another", "config": {"judge": "crm"}}
     track(tracker, folder, numbers=NUMBERS, tables={"suites": TABLE}, **said)
-
-
-def test_csv_is_what_the_files_are_already(tmp_path: Path) -> None:
-    tracked("csv", tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
@@ -48,17 +43,8 @@ def test_wandb_offline_holds_numbers_table_name_and_group(tmp_path: Path, monkey
     assert wandb.run is None, "the next job of a sweep would write into this run"
 
 
-def test_tensorboard_holds_the_numbers(tmp_path: Path) -> None:
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    tracked("tensorboard", tmp_path)
-    written = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
-    assert written.Tags()["tensors"] == ["D+/accuracy"]
-    (event,) = written.Tensors("D+/accuracy")
-    assert event.tensor_proto.float_val[0] == 0.75
-
-
 def test_tensorboard_that_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crm.report.trackers.find_spec", lambda name: None)
+    monkeypatch.setattr("crm.training.tracking.find_spec", lambda name: None)
     check_tracker(["csv"])
     with pytest.raises(ValueError, match=r"logger=tensorboard: pip install .*or use logger=csv"):
         check_tracker(["tensorboard"])
