@@ -49,7 +49,7 @@ def plain(row: Any) -> list[Any]:
 def splits(name: str, **settings: Any) -> dict[str, list[Any]]:
     """The parts of a source."""
     from crm.config import compose
-    from crm.dataset.load import load_data
+    from crm.data.load import load_data
 
     words = [f"data={name}", *(f"data.{key}={value}" for key, value in settings.items())]
     config = compose("train", words, Path("run")).data
@@ -59,7 +59,7 @@ def splits(name: str, **settings: Any) -> dict[str, list[Any]]:
 
 def comparisons() -> list[Any]:
     """The first 200 training comparisons of the demo."""
-    from crm.dataset.comparisons import make_comparisons
+    from crm.data.comparisons import make_comparisons
 
     rows = splits("simulation", train=400, validation=50, suite=20)["train"]
     made, _ = make_comparisons(rows, direction="random", noise="none", pool=None, seed=42, epoch=0)
@@ -82,8 +82,8 @@ def sources() -> dict[str, Any]:
 
 def draws() -> dict[str, Any]:
     """Comparisons of seed 42 in two epochs, for every direction and noise."""
-    from crm.dataset.comparisons import make_comparisons
-    from crm.dataset.noise import CriteriaPool
+    from crm.data.comparisons import make_comparisons
+    from crm.data.noise import CriteriaPool
 
     rows = splits("simulation", train=400, validation=50, suite=20)["train"]
     pool, found = CriteriaPool.from_preferences(rows), {}

@@ -28,6 +28,8 @@ from bench.machine import versions
 from bench.models import Size, build_reward_model
 from bench.pairs import LONGEST, bench_tokenizer
 from bench.run import RESULTS, quieten
+from crm.data.simulation.lexicon import AXES
+from crm.data.simulation.taste import wordings
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import CrmJudge
@@ -38,8 +40,6 @@ from crm.leaderboard.ranking import Leaderboard
 from crm.model.batching.packs import Packing
 from crm.model.encoding import Encoder
 from crm.schema import Message
-from crm.votes.simulation.lexicon import AXES
-from crm.votes.simulation.taste import wordings
 
 DEMO = Size(hidden=128, layers=2, heads=4, key_value_heads=4, head_dim=32, intermediate=384)
 """The size of `make demo`."""

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from crm.dataset.comparisons import make_comparisons
+from crm.data.comparisons import make_comparisons
+from crm.data.simulation.arena import lexicon_texts, simulate
 from crm.model.backbone import train_tokenizer
 from crm.model.encoding import EncodedComparison, Encoder, Order, Segment
 from crm.schema import Comparison, Message
-from crm.votes.simulation.arena import lexicon_texts, simulate
 
 VOCABULARY = 2048
 LONGEST = 1024

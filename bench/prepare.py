@@ -13,9 +13,9 @@ from itertools import islice
 from pathlib import Path
 
 from crm.config import compose
-from crm.dataset.prepare.run import run_prepare
+from crm.data.simulation.arena import simulate
+from crm.prepare.run import run_prepare
 from crm.schema import Preference, to_json
-from crm.votes.simulation.arena import simulate
 
 AT_ONCE = 34_000
 """Preferences that one simulation has different queries for."""

@@ -9,9 +9,18 @@
 - `Run`: a training that has ended; what `train` returns
 """
 
-import lazy_loader
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crm.api import Judge, Run, load_bank, load_judge, train
 
 __version__ = "0.1.0"
-__getattr__, __dir__, __all__ = lazy_loader.attach(
-    __name__, submod_attrs={"api": ["Judge", "Run", "load_bank", "load_judge", "train"]}
-)
+__all__ = ["Judge", "Run", "load_bank", "load_judge", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `crm.api`, and torch with it, when one of its names is used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("crm.api"), name)

@@ -30,7 +30,7 @@ ENTRY_POINTS = {
     "train": ("crm.training.config", "TrainConfig"),
     "evaluate": ("crm.evaluation.config", "EvaluateConfig"),
     "leaderboard": ("crm.leaderboard.config", "LeaderboardConfig"),
-    "prepare": ("crm.dataset.prepare.config", "PrepareConfig"),
+    "prepare": ("crm.prepare.config", "PrepareConfig"),
     "app": ("crm.page.config", "AppConfig"),
     "bank": ("crm.leaderboard.bank.config", "BankBuildConfig"),
     "best_of_n": ("crm.rewards.config", "BestOfNConfig"),

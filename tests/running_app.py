@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 
-from crm.web.server import options
+from crm.web import options
 
 
 def free_port() -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crm.config import compose, config_dir, nearest, schemas, setting_names
-from crm.votes.catalogue import OWN
+from crm.data.catalogue import OWN
 
 CONF = config_dir()
 GROUPS = {
@@ -51,7 +51,7 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
         extra += ["data=simulation", *(["model.path=a/b"] if option == "pretrained" else [])]
     extra += ["judge.path=somewhere"] if option == "reward_model" else []
     if (group, option) in (("data", "checkpoint"), ("bank", "own"), ("data", "file")):
-        return  # tests/test_own_data.py, tests/votes/test_recognise.py
+        return  # tests/test_own_data.py, tests/data/test_recognise.py
     extra += ["optimizer=paper"] if (group, option) == ("trainer", "fsdp") else []
     if entry == "prepare" and option in ("dataset", "mixture"):
         extra += ["data.sources=[dsp]"] if option == "mixture" else []

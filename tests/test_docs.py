@@ -18,6 +18,8 @@ import yaml
 import crm
 from crm.cli.mistakes import group_names, option_names
 from crm.config import compose, schemas, setting_names
+from crm.data.own import records
+from crm.data.simulation.lexicon import AXES
 from crm.io.intake import Intake
 from crm.judges.crm_judge import open_checkpoint
 from crm.leaderboard.bank.bank import Bank, load_bank
@@ -28,8 +30,6 @@ from crm.model.export import export_model
 from crm.model.heads import PROMPT_ORDERS, PromptOrder
 from crm.schema import Comparison, Message, Preference, to_json
 from crm.training.train import run_training
-from crm.votes.own import records
-from crm.votes.simulation.lexicon import AXES
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -53,8 +53,8 @@ def test_the_guide_leads_from_a_table_to_a_model(tmp_path: Path, monkeypatch: py
 
 
 def test_the_example_table_is_read_as_the_guide_says(tmp_path: Path) -> None:
+    from crm.data.own import table
     from crm.io.intake import Intake
-    from crm.votes.own import table
 
     path = tmp_path / "votes.csv"
     path.write_text(block("votes.csv"), encoding="utf-8")

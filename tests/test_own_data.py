@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from crm.config import compose
-from crm.dataset.config import DataConfig
+from crm.data.config import DataConfig
 from crm.evaluation.run import run_evaluation
 from crm.leaderboard.run import run_leaderboard
 from crm.model.export import export_model

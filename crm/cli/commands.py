@@ -44,11 +44,11 @@ from crm.training.sweeps import (
 )
 
 if TYPE_CHECKING:
-    from crm.dataset.prepare.config import PrepareConfig
     from crm.evaluation.config import EvaluateConfig
     from crm.leaderboard.bank.config import BankBuildConfig
     from crm.leaderboard.config import LeaderboardConfig
     from crm.page.config import AppConfig
+    from crm.prepare.config import PrepareConfig
     from crm.rewards.config import BestOfNConfig, ServeConfig
     from crm.training.config import TrainConfig
 
@@ -111,7 +111,7 @@ def prepare() -> None:
     sys.argv = ["dry_run=true" if word == "--dry-run" else word for word in sys.argv]
 
     def task(config: PrepareConfig) -> None:
-        from crm.dataset.prepare.run import run_prepare
+        from crm.prepare.run import run_prepare
 
         run_prepare(config)
 

@@ -19,7 +19,11 @@ import pandas as pd
 from scipy import stats
 
 from crm.config import compose
-from crm.dataset.comparisons import FIXED_SEED
+from crm.data.catalogue import location
+from crm.data.comparisons import FIXED_SEED
+from crm.data.public import aspects, summeval
+from crm.data.public.pairs import RatedInPlace, wordings_of
+from crm.data.sampling import shuffled, turn
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.run import read_suites, start_reading
 from crm.io.installed import commit
@@ -29,10 +33,6 @@ from crm.report.statistics import mean_interval
 from crm.report.tables import caption, number, write_table
 from crm.report.terminal import print_table
 from crm.schema import Comparison, Prediction
-from crm.votes.catalogue import location
-from crm.votes.public import aspects, summeval
-from crm.votes.public.pairs import RatedInPlace, wordings_of
-from crm.votes.sampling import shuffled, turn
 
 MEAN, SUITE = "mean of aspects", "ratings"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from crm.config import setting
-from crm.dataset.comparisons import CRITERIA_MODES
-from crm.dataset.config import DataConfig, SuiteConfig
+from crm.data.comparisons import CRITERIA_MODES
+from crm.data.config import DataConfig, SuiteConfig
 from crm.judges.config import AnyJudgeConfig
 from crm.training.config import LoggerConfig
 

@@ -139,7 +139,7 @@ def _accuracy_sum(plus: list[Sample], minus: list[Sample]) -> Interval | None:
 
 
 def _pair(sample: Sample) -> str:
-    """A comparison's id without its direction and noise (`crm.dataset.comparisons`): the pair that was voted on."""
+    """A comparison's id without its direction and noise (`crm.data.comparisons`): the pair that was voted on."""
     return re.sub(r"\|(original|reverse)\|\w+$", "", sample.comparison_id)
 
 

@@ -25,15 +25,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from crm.dataset.comparisons import make_comparisons, with_generic_criterion
+from crm.data.catalogue import location
+from crm.data.comparisons import make_comparisons, with_generic_criterion
+from crm.data.public import rewardbench
 from crm.evaluation.predictions import read_predictions, reading_digest, to_samples
 from crm.evaluation.results import read_run
 from crm.io.files import replace_file
 from crm.io.intake import Intake
 from crm.report.statistics import correctness
 from crm.schema import Message, Preference
-from crm.votes.catalogue import location
-from crm.votes.public import rewardbench
 
 PREFIX, SUITE = "rewardbench-", "D+"
 SCORED, COMPARED = "Seq. Classifier", "Custom Classifier"

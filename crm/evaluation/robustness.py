@@ -21,8 +21,8 @@ import pandas as pd
 from scipy.special import expit
 
 from crm.config import compose
-from crm.dataset.load import load_data
-from crm.dataset.suites import suite_names
+from crm.data.load import load_data
+from crm.data.suites import suite_names
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.run import comparisons_of, read_suites, start_reading
 from crm.io.draws import generator

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from crm.dataset.load import load_data
-from crm.dataset.suites import fixed_suites, parse_suite, suite_names
+from crm.data.load import load_data
+from crm.data.splits import Splits
+from crm.data.suites import fixed_suites, parse_suite, suite_names
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import predict, read_predictions, reading_digest, to_samples
 from crm.evaluation.results import summarise, topic_table, write_results
@@ -28,7 +29,6 @@ from crm.report.tables import caption, suite_table, write_table
 from crm.report.terminal import print_table
 from crm.schema import Comparison, Prediction, Result
 from crm.training.tracking import check_tracker, track
-from crm.votes.splits import Splits
 
 log = logging.getLogger(__name__)
 NO_VERDICT = (

@@ -1,1 +1,1 @@
-"""Files, rows, Parquet, hubs, chat endpoints, processes."""
+"""Files, rows, hubs, processes."""

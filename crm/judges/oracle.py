@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from crm.data.simulation.taste import pole_of
+from crm.data.simulation.truth import levels_of
+from crm.data.simulation.votes import RATIONALITY
 from crm.judges.judge import Asked, Reading
 from crm.schema import Message
-from crm.votes.simulation.taste import pole_of
-from crm.votes.simulation.truth import levels_of
-from crm.votes.simulation.votes import RATIONALITY
 
 
 @dataclass(frozen=True)

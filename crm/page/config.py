@@ -9,7 +9,7 @@ from crm.config import setting
 from crm.judges.config import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.config import settle_bank
-from crm.web.config import ServerConfig
+from crm.web import ServerConfig
 
 
 @dataclass

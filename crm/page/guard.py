@@ -9,7 +9,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from crm.web.server import BodyLimit
+from crm.web import BodyLimit
 
 MAX_BODY = 64 * 1024
 """Bytes of a request."""

@@ -22,7 +22,7 @@ from crm.page.schemas import About
 from crm.page.scorers import IndexScorer, OracleScorer, Scorer
 from crm.picking.pool import SIMULATED as SIMULATED_POOL
 from crm.picking.pool import read_pool
-from crm.web.server import KnownHosts, bound, serve
+from crm.web import KnownHosts, bound, serve
 
 log = logging.getLogger(__name__)
 TEXTS = 4096

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from crm.data.simulation.taste import HELD_OUT_AXES, TRAIN_AXES, nearest_wording, pole_of
+from crm.data.simulation.truth import levels_of
+from crm.data.simulation.votes import RATIONALITY
 from crm.io.words import count_words
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
 from crm.report.statistics import Floats
 from crm.schema import short
-from crm.votes.simulation.taste import HELD_OUT_AXES, TRAIN_AXES, nearest_wording, pole_of
-from crm.votes.simulation.truth import levels_of
-from crm.votes.simulation.votes import RATIONALITY
 
 if TYPE_CHECKING:  # torch takes seconds to import, and the oracle does without it
     from crm.leaderboard.index import Scores

@@ -15,7 +15,7 @@ from rich.progress import track
 from crm.cli.mistakes import MISTAKES, explain
 from crm.cli.words import rewrite
 from crm.config import compose, schemas
-from crm.dataset.load import load_data
+from crm.data.load import load_data
 from crm.judges.crm_judge import open_checkpoint
 from crm.picking.from_votes import Proposal, propose
 from crm.picking.pool import read_pool

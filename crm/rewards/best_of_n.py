@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
+from crm.data.fields import any_text, asked, criteria_cell
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.io.intake import Intake
@@ -33,7 +34,6 @@ from crm.rewards.config import BestOfNConfig
 from crm.rewards.estimator import Floats, best_of_k, expected, kl_bound, reached, sizes
 from crm.rewards.scoring import Group, Rewards, Turns
 from crm.schema import Message, RecordError, prompt_key, short
-from crm.votes.fields import any_text, asked, criteria_cell
 
 log = logging.getLogger(__name__)
 COLUMNS = ("picked_by", "k", *Interval.__dataclass_fields__)

@@ -46,7 +46,7 @@ from crm.rewards.queue import ALONE, RewardQueue
 from crm.rewards.rl import openrlhf_group
 from crm.rewards.scoring import Group, Rewards
 from crm.schema import RecordError
-from crm.web.server import BodyLimit, KnownHosts, bound, serve
+from crm.web import BodyLimit, KnownHosts, bound, serve
 
 log = logging.getLogger(__name__)
 MAX_BODY = 4_000_000

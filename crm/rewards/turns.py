@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from crm.data.fields import criteria_cell
 from crm.io.rows import check_text
 from crm.schema import Message, RecordError, check_response, messages
-from crm.votes.fields import criteria_cell
 
 Turns = tuple[Message, ...]
 EMPTY_THOUGHT = re.compile(r"\A\s*<think>\s*</think>\s*")
@@ -49,7 +49,7 @@ def conversation(prompt: Turns, response: Turns, field: str = "prompt") -> tuple
 
 
 def criteria_texts(given: Any, field: str) -> tuple[str, ...]:
-    """A list of texts, its JSON text, or one text, read as a cell of a table (`crm.votes.fields.criteria_cell`).
+    """A list of texts, its JSON text, or one text, read as a cell of a table (`crm.data.fields.criteria_cell`).
 
     None and an empty list are the generic criterion. Raises `RecordError` for blank text.
     """

@@ -9,8 +9,8 @@ from typing import Any
 from omegaconf import MISSING
 
 from crm.config import MAX_SEED, PRECISIONS, Settings, count_or_auto, setting
-from crm.dataset.comparisons import CRITERIA_MODES, TIES
-from crm.dataset.config import DataConfig, DirectionConfig, NoiseConfig
+from crm.data.comparisons import CRITERIA_MODES, TIES
+from crm.data.config import DataConfig, DirectionConfig, NoiseConfig
 from crm.model.config import BatchingConfig, HeadConfig, ModelConfig, PromptConfig
 from crm.model.heads import head_named
 

@@ -10,8 +10,8 @@ import lightning as L
 import torch
 from torch import Tensor
 
-from crm.dataset.comparisons import FIXED_SEED, make_comparisons
-from crm.dataset.noise import CriteriaPool
+from crm.data.comparisons import FIXED_SEED, make_comparisons
+from crm.data.noise import CriteriaPool
 from crm.model.batching.batches import collate
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
 from crm.model.batching.packs import packing_named

@@ -24,7 +24,7 @@ from omegaconf import OmegaConf
 from transformers.utils import logging as transformers_logging
 
 from crm import __version__
-from crm.dataset.load import load_data, tokenizer_texts
+from crm.data.load import load_data, tokenizer_texts
 from crm.io.files import replace_file, shown_path, with_nulls
 from crm.io.installed import commit, plugin
 from crm.model.attention.frozen_layers import freeze_lower_layers

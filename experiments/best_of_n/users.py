@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 
 from crm.criteria.counting import TRAITS
 from crm.criteria.trait_wordings import wording
+from crm.data.sampling import turn
+from crm.data.simulation.lexicon import AUTHORS, TOPIC, queries
+from crm.data.simulation.responses import write
+from crm.data.simulation.taste import TRAIN_AXES, wordings
 from crm.io.draws import generator
 from crm.judges.oracle import OracleJudge
 from crm.leaderboard.bank.public import read_public_bank
 from crm.rewards.best_of_n import Candidates, of_bank, table
 from crm.rewards.estimator import Floats
 from crm.rewards.scoring import Rewards
-from crm.votes.sampling import turn
-from crm.votes.simulation.lexicon import AUTHORS, TOPIC, queries
-from crm.votes.simulation.responses import write
-from crm.votes.simulation.taste import TRAIN_AXES, wordings
 from experiments.real_judge.source import UNSEEN_TRAITS, unseen_queries
 
 DATA_SEED = 1

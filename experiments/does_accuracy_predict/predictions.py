@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from crm.config import compose
+from crm.data.simulation.taste import AXIS, TRAIN_AXES, wordings
 from crm.evaluation.predictions import read_predictions, to_samples
 from crm.evaluation.results import read_run
 from crm.io.files import replace_file, with_nulls
@@ -29,7 +30,6 @@ from crm.report.statistics import correctness
 from crm.rewards.best_of_n import Candidates, table
 from crm.rewards.estimator import Floats, best_of_k, expected
 from crm.rewards.scoring import Rewards, open_rewards
-from crm.votes.simulation.taste import AXIS, TRAIN_AXES, wordings
 from experiments.best_of_n.knockout import knockout
 from experiments.best_of_n.users import simulated, truth_of, with_wish
 from experiments.does_accuracy_predict.judges import Spec, model_of

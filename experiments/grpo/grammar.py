@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from crm.votes.simulation.lexicon import CONTENT, MARKERS, TOPICS
+from crm.data.simulation.lexicon import CONTENT, MARKERS, TOPICS
 
 
 @cache

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from crm.data.simulation.taste import pole_of
+from crm.data.simulation.truth import levels_of
+from crm.data.simulation.votes import utility
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.rewards.scoring import Group, Rewards
 from crm.schema import Message
-from crm.votes.simulation.taste import pole_of
-from crm.votes.simulation.truth import levels_of
-from crm.votes.simulation.votes import utility
 from experiments.grpo.grammar import sentences
 from experiments.grpo.start import LONGEST, conversation
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from crm.data.simulation.taste import nearest_wording, pole_of
 from crm.io.files import replace_file
-from crm.votes.simulation.taste import nearest_wording, pole_of
 from experiments.grpo.start import policy_tokenizer, teach, untaught
 from experiments.grpo.tune import Policy, tune
 from experiments.jobs import Job, run_job

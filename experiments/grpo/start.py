@@ -16,12 +16,12 @@ from rich.progress import track
 from torch import Tensor
 from transformers import Qwen3ForCausalLM
 
+from crm.data.simulation.arena import lexicon_texts
+from crm.data.simulation.lexicon import AUTHORS, TOPIC, Query, queries
+from crm.data.simulation.responses import write
+from crm.data.simulation.taste import pole_of
 from crm.io.draws import generator
 from crm.model.backbone import build_tiny_backbone, train_tokenizer
-from crm.votes.simulation.arena import lexicon_texts
-from crm.votes.simulation.lexicon import AUTHORS, TOPIC, Query, queries
-from crm.votes.simulation.responses import write
-from crm.votes.simulation.taste import pole_of
 
 TEMPLATE = (
     "{%- for message in messages -%}{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}"

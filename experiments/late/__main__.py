@@ -22,8 +22,8 @@ import pandas as pd
 from rich.progress import track
 
 from crm.config import compose
-from crm.dataset.comparisons import make_comparisons
-from crm.dataset.load import load_data
+from crm.data.comparisons import make_comparisons
+from crm.data.load import load_data
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.parquet import write_parquet

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from crm.data.simulation.taste import TRAIN_AXES, wordings
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
 from crm.leaderboard.scoring import bank_comparisons
 from crm.model.encoding import Order
 from crm.model.heads import head_named
 from crm.report.statistics import rank_correlation
-from crm.votes.simulation.taste import TRAIN_AXES, wordings
 
 BANK_SEED, QUERIES_PER_TOPIC = 7, 5
 

@@ -18,7 +18,7 @@ import pandas as pd
 from rich.progress import track
 
 from crm.config import compose
-from crm.dataset.load import load_data
+from crm.data.load import load_data
 from crm.io.installed import commit
 from crm.judges.crm_judge import open_checkpoint
 from crm.picking.from_votes import Proposal, propose

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from crm.data.simulation.taste import HELD_OUT_AXES, TRAIN_AXES, wordings
 from crm.judges.crm_judge import open_checkpoint
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.indexed_bank import index_bank
 from crm.picking.contrasts import Contrasts, contrasts
 from crm.report.statistics import Floats
-from crm.votes.simulation.taste import HELD_OUT_AXES, TRAIN_AXES, wordings
 
 POOL = 12
 """Criteria: the first axes that training had."""

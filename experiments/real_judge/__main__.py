@@ -20,12 +20,12 @@ import torch
 from rich.progress import track
 
 from crm.config import compose
-from crm.dataset.load import load_data
+from crm.data.load import load_data
+from crm.data.splits import Splits
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import open_checkpoint
 from crm.report.tables import write_table
-from crm.votes.splits import Splits
 from experiments.jobs import Job, run_jobs
 from experiments.real_judge.leakage import leakage, training_sentences
 from experiments.real_judge.ranking import rank

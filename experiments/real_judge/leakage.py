@@ -1,6 +1,6 @@
 """What training and suites share. In: the `Splits` of ``data=tastes``. Out: a row a suite: queries, LLMs, sentences.
 
-Equal after folding case and white space, or nearly equal (Jaccard of character 5-grams, `crm.votes.splits`).
+Equal after folding case and white space, or nearly equal (Jaccard of character 5-grams, `crm.data.splits`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import pandas as pd
 
 from crm.criteria.counting import TRAITS
 from crm.criteria.trait_wordings import wording
+from crm.data.sampling import turn
+from crm.data.splits import NearDuplicates, Splits, plain_text
 from crm.schema import Preference, folded, query_of
-from crm.votes.sampling import turn
-from crm.votes.splits import NearDuplicates, Splits, plain_text
 from experiments.real_judge.source import UNSEEN_TRAITS
 
 HELD_OUT = {"D": ("queries",), "M": ("queries", "llms"), "C": ("queries", "llms", "sentences")}

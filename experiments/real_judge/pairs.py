@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from crm.criteria.counting import TRAITS, Trait
 from crm.criteria.trait_wordings import wording
+from crm.data.sampling import turn
 from crm.schema import Preference
-from crm.votes.sampling import turn
 
 SENTENCES = 3
 """For one side of a trait, on one query."""

@@ -21,14 +21,14 @@ from functools import partial
 from pathlib import Path
 
 from crm.criteria.counting import TRAITS, Trait
+from crm.data.catalogue import Source
+from crm.data.public.banks import FOLDERS, read_published
+from crm.data.sampling import hold_out, shuffled, turn
+from crm.data.splits import Splits, prompt_groups, sizes
 from crm.io.draws import generator
 from crm.io.intake import Intake
 from crm.io.words import first_words
 from crm.schema import Preference, prompt_key
-from crm.votes.catalogue import Source
-from crm.votes.public.banks import FOLDERS, read_published
-from crm.votes.sampling import hold_out, shuffled, turn
-from crm.votes.splits import Splits, prompt_groups, sizes
 from experiments.real_judge.pairs import PairFinder, Query, Speaker, spoiled_pair, whole_pair
 
 UNSEEN_TRAITS = ("Advice", "Asides", "Emphatic words", "Past tense")

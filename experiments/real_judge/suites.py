@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from crm.dataset.comparisons import make_comparisons
+from crm.data.comparisons import make_comparisons
 from crm.io.words import count_words
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Asked

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from crm.criteria.counting import Trait
 from crm.criteria.trait_wordings import wording
+from crm.data.sampling import turn
 from crm.io.draws import generator
 from crm.schema import Message
-from crm.votes.sampling import turn
 from experiments.real_judge.pairs import Query, cut, emptied, measured, stuffed
 
 QUERIES, RESPONSES, PAIRS = {False: 5, True: 12}, {False: 8, True: 12}, {False: 288, True: 96}

@@ -16,9 +16,9 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from crm.data.public.summeval import SHARES, WORDINGS, Rating, read_ratings
+from crm.data.sampling import hold_out
 from crm.io.intake import Intake
-from crm.votes.public.summeval import SHARES, WORDINGS, Rating, read_ratings
-from crm.votes.sampling import hold_out
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", "data"))
 GAP = 0.5

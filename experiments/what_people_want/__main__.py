@@ -13,11 +13,11 @@ from pathlib import Path
 import pandas as pd
 
 from crm.criteria.topics import find_topics
+from crm.data.catalogue import PUBLIC
 from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.report.tables import write_table
 from crm.schema import Preference
-from crm.votes.catalogue import PUBLIC
 from experiments.what_people_want.charts import dots
 from experiments.what_people_want.contradictions import by_topic, disagreements, flip_share
 from experiments.what_people_want.diversity import diversity

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from crm.config import compose
-from crm.dataset.noise import CriteriaPool
-from crm.dataset.suites import draw_suite, fixed_suites
+from crm.data.noise import CriteriaPool
+from crm.data.own import dataset
+from crm.data.simulation.arena import simulate
+from crm.data.suites import draw_suite, fixed_suites
 from crm.evaluation.run import comparisons_of, run_evaluation
 from crm.io.parquet import write_parquet
 from crm.schema import Comparison, Preference
-from crm.votes.own import dataset
-from crm.votes.simulation.arena import simulate
 
 SMALL = ("data.train=24", "data.validation=8", "data.suite=6", "progress=false")
 NOISED = ("suite.noises=[random]",)

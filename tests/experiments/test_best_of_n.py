@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from crm.criteria.counting import TRAITS
+from crm.data.simulation.taste import TRAIN_AXES
 from crm.judges.oracle import OracleJudge
 from crm.model.export import export_model
 from crm.rewards.scoring import Rewards
-from crm.votes.simulation.taste import TRAIN_AXES
 from experiments.best_of_n.__main__ import main, studies_of, summary
 from experiments.best_of_n.users import of_alpacaeval, of_arena
 

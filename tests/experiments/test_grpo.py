@@ -12,14 +12,14 @@ import pandas as pd
 import pytest
 import torch
 
+from crm.data.simulation.lexicon import AUTHORS
+from crm.data.simulation.responses import write
+from crm.data.simulation.votes import RATIONALITY
 from crm.judges.oracle import OracleJudge, true_utility
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.model.export import export_model
 from crm.rewards.scoring import Rewards
 from crm.schema import Message
-from crm.votes.simulation.lexicon import AUTHORS
-from crm.votes.simulation.responses import write
-from crm.votes.simulation.votes import RATIONALITY
 from experiments.grpo import measure, start, tune
 from experiments.grpo.__main__ import main
 from experiments.grpo.boards import boards, policy_name, standing

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from crm.data.simulation.arena import simulate
+from crm.data.simulation.taste import pole_of
+from crm.data.simulation.truth import levels_of
 from crm.judges.judge import Asked, Reading
 from crm.judges.oracle import OracleJudge
-from crm.votes.simulation.arena import simulate
-from crm.votes.simulation.taste import pole_of
-from crm.votes.simulation.truth import levels_of
 from experiments.late.__main__ import verdicts
 from experiments.late.boards import boards
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from crm.data.sampling import turn
 from crm.picking.contrasts import contrasts
 from crm.picking.from_votes import Proposal
 from crm.picking.in_words import Wish
 from crm.picking.session import Pair, Pick
 from crm.schema import Preference
-from crm.votes.sampling import turn
 from experiments.picking.__main__ import summary
 from experiments.picking.courses import Condition, Course, course, own_votes, stays, told_before
 from experiments.picking.people import person

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from crm.criteria.counting import TRAITS
-from crm.dataset.comparisons import make_comparisons
+from crm.data.comparisons import make_comparisons
+from crm.data.splits import Splits
 from crm.judges.crm_judge import CrmJudge
 from crm.schema import Message, Preference
-from crm.votes.splits import Splits
 from experiments.real_judge.boards import trait_boards
 from experiments.real_judge.leakage import leakage, shared
 from experiments.real_judge.suites import by_trait, read_suites, sums

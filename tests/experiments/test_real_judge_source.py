@@ -14,8 +14,8 @@ import pytest
 
 from crm.criteria.counting import TRAITS
 from crm.criteria.trait_wordings import wording
+from crm.data.splits import Splits
 from crm.schema import Preference, query_of
-from crm.votes.splits import Splits
 from experiments.real_judge.source import CLEAR, PER_QUERY, UNSEEN_TRAITS, load, training, unseen_queries
 from experiments.real_judge.tables import QUERIES as QUERIES_A_TABLE
 from experiments.real_judge.tables import RESPONSES, WHOLE_WINS, TasteTables

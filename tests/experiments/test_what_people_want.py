@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from crm.data.catalogue import PUBLIC
 from crm.io.intake import Intake
 from crm.schema import Message, Preference
-from crm.votes.catalogue import PUBLIC
 from experiments.what_people_want.__main__ import main
 from experiments.what_people_want.contradictions import by_topic, disagreements, flip_share
 from experiments.what_people_want.diversity import diversity

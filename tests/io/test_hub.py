@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
+from crm.data.catalogue import SOURCES, location
 from crm.io import hub
 from crm.io.hub import dataset_folder
 from crm.io.intake import Intake
-from crm.votes.catalogue import SOURCES, location
 
 
 class Hub:

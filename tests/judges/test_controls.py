@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from crm.dataset.comparisons import make_comparisons
+from crm.data.comparisons import make_comparisons
+from crm.data.simulation.arena import simulate
 from crm.judges.controls import CoinJudge, LengthJudge
 from crm.judges.judge import Judge, Reading
 from crm.judges.oracle import OracleJudge
 from crm.report.statistics import correctness
 from crm.schema import Comparison, Message
-from crm.votes.simulation.arena import simulate
 
 
 @pytest.fixture(scope="module")

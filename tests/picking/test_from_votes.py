@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from crm.data.sampling import turn
 from crm.judges.crm_judge import CrmJudge
 from crm.model.late_reading import LateReader
 from crm.picking.__main__ import main, votes
@@ -18,7 +19,6 @@ from crm.picking.in_words import wishes
 from crm.picking.pool import PoolEntry, read_pool
 from crm.picking.posterior import Posterior
 from crm.schema import Preference
-from crm.votes.sampling import turn
 
 POOL = (
     PoolEntry("rain", "Wants rain", "Hates rain"),

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file
 
 from crm.config import compose
+from crm.data.sampling import turn
 from crm.judges.crm_judge import open_checkpoint
 from crm.model.export import LATE_HEAD, load_checkpoint
 from crm.training.train import TrainingOutcome, run_training
-from crm.votes.sampling import turn
 from tests.conftest import TINY_MODEL, rounding
 
 pytestmark = pytest.mark.slow

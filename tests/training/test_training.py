@@ -13,7 +13,8 @@ import torch
 import yaml
 
 from crm.config import compose
-from crm.dataset.comparisons import make_comparisons
+from crm.data.comparisons import make_comparisons
+from crm.data.simulation.arena import simulate
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.model.batching.plans import draw_order
 from crm.model.encoding import Encoder
@@ -23,7 +24,6 @@ from crm.model.reward_model import RewardModel
 from crm.training.datamodule import PreferenceDataModule
 from crm.training.devices import settle_precision
 from crm.training.train import TrainingOutcome, build_model, run_training
-from crm.votes.simulation.arena import simulate
 from tests.conftest import TINY_MODEL, rounding
 
 TINY = [

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from crm.config import compose
-from crm.dataset.comparisons import DIRECTIONS, make_comparisons
-from crm.dataset.load import load_data
+from crm.data.comparisons import DIRECTIONS, make_comparisons
+from crm.data.load import load_data
 from crm.evaluation.predictions import read_predictions
 from crm.evaluation.run import run_evaluation
 from crm.schema import GENERIC_CRITERION, Comparison, Result

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from crm.config import compose
 from crm.page.guard import Guard
-from crm.web.server import BodyLimit, KnownHosts, bound
+from crm.web import BodyLimit, KnownHosts, bound
 from tests.running_app import running
 
 LOCAL, OPEN, NAMED = ("127.0.0.1", ()), ("192.168.1.7", ()), ("192.168.1.7", ("Board.example.org", "2001:db8::1"))

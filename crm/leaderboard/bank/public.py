@@ -1,4 +1,4 @@
-"""Banks of published responses (`crm.votes.public.banks`), and smaller ones."""
+"""Banks of published responses (`crm.data.public.banks`), and smaller ones."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from crm.data.public.banks import FOLDERS, UNTAGGED, read_published
+from crm.data.sampling import fraction, turn
 from crm.io.words import first_words
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.schema import prompt_key
-from crm.votes.public.banks import FOLDERS, UNTAGGED, read_published
-from crm.votes.sampling import fraction, turn
 
 __all__ = ["BASELINES", "FOLDERS", "UNTAGGED", "in_turns", "read_public_bank", "smaller_bank"]
 BASELINES = {"alpacaeval": "gpt4_1106_preview", "justeval": "gpt-3.5-turbo-0301"}

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from crm.chat.replies import split_thoughts
+from crm.data.fields import any_text
+from crm.data.sampling import turn
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.public import UNTAGGED
 from crm.schema import RecordError, folded, prompt_key, query_of, short
-from crm.votes.fields import any_text
-from crm.votes.sampling import turn
 
 log = logging.getLogger(__name__)
 QUERY_FIELDS = ("query", "instruction", "prompt")

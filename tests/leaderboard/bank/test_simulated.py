@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from scipy.stats import kendalltau
 
+from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
 from crm.schema import prompt_key
-from crm.votes.simulation.lexicon import AUTHORS, BASELINE, TOPICS
 
 
 @pytest.fixture(scope="module")

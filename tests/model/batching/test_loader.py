@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.dataset.comparisons import make_comparisons
+from crm.data.comparisons import make_comparisons
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
 from crm.model.batching.packs import Packing
 from crm.model.batching.plans import draw_order, plan_epoch

@@ -1,0 +1,1 @@
+"""Preference data: sources, splits, comparisons, noise, suites."""

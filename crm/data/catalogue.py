@@ -1,0 +1,168 @@
+"""The sources of preferences, by the name that ``data=`` takes.
+
+Another package adds one by an entry point of the group ``crm.sources`` that names a `Source` (docs/extending.md).
+``origin`` and ``license`` are as the source gives them; a set without a licence may be measured on, not passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+
+from crm.data.own import arena, published, records, table, trl
+from crm.data.public import (
+    aspects,
+    concise_verbose,
+    conditioned,
+    dsp,
+    personalized_rewardbench,
+    plain,
+    rewardbench,
+    summeval,
+)
+from crm.data.splits import Splits
+from crm.io.hub import PREFIX, dataset_folder
+from crm.io.installed import check_known, plugin
+from crm.io.intake import Intake
+from crm.io.rows import data_files
+from crm.schema import Preference
+
+Read = Callable[[Path, Intake], Iterator[Preference]]
+PART = re.compile(r"(?:^|[-_./])(train|validation|valid|val|dev|test|eval)(?=[-_./])", re.IGNORECASE)
+"""The part of a data set that a file's name says it is."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """``read`` takes a file or folder. ``folder`` under the root of public sets; ``None`` for a file of one's own.
+
+    ``evaluation_only`` sets are one suite ``D`` as a whole: too small, or published to be measured on.
+    """
+
+    about: str
+    read: Read
+    folder: str | None = None
+    origin: str = ""
+    license: str | None = None
+    evaluation_only: bool = False
+    suite_of: Callable[[Preference], str] | None = None
+    """The suite that a held-out record belongs to, such as ``D``; where None all are in ``D``."""
+    splits: Callable[..., Splits] | None = None
+    """Of a source with a split of its own, in place of ``read``: takes the path, and as keywords the settings ``seed``,
+    ``train``, ``validation``, ``suite`` and ``max_words`` of the data group."""
+
+
+OWN: dict[str, Source] = {
+    "records": Source("preferences in this project's own fields", records.read),
+    "train_rows": Source("the published training rows", published.read_train),
+    "eval_rows": Source("the published evaluation rows", published.read_eval, evaluation_only=True),
+    "arena": Source("LMArena's public votes", arena.read),
+    "trl": Source("chosen and rejected responses, as TRL's trainers take them", trl.read),
+    "rewardbench": Source("RewardBench and RewardBench 2", rewardbench.read, evaluation_only=True),
+    "personalized_rewardbench": Source(
+        "Personalized RewardBench, its rubrics withheld", personalized_rewardbench.read, evaluation_only=True
+    ),
+    "table": Source("a table of one's own with named columns", partial(table.read, columns={}, winners={})),
+}
+# fmt: off
+PUBLIC: dict[str, Source] = {
+    "summeval": Source("experts' ratings of 16 systems' summaries of 100 news articles", summeval.read, "summeval",
+        "neulab/BARTScore 248f511c", "Apache-2.0"),
+    "dsp": Source("a query answered for four kinds of reader", dsp.read, "dsp", "Linear95/DSP ec099cf3",
+        "CC-BY-NC-4.0"),
+    "concise_verbose": Source("a model asked to be concise, left alone, asked to be verbose", concise_verbose.read,
+        "alpacaeval_concise_verbose", "tatsu-lab/alpaca_eval cd543a14", "CC-BY-NC-4.0"),
+    "personas8": Source("pairs that an LLM judged as each of eight personas", conditioned.personas8, "personas8",
+        "NotDevinLe/preference-decoding c26ca04a"),
+    "prefeval": Source("options that follow or ignore what a user said they prefer", conditioned.prefeval, "prefeval",
+        "amazon-science/PrefEval 50795054", "CC-BY-NC-4.0"),
+    "llmbar": Source("outputs of which one follows the instruction", conditioned.llmbar, "llmbar",
+        "princeton-nlp/LLMBar 900616bf", "MIT", evaluation_only=True),
+    "topicalchat": Source("people's ratings of six replies to each of 60 chats", aspects.topicalchat, "topicalchat",
+        "maszhongming/UniEval d33e7b6c", "MIT", evaluation_only=True),
+    "d2t": Source("people's ratings of sentences about restaurants and hotels", aspects.d2t, "d2t_sfres_sfhot",
+        "maszhongming/UniEval d33e7b6c", "MIT"),
+    "prometheus_hhh": Source("helpful, honest or harmless responses with a rubric", conditioned.prometheus_hhh,
+        "prometheus_rubric_evals", "prometheus-eval/prometheus-eval dcfb4427", "Apache-2.0", evaluation_only=True),
+    "rmb": Source("LLMs' responses to real users' subjective prompts", plain.rmb, "rmb",
+        "Zhou-Zoey/RMB-Reward-Model-Benchmark 2be31808"),
+    "vibecheck_arena": Source("people's votes between Llama-3-70B and another LLM", plain.vibecheck_arena,
+        "vibecheck_arena", "lisadunlap/VibeCheck 48ff662a"),
+    "autoj": Source("people's choices in 58 scenarios, ties among them", plain.autoj, "autoj",
+        "GAIR-NLP/auto-j 2ae17a39", evaluation_only=True),
+    "pandalm": Source("three annotators' votes on small models' responses", plain.pandalm, "pandalm",
+        "WeOpenML/PandaLM 3871806e", "Apache-2.0", evaluation_only=True),
+    "cot_rationales": Source("an LLM's choices with a paragraph of reasons", plain.cot_rationales,
+        "alpacaeval_cot_rationales", "tatsu-lab/alpaca_eval cd543a14", "CC-BY-NC-4.0"),
+}
+# fmt: on
+SOURCES: dict[str, Source] = OWN | PUBLIC
+
+
+def source_named(name: str) -> Source:
+    """A source of this project or of an installed package. Raises ``ValueError`` for an unknown one."""
+    check_known("data.name", name, SOURCES, "sources")
+    found = SOURCES.get(name) or plugin("sources", name)
+    if not isinstance(found, Source):
+        raise ValueError(f"data.name={name!r}: expected its entry point to name a crm.data.catalogue.Source")
+    return found
+
+
+def location(name: str, *, root: str, path: str | None) -> Path:
+    """Where a source's data are. Raises ``ValueError`` for an unknown name and for data that are not there."""
+    source = source_named(name)
+    if source.folder is not None:
+        folder = Path(root) / source.folder
+        if not folder.is_dir():
+            raise ValueError(
+                f"data={name}: there is no folder {folder}; run `crm-prepare fetch={name} out={root}`, or set "
+                "CRM_DATA_ROOT to a folder that has it"
+            )
+        return folder
+    if path is None:
+        raise ValueError(f"data.path=null: {name} reads a file of your own; give data.path=<file or folder>")
+    return place_of(path)
+
+
+def place_of(path: str) -> Path:
+    """The file, folder or pattern of files that ``data.path`` names, fetched where it is on the hub.
+
+    Raises ``ValueError`` where it is not there, and for a folder that holds the parts of a data set.
+    """
+    place = dataset_folder(path) if path.startswith(PREFIX) else Path(path)
+    if "*" not in place.name and not place.exists():
+        raise ValueError(f"data.path={path!r}: no such file or folder; check the path")
+    if place.is_dir() and not (place / "splits").is_dir():
+        _ask_for_part(place, path)
+    return place
+
+
+def _ask_for_part(folder: Path, path: str) -> None:
+    parts: dict[str, list[str]] = {}
+    for file in data_files(folder):
+        if found := PART.search(file.relative_to(folder).as_posix()):
+            parts.setdefault(found[1].lower(), []).append(str(file))
+    if "train" in parts and len(parts) > 1:
+        ways = (
+            f"data.path={path}:{part}"
+            if path.startswith(PREFIX)
+            else f"data.path={files[0] if len(files) == 1 else _beginning(files) + '*'}"
+            for part, files in parts.items()
+        )
+        raise ValueError(
+            f"data.path={path}: holds the parts {', '.join(parts)}; which is meant? {' or '.join(ways)} "
+            "(data.split=all evaluates a part whole)"
+        )
+
+
+def _beginning(names: Sequence[str]) -> str:
+    return "".join(chars[0] for chars in takewhile(lambda chars: len(set(chars)) == 1, zip(*names, strict=False)))
+
+
+def stem(path: str) -> str:
+    """A short name for what a path holds: its last part, without endings or a revision."""
+    return re.split(r"[.@:]", Path(path.removeprefix(PREFIX)).name)[0] or "votes"

@@ -1,0 +1,138 @@
+"""Settings of the data: sources, suites, direction, noise. In: composed values. Out: checked ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crm.config import MAX_SEED, Settings, setting
+from crm.data.catalogue import OWN, SOURCES
+from crm.data.comparisons import DIRECTIONS
+from crm.data.noise import NOISES
+from crm.data.profiles import PROFILES
+from crm.data.recognise import recognise
+from crm.io.installed import check_known
+from crm.schema import MAX_CRITERIA, SIDES
+
+DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", *SOURCES)
+MIXED = tuple(name for name in DATA_SOURCES if name not in ("simulation", "dataset", "mixture", *OWN))
+
+NAME_THE_DATA = (
+    "data: a pretrained model trains on data that you name: data=pairs.jsonl (a file or folder of your own), "
+    "data=hf://owner/name, data=summeval (or another public set; crm-prepare fetch=summeval gets it), or "
+    "data=simulation, which are templates"
+)
+
+
+@dataclass
+class DataConfig(Settings, group="data"):
+    """Where preferences come from. Sizes are preferences; 0 means all there are."""
+
+    name: str = "simulation"
+    """Of the source; ``file`` becomes the one whose format ``path`` has."""
+    root: str = "${oc.env:CRM_DATA_ROOT,data}"
+    """Folder of the public sets."""
+    path: str | None = None
+    """File or folder of one's own, a dataset of a hub (hf://owner/name), or a prepared one (data=dataset)."""
+    sources: list[str] = setting([], one_of=MIXED)
+    """For data=mixture: the public sets to put together; the sizes below are then those of every one of them."""
+    held_out_topics: list[str] = field(default_factory=list)
+    """Topics, or broad topics of criteria, that make suite H and are in no other part; of a mixture as source.topic."""
+    columns: Any = None
+    """For data=table: our fields and the columns they are in, such as {prompt: question}."""
+    winners: Any = None
+    """For data=table: what the winner's column holds, and which of a, b, tie it means, such as {first: a}."""
+    train: int = setting(0, at_least=0, zero="all")
+    validation: int = setting(0, at_least=0, zero="all")
+    suite: int = setting(0, at_least=0, zero="all")
+    max_words: int = setting(0, at_least=0, zero="all")
+    """Words kept of a response or a user's post (of the document, in SummEval)."""
+    validation_fraction: float = setting(0.1, at_least=0, below=0.5)
+    """Share of prompts, for sources without a split of their own."""
+    test_fraction: float = setting(0.1, at_least=0, below=0.5, why="data.split=all evaluates every row")
+    split: str = setting("auto", one_of=("auto", "all"))
+    """``all``: every row of one's own votes is evaluated, none is trained on; ``auto``: by prompt, or the set's own."""
+    near_duplicates: float = setting(0.8, above=0, at_most=1)
+    """Share of 5-grams in common from which on prompts are kept in one part; 1.0: equal prompts only."""
+    strict: bool = True
+    """Stop at the first malformed row; false keeps the valid ones and counts the others."""
+    seed: int = setting(1, at_least=0, at_most=MAX_SEED)
+    """Seed of simulation, split and subsampling; apart from the seed of training."""
+    profile: str = setting("none", one_of=PROFILES)
+    """For data=personalized_rewardbench: which of the user's earlier posts are the criteria. ``all``; the ``first`` as
+    the file has them; or the most relevant to the question by ``bm25``."""
+    profile_posts: int = setting(10, at_least=1, at_most=MAX_CRITERIA)
+    """Posts told at most, but for ``all``."""
+    oracle_rubric: bool = False
+    """For data=personalized_rewardbench: tell the judge the rubric that the pairs were made by, its upper bound."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.as_mappings("columns", "winners")
+        if self.name == "file":
+            self._recognise()
+        if self.name == "required":
+            raise ValueError(NAME_THE_DATA)
+        check_known("data.name", self.name, DATA_SOURCES, "sources")
+        needs_path = self.name == "dataset" or self.name in OWN or self.name not in DATA_SOURCES
+        self.require(not needs_path or self.path, "path", f"a file or folder for data={self.name}")
+        sources = f"data=dataset, {', '.join(OWN)}"
+        self.require(needs_path or not self.path, "path", f"none for data={self.name}; say what it holds: {sources}")
+        self.require((self.name == "mixture") == bool(self.sources), "sources", "names, for data=mixture only")
+        for name in ("columns", "winners"):
+            self.require(self.name == "table" or not getattr(self, name), name, "nothing, but for data=table")
+        self.require(self.split == "auto" or self.name in OWN, "split", f"auto, but for {', '.join(OWN)}")
+        sides = (self.winners or {}).values()
+        self.require(set(sides) <= set(SIDES), "winners", f"a mapping to {', '.join(SIDES)}")
+        self._check_profile()
+
+    def _recognise(self) -> None:
+        """Take the name of the source that reads ``path``, and how it reads a table."""
+        self.require(self.path, "path", "a file or folder: data=pairs.jsonl")
+        if self.columns:
+            self.name = "table"
+            return
+        found = recognise(str(self.path))
+        self.name, self.columns = found.name, found.columns or None
+        self.winners = {**found.winners, **(self.winners or {})} or None
+
+    def _check_profile(self) -> None:
+        personal, told = self.name == "personalized_rewardbench", self.profile != "none"
+        only = "with another source than data=personalized_rewardbench"
+        self.require(personal or not told, "profile", f"none {only}")
+        self.require(personal or not self.oracle_rubric, "oracle_rubric", f"false {only}")
+        both = told and self.oracle_rubric
+        self.require(not both, "profile", "none with data.oracle_rubric=true: the rubric is told instead")
+
+    def title(self) -> str:
+        """The source's name or file, its held-out part, and what the judge sees of a user where that is a choice."""
+        if self.name != "personalized_rewardbench":
+            place = (self.path or self.name).rstrip("/").removeprefix("hf://")
+            whole = self.name not in OWN or OWN[self.name].evaluation_only or self.split == "all"
+            return f"{Path(place).name}{'' if whole else f', held-out {100 * self.test_fraction:g} %'}"
+        shown = "all posts" if self.profile == "all" else f"{self.profile} {self.profile_posts} posts"
+        profile = "no profile" if self.profile == "none" else f"profile {shown}"
+        return f"{self.name} (rubric {'shown' if self.oracle_rubric else 'withheld'}, {profile})"
+
+
+@dataclass
+class SuiteConfig(Settings, group="suite"):
+    """Which suites to evaluate: the named ones, or every base of the data times the noises."""
+
+    names: list[str] = field(default_factory=list)
+    noises: list[str] = setting(["none"], one_of=NOISES)
+
+
+@dataclass
+class DirectionConfig(Settings, group="direction"):
+    """Whose criteria condition a training comparison."""
+
+    kind: str = setting("random", one_of=DIRECTIONS)
+
+
+@dataclass
+class NoiseConfig(Settings, group="noise"):
+    """Perturbation of the criteria in training, drawn anew per sample and epoch."""
+
+    kind: str = setting("none", one_of=NOISES)

@@ -1,0 +1,91 @@
+"""Published responses of many LLMs to the same queries, in folders as their authors publish them.
+
+``alpacaeval``: a file an LLM (``instruction``, ``output``); the queries that all of them answered. ``justeval``: the
+queries of ``tags_list.json.gz``, with topics; 442 of them are AlpacaEval's, which have their topics from there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from crm.data.fields import PublicRow, Text
+from crm.data.sampling import turn
+from crm.io.intake import Intake
+from crm.schema import prompt_key
+
+log = logging.getLogger(__name__)
+FOLDERS = {"alpacaeval": "bank_alpacaeval", "justeval": "bank_justeval"}
+UNTAGGED = "untagged"
+"""Topic of a query that nobody gave one."""
+
+
+class _Answer(PublicRow):
+    instruction: Text
+    output: str
+
+
+class _Tags(PublicRow):
+    instruction: Text
+    topics: list[str]
+
+
+@dataclass(frozen=True)
+class PublishedBank:
+    """``queries``: text by id, ``topics``: one a query text, ``answers``: by LLM, then by query text."""
+
+    queries: dict[str, str]
+    topics: Mapping[str, str]
+    answers: dict[str, dict[str, str]]
+
+
+def read_published(name: str, root: str | Path) -> PublishedBank:
+    """A bank of `FOLDERS` under ``root``; how many distinct queries are left out of it is logged.
+
+    Ids are ``<name>-<prompt_key>``, so that equal queries are one, with the answers to the first of them. A query's
+    topic is the first of its tags. Raises ``ValueError`` where the folder is missing or a file is malformed.
+    """
+    folder = Path(root) / FOLDERS[name]
+    if not folder.is_dir():
+        raise ValueError(
+            f"bank.root={str(root)!r}: has no folder {FOLDERS[name]!r}, which bank={name} is read from; "
+            f"`python bank.py fetch={name} out={root}` brings it, or set CRM_DATA_ROOT to a folder that has it"
+        )
+    tags = Path(root) / FOLDERS["justeval"] / "tags_list.json"
+    topics = _topics(tags if tags.is_file() else tags.with_name("tags_list.json.gz"))
+    if name == "justeval":
+        answers = {path.name.partition(".to_eval.")[0]: _outputs(path) for path in _files(folder / "outputs")}
+        wanted = set(topics)
+    else:
+        answers = {path.name.partition(".json")[0]: _outputs(path) for path in _files(folder)}
+        wanted = set().union(*answers.values())
+    shared = wanted.intersection(*answers.values())
+    queries: dict[str, str] = {}
+    for query in sorted(shared):
+        queries.setdefault(f"{name}-{prompt_key(turn('user', query))}", query)
+    left_out = {"not_answered_by_all": len(wanted) - len(shared), "equal_queries": len(shared) - len(queries)}
+    log.info("bank %s: %d queries, left out: %s", name, len(queries), left_out)
+    return PublishedBank(queries, topics, answers)
+
+
+def _files(folder: Path) -> list[Path]:
+    files = sorted(path for path in folder.glob("*.json*") if path.suffix in (".json", ".gz"))
+    if not files:
+        raise ValueError(f"{folder}: no file *.json or *.json.gz, one an LLM")
+    return files
+
+
+def _outputs(path: Path) -> dict[str, str]:
+    """Response by query; of a query that is asked twice, the first."""
+    rows = list(Intake(strict=True).array(path, lambda row, _: _Answer.model_validate(row)))
+    return {row.instruction: row.output for row in reversed(rows)}
+
+
+def _topics(path: Path) -> Mapping[str, str]:
+    """Topic by query, of one that is there twice the first; nothing where the file is missing."""
+    if not path.is_file():
+        return {}
+    rows = list(Intake(strict=True).array(path, lambda row, _: _Tags.model_validate(row)))
+    return {row.instruction: next(iter(row.topics), UNTAGGED) for row in reversed(rows)}

@@ -1,0 +1,167 @@
+"""SummEval: experts' mean ratings of 16 systems' summaries of 100 news articles.
+
+A pair is two summaries of one article. An aspect speaks for the side rated higher on it by more than ``min_gap`` points
+(ratings are in [1, 5], means of three experts); a pair that no aspect decides is dropped and counted. Where aspects
+disagree the pair **flips**: its record holds one aspect per side, and each direction asks for one of the two. Elsewhere
+the criteria speak for one side only (all deciding aspects in training, one in suite ``D``), so that the reverse
+direction is not defined.
+
+``winner`` is the side that the aspects speak for; in a flip pair it is the side with the higher mean over all four
+aspects, and a seeded coin where those are equal: there it only names which direction is called original.
+
+Split by document: 30 in 100 held out (suites ``D``: pairs that do not flip, ``F``: flip pairs), 10 in 100 validation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from crm.data.fields import PublicRow, Text
+from crm.data.public.pairs import EQUAL, Rated, RatedInPlace, aspects_of, flips, pairs_within, rated_pair, wordings_of
+from crm.data.sampling import fraction, hold_out, turn
+from crm.data.splits import Splits, subsampled
+from crm.io.intake import Intake
+from crm.io.words import first_words
+from crm.schema import Message, Preference, one_of
+
+SOURCE = "summeval/human"
+Score = Annotated[float, Field(ge=1, le=5)]
+SHARES = (0.3, 0.1)
+"""Of the documents: held out, and for validation."""
+INSTRUCTION = "Summarise this news article in a few sentences."
+WORDINGS = wordings_of("summeval")
+Aspect = Annotated[str, one_of(*WORDINGS)]
+
+
+class Rating(PublicRow):
+    """One system's summary of one document; ``scores`` are mean ratings in [1, 5], by aspect."""
+
+    document: Text = Field(alias="doc_id")
+    system: Text
+    article: Text = Field(alias="source")
+    summary: Text
+    scores: Annotated[dict[Aspect, Score], Field(min_length=4)]
+
+
+def load(
+    root: str | Path,
+    *,
+    seed: int = 0,
+    strict: bool = True,
+    min_gap: float = 0.5,
+    max_document_words: int | None = 120,
+    max_train: int | None = None,
+    max_suite: int | None = None,
+    aspect_by_aspect: bool = False,
+) -> Splits:
+    """Read ``<root>/summeval/ratings.jsonl.gz``.
+
+    With ``aspect_by_aspect`` training and validation have a row for every pair and aspect that decides it, its only
+    criterion, in one wording for a document: all comparisons of a document then share what a forest can share.
+
+    ``min_gap`` is in rating points, [0, 4). ``max_document_words`` cuts the article in the prompt (experts saw it
+    all, so a short cut hides what consistency and relevance were judged on; ``None`` keeps it whole). ``max_train`` and
+    ``max_suite`` subsample in turns over flip or not, aspects and documents. Raises ``ValueError`` for a bad file.
+    """
+    if not 0 <= min_gap < 4:
+        raise ValueError(f"min_gap: {min_gap} points; ratings are in [1, 5], so give a gap in [0, 4)")
+    reading = Intake(strict=strict)
+    ratings = read_ratings(Path(root) / "summeval", reading)
+    held_out, validation_documents = hold_out((rating.document for rating in ratings), SHARES, seed)
+    counts = Counter(reading.all_counts() | {"pairs": 0, "dropped_no_aspect_decides": 0})
+    parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "F": []}
+    for first, second in _pairs(ratings):
+        counts["pairs"] += 1
+        held = first.document in held_out
+        make = partial(_preference, first, second, min_gap, max_document_words, seed, one_aspect=held)
+        split = "train" if first.document not in validation_documents else "validation"
+        rows = [make(only=aspect) for aspect in WORDINGS] if aspect_by_aspect and not held else [make()]
+        made = [row for row in rows if row is not None]
+        counts["dropped_no_aspect_decides"] += not made
+        for row in made:
+            parts[split if not held else "F" if flips(row) else "D"].append(row)
+    levels = (lambda row: "flip" if flips(row) else "agree", aspects_of, lambda row: row.id.split("-")[1])
+    splits = subsampled(parts, counts, reading, max_train, max_suite, seed, *levels)
+    splits.counts["train_flips"] = sum(map(flips, splits.train))
+    return splits
+
+
+def rated(folder: Path, reading: Intake, *, max_document_words: int | None, seed: int) -> Iterator[RatedInPlace]:
+    """Every summary of the documents that `load` holds out under this seed."""
+    ratings = read_ratings(folder, reading)
+    held_out, _ = hold_out((rating.document for rating in ratings), SHARES, seed)
+    for rating in ratings:
+        if rating.document in held_out:
+            response = Rated(rating.summary, rating.system, rating.scores)
+            yield RatedInPlace(rating.document, _prompt(rating, max_document_words), response)
+
+
+def read(folder: Path, reading: Intake) -> Iterator[Preference]:
+    """All pairs of summaries of one article, whole, with every aspect on which they differ (`rated_pair`)."""
+    for first, second in _pairs(read_ratings(folder, reading)):
+        a, b = (Rated(side.summary, side.system, side.scores) for side in (first, second))
+        yield rated_pair(_name(first, second), _prompt(first, None), a, b, WORDINGS, source=SOURCE, topic="News")
+
+
+def read_ratings(folder: Path, reading: Intake) -> list[Rating]:
+    """All summaries with their ratings."""
+    path = folder / "ratings.jsonl.gz"
+    return list(
+        reading.lines(path, lambda row, _: Rating.model_validate(row), lambda rating: (rating.document, rating.system))
+    )
+
+
+def _pairs(ratings: Iterable[Rating]) -> Iterator[tuple[Rating, Rating]]:
+    return pairs_within(sorted(ratings, key=lambda rating: rating.system), lambda rating: rating.document)
+
+
+def _name(first: Rating, second: Rating) -> str:
+    return f"summeval-{first.document.rsplit('-', 1)[-1]}-{first.system}-{second.system}"
+
+
+def _prompt(rating: Rating, max_words: int | None) -> tuple[Message, ...]:
+    return turn("user", f"{INSTRUCTION}\n\n{first_words(rating.article, max_words)}")
+
+
+def _preference(
+    first: Rating,
+    second: Rating,
+    min_gap: float,
+    max_words: int | None,
+    seed: int,
+    *,
+    one_aspect: bool,
+    only: str | None = None,
+) -> Preference | None:
+    """The record of one pair, sides drawn; ``None`` where no aspect decides, or not the ``only`` one asked for."""
+    gaps = {aspect: first.scores[aspect] - second.scores[aspect] for aspect in ([only] if only else WORDINGS)}
+    deciding = [aspect for aspect in gaps if abs(gaps[aspect]) > max(min_gap, EQUAL)]
+    if not deciding:
+        return None
+    flip, overall = len({gaps[aspect] > 0 for aspect in deciding}) == 2, sum(gaps.values())
+    a, b = (
+        Rated(side.summary, side.system, {aspect: side.scores[aspect] for aspect in deciding}, lead if flip else None)
+        for side, lead in ((first, overall), (second, 0.0))
+    )
+    name, worded_for = _name(first, second), first.document if only else None
+    row = rated_pair(
+        name, _prompt(first, max_words), a, b, WORDINGS, source=SOURCE, topic="News", seed=seed, worded_for=worded_for
+    )
+    if flip and abs(overall) < EQUAL:  # this coin has fallen the other way from the start
+        row = replace(row, winner="a" if fraction(seed, name, "winner") > 0.5 else "b")
+    kept = 1 if flip or one_aspect else len(deciding)
+    return replace(
+        row,
+        id=f"{name}-{only}" if only else name,
+        criteria_a=row.criteria_a[:kept],
+        criteria_b=row.criteria_b[:kept],
+        criteria_topics_a=row.criteria_topics_a[:kept],
+        criteria_topics_b=row.criteria_topics_b[:kept],
+    )

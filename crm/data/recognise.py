@@ -1,0 +1,208 @@
+"""Which source reads a file or folder of preferences, by the columns of its first rows."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+from crm.data.catalogue import place_of
+from crm.data.own import arena, published, trl
+from crm.data.own.table import LOOK_AHEAD, PAIRS, VOTES
+from crm.io import rows as formats
+from crm.io.rows import printable
+from crm.quoting import escaped, hydra_text
+from crm.schema import Preference, RecordError
+
+log = logging.getLogger(__name__)
+COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("train_rows", published.TRAIN_FIELDS),
+    ("eval_rows", published.EVAL_FIELDS),
+    ("arena", ("conversation_a", "conversation_b", "winner")),
+    ("arena", ("prompt", "response_a", "response_b", *arena.FLAGS)),
+    ("personalized_rewardbench", ("question", "chosen", "rejected", "rubric_aspects")),
+    ("rewardbench", ("prompt", "chosen", "rejected", "subset", "num_correct")),
+    ("rewardbench", ("prompt", "chosen", "rejected", "subset", "chosen_model", "rejected_model")),
+)
+"""Sources and columns that their files have and others have not."""
+PROMPTS = ("prompt", "question", "query", "instruction", "input", "context", "post", "user_prompt", "user_query")
+RESPONSES = ("response", "answer", "output", "completion", "reply", "generation", "summary", "text", "candidate")
+WINNERS = (
+    *("winner", "preferred", "preference", "overall_preference", "choice", "chosen", "label", "vote", "better", "best"),
+    *("verdict", "judgment", "selected", "human_preference", "preferred_response", "better_response_id"),
+)
+AUTHORS = ("author", "model", "generator", "llm")
+"""What columns of a table are often called, responses and authors without the _a, 2, ... behind it."""
+SINGLE = (*RESPONSES, "messages", "conversation", "conversations")
+HELPSTEER3 = {"context", "response1", "response2", "overall_preference"}
+SIGNED = {"-3": "a", "-2": "a", "-1": "a", "0": "tie", "1": "b", "2": "b", "3": "b"}
+"""HelpSteer3's preference: -3 where the first response is much better, 3 where the second is."""
+MOST = 40
+"""Columns that a sentence names."""
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """``name`` is what ``data.name`` takes, ``columns`` and ``winners`` what ``data=table`` takes.
+
+    ``about`` are the columns that are read.
+    """
+
+    name: str
+    columns: dict[str, str] = field(default_factory=dict)
+    winners: dict[str, str] = field(default_factory=dict)
+    about: tuple[str, ...] = field(default=(), compare=False)
+
+    def words(self, path: str = "") -> str:
+        """This reading as words of a command line."""
+        words = [f"data={self.name}", *([shlex.quote(f"data.path={path}")] if path else [])]
+        for name, given in (("columns", self.columns), ("winners", self.winners)):
+            if given:
+                inside = (
+                    f"{key}: {text if text.isidentifier() else hydra_text(escaped(text))}"
+                    for key, text in given.items()
+                )
+                words.append(shlex.quote(f"data.{name}={{{', '.join(inside)}}}"))
+        return " ".join(words)
+
+
+def recognise(path: str) -> Recognised:
+    """How to read a file, a folder or ``hf://owner/name``.
+
+    Raises ``ValueError`` where no reading fits or several do, and for a folder whose files differ.
+    """
+    place = place_of(path)
+    if (place / "splits").is_dir():
+        log.info("%s: read as data=dataset, a folder of prepare.py", path)
+        return Recognised("dataset")
+    if (place / "bank.json").is_file():
+        raise ValueError(f"{path}: a bank of responses, no preferences; rank it with bank=folder bank.path={path}")
+    found: Recognised | None = None
+    for file in formats.data_files(place):
+        each = _reading(path, str(file), _first_rows(file))
+        if found and each != found:
+            raise ValueError(
+                f"{path}: {file.name} would be read with {each.words()}, the files before it with {found.words()}; "
+                "give one file, or a folder of files that are alike"
+            )
+        found = each
+    assert found is not None, "data_files gives one at least"
+    log.info("%s: read as %s (%s)", path, found.words(), ", ".join(found.about))
+    return found
+
+
+def _first_rows(file: Path) -> list[dict[str, Any]]:
+    """Some rows. Raises ``ValueError`` where none of the first can be read."""
+    first = list(islice(formats.rows(file), LOOK_AHEAD))
+    rows = [row for _, row in first if isinstance(row, dict)]
+    if not rows:
+        number, value = first[0] if first else (0, None)
+        why = value if isinstance(value, RecordError) else f"row: expected a JSON object, got {type(value).__name__}"
+        raise ValueError(f"{file}:{number}: {why}" if first else f"{file}: holds no rows")
+    return rows
+
+
+def _reading(path: str, file: str, rows: Sequence[dict[str, Any]]) -> Recognised:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    found = _published(file, names, rows) or [*_pairs(names, rows), *_votes(names)]
+    if len(found) > 1:
+        ways = "; ".join(f"{each.words(path)} ({', '.join(each.about)})" for each in found)
+        raise ValueError(f"{file}: can be read in {len(found)} ways, give one: {ways}")
+    if not found:
+        raise ValueError(f"{file}: {_why_none(path, names)}")
+    if found[0].name == "table" and "criteria" in names and "criteria" not in found[0].about:
+        sides = (replace(found[0], columns=found[0].columns | {side: "criteria"}) for side in VOTES.criteria)
+        raise ValueError(
+            f"{file}: which response does its column criteria speak for? If for the winner, write rows with prompt, "
+            f"chosen, rejected and criteria; else type {' or '.join(each.words(path) for each in sides)}; or leave it "
+            f"unread: {found[0].words(path)}"
+        )
+    return found[0]
+
+
+def _published(file: str, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Recognised]:
+    """The source whose columns no other has. One's own pairs may have RewardBench's, by which nothing is trained."""
+    own = {each.name for each in fields(Preference)}
+    if {"id", *VOTES.required} <= set(names) <= own and isinstance(rows[0].get("prompt"), list):
+        return [Recognised("records", about=tuple(names))]
+    for name, columns in COLUMNS:
+        if set(columns) <= set(names):
+            found = [Recognised(name, about=columns)]
+            sure = name != "rewardbench" or "num_correct" in names or re.search("reward-?bench", file, re.IGNORECASE)
+            return found if sure else found + _pairs(names, rows)
+    return []
+
+
+def _pairs(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Recognised]:
+    """A chosen and a rejected response: as TRL's, or as a table for columns that TRL's reader knows nothing of."""
+    if not {"chosen", "rejected"} <= set(names):
+        return []
+    prompts = _named("prompt", PROMPTS, _plain(names))
+    whole = any(isinstance(row.get("chosen"), list) or str(row.get("chosen")).startswith("[{") for row in rows)
+    more = (set(PAIRS.fields) - set(trl.FIELDS)) & set(names)
+    if whole or not prompts or ("prompt" in names and not more):
+        return [Recognised("trl", about=tuple(name for name in trl.FIELDS if name in names))]
+    return [_as_table({"prompt": prompt}, PAIRS.fields, names) for (prompt,) in prompts]
+
+
+def _votes(names: Sequence[str]) -> list[Recognised]:
+    """Every way to read a prompt, two responses and a winner from columns of usual names."""
+    plain = _plain(name for name in names if name != "chosen" or "rejected" not in names)
+    winners = SIGNED if set(names) >= HELPSTEER3 else {}
+    found = []
+    for (prompt,), (a, b), (winner,) in product(
+        _named("prompt", PROMPTS, plain), _twins(RESPONSES, plain), _named("winner", WINNERS, plain)
+    ):
+        used = {"prompt": prompt, "response_a": a, "response_b": b, "winner": winner}
+        for sides, usual in ((VOTES.authors, AUTHORS), (VOTES.criteria, ("criteria",))):
+            used |= dict(zip(sides, next(iter(_twins(usual, plain)), ()), strict=False))
+        found.append(replace(_as_table(used, VOTES.fields, names), winners=winners))
+    return found
+
+
+def _as_table(used: Mapping[str, str], layout: Sequence[str], names: Sequence[str]) -> Recognised:
+    """Fields from the columns named for them, and from columns of their own names."""
+    read = {name: used.get(name, name) for name in layout if name in used or name in names}
+    return Recognised(
+        "table", {name: column for name, column in read.items() if name != column}, about=(*read.values(),)
+    )
+
+
+def _plain(names: Iterable[str]) -> dict[str, str]:
+    """The column behind a name in small letters, with _ for what is no letter or digit."""
+    return {re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_"): name for name in names}
+
+
+def _named(own: str, usual: Sequence[str], plain: Mapping[str, str]) -> list[tuple[str]]:
+    """The column of a field's own name, or else every one of a usual name."""
+    return [(plain[own],)] if own in plain else [(plain[name],) for name in usual if name in plain]
+
+
+def _twins(usual: Sequence[str], plain: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Pairs of columns that end in a and b, 1 and 2, or, where there is no 2, in 0 and 1."""
+    found = []
+    for base, link in product(usual, ("_", "")):
+        for first, second in ("ab", "12", "01"):
+            ends = [f"{base}{link}{end}" for end in (first, second)]
+            if all(end in plain for end in ends) and not (first == "0" and f"{base}{link}2" in plain):
+                found.append((plain[ends[0]], plain[ends[1]]))
+    return found
+
+
+def _why_none(path: str, names: Sequence[str]) -> str:
+    shown = ", ".join(printable(name) for name in names[:MOST])
+    single = [name for name in names if name.lower() in SINGLE]
+    if single and not {"chosen", "rejected"} & set(names):
+        why = f"has one response a row ({single[0]}), and a preference is between two; it has the columns {shown}"
+        bank = f"python bank.py out=my_bank author=<model> queries={path} responses={path}"
+        return f"{why}; to rank LLMs by such files: {bank}" if {"prompt", "instruction"} & set(names) else why
+    return (
+        f"its columns are {shown}, which no format has; pairs have chosen and rejected, with prompt where these are no "
+        "whole conversations, and votes have prompt, response_a, response_b and winner. Say which column is which: "
+        f"data=table data.path={path} 'data.columns={{prompt: ..., response_a: ..., response_b: ..., winner: ...}}'"
+    )

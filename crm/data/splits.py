@@ -1,0 +1,375 @@
+"""Splits by prompt: `Splits`, whose parts share no prompt, not even a near-duplicate.
+
+Prompts whose texts nearly agree form a group (linked in chains; a template that many share does not count), and a group
+goes to one part as a whole. What is guaranteed, for a fixed ``seed``:
+
+- the same rows in any order give the same parts;
+- adding or deleting rows moves an old row only if its own group gained or lost a prompt;
+- changing the ``validation`` fraction moves nothing into or out of the test part.
+
+Of few prompts a part may stay empty. It then takes the group that is nearest to it, which may go back once more prompts
+are added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from crm.data.sampling import balanced
+from crm.io.intake import Intake, Rejection
+from crm.schema import Message, Preference, folded, prompt_key
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
+
+log = logging.getLogger(__name__)
+NEAR_DUPLICATE = 0.8
+"""Jaccard similarity of character 5-grams from which two prompts count as one."""
+LARGE, FEW = 1 / 3, 10
+"""Share of all prompts, and number, from which on a group is worth a warning."""
+PARTS = ("train", "validation", "test", "unseen_topics", "left_out")
+_SHINGLE, _PERMUTATIONS = 5, 128
+_BANDS = {0.8: (16, 8), 0.5: (32, 4), 0.0: (64, 2)}
+"""From a similarity on, so many bands of so many rows. A pair is looked at where one of 16 bands of 8 agrees: 95 in 100
+pairs of similarity 0.8, 99 of 0.85, all of 0.9. The library's own choice for 0.8 loses half of the pairs above it."""
+_MANY, _PASSAGE = 10, 20
+"""Texts that share a passage from which on it is a template of theirs; characters of a passage."""
+_SAMPLE = 2_000
+"""Texts in which passages are counted, at most."""
+_LITTLE = 12
+"""Characters beside the template that are too few to tell two texts apart."""
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What a source gives: no prompt of ``train`` is in ``validation`` or a suite (checked when built).
+
+    ``suites`` maps a suite's name (``D``, ``C``, ...) to its preferences; suites may share prompts with one another.
+    ``counts`` says how many rows were read, dropped for which reason, and kept where. ``rejected`` holds the bad rows
+    of a lenient reading (the first of them, `crm.io.intake.MAX_SHOWN`).
+    """
+
+    train: list[Preference]
+    validation: list[Preference]
+    suites: dict[str, list[Preference]]
+    counts: dict[str, int]
+    rejected: list[Rejection] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        check_disjoint(self.train, self.validation, self.suites)
+
+
+def check_disjoint(
+    train: Sequence[Preference], validation: Sequence[Preference], suites: Mapping[str, Sequence[Preference]]
+) -> None:
+    """Raise ``ValueError`` with the count when a prompt (`prompt_key`) of one part is in another part."""
+    keys = {
+        "train": {prompt_key(row.prompt) for row in train},
+        "validation": {prompt_key(row.prompt) for row in validation},
+        "suites": {prompt_key(row.prompt) for rows in suites.values() for row in rows},
+    }
+    for left, right in (("train", "validation"), ("train", "suites"), ("validation", "suites")):
+        shared = len(keys[left] & keys[right])
+        if shared:
+            raise ValueError(f"{shared} prompts of {left} are also in {right}; split by prompt, never by row")
+
+
+def sizes(
+    train: Sequence[Preference], validation: Sequence[Preference], suites: Mapping[str, Sequence[Preference]]
+) -> dict[str, int]:
+    """The last entries of every loader's ``counts``: records kept in each part."""
+    named = {f"suite_{name}": len(rows) for name, rows in suites.items()}
+    return {"train": len(train), "validation": len(validation), **named}
+
+
+def subsampled(
+    parts: Mapping[str, list[Preference]],
+    counts: Mapping[str, int],
+    reading: Intake,
+    max_train: int | None,
+    max_suite: int | None,
+    seed: int,
+    *levels: Callable[[Preference], str],
+) -> Splits:
+    """`Splits` of a source with a split of its own: at most so many rows of each part, in turns over ``levels``.
+
+    ``parts`` are ``train``, ``validation`` and suites; ``counts`` are all but what is counted here.
+    """
+    kept = {
+        name: balanced(rows, max_train if name == "train" else max_suite, seed, *levels) for name, rows in parts.items()
+    }
+    dropped = sum(map(len, parts.values())) - sum(map(len, kept.values()))
+    train, validation = kept.pop("train"), kept.pop("validation")
+    own = {"dropped_by_subsampling": dropped, **sizes(train, validation, kept)}
+    return Splits(train, validation, kept, {**counts, **own}, reading.rejections)
+
+
+def by_suite(
+    records: Sequence[Preference], suite_of: Callable[[Preference], str] | None
+) -> dict[str, list[Preference]]:
+    """Held-out records by suite; all in ``D`` where nothing says otherwise."""
+    suites: dict[str, list[Preference]] = {} if suite_of else {"D": []}
+    for row in records:
+        suites.setdefault(suite_of(row) if suite_of else "D", []).append(row)
+    return suites
+
+
+def split_records(
+    records: Sequence[Preference],
+    reading: Intake,
+    *,
+    seed: int,
+    validation: float,
+    test: float,
+    suite_of: Callable[[Preference], str] | None = None,
+    near_duplicates: float = NEAR_DUPLICATE,
+) -> Splits:
+    """`Splits` of a file without a split of its own: by prompt, near-duplicates together, the test share in suites.
+
+    ``validation`` and ``test`` are fractions of the prompt groups, in [0, 1), below 1 together. ``near_duplicates`` is
+    the similarity from which prompts are in one group. Raises ``ValueError`` for other fractions, and where a part that
+    was asked for stays empty because there are too few groups. Warns where a group has a third of the prompts.
+    """
+    group_of = prompt_groups([row.prompt for row in records], near_duplicates)
+    warn_of_large_group(group_of, near_duplicates)
+    keys = [group_of[prompt_key(row.prompt)] for row in records]
+    rows: dict[str, list[Preference]] = {"train": [], "validation": [], "test": []}
+    parts = assign(keys, [None] * len(keys), seed=seed, validation=validation, test=test)
+    parts = _filled(keys, parts, {"test": test, "validation": validation}, seed)
+    for part, row in zip(parts, records, strict=True):
+        rows[part].append(row)
+    _check_filled(rows, {"train": 1.0, "validation": validation, "test": test}, group_of, near_duplicates)
+    suites = by_suite(rows["test"], suite_of)
+    kept = sizes(rows["train"], rows["validation"], suites)
+    return Splits(rows["train"], rows["validation"], suites, {**reading.all_counts(), **kept}, reading.rejections)
+
+
+def assign(
+    keys: Sequence[str],
+    topics: Sequence[str | None],
+    *,
+    seed: int,
+    validation: float,
+    test: float,
+    held_out_topics: Collection[str] = (),
+) -> list[str]:
+    """The part of every row, one of `PARTS`, from its group's key (`prompt_groups`) and its topic.
+
+    A group with a row of a held-out topic is held out whole: its rows of other topics are ``left_out``. All other
+    groups go by a hash of seed and key, so that a group stays where it is whatever else is added. Raises ``ValueError``
+    for impossible fractions.
+    """
+    _check_fractions(validation, test)
+    held_out = {key for key, topic in zip(keys, topics, strict=True) if topic in held_out_topics}
+    parts = []
+    for key, topic in zip(keys, topics, strict=True):
+        if key not in held_out:
+            parts.append(_assign(key, seed, validation, test))
+        else:
+            parts.append("unseen_topics" if topic in held_out_topics else "left_out")
+    return parts
+
+
+def prompt_groups(prompts: Sequence[Sequence[Message]], near_duplicates: float = NEAR_DUPLICATE) -> dict[str, str]:
+    """From each prompt's key (`crm.schema.prompt_key`) to the key of its group, independent of the order given.
+
+    System turns are ignored, so that a long shared instruction does not make every prompt a near-duplicate of every
+    other. The group's key is the smallest SHA-256 of its members' texts.
+    """
+    text_of = {prompt_key(prompt): plain_text(prompt) for prompt in prompts}
+    group_of: dict[str, str] = {}
+    for group in near_groups(sorted(set(text_of.values())), near_duplicates):
+        group_of |= dict.fromkeys(group, min(map(_digest, group)))
+    return {key: group_of[text] for key, text in text_of.items()}
+
+
+def warn_of_large_group(group_of: Mapping[str, str], near_duplicates: float) -> None:
+    """Warn where `LARGE` of the prompts are one group: the parts cannot have the sizes that were asked for."""
+    sizes = Counter(group_of.values())
+    most = max(sizes.values(), default=0)
+    if most >= FEW and most > LARGE * len(group_of):
+        log.warning(
+            "data: %d of %d prompts are one group of near-duplicates (%.2g of their 5-grams agree, linked in chains) "
+            "and go to one part; data.near_duplicates=1.0 keeps only equal prompts together",
+            most,
+            len(group_of),
+            near_duplicates,
+        )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _place(key: str, seed: int) -> float:
+    """Where a group falls in [0, 1): the test part begins there, then comes validation, then training."""
+    return int(_digest(f"{seed}|{key}")[:16], 16) / 16**16
+
+
+def _filled(keys: Sequence[str], parts: Sequence[str], shares: Mapping[str, float], seed: int) -> list[str]:
+    """The parts, an empty one with the first group that is in none of those before it, where two are left."""
+    found = dict(zip(keys, parts, strict=True))
+    groups, moved = sorted(found, key=lambda key: _place(key, seed)), dict[str, str]()
+    for number, (part, share) in enumerate(shares.items()):
+        free = [key for key in groups if found[key] not in list(shares)[:number]]
+        if share > 0 and part not in found.values() and len(free) + number > len(shares):
+            found[free[0]] = moved[free[0]] = part
+    last = [key for key in groups if found[key] == "validation"]
+    if "train" not in found.values() and len(last) > 1:
+        moved[last[-1]] = "train"
+    return [moved.get(key, part) for key, part in zip(keys, parts, strict=True)]
+
+
+def _assign(key: str, seed: int, validation: float, test: float) -> str:
+    place = _place(key, seed)
+    return "test" if place < test else "validation" if place < test + validation else "train"
+
+
+def _check_fractions(validation: float, test: float) -> None:
+    for name, value in (("validation", validation), ("test", test)):
+        if not 0 <= value < 1:
+            raise ValueError(f"{name}: {value} is not a fraction in [0, 1)")
+    if validation + test >= 1:
+        raise ValueError(f"validation + test: {validation + test} leaves nothing to train on, keep the sum below 1")
+
+
+def _check_filled(
+    rows: dict[str, list[Preference]], asked: dict[str, float], group_of: Mapping[str, str], near_duplicates: float
+) -> None:
+    prompts, groups = len(group_of), len(set(group_of.values()))
+    for name, fraction in asked.items():
+        if fraction > 0 and groups and not rows[name]:
+            few = f"there are only {prompts} different prompts"
+            if groups < prompts:
+                few += (
+                    f" in {groups} group{'s' * (groups > 1)} of near-duplicates, each of which goes to one part "
+                    f"({near_duplicates:g} or more of their 5-grams agree; data.near_duplicates=1.0 keeps only equal "
+                    "prompts together)"
+                )
+            raise ValueError(
+                f"{name}: empty, because {few}; bring more prompts, ask for a larger fraction, or try another data.seed"
+            )
+
+
+class NearDuplicates:
+    """An index of texts that finds those whose character 5-grams agree (Jaccard of ``similarity`` or more)."""
+
+    def __init__(self, similarity: float = NEAR_DUPLICATE) -> None:
+        from datasketch import MinHash, MinHashLSH  # a third of a second, which no `--help` should wait for
+
+        bands = next(params for least, params in _BANDS.items() if similarity >= least)
+        self._least = similarity
+        self._index = MinHashLSH(num_perm=_PERMUTATIONS, params=bands)
+        self._texts: set[str] = set()
+        self._blank = MinHash(num_perm=_PERMUTATIONS, hashfunc=_as_is)
+        self._last: tuple[str, frozenset[int], MinHash] | None = None
+
+    def add(self, text: str) -> None:
+        """Put a text (as `plain_text` gives it) into the index, once."""
+        if text not in self._texts:
+            self._texts.add(text)
+            self._index.insert(text, self._sketch(text)[1], check_duplication=False)
+
+    def like(self, text: str, but: Callable[[str], bool] = lambda _: False) -> Iterator[tuple[str, float]]:
+        """Texts of the index that agree with this one, and the similarity in [0, 1]; those that ``but`` names are not
+        looked at."""
+        own, sketch = self._sketch(text)
+        for other in self._index.query(sketch):
+            if but(other):
+                continue
+            theirs = _shingles(other)
+            similarity = len(own & theirs) / len(own | theirs)
+            if similarity >= self._least:
+                yield other, similarity
+
+    def _sketch(self, text: str) -> tuple[frozenset[int], MinHash]:
+        """Shingles and their MinHash, kept for the next call: a text is most often looked up, then added."""
+        if self._last is None or self._last[0] != text:
+            shingles, sketch = _shingles(text), self._blank.copy()
+            sketch.update_batch(list(shingles))
+            self._last = (text, shingles, sketch)
+        return self._last[1:]
+
+
+def near_groups(texts: Collection[str], similarity: float = NEAR_DUPLICATE) -> list[list[str]]:
+    """The texts in groups, linked in chains by a similarity of 5-grams in (0, 1]; at 1 every text is a group.
+
+    A group may be one template with many questions. Passages that `_MANY` texts share are taken out of its texts, and
+    what is left is grouped anew; texts of which little is left stay together.
+    """
+    if similarity >= 1:
+        return [[text] for text in texts]
+    groups = _linked({text: text for text in texts}, similarity)
+    passages = _common_passages(sorted(texts))
+    found = []
+    for group in groups:
+        own = {text: _without(text, passages) for text in group} if len(group) > 1 else {}
+        if all(own[text] == text for text in own):
+            found.append(group)
+            continue
+        little = [text for text in group if len(own[text]) < _LITTLE]
+        found += _linked({text: own[text] for text in group if len(own[text]) >= _LITTLE}, similarity)
+        found += [little] if little else []
+    return found
+
+
+def _linked(compared: Mapping[str, str], similarity: float) -> list[list[str]]:
+    """Texts in groups, by the similarity of what is compared of each."""
+    from scipy.cluster.hierarchy import DisjointSet
+
+    of: dict[str, list[str]] = {}
+    for text, own in compared.items():
+        of.setdefault(own, []).append(text)
+    linked, index = DisjointSet(of), NearDuplicates(similarity)
+    for own in of:
+        for other, _ in index.like(own, lambda other: linked.connected(other, own)):  # noqa: B023 - used at once
+            linked.merge(other, own)
+        index.add(own)
+    return [[text for own in group for text in of[own]] for group in linked.subsets()]
+
+
+def _common_passages(texts: Sequence[str]) -> set[int]:
+    """Hashes of the passages that many of the texts share; of more than `_SAMPLE`, some are looked at."""
+    some = texts[:: -(-len(texts) // _SAMPLE) or 1]
+    counts = Counter(passage for text in some for passage in set(_passages(text)))
+    return {passage for passage, count in counts.items() if count >= _MANY}
+
+
+def _passages(text: str) -> list[int]:
+    return [hash(text[at : at + _PASSAGE]) for at in range(len(text) - _PASSAGE + 1)]
+
+
+def _without(text: str, passages: Collection[int]) -> str:
+    """What is left of a text without these passages."""
+    taken = bytearray(len(text))
+    for at, passage in enumerate(_passages(text)):
+        if passage in passages:
+            taken[at : at + _PASSAGE] = b"\1" * _PASSAGE
+    return " ".join("".join(" " if out else char for char, out in zip(text, taken, strict=True)).split())
+
+
+def plain_text(prompt: Sequence[Message]) -> str:
+    """Letters, marks and digits of the turns, `folded`, single spaces; the bare text where it has none of them."""
+    spoken = [turn.content for turn in prompt if turn.role != "system"] or [turn.content for turn in prompt]
+    text = folded(" ".join(spoken))
+    words = "".join(char if char.isalnum() or unicodedata.category(char)[0] == "M" else " " for char in text).split()
+    return " ".join(words) or text
+
+
+@lru_cache(maxsize=4096)
+def _shingles(text: str) -> frozenset[int]:
+    data = text.encode("utf-32-le", "surrogatepass")  # four bytes a character, so that no character is cut
+    ends = range(4 * _SHINGLE, max(len(data), 4 * _SHINGLE) + 1, 4)
+    return frozenset(zlib.crc32(data[end - 4 * _SHINGLE : end]) for end in ends)
+
+
+def _as_is(value: int) -> int:
+    return value

@@ -1,0 +1,98 @@
+"""Settings of ``prepare.py``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from crm.chat.client import EndpointConfig
+from crm.config import MAX_SEED, Settings, setting
+from crm.data.catalogue import stem
+from crm.data.config import DATA_SOURCES, DataConfig
+from crm.data.noise import NOISES
+from crm.io.fetch import FetchConfig
+
+
+@dataclass
+class AnnotatorConfig(EndpointConfig, group="annotator"):
+    """Who filters votes and writes criteria: ``offline`` compares measurable traits; ``openai`` asks an LLM."""
+
+    name: str = setting("offline", one_of=("offline", "openai"))
+    json_schema: bool = False
+    """Send the schema of the reply; better where the server supports it, an error where it does not."""
+    filter: bool = True
+    """Leave out votes on queries that the LLM finds objective."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.name == "openai":
+            self.need("openai")
+
+
+@dataclass
+class TopicsConfig(Settings, group="topic_model"):
+    """Topics of queries, and broad topics of criteria, where the source names none."""
+
+    model: str | None = None
+    """Sentence-transformers model, a folder or hub id; null embeds texts by TF-IDF."""
+    count: int = setting(0, at_least=0, zero="chosen by silhouette")
+    """Topics of queries."""
+    criteria_count: int = setting(0, at_least=0, zero="chosen by silhouette")
+
+
+@dataclass
+class SplitConfig(Settings, group="split"):
+    """What is held out; shares and seed are ``data.validation_fraction``, ``data.test_fraction`` and ``data.seed``."""
+
+    unseen_topics: int = setting(2, at_least=0)
+    """Topics drawn for suite T."""
+    held_out_topics: list[str] = field(default_factory=list)
+    """Topics for suite T by name, instead of drawn ones."""
+    unseen_criteria: int = setting(2, at_least=0)
+    """Broad topics of criteria drawn for suite C."""
+    held_out_criteria: list[str] = field(default_factory=list)
+    drop_leaked: list[str] = field(default_factory=list)
+    """Sets whose queries must not train: rows of train and validation with one of their queries are left out."""
+    noises: list[str] = setting(["none", "add", "remove", "replace"], one_of=NOISES)
+    """Suites are made clean and with these."""
+
+
+@dataclass
+class PrepareConfig(Settings):
+    """``prepare.py``: a dataset from votes, or with ``fetch`` the files of a public set."""
+
+    fetch: FetchConfig = field(default_factory=FetchConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    annotator: AnnotatorConfig = field(default_factory=AnnotatorConfig)
+    topic_model: TopicsConfig = field(default_factory=TopicsConfig)
+    split: SplitConfig = field(default_factory=SplitConfig)
+    out: str | None = None
+    """Folder of the dataset (null: ``datasets/<name of file or set>``); with ``fetch`` the folder of public sets (null:
+    ``data.root``)."""
+    banks: list[str] = field(default_factory=list)
+    """Folders of banks to look for leakage in, besides the public ones."""
+    license: str | None = None
+    """Of the votes, for the card, where the source gives none."""
+    push_to: str | None = None
+    """Hub dataset, such as me/votes, to upload the folder to."""
+    private: bool = True
+    """Whether a hub dataset that ``push_to`` creates is private."""
+    dry_run: bool = False
+    """Only log how many calls and tokens the LLM would take (also ``--dry-run``)."""
+    seed: int = setting(42, at_least=0, at_most=MAX_SEED)
+    """Of topics, wordings and suites."""
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.fetch.name is not None:
+            self.out = self.out or self.data.root
+        self.out = self.out or f"datasets/{stem(self.data.path or self.data.name)}"
+        votes = [name for name in DATA_SOURCES if name not in ("dataset", "mixture")]
+        self.require(self.data.name in votes, "data.name", f"one of {', '.join(votes)}")
+        for name in ("data.train", "data.validation", "data.suite"):
+            self.require(
+                self.data.name == "simulation" or not attrgetter(name)(self),
+                name,
+                "0 here, as every vote is prepared; make fewer of them when you train",
+            )

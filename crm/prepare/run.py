@@ -1,0 +1,177 @@
+"""Prepare a dataset folder from votes, or fetch the files of a public set."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import pandas as pd
+from rich.progress import track
+
+from crm.chat.client import ChatClient
+from crm.criteria import extraction
+from crm.criteria.topics import Topics
+from crm.data.catalogue import location, source_named
+from crm.data.config import DataConfig
+from crm.data.load import OWN_SPLIT, read_source
+from crm.data.noise import NOISES, CriteriaPool
+from crm.data.profiles import teller
+from crm.data.public.banks import FOLDERS as BANKS
+from crm.data.simulation.arena import simulate
+from crm.data.suites import draw_suite, suite_names
+from crm.io.fetch import fetch
+from crm.io.files import replace_file
+from crm.io.intake import MAX_SHOWN, Intake
+from crm.io.parquet import write_parquet
+from crm.prepare.annotate import add_criteria, add_topics, drop_objective, make_client
+from crm.prepare.card import PLOTS, write_card
+from crm.prepare.config import PrepareConfig
+from crm.prepare.leakage import check_sets, find_leaks, queries_of, reference_folders
+from crm.prepare.publish import check_upload, upload
+from crm.prepare.split import SUITES, place
+from crm.report.tables import csv_text
+from crm.schema import Comparison, Preference
+
+log = logging.getLogger(__name__)
+LOCAL = "local"
+"""Folder of what is not uploaded: rejected rows, replies of a language model, counts."""
+
+
+def run_prepare(config: PrepareConfig) -> Path:
+    """Read votes, add criteria and topics, split, and write the dataset; returns its folder.
+
+    With ``fetch`` fetch the files of a public set instead; returns the folder they are in.
+    """
+    if config.fetch.name is not None:
+        return _fetched(config)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
+    out, data, seed = Path(str(config.out)), config.data, config.seed
+    references = reference_folders(data.root, config.banks, data.name)
+    _check(config, out, references)
+    counts: dict[str, dict[str, int]] = {}
+
+    def log_counts(step: str, found: Mapping[str, int]) -> None:
+        counts[step] = dict(found)
+        log.info("%s: %s", step, ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in found.items()))
+        failed = sum(count for name, count in found.items() if name.startswith("failed"))
+        if failed:
+            log.warning("%s: %d requests failed; run the same command again to ask only those", step, failed)
+
+    rows, reading = _read(data, config.progress)
+    _write_rejected(out / LOCAL / "rejected.csv", reading)
+    ties = sum(row.winner == "tie" for row in rows)
+    log_counts("read", (reading.all_counts() if reading.read else {}) | {"preferences": len(rows), "ties": ties})
+    client = make_client(config.annotator, out / LOCAL / "replies.sqlite")
+    if config.dry_run:
+        _log_cost(rows, client, config.annotator.filter)
+        return out
+    if client and config.annotator.filter:
+        rows, statuses = drop_objective(rows, client, config.progress)
+        log_counts("filter", statuses)
+    rows, statuses = add_criteria(rows, client, seed, config.progress)
+    log_counts("criteria", statuses)
+    rows, topics, grouped = add_topics(rows, config.topic_model, client, seed)
+    log_counts("topics", grouped)
+    leaks = find_leaks({row.query for row in rows}, {name: queries_of(name, at) for name, at in references.items()})
+    log_counts("leakage", {"sets": len(references), **Counter(f"{leak.set} {leak.match}" for leak in leaks)})
+    leaked = {leak.query for leak in leaks if leak.set in config.split.drop_leaked}
+    placed = place(rows, config.split, data, leaked_queries=leaked, all_test=_all_test(data))
+    log_counts("split", placed.counts)
+    names = suite_names(SUITES, config.split.noises)
+    pool = CriteriaPool.from_preferences(placed.parts["train"])
+    suites = {name: draw_suite(name, placed.parts, pool, seed=seed)[0] for name in names}
+    log_counts("suites", {name: len(found) for name, found in suites.items()})
+    if not any(suites.values()):
+        log.warning("suites: all are empty: no held-out vote has criteria and a winner; bring more votes")
+    _write(out, placed.parts, suites, topics)
+    replace_file(out / LOCAL / "counts.json", json.dumps(counts, indent=1) + "\n")
+    write_card(out, config, placed, suites, topics, leaks, references, counts)
+    if config.push_to:
+        upload(out, config.push_to, private=config.private, ignored=[f"{LOCAL}/*"])
+    log.info("dataset: %s", out)
+    return out
+
+
+def _fetched(config: PrepareConfig) -> Path:
+    out, name = Path(str(config.out)), config.fetch.name
+    fetch(config.fetch, out, config.progress)
+    kind = "bank" if name in BANKS else "data"
+    log.info("use it as %s=%s %s.root=%s", kind, name, kind, out)
+    return out
+
+
+def _check(config: PrepareConfig, out: Path, references: Mapping[str, Path]) -> None:
+    """Raise ``ValueError`` at once for what would otherwise fail after hours, and make the folder."""
+    if config.push_to:
+        check_upload(config.push_to, config.data.name, config.license)
+    check_sets(config.split.drop_leaked, references)
+    data = config.data
+    votes = None if data.name == "simulation" else location(data.name, root=data.root, path=data.path)
+    if votes and votes.is_dir() and out.resolve().is_relative_to(votes.resolve()):
+        raise ValueError(f"out={str(out)!r}: is in {str(votes)!r}, where the votes are; name a folder elsewhere")
+    try:
+        (out / LOCAL).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"out={str(out)!r}: no folder can be made there ({error.strerror}); name another") from None
+
+
+def _read(data: DataConfig, progress: bool) -> tuple[list[Preference], Intake]:
+    reading = Intake(strict=data.strict)
+    if data.name == "simulation":
+        return simulate(seed=data.seed, train=data.train or 10_000, validation=0, suite=0).train, reading
+    told = teller(data.profile, posts=data.profile_posts, max_words=data.max_words)
+    given = {name: getattr(data, name) for name in ("root", "path", "columns", "winners", "oracle_rubric")}
+    found = read_source(data.name, reading, told=told, **given)
+    rows = list(track(reading.unique(found), "Reading", disable=not progress, transient=True))
+    if not rows:
+        first = f"the first rejection: {reading.rejections[0]}" if reading.rejections else "the file is empty"
+        raise ValueError(f"data: no preference could be made of {reading.read} rows ({first})")
+    return rows, reading
+
+
+def _write_rejected(path: Path, reading: Intake) -> None:
+    rows = [asdict(rejection) for rejection in reading.rejections]
+    if reading.rejected > MAX_SHOWN:
+        rows.append({"why": f"and {reading.rejected - MAX_SHOWN:,} more"})
+    replace_file(path, csv_text(pd.DataFrame(rows, columns=["file", "line", "field", "why"])))
+
+
+def _log_cost(rows: list[Preference], client: ChatClient | None, filtering: bool) -> None:
+    if client is None:
+        log.info("dry run: annotator=offline makes no calls")
+        return
+    for name, cost in extraction.plan(rows, client).items():
+        if name != "filter" or filtering:
+            log.info(
+                "dry run: %s: %d calls (%d more are cached), about %d prompt tokens and at most %d reply tokens; "
+                "retries, repairs and names of topics come on top",
+                *(name, cost.calls, cost.cached, cost.prompt_tokens, cost.max_completion_tokens),
+            )
+
+
+def _all_test(data: DataConfig) -> bool:
+    """Whether the set is published to be measured on: nothing of it trains, and nothing is held out of it."""
+    return data.split == "all" or (data.name not in OWN_SPLIT and source_named(data.name).evaluation_only)
+
+
+def _write(
+    out: Path,
+    parts: Mapping[str, list[Preference]],
+    suites: Mapping[str, list[Comparison]],
+    topics: Mapping[str, Topics],
+) -> None:
+    """Write parts, suites and tables of topics in place of those of an earlier run."""
+    earlier = [f"suites/{name}.parquet" for name in suite_names(SUITES, NOISES)]
+    earlier += [f"plots/{name}.png" for name in PLOTS] + ["topics/queries.csv", "topics/criteria.csv"]
+    for name in earlier:
+        (out / name).unlink(missing_ok=True)
+    for name, rows in parts.items():
+        write_parquet(out / "splits" / f"{name}.parquet", Preference, rows)
+    for name, comparisons in suites.items():
+        write_parquet(out / "suites" / f"{name}.parquet", Comparison, comparisons)
+    for name, found in topics.items():
+        replace_file(out / "topics" / f"{name}.csv", csv_text(found.frame()))

@@ -1,0 +1,132 @@
+"""Place rows in train, validation and the suites D (new prompts), T (new topics) and C (new criteria).
+
+Groups of near-duplicate prompts go to one part by a hash; prompts of a held-out topic are suite ``T``. Criteria of
+held-out broad topics are taken out of every row and are in suite ``C`` only: on the prompts of the test share, and on
+prompts that have no other criteria. ``D`` is the test share with the other criteria.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Any
+
+from crm.criteria.extraction import has_criteria
+from crm.data.config import DataConfig
+from crm.data.splits import assign, prompt_groups, warn_of_large_group
+from crm.prepare.config import SplitConfig
+from crm.schema import Preference, prompt_key
+
+SUITES = ("D", "T", "C")
+PARTS = ("train", "validation", *SUITES)
+LARGEST_SHARE = 0.2
+"""A topic with more of the rows than this is never drawn to be held out: too little would be left to learn from."""
+OTHER = "Other"
+"""A topic by this name is none, and is never drawn."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """``parts`` has the rows of each of `PARTS`; a test row may be in ``D`` and in ``C``, with other criteria."""
+
+    parts: dict[str, list[Preference]]
+    held_out_topics: tuple[str, ...]
+    held_out_criteria: tuple[str, ...]
+    counts: dict[str, int]
+
+
+def place(
+    rows: Sequence[Preference],
+    chosen: SplitConfig,
+    data: DataConfig,
+    *,
+    leaked_queries: Collection[str] = (),
+    all_test: bool = False,
+) -> Placed:
+    """Every row in its part, or counted as ``leaked`` (would train or validate) or ``left_out`` (see `assign`).
+
+    With ``all_test`` every row is in suite ``D``. Raises ``ValueError`` if nothing is left to train on.
+    """
+    topics, criteria = ((), ()) if all_test else _held_out(rows, chosen, data.seed)
+    groups = prompt_groups([row.prompt for row in rows], data.near_duplicates)
+    warn_of_large_group(groups, data.near_duplicates)
+    keys = [groups[prompt_key(row.prompt)] for row in rows]
+    shares = {"validation": data.validation_fraction, "test": data.test_fraction}
+    assigned = assign(keys, [row.topic for row in rows], seed=data.seed, held_out_topics=topics, **shares)
+    divided = [divide(row, criteria) for row in rows]
+    seen_keys = {key for key, (seen, _) in zip(keys, divided, strict=True) if has_criteria(seen)}
+    only_c = {key for key, (_, unseen) in zip(keys, divided, strict=True) if has_criteria(unseen)} - seen_keys
+    parts: dict[str, list[Preference]] = {name: [] for name in PARTS}
+    home: dict[str, str] = {}
+    counts = Counter[str]()
+    for (seen, unseen), key, name in zip(divided, keys, ["test"] * len(rows) if all_test else assigned, strict=True):
+        part = "unseen_criteria" if key in only_c and name in ("train", "validation", "test") else name
+        if seen.query in leaked_queries and part in ("train", "validation"):
+            part = "leaked"
+        counts[part] += 1
+        if part in ("leaked", "left_out"):
+            continue
+        assert home.setdefault(key, part) == part, f"group {key} is in {home[key]} and in {part}"
+        if part == "unseen_criteria" or (part == "test" and criteria and has_criteria(unseen)):
+            parts["C"].append(unseen)
+        if part != "unseen_criteria":
+            parts[{"test": "D", "unseen_topics": "T"}.get(part, part)].append(seen)
+    if not parts["train"] and not all_test:
+        raise ValueError(
+            f"split: no row is left to train on, of {len(rows)} rows with {len(groups)} different prompts in "
+            f"{len(set(keys))} groups of near-duplicates (data.near_duplicates={data.near_duplicates:g}); "
+            "bring more prompts, hold out less, or try another data.seed"
+        )
+    sizes = {"rows": len(rows), "prompts": len(groups), "groups": len(set(keys))}
+    return Placed(parts, topics, criteria, sizes | dict(sorted(counts.items())))
+
+
+def draw_topics(counts: Counter[str], number: int, seed: int) -> tuple[str, ...]:
+    """``number`` topics that are not too large, fewer if there are few: at least three are left to train on.
+
+    A topic's place in the order depends on its name and the seed only.
+    """
+    order = sorted(counts, key=lambda name: hashlib.sha256(f"{seed}|{name}".encode("utf-8", "surrogatepass")).digest())
+    fitting = [name for name in order if counts[name] <= LARGEST_SHARE * counts.total() and name != OTHER]
+    return tuple(sorted(fitting[: max(0, min(number, len(counts) - 3))]))
+
+
+def divide(row: Preference, held_out: Collection[str]) -> tuple[Preference, Preference]:
+    """The row without the criteria of held-out broad topics, and with these alone.
+
+    Where topics do not pair up with the criteria of a side, all of them hold for each criterion.
+    """
+    changes: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for side in "ab":
+        criteria, topics = getattr(row, f"criteria_{side}"), getattr(row, f"criteria_topics_{side}")
+        paired = len(criteria) == len(topics)
+        for wanted, sides in zip((False, True), changes, strict=True):
+            fits = [(topic in held_out) == wanted for topic in topics]
+            fits = fits if paired else [all(fits)] * len(criteria)
+            sides[f"criteria_{side}"] = tuple(compress(criteria, fits))
+            sides[f"criteria_topics_{side}"] = tuple(compress(topics, fits)) if paired else topics
+    return replace(row, **changes[0]), replace(row, **changes[1])
+
+
+def _held_out(rows: Iterable[Preference], chosen: SplitConfig, seed: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Held-out topics of queries and of criteria: the named ones, or as many as asked for, drawn."""
+    queries, criteria = Counter[str](), Counter[str]()
+    for row in rows:
+        queries.update([row.topic] if row.topic is not None else [])
+        criteria.update({*row.criteria_topics_a, *row.criteria_topics_b})
+    return (
+        _known("split.held_out_topics", chosen.held_out_topics, queries)
+        or draw_topics(queries, chosen.unseen_topics, seed),
+        _known("split.held_out_criteria", chosen.held_out_criteria, criteria)
+        or draw_topics(criteria, chosen.unseen_criteria, seed),
+    )
+
+
+def _known(field: str, names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{field}: no row has {name!r}; there are {'; '.join(sorted(known)) or 'none'}")
+    return tuple(names)

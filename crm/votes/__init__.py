@@ -1,1 +1,0 @@
-"""Sources of preferences: public sets, files of one's own, a simulation."""

@@ -1,0 +1,116 @@
+"""What the HTTP servers share: their settings, known host names, a limit of the body, and uvicorn."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from crm.config import Settings
+from crm.schema import short
+
+OWN = ("localhost", "127.0.0.1", "::1")
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
+
+
+@dataclass
+class ServerConfig(Settings):
+    """What a command that serves takes."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 lets other machines in."""
+    hosts: list[str] = field(default_factory=list)
+    """Host names to answer to besides those of this machine, without a port.
+
+    With none, a server on a loopback address answers to the names of this machine alone, any other to every name.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.hosts:
+            if not NAME.fullmatch(name):
+                raise self.refused("hosts", "names such as leaderboard.example.org, without scheme and port", name)
+
+
+class KnownHosts:
+    """Answer to names of this machine and ``hosts``; without ``hosts`` beyond loopback, to every name.
+
+    Otherwise a web site could point its own name at a visitor's machine and read what a server there answers (DNS
+    rebinding). Starlette's `TrustedHostMiddleware` gives no reason.
+    """
+
+    def __init__(self, app: ASGIApp, *, listening: str, hosts: Sequence[str] = ()) -> None:
+        self.app = app
+        self._any = not hosts and listening not in OWN and not listening.startswith("127.")
+        self._names = {name.lower() for name in (*OWN, listening, *hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer 403 with the setting to change."""
+        host = ", ".join(Headers(scope=scope).getlist("host")) if scope["type"] == "http" else ""
+        name = re.sub(r":\d*$", "", host.lower()) if host.startswith("[") or host.count(":") < 2 else ""
+        if self._any or scope["type"] != "http" or name.strip("[]") in self._names:
+            return await self.app(scope, receive, send)
+        error = f"host: {short(host)} is no name of this server; start it with hosts=[<that name>] to allow it"
+        return await JSONResponse({"error": error}, 403)(scope, receive, send)
+
+
+class BodyLimit:
+    """Answer 413 where the body of a request is larger than ``limit`` bytes, whether or not a header says so."""
+
+    def __init__(self, app: ASGIApp, limit: int) -> None:
+        self.app, self._limit = app, limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer 413."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        got, error = 0, f"body: larger than {self._limit:,} bytes"
+
+        async def bounded() -> Message:
+            nonlocal got
+            message = await receive()
+            got += len(message.get("body", b""))
+            if got > self._limit:
+                raise HTTPException(413, error)
+            return message
+
+        length = Headers(scope=scope).get("content-length", "0")
+        if not length.isdigit() or int(length) > self._limit:
+            return await JSONResponse({"error": error}, 413)(scope, receive, send)
+        return await self.app(scope, bounded, send)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket at the address, before a model is loaded. Raises ``ValueError`` where it is taken."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise ValueError(f"host={host} port={port}: cannot be used ({error.strerror or error}); take another") from None
+
+
+def options(proxy: str | None = None) -> dict[str, Any]:
+    """Of uvicorn; ``X-Forwarded-For`` is believed from ``proxy`` alone, an address or network."""
+    return {
+        "ws": "none",
+        "log_level": "warning",
+        "limit_concurrency": 1000,
+        "timeout_keep_alive": 60,  # by default uvicorn and httpx both close at 5 s, and a request in between is lost
+        "proxy_headers": proxy is not None,
+        "forwarded_allow_ips": proxy or "",
+    }
+
+
+def serve(
+    app: ASGIApp, listening: socket.socket, *, grace_s: int, root_path: str = "", proxy: str | None = None
+) -> None:
+    """Answer until interrupted; then requests have ``grace_s`` seconds. ``root_path`` is what a proxy takes off."""
+    config = uvicorn.Config(app, timeout_graceful_shutdown=grace_s, root_path=root_path, **options(proxy))
+    uvicorn.Server(config).run([listening])

@@ -1,0 +1,103 @@
+"""Personalized RewardBench as an evaluation: what a judge is told of a user, on small files of the published shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.data.comparisons import make_comparisons
+from crm.data.load import load_splits
+from crm.data.public import personalized_rewardbench
+from crm.data.public.personalized_rewardbench import SUBSETS
+from crm.data.splits import Splits
+from crm.io.intake import Intake
+from crm.schema import GENERIC_CRITERION, Preference
+
+
+def row(name: str, posts: Sequence[str] | None = ("Red yarn?", "Oak table?", "  "), **changes: Any) -> dict[str, Any]:
+    return {
+        "id": name,
+        "question": f"How do I oil an oak table, {name}?",
+        "profile": posts and [{"id": str(i), "category": "diy", "text": post} for i, post in enumerate(posts)],
+        "rubric_aspects": [{"aspect": "Food safe", "reason": "SECRET", "evidence": "SECRET"}],
+        "narrative": "SECRET narrative",
+        "category": "diy",
+        "chosen": "Use linseed oil.",
+        "rejected": "Use paint.",
+    } | changes
+
+
+def write(folder: Path, *rows: dict[str, Any], name: str = "rows.jsonl") -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(item) + "\n" for item in rows))
+    return path
+
+
+def load(path: Path, **given: Any) -> Splits:
+    sizes = {"train": 0, "validation": 0, "suite": 0, "validation_fraction": 0.1, "test_fraction": 0.1}
+    settings = {"root": "", "path": str(path), "max_words": 0, "strict": True, "seed": 1} | sizes | given
+    return load_splits("personalized_rewardbench", **settings)
+
+
+def chosen_criteria(record: Preference) -> tuple[str, ...]:
+    """Of the side that says linseed oil; the other side has none."""
+    a, b = record.criteria_a, record.criteria_b
+    first = record.response_a[0].content == "Use linseed oil."
+    assert (record.winner == "a") == first
+    assert (b if first else a) == ()
+    return a if first else b
+
+
+def test_the_profile_speaks_for_the_chosen_side_the_nearest_post_first(tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    path = write(tmp_path, *(row(str(index)) for index in range(8)), row("new", ()), row("null", None))
+    splits = load(path, profile="bm25")
+    told = [chosen_criteria(record) for record in splits.suites["D"]]
+    both = ("Has asked before: Oak table?", "Has asked before: Red yarn?")
+    assert told == [both] * 8 + [(GENERIC_CRITERION,)] * 2
+    assert {record.winner for record in splits.suites["D"]} == {"a", "b"}
+    one = load(path, profile="bm25", profile_posts=1)
+    assert chosen_criteria(one.suites["D"][0]) == both[:1]
+    assert (one.counts["profile_texts_told"], one.counts["profile_texts_left_out"]) == (8, 16)
+    assert one.counts["rows_without_profile"] == 2
+    assert (one.counts["rows_with_rubric_withheld"], one.counts["rows_with_rubric_told"]) == (10, 0)
+    assert not any(word in repr(splits) for word in ("SECRET", "Food safe"))
+
+
+def test_without_a_profile_the_generic_criterion_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path, row("1"), row("2"))
+    with pytest.raises(ValueError, match=r"no record has criteria.*data\.profile=bm25.*criteria=none"):
+        load(path)
+    splits = load(path, criteria="none")
+    assert splits.counts["given_generic_criterion"] == 2
+    for direction, made in (("original", 2), ("reverse", 0)):
+        rows, _ = make_comparisons(
+            splits.suites["D"], direction=direction, noise="none", pool=None, seed=0, epoch=0, criteria_mode="none"
+        )
+        assert [item.criteria for item in rows] == [(GENERIC_CRITERION,)] * made
+
+
+def test_the_topic_is_the_subset_where_files_are_named_after_it(tmp_path: Path) -> None:
+    for subset in SUBSETS:
+        write(tmp_path, row(subset), name=f"{subset}/test-00000-of-00001.jsonl")
+    assert sorted(str(record.topic) for record in read(tmp_path)) == sorted(SUBSETS)
+    assert [record.topic for record in read(tmp_path / SUBSETS[0])] == ["diy"]
+    write(tmp_path / "ranked", row("1"), name=f"{SUBSETS[1]}_test.jsonl")
+    assert [record.topic for record in read(tmp_path / "ranked")] == [SUBSETS[1]]
+
+
+def read(path: Path) -> list[Preference]:
+    return list(personalized_rewardbench.read(path, Intake(strict=True)))
+
+
+@pytest.mark.parametrize("profile", [["text"], [{"id": "1"}], [{"text": 3}]])
+def test_a_post_without_text_is_refused_only_where_it_is_told(tmp_path: Path, profile: list[Any]) -> None:
+    path = write(tmp_path, row("1", profile=profile))
+    assert len(load(path, criteria="none").suites["D"]) == 1
+    with pytest.raises(ValueError, match=r"rows\.jsonl:1: profile\[0\]: expected an object with the key text"):
+        load(path, profile="first")

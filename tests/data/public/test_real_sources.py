@@ -1,0 +1,208 @@
+"""SummEval, DSP and concise-verbose: small made-up files checked by hand, then the real files where present."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import statistics
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.data.public import concise_verbose, dsp, summeval
+from crm.data.splits import Splits
+from crm.schema import Preference, prompt_key
+
+ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
+Load = Callable[..., Splits]
+LOADERS = {"summeval": summeval.load, "dsp": dsp.load, "concise_verbose": concise_verbose.load}
+FOLDERS = {"summeval": "summeval", "dsp": "dsp", "concise_verbose": "alpacaeval_concise_verbose"}
+ASPECTS = ("coherence", "consistency", "fluency", "relevance")
+
+
+def parts(splits: Splits) -> dict[str, list[Preference]]:
+    return {"train": splits.train, "validation": splits.validation, **splits.suites}
+
+
+def everything(splits: Splits) -> list[Preference]:
+    return [row for rows in parts(splits).values() for row in rows]
+
+
+def write_gz(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()))
+
+
+def write_summeval(root: Path, ratings: list[tuple[str, tuple[float, ...]]], documents: int) -> None:
+    rows = [
+        {"doc_id": f"d-{n:03}", "system": system, "source": f"article {n} " * 99, "summary": f"{system} on {n}",
+         "scores": dict(zip(ASPECTS, scores, strict=True))}
+        for n in range(documents) for system, scores in ratings
+    ]  # fmt: skip
+    write_gz(root / "summeval" / "ratings.jsonl.gz", "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def sides(row: Preference) -> dict[str | None, tuple[str, ...]]:
+    return {row.author_a: row.criteria_topics_a, row.author_b: row.criteria_topics_b}
+
+
+def test_summeval_pairs_by_hand(tmp_path: Path) -> None:
+    ratings = [("S", (5, 2, 3, 3)), ("T", (2, 5, 3, 3)), ("U", (1, 1, 3, 2.5)), ("V", (1, 1, 3, 2.4))]
+    write_summeval(tmp_path, ratings, documents=10)
+    splits = summeval.load(tmp_path, seed=1, max_document_words=3)
+    assert splits.counts | {"pairs": 60, "dropped_no_aspect_decides": 10, "train_flips": 6} == splits.counts
+    assert {name: len(rows) for name, rows in parts(splits).items()} == {"train": 30, "validation": 5, "D": 12, "F": 3}
+    for row in splits.suites["F"]:
+        assert sides(row) == {"S": ("coherence",), "T": ("consistency",)}
+    for row in splits.suites["D"]:
+        (loser,) = [name for name, aspects in sides(row).items() if not aspects]
+        assert loser in "UV"
+        assert (row.author_a if row.winner == "b" else row.author_b) == loser
+        assert len(row.criteria_a + row.criteria_b) == 1
+    several = [row for seed in range(5) for row in summeval.load(tmp_path, seed=seed).train]
+    decided = [row for row in several if {row.author_a, row.author_b} == {"S", "U"}]
+    assert {row.author_a for row in decided} == {"S", "U"}
+    for row in decided:
+        assert sorted(sides(row)["S"]) == ["coherence", "consistency"], "a gap of 0.5 is not more than 0.5"
+    overall = splits.train[0]
+    assert overall.prompt[0].content.endswith(
+        "\n\narticle " + overall.id.split("-")[1].lstrip("0").rjust(1, "0") + " article ..."
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"scores": {"coherence": 1}}, "scores: object should have at least 4 items"),
+        ({"scores": dict.fromkeys(ASPECTS, 5.1)}, "scores.coherence: expected less than or equal to 5, got 5.1"),
+        ({"scores": dict.fromkeys(ASPECTS, True)}, "scores.coherence: expected a valid number, got True"),
+        ({"summary": " "}, "summary: expected a non-blank text, got ' '"),
+    ],
+)
+def test_summeval_bad_rows(tmp_path: Path, change: dict[str, Any], why: str) -> None:
+    row = {"doc_id": "d", "system": "S", "source": "x", "summary": "y", "scores": dict.fromkeys(ASPECTS, 3.0)}
+    lines = [json.dumps(row), json.dumps({**row, "system": "T", **change}), json.dumps(row)]
+    write_gz(tmp_path / "summeval" / "ratings.jsonl.gz", "\n".join(lines))
+    with pytest.raises(ValueError, match=rf"ratings\.jsonl\.gz:2: {why}"):
+        summeval.load(tmp_path)
+    counts = summeval.load(tmp_path, strict=False).counts
+    assert (counts["read"], counts["rejected"], counts["pairs"]) == (3, 2, 0)
+
+
+def write_dsp(root: Path, queries: int) -> None:
+    names = ("academy", "business", "entertainment", "literature", "normal")
+    items = [
+        {
+            "query": f"{'qwertyuiop'[n % 10] * 9} {n * 7919} ?",
+            "responses": {name: f"{name} answer to {n}" for name in names},
+        }
+        for n in range(queries)
+    ]
+    items[0]["responses"]["business"] = items[0]["responses"]["academy"]  # type: ignore[index]
+    write_gz(root / "dsp" / "domain_specific_preference.test.json.gz", json.dumps(items))
+
+
+def test_dsp_criteria_speak_for_the_domain_of_their_side(tmp_path: Path) -> None:
+    write_dsp(tmp_path, 50)
+    splits = dsp.load(tmp_path, seed=2)
+    assert splits.counts["pairs"] == 300
+    assert splits.counts["dropped_identical_responses"] == 1
+    assert sum(len(rows) for name, rows in parts(splits).items() if name != "C") == 299
+    for name, rows in parts(splits).items():
+        bank = dsp.UNSEEN_WORDINGS if name == "C" else dsp.WORDINGS
+        for row in rows:
+            for response, topics, criteria in (
+                (row.response_a, row.criteria_topics_a, row.criteria_a),
+                (row.response_b, row.criteria_topics_b, row.criteria_b),
+            ):
+                assert response[0].content.split()[0] == topics[0] or response[0].content == "academy answer to 0"
+                assert 1 <= len(criteria) <= 2
+                assert set(criteria) <= set(bank[topics[0]])
+    seen = {text for texts in dsp.WORDINGS.values() for text in texts}
+    assert not seen & {text for texts in dsp.UNSEEN_WORDINGS.values() for text in texts}
+    strip = [{row.id.removesuffix("-unseen") for row in splits.suites[name]} for name in "DC"]
+    assert strip[0] == strip[1]
+
+
+def write_concise_verbose(root: Path, instructions: int) -> None:
+    folder = root / "alpacaeval_concise_verbose"
+    for model in concise_verbose.MODELS:
+        for style, words in (("_concise", 2), ("", 5), ("_verbose", 9)):
+            items = [
+                {"instruction": f"{'qwertyuiop'[n % 10] * 9} {n * 7919}", "output": " ".join([model] * words)}
+                for n in range(instructions)
+            ]
+            if (model, style) == ("alpaca-7b", "_concise"):
+                items[0]["output"] = "far too long for a short answer, truly"
+                items.pop()
+            folder.mkdir(exist_ok=True)
+            (folder / f"{model}{style}.json").write_text(json.dumps(items))
+
+
+def test_concise_verbose_by_hand(tmp_path: Path) -> None:
+    write_concise_verbose(tmp_path, 40)
+    splits = concise_verbose.load(tmp_path, seed=0, max_response_words=6)
+    assert splits.counts["pairs"] == 40 * 6 * 3
+    assert splits.counts["dropped_answer_missing"] == 2
+    assert splits.counts["dropped_detailed_side_not_longer"] == 1
+    for row in everything(splits):
+        detailed, concise = (row.response_a, row.response_b)
+        if row.criteria_topics_a == ("concise",):
+            detailed, concise = concise, detailed
+        assert len(detailed[0].content.split()) > len(concise[0].content.split())
+        assert {row.criteria_topics_a, row.criteria_topics_b} == {("concise",), ("detailed",)}
+        bank = concise_verbose.UNSEEN_WORDINGS if row.id.startswith("unseen-") else concise_verbose.WORDINGS
+        for criteria, (wish,) in ((row.criteria_a, row.criteria_topics_a), (row.criteria_b, row.criteria_topics_b)):
+            assert 1 <= len(criteria) <= 2 and set(criteria) <= set(bank[wish])
+    assert 0.4 < statistics.mean(row.criteria_topics_a == ("concise",) for row in everything(splits)) < 0.6
+    models = {name: {row.author_a for row in rows} for name, rows in parts(splits).items()}
+    assert models["train"] == models["D"] == models["validation"]
+    assert len(models["train"]) == 4
+    assert models["M"] == models["C"] == set(concise_verbose.MODELS) - models["train"]
+    unseen = {row.id.removeprefix("unseen-"): row for row in splits.suites["C"]}
+    assert unseen.keys() == {row.id for row in splits.suites["M"]}
+    for row in splits.suites["M"]:
+        other = unseen[row.id]
+        same = ("response_a", "response_b", "winner", "criteria_topics_a", "criteria_topics_b")
+        assert all(getattr(row, field) == getattr(other, field) for field in same)
+    cut = concise_verbose.load(tmp_path, seed=0, max_response_words=4)
+    assert {row.id.rsplit("-", 2)[1] for row in everything(cut) if row.author_a != "alpaca-7b"} == {"concise"}
+    assert cut.counts["dropped_both_cut"] == 40 * 6 + 1, "plain and verbose answers lose their ends"
+
+
+def test_impossible_limits_are_refused(tmp_path: Path) -> None:
+    write_dsp(tmp_path, 30)
+    with pytest.raises(ValueError, match="-1 rows cannot be drawn"):
+        dsp.load(tmp_path, max_train=-1)
+    with pytest.raises(ValueError, match="0 words leave no text"):
+        dsp.load(tmp_path, max_response_words=0)
+    with pytest.raises(ValueError, match="min_gap: 4 points"):
+        summeval.load(tmp_path, min_gap=4)
+
+
+@pytest.fixture(scope="module", params=LOADERS)
+def real(request: pytest.FixtureRequest) -> tuple[str, Splits]:
+    if not (ROOT / FOLDERS[request.param]).is_dir():
+        pytest.skip(f"no {FOLDERS[request.param]} under {ROOT}; set CRM_DATA_ROOT")
+    return request.param, LOADERS[request.param](ROOT, seed=1)
+
+
+def test_real_files_add_up_and_share_no_prompt(real: tuple[str, Splits]) -> None:
+    name, splits = real
+    counts = splits.counts
+    rows = [row for part, rows in parts(splits).items() if part != "C" for row in rows]
+    assert counts["pairs"] == len(rows) + sum(number for key, number in counts.items() if key.startswith("dropped"))
+    assert len({row.id for row in rows}) == len(rows)
+    keys = {part: {prompt_key(row.prompt) for row in rows} for part, rows in parts(splits).items()}
+    for left, right in combinations(keys, 2):
+        assert {left, right} & {"train", "validation"} == set() or not keys[left] & keys[right]
+    assert all(keys.values())
+    assert 0.45 < statistics.mean(row.winner == "a" for row in rows) < 0.55, "the sides are drawn"
+    shares = {"summeval": (60, 10, 30), "dsp": (529, 66, 66), "concise_verbose": None}[name]
+    if shares:
+        got = (len(keys["train"]), len(keys["validation"]), len(keys["D"]))
+        assert all(abs(a - b) <= 8 for a, b in zip(got, shares, strict=True)), got

@@ -1,0 +1,77 @@
+"""Responses show the levels they claim, in short readable text, and authors differ in style alone."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import statistics
+
+import pytest
+from scipy.stats import kendalltau
+
+from crm.data.simulation.lexicon import AUTHORS, AXES, BASELINE, MARKERS, PROFILES, TOPICS, queries
+from crm.data.simulation.responses import write
+
+SAMPLE = [
+    (author, query, write(5, author, query))
+    for topic in TOPICS
+    for query in queries(topic.name, "votes")[:12]
+    for author in AUTHORS
+]
+
+
+def pattern(template: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\\{\w+\\\}", "[a-z -]+", re.escape(template)))
+
+
+PATTERNS = {pole: [pattern(template) for template in templates] for pole, templates in MARKERS.items()}
+
+
+def levels_read_from(text: str) -> dict[str, int]:
+    """The second route: which pole's sentences are found in the text."""
+    found = {axis.name: 0 for axis in AXES}
+    for (axis, sign), patterns in PATTERNS.items():
+        if any(one.search(text) for one in patterns):
+            assert found[axis] in (0, sign), text
+            found[axis] = sign
+    return found
+
+
+def test_levels_can_be_read_back_from_the_text() -> None:
+    for _, _, response in SAMPLE[::7]:
+        assert levels_read_from(response.text) == response.levels, response.text
+
+
+def test_a_response_depends_on_seed_author_and_query_only() -> None:
+    author, query, response = SAMPLE[17]
+    write(6, author, query)
+    assert write(5, author, query) == response
+    assert len({write(seed, author, query).text for seed in range(5)}) == 5
+
+
+@pytest.mark.parametrize("axis", [axis.name for axis in AXES])
+def test_authors_spread_on_every_axis(axis: str) -> None:
+    tendencies = sorted(PROFILES[author][axis] for author in AUTHORS if author != BASELINE)
+    gaps = [after - before for before, after in itertools.pairwise(tendencies)]
+    assert (tendencies[0], tendencies[-1]) == (-1.0, 1.0)
+    assert max(gaps) == pytest.approx(min(gaps)) == pytest.approx(2 / 11)
+    assert PROFILES[BASELINE][axis] == 0.0
+
+
+def mean_level(axis: str, author: str) -> float:
+    return statistics.mean(response.levels[axis] for name, _, response in SAMPLE if name == author)
+
+
+@pytest.mark.parametrize("axis", ["detail", "humor", "stories", "teamwork"])
+def test_authors_write_as_their_profiles_say(axis: str) -> None:
+    shown = [mean_level(axis, author) for author in AUTHORS]
+    assert kendalltau(shown, [PROFILES[author][axis] for author in AUTHORS]).statistic > 0.75
+
+
+def test_queries_are_all_different_short_and_never_shared_with_banks() -> None:
+    votes = [query.text for topic in TOPICS for query in queries(topic.name, "votes")]
+    banks = [query.text for topic in TOPICS for query in queries(topic.name, "bank")]
+    assert len(set(votes + banks)) == len(votes) + len(banks)
+    lengths = sorted(len(text.split()) for text in votes)
+    assert 8 <= statistics.median(lengths) <= 12
+    assert lengths[-1] <= 16

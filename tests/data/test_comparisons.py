@@ -1,0 +1,229 @@
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crm.data.comparisons import (
+    DIRECTIONS,
+    choose_side,
+    make_comparison,
+    make_comparisons,
+    nominal_winner,
+    with_generic_criterion,
+)
+from crm.data.noise import NOISES, CriteriaPool
+from crm.schema import GENERIC_CRITERION, Message, Preference
+
+fast = settings(derandomize=True, deadline=None)
+
+
+def vote(i: int, winner: str, n_a: int = 3, n_b: int = 2) -> Preference:
+    turns = {
+        name: (Message(role, f"{name} {i}"),) for name, role in (("q", "user"), ("a", "assistant"), ("b", "assistant"))
+    }
+    return Preference(
+        f"p{i}",
+        turns["q"],
+        turns["a"],
+        turns["b"],
+        winner,
+        criteria_a=tuple(f"a{i}-{k}" for k in range(n_a)),
+        criteria_b=tuple(f"b{i}-{k}" for k in range(n_b)),
+        criteria_topics_a=tuple(f"topic {(i + k) % 7}" for k in range(n_a)),
+        criteria_topics_b=tuple(f"topic {(i + 3 + k) % 7}" for k in range(n_b)),
+    )
+
+
+votes = st.lists(st.tuples(st.sampled_from(["a", "b", "tie"]), st.integers(0, 6), st.integers(0, 6)), max_size=25).map(
+    lambda rows: [vote(i, *row) for i, row in enumerate(rows)]
+)
+POOL = CriteriaPool.from_preferences([vote(i, "a") for i in range(100, 130)])
+
+
+@fast
+@given(votes, st.sampled_from(DIRECTIONS), st.sampled_from(NOISES), st.sampled_from(["drop", "soft"]), st.randoms())
+def test_rows_add_up_and_do_not_depend_on_their_order(preferences, direction, noise, ties, rng: random.Random) -> None:
+    settings_ = {"direction": direction, "noise": noise, "pool": POOL, "seed": 3, "epoch": 1, "ties": ties}
+    made, counts = make_comparisons(preferences, **settings_)
+    readings = 2 if direction == "both" else 1
+    assert counts["made"] + counts["ties_dropped"] + counts["without_criteria"] == len(preferences) * readings
+    for prefix in ("direction_", "noise_"):
+        assert sum(n for name, n in counts.items() if name.startswith(prefix)) == counts["made"] == len(made)
+    shuffled = rng.sample(preferences, len(preferences))
+    again, _ = make_comparisons(shuffled, **settings_)
+    assert {c.id: c for c in again} == {c.id: c for c in made}
+    assert len({c.id for c in made}) == len(made)
+
+
+@fast
+@given(votes, st.sampled_from(DIRECTIONS), st.sampled_from(["none", "remove"]))
+def test_label_is_the_side_whose_criteria_are_shown(preferences, direction, noise) -> None:
+    made, _ = make_comparisons(preferences, direction=direction, noise=noise, pool=None, seed=0, epoch=0)
+    winner = {p.id: p.winner for p in preferences}
+    for comparison in made:
+        assert {text[0] for text in comparison.criteria} == {comparison.label}
+        flipped = comparison.label != winner[comparison.preference_id]
+        assert comparison.direction == ("reverse" if flipped else "original")
+        assert comparison.id == f"{comparison.preference_id}|{comparison.direction}|{comparison.noise}"
+
+
+def test_replace_in_direction_reverse_brings_in_the_winners_criteria() -> None:
+    """The loser is the side that is not conditioned on, so reversing swaps the parts."""
+    comparison = make_comparison(vote(0, "a", 3, 3), direction="reverse", noise="replace", pool=None, seed=0, epoch=0)
+    assert comparison is not None
+    assert sorted(text[0] for text in comparison.criteria) == ["a", "b", "b"]
+    assert (comparison.label, comparison.direction, comparison.noise) == ("b", "reverse", "replace")
+
+
+def test_add_avoids_the_topics_of_the_side_not_shown() -> None:
+    pool = CriteriaPool([("of winner", ["topic 0"]), ("of loser", ["topic 3"])])
+    preference = vote(0, "a", 1, 1)
+    gained = {
+        direction: set(c.criteria) - {"a0-0", "b0-0"}
+        for direction in ("original", "reverse")
+        if (c := make_comparison(preference, direction=direction, noise="add", pool=pool, seed=0, epoch=0))
+    }
+    assert gained == {"original": {"of winner"}, "reverse": {"of loser"}}
+
+
+def test_soft_ties_keep_the_label_tie_under_either_sides_criteria() -> None:
+    ties = [vote(i, "tie") for i in range(60)]
+    made, counts = make_comparisons(ties, direction="original", noise="none", pool=None, seed=0, epoch=0, ties="soft")
+    assert {c.label for c in made} == {"tie"}
+    assert {c.criteria[0][0] for c in made} == {"a", "b"}
+    assert counts["ties_dropped"] == 0
+    _, dropped = make_comparisons(ties, direction="original", noise="none", pool=None, seed=0, epoch=0)
+    assert dropped == {"made": 0, "ties_dropped": 60, "without_criteria": 0}
+
+
+@fast
+@given(votes, st.sampled_from(DIRECTIONS))
+def test_the_blind_control_sees_the_same_rows_and_labels_but_one_generic_criterion(preferences, direction) -> None:
+    settings_ = {"direction": direction, "pool": POOL, "seed": 5, "epoch": 2}
+    seeing, _ = make_comparisons(preferences, noise="none", **settings_)
+    blind, _ = make_comparisons(preferences, noise="replace", criteria_mode="none", **settings_)
+    assert [(c.id, c.label) for c in blind] == [(c.id, c.label) for c in seeing]
+    assert all(c.criteria == (GENERIC_CRITERION,) for c in blind)
+
+
+def test_votes_without_criteria_are_compared_in_the_original_direction_only() -> None:
+    rows = with_generic_criterion([vote(0, "a", 0, 0), vote(1, "b", 0, 0), vote(2, "tie", 0, 0)])
+    assert [(row.criteria_a, row.criteria_b) for row in rows] == [
+        ((GENERIC_CRITERION,), ()),
+        ((), (GENERIC_CRITERION,)),
+        ((GENERIC_CRITERION,), (GENERIC_CRITERION,)),
+    ]
+    for direction, labels in (("original", "ab"), ("reverse", ""), ("random", "ab"), ("both", "ab")):
+        made, _ = make_comparisons(rows, direction=direction, noise="none", pool=None, seed=1, epoch=0)
+        assert "".join(row.label for row in made) == labels
+    soft, _ = make_comparisons(rows, direction="random", noise="none", pool=None, seed=1, epoch=0, ties="soft")
+    assert [row.label for row in soft] == ["a", "b", "tie"]
+
+
+def test_unknown_criteria_mode_is_named() -> None:
+    with pytest.raises(ValueError, match=r"criteria_mode: 'blind' is not one of own, none"):
+        make_comparison(
+            vote(0, "a"), direction="original", noise="none", pool=None, seed=0, epoch=0, criteria_mode="blind"
+        )
+
+
+@fast
+@given(votes, st.sampled_from(["none", "remove", "replace"]))
+def test_both_is_original_and_reverse_side_by_side(preferences, noise) -> None:
+    def rows(direction: str):
+        settings_ = {"noise": noise, "pool": POOL, "seed": 3, "epoch": 1}
+        return make_comparisons(preferences, direction=direction, **settings_)[0]
+
+    both = rows("both")
+    assert [c for c in both if c.direction == "original"] == rows("original")
+    assert [c for c in both if c.direction == "reverse"] == rows("reverse")
+    order = [p.id for p in preferences]
+    assert [order.index(c.preference_id) for c in both] == sorted(order.index(c.preference_id) for c in both)
+
+
+def ballot(
+    winner: str, id_: str = "p", a: tuple[str, ...] = ("likes a",), b: tuple[str, ...] = ("likes b",)
+) -> Preference:
+    turn = (Message("user", "q"),)
+    return Preference(id_, turn, turn, turn, winner, criteria_a=a, criteria_b=b)
+
+
+@pytest.mark.parametrize(
+    ("winner", "direction", "side"),
+    [("a", "original", "a"), ("b", "original", "b"), ("a", "reverse", "b"), ("b", "reverse", "a")],
+)
+def test_table_by_hand(winner: str, direction: str, side: str) -> None:
+    assert choose_side(ballot(winner), direction, seed=0, epoch=0) == side
+
+
+@fast
+@given(st.sampled_from("ab"), st.text(), st.integers(), st.integers(0, 9))
+def test_reversing_a_reversed_vote_is_the_original(winner: str, id_: str, seed: int, epoch: int) -> None:
+    swapped = "b" if winner == "a" else "a"
+    once = choose_side(ballot(winner, id_), "original", seed=seed, epoch=epoch)
+    twice = choose_side(ballot(swapped, id_), "reverse", seed=seed, epoch=epoch)
+    assert once == twice == winner
+
+
+def test_random_draws_both_sides_evenly_and_anew_in_each_epoch() -> None:
+    votes = [ballot("a", f"p{i}") for i in range(2000)]
+    first = [choose_side(v, "random", seed=1, epoch=0) for v in votes]
+    second = [choose_side(v, "random", seed=1, epoch=1) for v in votes]
+    other_seed = [choose_side(v, "random", seed=2, epoch=0) for v in votes]
+    # Five standard deviations of a fair coin over 2000 draws are 112.
+    assert abs(first.count("a") - 1000) < 112
+    assert abs(sum(x == y for x, y in zip(first, second, strict=True)) - 1000) < 112
+    assert abs(sum(x == y for x, y in zip(first, other_seed, strict=True)) - 1000) < 112
+    assert [choose_side(v, "random", seed=1, epoch=0) for v in reversed(votes)] == first[::-1]
+
+
+def test_a_side_without_criteria() -> None:
+    blank = ballot("a", a=())
+    assert choose_side(blank, "original", seed=0, epoch=0) is None
+    assert choose_side(blank, "reverse", seed=0, epoch=0) == "b"
+    assert {choose_side(blank, "random", seed=0, epoch=e) for e in range(20)} == {"b"}
+    assert choose_side(ballot("a", a=(), b=()), "random", seed=0, epoch=0) is None
+
+
+def test_ties_are_dropped_unless_soft_and_then_keep_two_opposite_sides() -> None:
+    ties = [ballot("tie", f"p{i}") for i in range(400)]
+    for direction in ("original", "reverse", "random"):
+        assert choose_side(ties[0], direction, seed=0, epoch=0) is None
+    original = [choose_side(v, "original", seed=0, epoch=0, ties="soft") for v in ties]
+    reverse = [choose_side(v, "reverse", seed=0, epoch=0, ties="soft") for v in ties]
+    assert {(x, y) for x, y in zip(original, reverse, strict=True)} == {("a", "b"), ("b", "a")}
+    assert original == [nominal_winner(v, seed=0, epoch=0, ties="soft") for v in ties]
+
+
+def test_unknown_names_are_refused_even_for_rows_that_would_be_dropped() -> None:
+    with pytest.raises(ValueError, match=r"direction: 'sideways'.*original, reverse, random"):
+        choose_side(ballot("tie"), "sideways", seed=0, epoch=0)
+    with pytest.raises(ValueError, match=r"ties: 'half'.*drop, soft"):
+        choose_side(ballot("a"), "original", seed=0, epoch=0, ties="half")
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("a", "b", "reverse"),
+    [
+        (("Short",), (" short",), False),
+        (("Short", "Kind"), ("kind", "SHORT"), False),
+        (("Short",), ("Short", "Kind"), True),
+    ],
+)
+def test_the_same_criteria_on_both_sides_have_no_reverse_direction(
+    direction: str, a: tuple[str, ...], b: tuple[str, ...], reverse: bool
+) -> None:
+    """D- would say that the user of D+ prefers the other response."""
+    rows = [replace(vote(n, "a"), criteria_a=a, criteria_b=b, winner="a") for n in range(20)]
+    made, counts = make_comparisons(rows, direction=direction, noise="none", pool=None, seed=0, epoch=0)
+    assert {row.label for row in made} <= ({"a", "b"} if reverse else {"a"})
+    left_out = 0 if reverse else {"reverse": 20, "both": 20}.get(direction, 0)
+    assert counts.get("same_criteria", 0) == left_out
+    assert len(made) == (40 if direction == "both" else 20) - left_out
+    ties = [replace(row, winner="tie") for row in rows]
+    assert (
+        len(make_comparisons(ties, direction="reverse", noise="none", pool=None, seed=0, epoch=0, ties="soft")[0]) == 20
+    )

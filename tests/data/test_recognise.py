@@ -1,0 +1,276 @@
+"""``data=<file>``: files as strangers have them, read to the last field, and files that no format or several fit."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import logging
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+from crm.config import compose
+from crm.data.load import read_source
+from crm.data.recognise import recognise
+from crm.io.intake import Intake
+from crm.schema import Preference
+
+
+def said(*texts: str) -> list[dict[str, str]]:
+    """A conversation, the user first."""
+    return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows))
+    elif path.suffix in (".csv", ".tsv"):
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if path.suffix == ".tsv" else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        packed = {".gz": gzip.compress, ".zst": lambda text: pa.compress(text, "zstd", asbytes=True)}
+        path.write_bytes(packed.get(path.suffix, bytes)(text))
+    return path
+
+
+def read(path: Path | str) -> list[Preference]:
+    """The records, as ``python train.py data=<path>`` reads them."""
+    data = compose("train", ["data=file", f"data.path='{path}'"], Path()).data
+    given = {name: getattr(data, name) for name in ("root", "path", "columns", "winners")}
+    return list(read_source(data.name, Intake(strict=True), **given))
+
+
+def of_winner(record: Preference) -> tuple[str, str, str, tuple[str, ...]]:
+    """Prompt, the better response, the other, the criteria of the better; of a tie A is better."""
+    sides = [(record.response_a[-1].content, record.criteria_a), (record.response_b[-1].content, record.criteria_b)]
+    better, other = sides[::-1] if record.winner == "b" else sides
+    return record.prompt[-1].content, better[0], other[0], better[1]
+
+
+PLAIN = {"prompt": "Why?", "chosen": "So.", "rejected": "Because."}
+WHOLE = {"chosen": said("Why?", "So."), "rejected": said("Why?", "Because.")}
+VOTE = {"question": "Why?", "answer_a": "So.", "answer_b": "Because.", "preferred": "a"}
+HELPSTEER3 = {
+    "domain": "general",
+    "language": "english",
+    "context": said("Hello", "Hi", "Why?"),
+    "response1": "So.",
+    "response2": "Because.",
+    "overall_preference": -2,
+    "individual_preference": [{"score": -2}],
+}
+ANSWERS = {"response_a": said("", "So.")[1:], "response_b": said("", "Because.")[1:]}
+READ: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "trl": ("pairs.jsonl", "trl", PLAIN),
+    "trl, messages and a prompt": ("pairs.parquet", "trl", WHOLE | {"prompt": "Why?"}),
+    "trl, criteria": ("pairs.jsonl", "trl", PLAIN | {"criteria": ["short", "kind"]}),
+    "trl, criteria as text": ("pairs.jsonl", "trl", PLAIN | {"criteria": "short; kind"}),
+    "pairs under a question": ("a.tsv", "table", {"question": "Why?", "chosen": "So.", "rejected": "Because."}),
+    "votes": ("votes.csv", "table", VOTE),
+    "votes, in capitals": (
+        "votes.csv",
+        "table",
+        {"Question": "Why?", "Answer 1": "Because.", "Answer 2": "So.", "Preferred": "Answer 2"},
+    ),
+    "votes, by author": (
+        "votes.json",
+        "table",
+        {
+            "prompt": "Why?",
+            "response_1": "Because.",
+            "response_2": "So.",
+            "model_1": "x",
+            "model_2": "y",
+            "winner": "y",
+        },
+    ),
+    "helpsteer3": ("train.jsonl.gz", "table", HELPSTEER3),
+    "arena": (
+        "arena.jsonl",
+        "arena",
+        {
+            "conversation_a": WHOLE["rejected"],
+            "conversation_b": WHOLE["chosen"],
+            **{"model_a": "x", "model_b": "y", "winner": "model_b"},
+        },
+    ),
+    "arena 55k": (
+        "arena.csv",
+        "arena",
+        {
+            **{"id": 1, "model_a": "x", "model_b": "y", "prompt": '["Why?"]', "response_a": '["So."]'},
+            **{"response_b": '["Because."]', "winner_model_a": 1, "winner_model_b": 0, "winner_tie": 0},
+        },
+    ),
+    "records, criteria": (
+        "votes.jsonl",
+        "records",
+        {"id": "1", "prompt": said("Why?"), **ANSWERS, "winner": "a", "criteria_a": ["short", "kind"]},
+    ),
+    "train_rows, criteria": (
+        "rows.jsonl",
+        "train_rows",
+        {
+            **{"model_a": WHOLE["chosen"], "model_b": WHOLE["rejected"], "human_winner": "model_a"},
+            **{"a_criteria": ["short", "kind"], "b_criteria": []},
+            **{"a_broad_criteria_topic": ["length"], "b_broad_criteria_topic": []},
+        },
+    ),
+    "eval_rows, criteria": (
+        "rows.jsonl",
+        "eval_rows",
+        {
+            **{"idx": 1, "prompt": "Why?", "model_a": WHOLE["rejected"], "model_b": WHOLE["chosen"]},
+            **{"criteria": ["short", "kind"], "preference": "model_b"},
+        },
+    ),
+    "rewardbench": (
+        "reward-bench/filtered.parquet",
+        "rewardbench",
+        PLAIN | {"id": 1, "chosen_model": "x", "rejected_model": "y", "subset": "s"},
+    ),
+    "personalized_rewardbench": (
+        "rows.json",
+        "personalized_rewardbench",
+        {"id": "1", "question": "Why?", "chosen": "So.", "rejected": "Because.", "rubric_aspects": [], "profile": []},
+    ),
+}
+"""File, source, row; in every one "So." is the better response, and with criteria they are short and kind."""
+
+
+@pytest.mark.parametrize("case", READ)
+def test_files_as_strangers_have_them(case: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file, name, row = READ[case]
+    path = write(tmp_path / file, [row])
+    with caplog.at_level(logging.INFO):
+        (record,) = read(path)
+    assert of_winner(record) == ("Why?", "So.", "Because.", ("short", "kind") if "criteria" in case else ())
+    assert f"{path}: read as data={name} " in caplog.text
+
+
+def test_the_sign_of_helpsteer3_is_its_own(tmp_path: Path) -> None:
+    rows = [HELPSTEER3 | {"overall_preference": vote, "response1": f"So {vote}"} for vote in range(-3, 4)]
+    records = read(write(tmp_path / "train.parquet", rows))
+    assert [record.winner for record in records] == ["a", "a", "a", "tie", "b", "b", "b"]
+    signed = VOTE | {"preferred": -1}
+    with pytest.raises(ValueError, match=r"preferred: '-1': not known; say what each means, .*'data.winners=\{-1: a\}"):
+        read(write(tmp_path / "signed.jsonl", [signed]))
+
+
+def test_what_is_read_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        found = recognise(str(write(tmp_path / "votes.csv", [VOTE] * 2)))
+    assert caplog.messages[-1] == (
+        f"{tmp_path}/votes.csv: read as data=table 'data.columns={{prompt: question, response_a: answer_a, response_b: "
+        "answer_b, winner: preferred}' (question, answer_a, answer_b, preferred)"
+    )
+    columns = {"prompt": "question", "response_a": "answer_a", "response_b": "answer_b", "winner": "preferred"}
+    assert found.columns == columns
+    odd = {"Question": "Why?", "Answer (1)": "So.", "Answer, 2": "Because.", "It's best": "1", "best": "1"}
+    path = write(tmp_path / "my votes.csv", [odd])
+    config = compose("train", shlex.split(recognise(str(path)).words(str(path))), Path()).data
+    assert (config.path, config.columns["response_b"]) == (str(path), "Answer, 2")
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "two prompts": (
+        VOTE | {"context": "x"},
+        r"can be read in 2 ways, give one: data=table data.path=\S+ 'data.columns=\{prompt: question, .*\}' \(.*\); "
+        r"data=table data.path=\S+ 'data.columns=\{prompt: context, ",
+    ),
+    "pairs with models": (
+        PLAIN | {"chosen_model": "x", "rejected_model": "y", "subset": "s"},
+        r"can be read in 2 ways, give one: data=rewardbench data.path=\S+ \(.*\); data=trl data.path=\S+ \(prompt, cho",
+    ),
+    "pairs and votes": (PLAIN | VOTE, r"can be read in 2 ways, give one: data=trl .*; data=table "),
+    "votes with criteria": (
+        VOTE | {"criteria": "short"},
+        r"which response does its column criteria speak for\? .* type data=table data.path=\S+ 'data.columns=\{.*"
+        r"criteria_a: criteria\}' or .*criteria_b: criteria\}'; or leave it unread: data=table .*preferred\}'$",
+    ),
+    "a bank": (
+        {"instruction": "Why?", "output": "So.", "generator": "x"},
+        r"has one response a row \(output\), and a preference is between two; .* instruction, output, generator; to "
+        r"rank LLMs by such files: python bank.py out=my_bank author=<model> queries=\S+ responses=\S+$",
+    ),
+    "demonstrations": (
+        {"messages": said("Why?", "So.")},
+        r"has one response a row \(messages\).*the columns messages$",
+    ),
+    "nothing": (
+        {"foo": "Why?", "bar": "So."},
+        r"its columns are foo, bar, which no format has; pairs have chosen and rejected, .*, and votes have prompt, "
+        r"response_a, response_b and winner. Say which column is which: data=table data.path=\S+ 'data.columns=\{p",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_told_says_what_to_type(case: str, tmp_path: Path) -> None:
+    row, sentence = REFUSED[case]
+    path = write(tmp_path / "file.jsonl", [row])
+    with pytest.raises(ValueError, match=f"^{path}: {sentence}"):
+        recognise(str(path))
+
+
+def test_files_of_a_folder_are_alike(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(tmp_path / "votes" / "a.jsonl", [PLAIN])
+    write(tmp_path / "votes" / "b.parquet", [PLAIN | {"prompt": "How?", "criteria": ["short"]}] * 2)
+    with caplog.at_level(logging.INFO):
+        assert recognise(str(tmp_path / "votes")).name == "trl"
+    assert caplog.messages[-1].endswith("read as data=trl (prompt, chosen, rejected, criteria)")
+    write(tmp_path / "votes" / "c.csv", [VOTE])
+    with pytest.raises(
+        ValueError, match=r"c.csv would be read with data=table .*, the files before it with data=trl; "
+    ):
+        recognise(str(tmp_path / "votes"))
+
+
+def test_folders_that_this_project_writes(tmp_path: Path) -> None:
+    (tmp_path / "made" / "splits").mkdir(parents=True)
+    assert recognise(str(tmp_path / "made")).name == "dataset"
+    write(tmp_path / "bank" / "bank.json", [])
+    with pytest.raises(
+        ValueError, match=r"bank: a bank of responses, no preferences; rank it with bank=folder bank.pa"
+    ):
+        recognise(str(tmp_path / "bank"))
+    with pytest.raises(ValueError, match=r"data.path='nosuch': no such file or folder; check the path"):
+        recognise("nosuch")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"), [("", "holds no rows"), ("{'a': 1}\n", r":1: row: not valid JSON"), ("[1]\n", r"expected")]
+)
+def test_a_file_without_rows_is_named(text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "pairs.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=rf"pairs.jsonl.*{sentence}"):
+        recognise(str(tmp_path / "pairs.jsonl"))
+
+
+def test_columns_given_make_a_table(tmp_path: Path) -> None:
+    path = write(tmp_path / "odd.csv", [{"foo": "Why?", "x": "So.", "y": "Because.", "z": "first"}])
+    words = [f"data.path={path}", "data.columns={prompt: foo, response_a: x, response_b: y, winner: z}"]
+    data = compose("train", ["data=file", *words, "data.winners={first: a}"], Path()).data
+    assert (data.name, data.winners) == ("table", {"first": "a"})
+    path = write(tmp_path / "votes.csv", [VOTE | {"preferred": "first"}])
+    data = compose("train", ["data=file", f"data.path={path}", "data.winners={first: a}"], Path()).data
+    assert (data.name, data.winners, data.columns["winner"]) == ("table", {"first": "a"}, "preferred")
+    with pytest.raises(ValueError, match=r"data.path=None: expected a file or folder: data=pairs.jsonl"):
+        compose("train", ["data=file"], Path())
+
+
+def test_a_dataset_of_a_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "data" / "train.parquet", [PLAIN])
+    monkeypatch.setattr("crm.io.hub.snapshot_download", lambda name, **_: str(tmp_path))
+    assert of_winner(*read("hf://owner/pairs@v2")) == ("Why?", "So.", "Because.", ())

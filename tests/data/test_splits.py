@@ -1,0 +1,284 @@
+"""Splits by prompt: near-duplicates stay together, parts have their sizes, and the index finds what it should."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from crm.data.splits import (
+    NEAR_DUPLICATE,
+    NearDuplicates,
+    Splits,
+    assign,
+    check_disjoint,
+    plain_text,
+    prompt_groups,
+    split_records,
+)
+from crm.io.intake import Intake
+from crm.schema import Message, Preference, prompt_key
+
+fast = settings(derandomize=True, deadline=None, max_examples=30)
+
+WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("ck", "lm", "nt", "rs", "sh")]
+
+
+def text(i: int) -> str:
+    return " ".join(random.Random(i).choices(WORDS, k=30))
+
+
+def prompt(content: str, system: str | None = None) -> tuple[Message, ...]:
+    return ((Message("system", system),) if system else ()) + (Message("user", content),)
+
+
+def vote(i: int, content: str | None = None, topic: str | None = None) -> Preference:
+    answer = (Message("assistant", "yes"),)
+    return Preference(f"p{i}", prompt(content or text(i)), answer, answer, "a", topic=topic)
+
+
+TEMPLATE = (
+    "You help the customers of a small shop for bicycles. Answer from the notes below, in two friendly sentences, and "
+    "say so where the notes do not hold the answer. Notes: the shop is open from ten to six, repairs take three days, "
+    "and helmets cannot be returned. "
+)
+PLACES = {
+    "before": lambda own: f"{TEMPLATE}{own}",
+    "behind": lambda own: f"{own} {TEMPLATE}",
+    "around": lambda own: f"{TEMPLATE} Question: {own} Remember to answer in two friendly sentences, always.",
+    "typed again": lambda own: f"{TEMPLATE.replace('bicycles', 'bycicles')}{own}",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_template_does_not_make_its_questions_one_and_hides_no_duplicate(place: str) -> None:
+    questions = [" ".join(text(i).split()[:8]) for i in range(90)]
+    asked = [prompt(PLACES[place](question)) for question in questions]
+    assert len(set(prompt_groups(asked).values())) == 90
+    again = [prompt(PLACES["before"](question.upper() + "??")) for question in questions[:30]]
+    groups = prompt_groups([*asked, *again, *(prompt(question) for question in questions[30:40])])
+    assert len({groups[prompt_key(one)] for one in asked}) == 90
+    assert all(groups[prompt_key(a)] == groups[prompt_key(b)] for a, b in zip(asked, again, strict=False))
+
+
+def test_the_sentence_and_the_warning_name_groups_and_the_setting(caplog: pytest.LogCaptureFixture) -> None:
+    rows = [vote(i, f"Name the tree with the number {i}") for i in range(40)]
+    with pytest.raises(
+        ValueError, match=r"only 40 different prompts in 1 group of near-duplicates.*near_duplicates=1\.0"
+    ):
+        split_by_prompt(rows, seed=0, validation=0.4, test=0.4)
+    assert "40 of 40 prompts are one group of near-duplicates" in caplog.text
+    caplog.clear()
+    splits = split_by_prompt(rows, seed=0, validation=0.4, test=0.3, near_duplicates=1.0)
+    assert min(map(len, (splits.train, splits.validation, splits.suites["D"]))) > 3
+    assert not caplog.text
+
+
+def test_a_smaller_similarity_joins_more() -> None:
+    pair = [text(0), " ".join([*text(0).split()[:22], *text(5000).split()[:8]])]
+    joined = [len(set(prompt_groups([prompt(one) for one in pair], least).values())) == 1 for least in (0.9, 0.7, 0.5)]
+    assert joined == [False, False, True]
+
+
+def split_by_prompt(rows: list[Preference], **settings: float) -> Splits:
+    return split_records(rows, Intake(strict=True), **settings)
+
+
+def home(splits: Splits) -> dict[str, str]:
+    parts = {"train": splits.train, "validation": splits.validation, "test": splits.suites["D"]}
+    return {row.id: name for name, rows in parts.items() for row in rows}
+
+
+def near_duplicates(content: str) -> list[str]:
+    """The same request as a person, another client or a crawler would write it again."""
+    return [
+        content.upper(),
+        content.replace(" ", "\r\n\t", 3),
+        f"  {content}?!",
+        content.replace(" ", ", ", 4),
+        f"{content} please",
+        content.replace("a", "e", 1),
+    ]
+
+
+def test_planted_near_duplicates_stay_together_and_strangers_apart() -> None:
+    families = [[text(i), *near_duplicates(text(i))] for i in range(60)]
+    rows = [vote(100 * i + k, member) for i, family in enumerate(families) for k, member in enumerate(family)]
+    splits = split_by_prompt(rows, seed=0, validation=0.2, test=0.3)
+    where = home(splits)
+    for i, family in enumerate(families):
+        assert len({where[f"p{100 * i + k}"] for k in range(len(family))}) == 1
+    groups = prompt_groups([row.prompt for row in rows])
+    # Case and white space alone make no new prompt: five spellings are left of the seven.
+    assert sorted(Counter(groups.values()).values()) == [5] * 60
+    assert set(where.values()) == {"train", "validation", "test"}
+
+
+def test_short_and_wordless_prompts() -> None:
+    contents = ["hi", "Hi!", "yo", "???", "!", "🙂", "你好吗", "你好吗?", "12 * 7", "12 * 8", "", "\ud800"]
+    groups = prompt_groups([prompt(content) for content in contents])
+    group = {content: groups[prompt_key(prompt(content))] for content in contents}
+    assert group["hi"] == group["Hi!"]
+    assert group["你好吗"] == group["你好吗?"]
+    assert len(set(group.values())) == len(contents) - 2
+
+
+@fast
+@given(st.randoms(), st.integers(0, 1000))
+def test_order_of_rows_does_not_matter(rng: random.Random, seed: int) -> None:
+    rows = [vote(i) for i in range(40)] + [vote(100 + i, near_duplicates(text(i))[i % 6]) for i in range(20)]
+    where = home(split_by_prompt(rows, seed=seed, validation=0.2, test=0.2))
+    shuffled = rng.sample(rows, len(rows))
+    assert home(split_by_prompt(shuffled, seed=seed, validation=0.2, test=0.2)) == where
+
+
+@fast
+@given(st.integers(0, 1000))
+def test_new_rows_move_only_groups_that_they_join(seed: int) -> None:
+    old = [vote(i) for i in range(60)]
+    before = home(split_by_prompt(old, seed=seed, validation=0.2, test=0.2))
+    # p500 to p504 repeat the prompts of p0 to p4 with a small edit; the others are new.
+    joining = [vote(500 + i, f"{text(i)} please") for i in range(5)]
+    fresh = [vote(600 + i) for i in range(50)]
+    after = home(split_by_prompt(fresh + joining + old, seed=seed, validation=0.2, test=0.2))
+    assert all(after[f"p{i}"] == before[f"p{i}"] for i in range(5, 60))
+    assert all(after[f"p{i}"] == after[f"p{500 + i}"] for i in range(5))
+
+
+def test_fractions_are_met_and_the_validation_fraction_does_not_touch_test() -> None:
+    rows = [vote(i) for i in range(1500)]
+    small, large = (split_by_prompt(rows, seed=7, validation=v, test=0.2) for v in (0.1, 0.4))
+    # Five standard deviations of 1500 draws at one in five.
+    assert abs(len(small.suites["D"]) - 300) < 78
+    assert abs(len(large.validation) - 600) < 95
+    assert small.suites == large.suites
+    assert {r.id for r in small.validation} < {r.id for r in large.validation}
+    assert split_by_prompt(rows, seed=8, validation=0.1, test=0.2).suites != small.suites
+
+
+def test_held_out_topics_take_their_prompts_out_of_every_other_split() -> None:
+    rows = [*(vote(i, topic="Gaming" if i % 5 == 0 else "Arts") for i in range(60)), vote(99, text(0).upper(), "Arts")]
+    groups = prompt_groups([row.prompt for row in rows])
+    keys, topics = [groups[prompt_key(row.prompt)] for row in rows], [row.topic for row in rows]
+    parts = assign(keys, topics, seed=1, validation=0.2, test=0.2, held_out_topics=["Gaming"])
+    assert [row.id for row, part in zip(rows, parts, strict=True) if part == "unseen_topics"] == [
+        f"p{i}" for i in range(0, 60, 5)
+    ]
+    assert [row.id for row, part in zip(rows, parts, strict=True) if part == "left_out"] == ["p99"]
+    assert set(parts) == {"train", "validation", "test", "unseen_topics", "left_out"}
+
+
+@fast
+@given(st.floats(allow_nan=True), st.floats(allow_nan=True))
+def test_impossible_fractions_are_refused(validation: float, test: float) -> None:
+    assume(not (0 <= validation < 1 and 0 <= test < 1 and validation + test < 1))
+    with pytest.raises(ValueError, match=r"validation|test"):
+        split_by_prompt([], seed=0, validation=validation, test=test)
+
+
+def test_a_split_that_stays_empty_is_said_and_no_rows_at_all_are_fine() -> None:
+    with pytest.raises(ValueError, match=r"validation: empty, because there are only 1 different prompts; bring more"):
+        split_by_prompt([vote(1)] * 3, seed=0, validation=0.01, test=0.0)
+    assert split_by_prompt([], seed=0, validation=0.1, test=0.1).train == []
+
+
+@pytest.mark.parametrize("count", [3, 6, 12])
+def test_no_part_of_few_prompts_stays_empty_and_the_test_part_is_that_of_any_validation_fraction(count: int) -> None:
+    rows = [vote(i) for i in range(count)]
+    for seed in range(20):
+        small, large = (split_by_prompt(rows, seed=seed, validation=v, test=0.1) for v in (0.05, 0.3))
+        assert small.suites == large.suites and small.suites["D"] and small.validation
+        assert sorted(home(small)) == sorted(row.id for row in rows)
+        assert home(split_by_prompt(rows[::-1], seed=seed, validation=0.05, test=0.1)) == home(small)
+    assert split_by_prompt(rows, seed=0, validation=0.1, test=0.0).suites["D"] == []
+
+
+def test_a_prompt_in_two_splits_is_found() -> None:
+    check_disjoint([vote(1), vote(1)], [], {"D": [vote(2)]})
+    with pytest.raises(ValueError, match="1 prompts of train are also in suites"):
+        check_disjoint([vote(1)], [], {"D": [vote(3, text(1).upper())]})
+    with pytest.raises(ValueError, match="1 prompts of train are also in validation"):
+        check_disjoint([vote(1)], [vote(3, text(1).upper())], {})
+    with pytest.raises(ValueError, match="1 prompts of validation are also in suites"):
+        check_disjoint([], [vote(1)], {"C": [], "D": [vote(3, text(1).upper())]})
+
+
+def similarity(one: str, other: str) -> float:
+    """Jaccard similarity of the sets of five letters in a row."""
+    a, b = ({text[at : at + 5] for at in range(len(text) - 4)} for text in (one, other))
+    return len(a & b) / len(a | b)
+
+
+def pairs(changed: int, count: int) -> list[tuple[str, str]]:
+    """Texts of sixty words and the same with some of them replaced, which is near the threshold for three or four."""
+    made = []
+    for seed in range(count):
+        rng = random.Random(seed)
+        words = rng.choices(WORDS, k=60)
+        other = list(words)
+        for place in rng.sample(range(60), changed):
+            other[place] = rng.choice(WORDS)
+        made.append((" ".join(words), " ".join(other)))
+    return made
+
+
+def found(one: str, other: str) -> list[float]:
+    index = NearDuplicates()
+    index.add(one)
+    return [near for text, near in index.like(other) if text == one]
+
+
+def test_most_pairs_just_above_the_threshold_are_found_and_none_below() -> None:
+    tried = [pair for changed in (2, 3, 4, 5, 6) for pair in pairs(changed, 60)]
+    near = [pair for pair in tried if NEAR_DUPLICATE <= similarity(*pair) < 0.88]
+    far = [pair for pair in tried if similarity(*pair) < NEAR_DUPLICATE]
+    assert min(len(near), len(far)) > 40
+    assert sum(map(bool, (found(*pair) for pair in near))) >= 0.9 * len(near)
+    assert not any(found(*pair) for pair in far)
+
+
+def test_a_text_is_like_itself_however_short_and_added_once() -> None:
+    for text in ("", "a", "你好", "\ud800", "long enough to have several shingles"):
+        index = NearDuplicates()
+        assert list(index.like(text)) == []
+        index.add(text)
+        index.add(text)
+        assert list(index.like(text)) == [(text, 1.0)]
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "decomposed": lambda text: unicodedata.normalize("NFD", text),
+    "composed": lambda text: unicodedata.normalize("NFC", text),
+    "full width": lambda text: "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text),
+    "zero width": lambda text: "\u200b".join(text),
+    "joiners and marks of direction": lambda text: f"\ufeff\u200e{text}\u200d\u00ad",
+    "other spaces": lambda text: text.replace(" ", "\u00a0\u2003"),
+    "capitals": str.upper,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Où est né Molière, déjà ?",
+        "서울의 날씨가 어때요?",
+        "Thời tiết ở Hà Nội thế nào?",
+        "मौसम कैसा है?",
+        "What is 2 + 2?",
+    ],
+)
+def test_a_text_is_one_prompt_in_every_form_that_a_reader_takes_for_the_same(text: str, form: str) -> None:
+    one, other = ((Message("user", each),) for each in (text, FORMS[form](text)))
+    assert prompt_key(one) == prompt_key(other)
+    assert found(plain_text(one), plain_text(other)) == [1.0]
+
+
+def test_marks_make_other_words() -> None:
+    """Two forms of a Hindi word differ in a vowel sign alone, which is a mark and no letter."""
+    assert plain_text((Message("user", "की"),)) != plain_text((Message("user", "का"),))

@@ -1,0 +1,271 @@
+"""From votes to a dataset folder: what is in it, what is never in it, and what does not move."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crm.data.noise import CriteriaPool
+from crm.data.own import dataset
+from crm.data.splits import prompt_groups
+from crm.data.suites import draw_suite, fixed_suites
+from crm.io.parquet import read_parquet
+from crm.schema import Comparison, Preference, prompt_key
+from tests.prepare.conftest import Prepare, preparing
+
+PARTS = ("train", "validation", "D", "T", "C")
+Row = dict[str, Any]
+
+
+def rows_of(folder: Path, part: str) -> list[Preference]:
+    return list(read_parquet(folder / "splits" / f"{part}.parquet", Preference))
+
+
+def counts(folder: Path, step: str) -> dict[str, int]:
+    found: dict[str, int] = json.loads((folder / "local" / "counts.json").read_text())[step]
+    return found
+
+
+def write_bank(folder: Path, queries: list[str]) -> Path:
+    folder.mkdir()
+    lines = [{"id": str(n), "prompt": [{"role": "user", "content": text}]} for n, text in enumerate(queries)]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def whole(votes_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dataset of ``votes_file``; a bank has the first ten queries, five of them changed a little. To be read only.
+
+    Topics and broad topics are taken out of the first hundred votes, so that they have to be found.
+    """
+    folder = tmp_path_factory.mktemp("whole")
+    rows = [json.loads(line) for line in votes_file.read_text(encoding="utf-8").splitlines()]
+    for row in rows[:100]:
+        row |= {"topic": None, "criteria_topics_a": [], "criteria_topics_b": []}
+    queries = [row["prompt"][0]["content"] for row in rows[:10]]
+    bank = write_bank(
+        folder / "bank", [*(text.upper() + " " for text in queries[:5]), *map("Well, {}".format, queries[5:])]
+    )
+    path = folder / "votes.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = [f"banks=['{bank}']", f"split.drop_leaked=['{bank}']", "split.held_out_criteria=[Humor]", "seed=7"]
+    return preparing(folder)("data=records", f"data.path='{path}'", *words)
+
+
+def test_a_dataset_has_every_vote_once_and_no_prompt_twice(whole: Path) -> None:
+    parts = {part: rows_of(whole, part) for part in PARTS}
+    assert all(parts.values())
+    in_d = {row.id for row in parts["D"]}
+    disjoint = [*(parts[name] for name in PARTS[:-1]), [row for row in parts["C"] if row.id not in in_d]]
+    ids = [row.id for rows in disjoint for row in rows]
+    split = counts(whole, "split")
+    assert len(ids) == len(set(ids)) == 300 - split["leaked"] - split.get("left_out", 0)
+    groups = prompt_groups([row.prompt for rows in disjoint for row in rows])
+    of_part = [{groups[prompt_key(row.prompt)] for row in rows} for rows in disjoint]
+    assert sum(map(len, of_part)) == len(set.union(*of_part)), "a group of near-duplicates is in one part"
+
+
+def test_held_out_topics_and_criteria_are_trained_on_nowhere(whole: Path) -> None:
+    topics = {part: {row.topic for row in rows_of(whole, part)} for part in PARTS}
+    assert len(topics["T"]) == 2
+    assert not topics["T"] & (topics["train"] | topics["validation"] | topics["D"])
+    broad = {
+        part: {name for row in rows_of(whole, part) for name in row.criteria_topics_a + row.criteria_topics_b}
+        for part in PARTS
+    }
+    assert broad["C"] == {"Humor"}
+    assert not any("Humor" in broad[part] for part in PARTS if part != "C")
+
+
+def test_missing_topics_are_found_and_given_ones_stay(whole: Path, votes_file: Path) -> None:
+    given = {row["id"]: row for row in map(json.loads, votes_file.read_text(encoding="utf-8").splitlines()[100:])}
+    rows = {row.id: row for part in PARTS for row in rows_of(whole, part)}
+    assert all(rows[name].topic == row["topic"] for name, row in given.items() if name in rows)
+    assert all(row.topic and len(row.criteria_a) == len(row.criteria_topics_a) for row in rows.values())
+    found = counts(whole, "topics")
+    assert (found["rows"], found["queries_with_own_topic"], found["queries_grouped"]) == (300, 200, 100)
+    for name in ("queries", "criteria"):
+        with (whole / "topics" / f"{name}.csv").open(encoding="utf-8") as file:
+            assert len(list(csv.DictReader(file))) == found[f"topics_of_{name}"] > 1
+
+
+def test_suites_are_those_that_an_evaluation_reads(whole: Path) -> None:
+    splits = dataset.load(whole)
+    assert set(splits.suites) == {"D", "T", "C"}
+    pool = CriteriaPool.from_preferences(splits.train)
+    for name in ("D+", "D-", "T-_add", "C+", "D+_replace"):
+        written = list(read_parquet(whole / "suites" / f"{name}.parquet", Comparison))
+        assert written == draw_suite(name, splits.suites, pool, seed=7)[0]
+        assert written == fixed_suites([name], splits, written=whole)[name][0]
+        assert written
+        assert len(written) == counts(whole, "suites")[name]
+
+
+def test_leaked_queries_are_counted_and_kept_out_of_training(whole: Path) -> None:
+    bank = str(whole.parent / "bank")
+    found = counts(whole, "leakage")
+    assert (found["sets"], found[f"{bank} exact"]) == (1, 5)
+    assert found[f"{bank} near"] >= 4
+    trained = {row.id for part in ("train", "validation") for row in rows_of(whole, part)}
+    first = [json.loads(line)["id"] for line in (whole.parent / "votes.jsonl").read_text().splitlines()[:5]]
+    assert not trained & set(first)
+    card = (whole / "README.md").read_text(encoding="utf-8")
+    assert f"For it, {counts(whole, 'split')['leaked']} rows were left out of train and validation" in card
+    assert "`C`: the prompts of `D`" in card and "(`Humor`)" in card
+
+
+@pytest.mark.slow
+def test_datasets_loads_the_folder(whole: Path, tmp_path: Path) -> None:
+    from datasets import load_dataset
+
+    loaded = load_dataset(str(whole), cache_dir=str(tmp_path))
+    assert {name: len(rows) for name, rows in loaded.items()} == {part: len(rows_of(whole, part)) for part in PARTS}
+    assert loaded["train"][0]["prompt"] == [{"role": "user", "content": rows_of(whole, "train")[0].query}]
+    suites = load_dataset(str(whole), "suites", cache_dir=str(tmp_path))
+    assert len(suites["D_minus_add"]) == counts(whole, "suites")["D-_add"]
+
+
+def write_table(path: Path, rows: range, **more: Callable[[int], str]) -> Path:
+    """Votes on different prompts with answers that differ in length, and further columns."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["prompt", "response_a", "response_b", "winner", *more])
+        for n in rows:
+            query = f"Tell me about {' '.join(digit * 3 for digit in f'{n:04}')} of {chr(97 + n % 26) * 9}"
+            table.writerow([query, "word " * 9, "word " * 90, "ab"[n % 2], *(make(n) for make in more.values())])
+    return path
+
+
+@pytest.mark.slow
+def test_a_second_run_writes_the_same_bytes_and_nothing_of_the_first_stays(prepare: Prepare, tmp_path: Path) -> None:
+    names = ["![x](http://e)", "a, b", "c", "d", "e", "f"]
+    votes = write_table(tmp_path / "votes.csv", range(60), topic=lambda n: names[n % 6])
+    words = ("data=table", f"data.path='{votes}'", f"split.held_out_topics={json.dumps(names[:1])}")
+    folder = prepare(*words, "split.noises=[none,add]")
+    first = {path: path.read_bytes() for path in folder.rglob("*.parquet")}
+    assert len(first) == 5 + 12
+    prepare(*words, "split.noises=[none]")
+    second = {path: path.read_bytes() for path in folder.rglob("*.parquet")}
+    assert {path.stem for path in first.keys() - second.keys()} == {
+        f"{name}_add" for name in ("D+", "D-", "T+", "T-", "C+", "C-")
+    }
+    assert all(first[path] == content for path, content in second.items())
+    assert "held-out topics (`![x](http://e)`)" in (folder / "README.md").read_text(), "names cannot change the card"
+    assert counts(folder, "criteria") == {"described": 60}
+
+
+def test_a_set_for_evaluation_is_one_suite(prepare: Prepare, tmp_path: Path) -> None:
+    turns = [{"role": "user", "content": "Write a poem"}, {"role": "assistant", "content": "Roses"}]
+    other = [turns[0], {"role": "assistant", "content": "Violets"}]
+    row = {"prompt": "Write a poem", "model_a": turns, "model_b": other, "criteria": ["short"], "preference": "model_a"}
+    path = tmp_path / "eval.jsonl"
+    path.write_text("".join(json.dumps({"idx": n, **row}) + "\n" for n in range(3)))
+    folder = prepare("data=eval_rows", f"data.path='{path}'")
+    assert {part: len(rows_of(folder, part)) for part in PARTS} == {"train": 0, "validation": 0, "D": 3, "T": 0, "C": 0}
+
+
+def judged(text: str) -> Row | None:
+    """Replies of a model that finds every question about a setting objective."""
+    if "Name the topic" in text:
+        return {"name": "About " + json.loads(text[text.index('{\n "keywords"') :])["keywords"][0]}
+    if '"subjective"' in text:
+        return {"subjective": "setting" not in text, "why": "because"}
+    return {"criteria_a": ["Likes what A has"], "criteria_b": ["Likes what B has"]}
+
+
+@pytest.mark.slow
+def test_a_model_filters_writes_criteria_and_is_asked_again_only_for_what_failed(
+    prepare: Prepare,
+    make_endpoint: Callable[..., Any],
+    votes_file: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    path, names = tmp_path / "bare.jsonl", ("id", "prompt", "response_a", "response_b", "winner")
+    rows = [json.loads(line) for line in votes_file.read_text(encoding="utf-8").splitlines()[:60]]
+    path.write_text("".join(json.dumps({name: row[name] for name in names}) + "\n" for row in rows))
+    queries = [row["prompt"][0]["content"] for row in rows]
+    objective = sum("setting" in query for query in queries)
+    broken = [query for query in queries if "setting" not in query][:7]
+    endpoint = make_endpoint(lambda text: None if any(json.dumps(q)[1:-1] in text for q in broken) else judged(text))
+    words = ["data=records", f"data.path='{path}'", "split.unseen_topics=0", "annotator.concurrency=2"]
+    with caplog.at_level(logging.INFO):
+        prepare(*words, *endpoint.settings, "dry_run=true")
+    assert "dry run: filter: 60 calls (0 more are cached)" in caplog.text
+    assert not endpoint.asked
+    folder = prepare(*words, *endpoint.settings)
+    assert counts(folder, "filter") == {"dropped": objective, "failed:server_error": 7, "kept": 53 - objective}
+    assert counts(folder, "criteria") == {"extracted": 53 - objective, "failed:server_error": 7}
+    assert counts(folder, "topics")["named_names_of_queries"] > 1
+    assert "criteria: 7 requests failed; run the same command again to ask only those" in caplog.text
+    endpoint.answer, before = judged, len(endpoint.asked)
+    prepare(*words, *endpoint.settings)
+    assert counts(folder, "criteria") == {"extracted": 60 - objective}
+    asked_again = [text for text in endpoint.asked[before:] if "Name the topic" not in text]
+    assert len(asked_again) == 2 * 7
+    assert {row.topic.split()[0] for part in PARTS for row in rows_of(folder, part) if row.topic} == {"About"}
+
+
+@pytest.mark.slow
+def test_an_endpoint_that_is_down_ends_the_run(
+    prepare: Prepare, make_endpoint: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    votes = write_table(tmp_path / "votes.csv", range(12))
+    endpoint = make_endpoint(lambda text: None)
+    words = ["data=table", f"data.path='{votes}'", *endpoint.settings]
+    with pytest.raises(ValueError, match=r"annotator: the endpoint does not answer \(status 500.*; check that it runs"):
+        prepare(*words)
+    assert not (tmp_path / "data" / "README.md").exists()
+    with pytest.raises(ValueError, match=r"annotator\.key_variable: no environment variable") as found:
+        prepare(*words, "annotator.key_variable=sk-secret")
+    assert "sk-secret" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("split.drop_leaked=[x]", r"split\.drop_leaked: 'x' is not a reference set; there are bank_alpacaeval; public"),
+        ("banks=[nowhere]", r"banks=\[nowhere\]: has no queries.jsonl; give folders that hold a bank"),
+        ("push_to='my votes'", r"push_to='my votes': .*; give a name such as me/votes"),
+        ("data.train=100", r"data\.train=100: expected 0 here"),
+        ("split.held_out_topics=[Cooking]", r"split\.held_out_topics: no row has 'Cooking'; there are "),
+        ("annotator=openai", r"annotator\.base_url=None: expected a value for annotator=openai"),
+        ("data.path=nowhere.csv", r"data\.path='nowhere\.csv': no such file or folder"),
+        ("topic_model.count=99", "count: 99 topics of 40 distinct texts"),
+        ("out={votes}/new", r"out=.*: is in .*, where the votes are; name a folder elsewhere"),
+        ("out={votes}.txt/new", r"out=.*: no folder can be made there \(.*\); name another"),
+    ],
+)
+def test_mistakes(prepare: Prepare, tmp_path: Path, words: str, sentence: str) -> None:
+    votes = write_table(tmp_path / "votes" / "votes.csv", range(40)).parent
+    votes.with_name("votes.txt").write_text("mine")
+    (tmp_path / "public" / "bank_alpacaeval").mkdir(parents=True)
+    words = words.format(votes=votes)
+    with pytest.raises(ValueError, match=sentence):
+        prepare("data=table", f"data.path='{votes}'", words, "license=MIT", root="public")
+
+
+def test_rows_that_cannot_be_read_are_listed(
+    prepare: Prepare, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, rows in (("one", range(40)), ("two", range(40, 80))):
+        write_table(tmp_path / "votes" / f"{name}.csv", rows, id=lambda n: str(n % 40 if n != 77 else n))
+    words = ("data=table", f"data.path='{tmp_path / 'votes'}'", "data.test_fraction=0", "split.unseen_topics=0")
+    with pytest.raises(ValueError, match="data: id: '0' is also in another file; leave the copy out, or"):
+        prepare(*words)
+    folder = prepare(*words, "data.strict=false", "split.unseen_criteria=0")
+    found = counts(folder, "read")
+    assert (found["read"], found["rejected"], found["preferences"]) == (80, 39, 41)
+    assert len((folder / "local" / "rejected.csv").read_text().splitlines()) == 1 + 39
+    assert "suites: all are empty" in caplog.text
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(ValueError, match="no preference could be made of 0 rows"):
+        prepare("data=records", f"data.path='{tmp_path / 'empty.jsonl'}'")
