@@ -62,7 +62,7 @@ train trainer.precision=16                          | trainer.precision='16': ex
 train model.hidden_size=7                           | model.hidden_size=7: expected a multiple of model.heads
 train model.path=/nonexistent data=simulation        | model.path=/nonexistent: no such folder
 train resume=maybe                                  | resume=maybe: no such folder; give the folder of a training run
-train resume=true hydra.run.dir=empty               | resume=true: no whole checkpoint
+train resume=true hydra.run.dir=empty               | resume=true: no checkpoint
 train -m hydra.sweep.dir=/proc/x seed=1,2           | /proc/x: No such file or directory; name another place
 evaluate                                            | checkpoint=None: expected a run folder of train.py
 evaluate judge=llm                                  | judge.base_url=None: expected a value

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
     """A prepared dataset: its parts, and one noised suite drawn with a seed of its own."""
     splits = simulate(seed=1, train=24, validation=8, suite=6)
     parts = {"train": splits.train, "validation": splits.validation, **splits.suites}
-    for name in ("train", "validation", *dataset.SUITES):
+    for name in ("train", "validation", *"DTC"):
         write_parquet(tmp_path / f"data/splits/{name}.parquet", Preference, parts[name])
     rows, _ = draw_suite("D-_random", splits.suites, CriteriaPool.from_preferences(splits.train), seed=7)
     write_parquet(tmp_path / "data/suites/D-_random.parquet", Comparison, rows)

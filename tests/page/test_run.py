@@ -3,38 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from crm.config import compose
-from crm.judges.crm_judge import CrmJudge
-from crm.judges.open import OpenedJudge
 from crm.page import run
-from crm.page.profile import Profile
-
-
-def test_once_a_bank_is_read_the_tokens_of_few_texts_are_kept(
-    late: CrmJudge, bank: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each visitor writes new words; memory would grow with every one."""
-    monkeypatch.setattr(run, "TEXTS", 3)
-    monkeypatch.setattr(run, "open_bank", lambda settings: bank)
-    monkeypatch.setattr("crm.judges.open_judge", lambda config: OpenedJudge(late, "late", tmp_path))
-    monkeypatch.setattr("crm.judges.check_judge", lambda config: None)
-    monkeypatch.setattr("crm.model.export.checkpoint_folder", Path)
-    monkeypatch.setattr("crm.model.manifest.read_manifest", lambda folder: {"head": "late"})
-    ranker, name = run.make_ranker(compose("app", ["checkpoint=some/model", "progress=false", "threads=0"], tmp_path))
-    assert name == "late"
-    for letter in "abcdefg":
-        ranker.rank(Profile(criteria=(f"Wants {letter}",)))
-    kept = late.encoder._body.cache_info()
-    assert kept.misses > 3 and kept.currsize <= 3
-
-
-@pytest.fixture
-def late(make_model: Any, make_encoder: Any) -> CrmJudge:
-    return CrmJudge(make_model("late"), make_encoder("late", max_length=600), batch_size=8, model_digest="m")
 
 
 def refused(*words: str, folder: Path) -> str:

@@ -153,7 +153,7 @@ def test_verl_and_openrlhf_get_a_number_or_an_error_but_never_an_invented_one() 
     assert verl_reward(short, failed_reward=-3.0)("x", ANSWERS[0], "", info) == {"score": math.log(4), "failed": 0}
     assert verl_reward(short, failed_reward=-3.0)("x", ANSWERS[2], "", info) == {"score": -3.0, "failed": 1}
     with pytest.raises(ValueError, match=r"gave it no reward .* failed_reward="):
-        verl_reward(short)("x", "\0", "", info)
+        verl_reward(short)("x", "\ud800", "", info)
     with pytest.raises(ValueError, match="extra_info: has no 'criteria'"):
         verl_reward(short)("x", "word", "", {"prompt": ASKED})
     with pytest.raises(ValueError, match="anchor: this judge only compares"):

@@ -71,7 +71,7 @@ def test_impossible_banks_are_refused() -> None:
         (
             "queries",
             b'{"id": "q4", "prompt": [], "topic": "Tea"}',
-            r"queries\.jsonl:4: prompt: expected a non-empty list",
+            r"queries\.jsonl:4: prompt: list should have at least 1 item",
         ),
         ("responses", b"\xff\xfe", r"responses\.jsonl:7: row: Invalid JSON"),
         (
