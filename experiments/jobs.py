@@ -33,8 +33,8 @@ from crm.config import compose
 from crm.evaluation import run_evaluation
 from crm.evaluation.robustness import Effect, run_robustness, told
 from crm.leaderboard import Leaderboard, run_leaderboard
-from crm.model.export import TALKED_ROUND, write_section
 from crm.model.manifest import MANIFEST
+from crm.model.model_card import ROBUSTNESS_SECTION, write_section
 from crm.schema import Result
 from crm.training import run_training, settle_devices, settle_precision
 from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
@@ -196,7 +196,7 @@ def _attacked(job: Job, common: Sequence[str]) -> list[Effect]:
     out = job.folder / "attacks"
     config = compose("evaluate", [*common, *job.evaluated], out)
     effects = run_robustness(config, job.attacked, ATTACK_SEED, show=False)
-    write_section(job.folder / "model", TALKED_ROUND, told(out))
+    write_section(job.folder / "model", ROBUSTNESS_SECTION, told(out))
     return effects
 
 

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 
-from crm.model.backbone import FILES, HINTS, ask_hub
+from crm.model.backbone import FILES, HINTS, fetch, missing_files
 from crm.model.manifest import sha256
 
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 UNFIT = ("missing_keys", "mismatched_keys")
 
 
@@ -28,28 +26,7 @@ def model_folder(path: str, revision: str | None) -> Path:
 
     Raises ``ValueError``, within seconds, where the hub cannot be reached or has no such model.
     """
-    if Path(path).is_dir():
-        return Path(path)
-    try:
-        folder = Path(snapshot_download(path, revision=revision, allow_patterns=FILES, local_files_only=True))
-        if not missing_files(folder):
-            return folder
-    except (OSError, ValueError):
-        pass  # not cached: the hub is asked next
-    ask_hub(path, revision, "judge")
-    return Path(snapshot_download(path, revision=revision, allow_patterns=FILES))
-
-
-def missing_files(folder: Path) -> list[str]:
-    """Which of ``config.json`` and the files of weights are not there; an index names the parts of a large model."""
-    names = ["config.json", WEIGHTS]
-    if (folder / INDEX).is_file():
-        try:
-            parts = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return [INDEX]
-        names = ["config.json", *sorted(set(map(str, parts)))]
-    return [name for name in names if not (folder / name).is_file()]
+    return Path(path) if Path(path).is_dir() else fetch(path, revision, "judge")
 
 
 def model_digest(path: str, folder: Path) -> str:

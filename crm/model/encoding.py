@@ -1,17 +1,15 @@
-"""Rendering and tokenisation. In: a `Comparison` and an order. Out: token segments that end in a read position.
+"""Comparisons as token ids, rendered through one template everywhere (`crm.model.template`).
 
-Training, evaluation, the leaderboard and any server render through one template (`crm.model.template`). Text from data
-is never tokenised as a control token: controls are inserted by id.
-
-A message list is the same in both prompt orders, criteria first; the order says where the text has the criteria:
-before the conversation (query and responses), or after it, so that all that precedes them is the same for every user.
+Text from data is never tokenised as a control token: controls are inserted by id. A message list is the same in both
+prompt orders, criteria first; the order says where the text has the criteria: before the conversation (query and
+responses), or after it, so that all that precedes them is the same for every user.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -96,17 +94,6 @@ def _spoken(turns: Sequence[Message], speaker: str | None = None) -> list[dict[s
     return [{"role": roles.get(turn.role, f"{speaker}_{turn.role}"), "content": turn.content} for turn in turns]
 
 
-def per_character(comparison: Comparison) -> Comparison:
-    """The same comparison with its criteria rendered one bullet per character of ``str(list)``, blanks included.
-
-    Evaluation only: it reproduces what a pointwise evaluator does that iterates over a string of criteria.
-    """
-    clone = replace(comparison, criteria=())
-    # Set past the record's own checks: no user may write blank criteria, nor this many.
-    object.__setattr__(clone, "criteria", tuple(str(list(comparison.criteria))))
-    return clone
-
-
 class Encoder:
     """Turns comparisons into segments with one tokenizer. Pure: equal inputs give equal ids.
 
@@ -126,14 +113,8 @@ class Encoder:
         self._start, self._end = (_control_id(tokenizer, token) for token in (TURN_START, TURN_END))
         self._newline = tuple(tokenizer.encode("\n", add_special_tokens=False))
         self._body = lru_cache(maxsize=100_000)(self._tokenize)
-        # One object a token id: texts kept for a run take 14 bytes a token instead of 46.
-        self._ids: dict[int, int] = {}
         # Tokens of a criterion's turn before its own words.
         self.instruction = 1 + len(self._tokenize(_body("system", f"{self.kind.instruction}\n-")))
-
-    def remember(self, texts: int) -> None:
-        """Keep the ids of the last so many texts, for whoever reads ever new ones."""
-        self._body = lru_cache(maxsize=texts)(self._tokenize)
 
     def encode(self, comparison: Comparison, order: Order = "ab") -> EncodedComparison | None:
         """Segments of one reading, or None where a sequence is longer than ``max_length`` (the caller counts it)."""
@@ -216,8 +197,7 @@ class Encoder:
         return ids
 
     def _tokenize(self, text: str) -> tuple[int, ...]:
-        ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
-        return tuple(self._ids.setdefault(token, token) for token in ids)
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False))
 
     @property
     def digest(self) -> str:

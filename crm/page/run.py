@@ -25,8 +25,6 @@ from crm.web.hosts import KnownHosts
 from crm.web.listening import bound, serve
 
 log = logging.getLogger(__name__)
-TEXTS = 4096
-"""Texts whose token ids are kept where a bank has been read: what people write hardly comes again."""
 GRACE_S = 3
 """Seconds that requests have to end when the server is stopped."""
 SIMULATED = "These models, questions and answers are simulated: the names stand for no real model."
@@ -77,7 +75,6 @@ def _index(config: AppConfig) -> tuple[Scorer, str]:
     assert isinstance(opened.judge, CrmJudge)
     indexed = index_bank(opened.judge, bank, opened.predictions, progress=config.progress)
     assert indexed is not None, "a late head has vectors"
-    opened.judge.encoder.remember(TEXTS)
     return IndexScorer(indexed), opened.name
 
 

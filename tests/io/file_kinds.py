@@ -21,20 +21,13 @@ from crm.io.parquet import write_parquet
 from crm.judges.controls import LengthJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.index import open_index
-from crm.model.export import export_model
-from crm.model.manifest import check_files, read_manifest
 from crm.schema import Comparison, Message, Preference
 from crm.sealed import sealed_text
 from crm.training.checkpointing import SafeCheckpointIO
 from crm.training.sweep_jobs import OVERRIDES, SUMMARY, SUMMARY_FORMAT, read_jobs
 from crm.votes.own import dataset
 
-FACTS = {"max_length": 200, "seed": 3, "commit": "abc", "config": {"model": {"name": "tiny"}, "data": {"name": "x"}}}
 REPLIES = {f"{n:064x}": f"reply {n} " * 20 for n in range(8)}
-MODEL_FILES = (
-    *("crm.json", "config.json", "model.safetensors", "late_head.safetensors"),
-    *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
-)
 PARTS = ("train", "validation", *dataset.SUITES)
 QUERIES = tuple(BankQuery(f"q{n}", (Message("user", f"Why {n}?"),), "tea") for n in range(4))
 BANK = Bank("small", "m0", QUERIES, {f"m{a}": {q.id: f"{q.id} by {a}: it rains." for q in QUERIES} for a in range(2)})
@@ -65,17 +58,6 @@ def _write_checkpoint(_: Parts, folder: Path) -> None:
 def _read_checkpoint(_: Parts, folder: Path) -> Any:
     found = SafeCheckpointIO().load_checkpoint(folder / "last.ckpt")
     return found["step"], found["weights"].tolist()
-
-
-def _write_model(parts: Parts, folder: Path) -> None:
-    export_model(parts.late.model, parts.late.encoder.tokenizer, folder / "model", FACTS)
-
-
-def _read_model(_: Parts, folder: Path) -> Any:
-    """Whatever loads a folder does this first, and then believes every byte."""
-    manifest = read_manifest(folder / "model")
-    check_files(folder / "model", manifest)
-    return manifest, [(folder / "model" / name).read_bytes() for name in MODEL_FILES if name != "crm.json"]
 
 
 def _write_predictions(parts: Parts, folder: Path) -> None:
@@ -124,7 +106,7 @@ def _read_bank(_: Parts, folder: Path) -> Any:
 def _read_index(parts: Parts, folder: Path) -> Any:
     reader = parts.late.late_reader
     index = open_index(reader, BANK, folder, model_digest="m", progress=False)
-    return index.scores(reader.wish(["Short"])).tolist()
+    return index.scores(reader.user_vector(["Short"])).tolist()
 
 
 def _write_replies(_: Parts, folder: Path) -> None:
@@ -147,11 +129,6 @@ def _read_replies(_: Parts, folder: Path) -> Any:
 
 KINDS = {
     "checkpoint": Kind(("last.ckpt", "last.ckpt.sha256"), _write_checkpoint, _read_checkpoint),
-    "model": Kind(
-        tuple(f"model/{name}" for name in MODEL_FILES),
-        _write_model,
-        _read_model,
-    ),
     "predictions": Kind(("D+.jsonl",), _write_predictions, _read_predictions),
     "results": Kind(("results.json",), _write_results, _read_results),
     "summary": Kind((f"0/{SUMMARY}",), _write_summary, _read_summary),

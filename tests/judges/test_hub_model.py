@@ -10,8 +10,9 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 
-from crm.judges import hub_files as hub_model
-from crm.judges.hub_files import missing_files, model_digest, model_folder, read_config_and_tokenizer
+from crm.judges.hub_files import model_digest, model_folder, read_config_and_tokenizer
+from crm.model import backbone
+from crm.model.backbone import missing_files
 
 COMMIT = "0123456789abcdef" * 2 + "01234567"
 
@@ -65,8 +66,8 @@ def test_half_of_a_cached_model_is_fetched_again(cached: Path, monkeypatch: pyte
         asked.append({"path": path, **settings})
         return str(cached)
 
-    monkeypatch.setattr(hub_model, "snapshot_download", snapshot)
-    monkeypatch.setattr(hub_model, "ask_hub", lambda *_: None)
+    monkeypatch.setattr(backbone, "snapshot_download", snapshot)
+    monkeypatch.setattr(backbone, "get_hf_file_metadata", lambda *_, **__: None)
     model_folder("someone/cached", "v1")
     assert [(call["revision"], call.get("local_files_only", False)) for call in asked] == [("v1", True), ("v1", False)]
     assert not any(form.endswith((".bin", ".py", ".pt")) or form == "*" for form in asked[1]["allow_patterns"])

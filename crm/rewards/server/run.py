@@ -19,8 +19,6 @@ from crm.rewards.server.config import ServeConfig
 from crm.web.listening import bound, serve
 
 log = logging.getLogger(__name__)
-TEXTS = 4096
-"""Texts whose token ids are kept: prompts and criteria come again, responses hardly."""
 SWITCH_S = 0.0005
 """Seconds after which the judge's thread lets the one in that answers requests, which has little to do and waits each
 time it has spoken to the network; Python's own 0.005 make a second of it with 50 clients."""
@@ -38,7 +36,6 @@ def run_server(config: ServeConfig) -> None:
     check_judge(config)
     opened = open_judge(config)
     if isinstance(opened.judge, CrmJudge):
-        opened.judge.encoder.remember(TEXTS)
     name = config.name or config.checkpoint or opened.name
     key = os.environ.get(config.key_variable) or None
     app = make_app(
