@@ -36,7 +36,7 @@ from crm.leaderboard.bank import Bank
 from crm.leaderboard.bank.bank import BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.indexed_bank import IndexedBank, index_bank
-from crm.model.batching.packs import Packing
+from crm.model.batching.plans import Packing
 from crm.model.encoding import Encoder
 from crm.schema import Message
 from crm.votes.simulation.axes import AXES
@@ -67,7 +67,7 @@ class StandIn:
         drawn: Tensor = torch.randn(len(conversations), SIZE, generator=self._draws)
         return drawn
 
-    def wishes(self, criteria: Sequence[str]) -> Tensor:
+    def criterion_vectors(self, criteria: Sequence[str]) -> Tensor:
         """(N, D) float32, for products that differ by some units."""
         drawn: Tensor = torch.randn(len(criteria), SIZE, generator=self._draws) * SIZE**-0.5
         return drawn

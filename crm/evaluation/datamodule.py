@@ -21,7 +21,7 @@ import torch
 from crm.evaluation.prediction_file import SuiteFile, reading_digest
 from crm.io.processes import ALONE, Processes
 from crm.judges import CrmJudge
-from crm.model.batching.padding_batches import Batch
+from crm.model.batching.batches import Batch
 from crm.model.encoding import EncodedComparison
 from crm.schema import Comparison
 

@@ -17,7 +17,7 @@ from crm.judges.judge import Judge
 from crm.judges.llm_judge import LlmJudge
 from crm.judges.oracle import OracleJudge
 from crm.model.backbone import check_reachable
-from crm.model.batching.packs import packing_named
+from crm.model.batching.plans import packing_named
 from crm.model.export import checkpoint_folder
 from crm.model.manifest import read_manifest
 

@@ -64,7 +64,7 @@ class BankIndex:
         self._whole = torch.from_numpy(np.concatenate(self._shards)).float() if held else None
 
     def scores(self, wishes: torch.Tensor) -> Scores:
-        """(U, Q, M) float32 scores for ``wishes`` (U, D), as `LateReader.wish` makes them; NaN: too long to be read.
+        """(U, Q, M) float32 scores for ``wishes`` (U, D), each a `LateReader.user_vector`; NaN: too long to be read.
 
         Of one query they say which response this user prefers; a difference of two is the log-odds.
         """

@@ -43,23 +43,23 @@ class _InTurns:
         with self._lock:
             return self._reader.responses(conversations)
 
-    def wishes(self, criteria: Sequence[str]) -> torch.Tensor:
-        """As `LateReader.wishes`."""
+    def criterion_vectors(self, criteria: Sequence[str]) -> torch.Tensor:
+        """As `LateReader.criterion_vectors`."""
         own = dict.fromkeys(criteria)
         self._asked |= own
         with self._lock:
             asked, self._asked = self._asked | own, {}
             if new := [text for text in asked if text not in self._read]:
-                self._read.update(zip(new, self._reader.wishes(new), strict=True))
+                self._read.update(zip(new, self._reader.criterion_vectors(new), strict=True))
             for text in own:
                 self._read.move_to_end(text)
             while len(self._read) > KEPT_WISHES:
                 self._read.popitem(last=False)
             return torch.stack([self._read[text] for text in criteria])
 
-    def wish(self, criteria: Sequence[str], weights: Sequence[float] | None) -> torch.Tensor:
-        """As `LateReader.wish`."""
-        return added_up(self.wishes(list(criteria) or [GENERIC_CRITERION]), weights, self.shared)
+    def user_vector(self, criteria: Sequence[str], weights: Sequence[float] | None) -> torch.Tensor:
+        """As `LateReader.user_vector`."""
+        return added_up(self.criterion_vectors(list(criteria) or [GENERIC_CRITERION]), weights, self.shared)
 
 
 class IndexedBank:
@@ -105,7 +105,7 @@ class IndexedBank:
 
     def scores(self, criteria: Sequence[str]) -> Scores:
         """(N, Q, M) float32 for each of N criteria as a wish of its own, NaN for what is too long to be read."""
-        return self.index.scores(self.reader.wishes(criteria))
+        return self.index.scores(self.reader.criterion_vectors(criteria))
 
     def _of_wish(self, criteria: tuple[str, ...], weights: tuple[float, ...]) -> Scores:
         """(Q, M); the latest are held."""
@@ -118,9 +118,9 @@ class IndexedBank:
         return self._scores[key]
 
     def _wish(self, criteria: tuple[str, ...], weights: tuple[float, ...]) -> torch.Tensor:
-        wish = self.reader.wish(criteria, weights or None)
+        wish = self.reader.user_vector(criteria, weights or None)
         if not torch.isfinite(wish).all():
-            long = [text for text in criteria if not torch.isfinite(self.reader.wish((text,), None)).all()]
+            long = [text for text in criteria if not torch.isfinite(self.reader.user_vector((text,), None)).all()]
             most = self.reader.encoder.max_length
             raise ValueError(f"criteria: {short((long or criteria)[0])} is longer than the {most} tokens that are read")
         return wish

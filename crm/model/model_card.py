@@ -59,7 +59,7 @@ def read_section(folder: Path, title: str) -> str:
 
 
 def write_section(folder: Path, title: str, text: str) -> None:
-    """Put a section before the licence, in place of an earlier one. Raises ``ValueError`` for another card than ours."""
+    """Put a section before the licence, in place of an earlier one. Raises ``ValueError`` for a foreign card."""
     before, licence, after = re.sub(_section(title), "", _card(folder), flags=re.DOTALL).rpartition("\n## Licence\n")
     if not licence:
         raise ValueError(f"{folder / CARD}: missing, or not a card that was exported here; export the model again")

@@ -76,13 +76,13 @@ class IndexScorer:
 
     def prepare(self, criteria: Sequence[str]) -> None:
         """Read these criteria, together with those of whoever waits, and the random letters to compare them with."""
-        self.indexed.reader.wishes(criteria)
+        self.indexed.reader.criterion_vectors(criteria)
         self.reaction.prepare(criteria)
 
     def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
         """A score for each of ``texts``, which are read now."""
         reader = self.indexed.reader
-        found: list[float] = (reader.responses(texts) @ reader.wish(criteria, weights)).tolist()
+        found: list[float] = (reader.responses(texts) @ reader.user_vector(criteria, weights)).tolist()
         return found
 
     def advice(self, lines: Sequence[str]) -> str:

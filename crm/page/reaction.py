@@ -45,7 +45,7 @@ class Reaction:
 
     def _understood(self, line: str) -> bool:
         if not np.isfinite(
-            self.indexed.reader.wishes([line]).numpy()
+            self.indexed.reader.criterion_vectors([line]).numpy()
         ).all():  # too long to be read, which is an error elsewhere
             return True
         middle, far = self._of_nonsense(_words(line))

@@ -164,7 +164,7 @@ def _by_vectors(reader: LateReader, groups: Sequence[Group]) -> list[list[Reward
     vectors = reader.responses(talks)
     told = {group.criteria: group.criteria or (GENERIC_CRITERION,) for group in groups}
     texts = list(dict.fromkeys(text for criteria in told.values() for text in criteria))
-    said = dict(zip(texts, reader.wishes(texts), strict=True))
+    said = dict(zip(texts, reader.criterion_vectors(texts), strict=True))
     wishes = {own: torch.stack([said[text] for text in criteria]).sum(dim=0) for own, criteria in told.items()}
     found = []
     for group in groups:

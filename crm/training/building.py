@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,8 +16,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from crm.dataset.load import tokenizer_texts
 from crm.io.installed import plugin
-from crm.model.attention.frozen_layers import FrozenLayers, freeze_lower_layers, most_frozen
-from crm.model.attention.frozen_states import FrozenStates
+from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, freeze_lower_layers, most_frozen
 from crm.model.backbone import (
     add_lora,
     build_tiny_backbone,
@@ -27,7 +25,7 @@ from crm.model.backbone import (
     train_tokenizer,
     without_lora_wrapper,
 )
-from crm.model.batching.packs import packing_named
+from crm.model.batching.plans import packing_named
 from crm.model.config import BATCHINGS
 from crm.model.encoding import Encoder
 from crm.model.export import load_checkpoint
@@ -113,10 +111,10 @@ def settle_checkpointing(config: TrainConfig, model: RewardModel, tokens: int) -
     return bool(wanted)
 
 
-def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run_dir: Path) -> None:
+def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int) -> None:
     """Have the frozen layers run once for each beginning of a sequence, where there are any and it is not switched off.
 
-    Room is half of the memory that is left of a step on ``tokens``, or half of the disk's, unless a number is given.
+    Room is half of the memory that is left of a step on ``tokens``, unless a number is given.
     """
     settings, backbone = config.model, without_lora_wrapper(model.backbone)
     whole = not model.prunes  # such a head reads every token
@@ -127,14 +125,13 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run
     if not model.reads_forests:
         rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)
         return
-    room = _room_for_states(config, backbone, tokens, run_dir) / config.trainer.devices
+    room = _room_for_states(config, backbone, tokens) / config.trainer.devices
 
     def keeping(layers: int, share: float) -> FrozenLayers:
         kept = FrozenStates(
             backbone.config.hidden_size,
             budget=int(room * share),
             dtype=getattr(torch, settings.kept_states_dtype),
-            folder=run_dir if settings.kept_states == "disk" else None,
         )
         return FrozenLayers(backbone, layers, kept, whole=whole)
 
@@ -144,22 +141,19 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run
         of_responses = len(model.depths.lower.layers)
         model.depths.kept = keeping(of_responses, 1 - OF_CRITERIA), keeping(layers, OF_CRITERIA)
     rank_zero_only(log.info)(
-        "frozen layers: the states that %d layers give are kept (%s) in %s: room for %.1f GB, %d tokens a process; "
+        "frozen layers: the states that %d layers give are kept (%s): room for %.1f GB, %d tokens a process; "
         "model.kept_states=off computes them anew",
         layers,
         settings.kept_states_dtype,
-        settings.kept_states,
         room / 1e9,
         sum(part.kept.room for part in model.keeping),
     )
 
 
-def _room_for_states(config: TrainConfig, backbone: Any, tokens: int, run_dir: Path) -> float:
+def _room_for_states(config: TrainConfig, backbone: Any, tokens: int) -> float:
     """Bytes on this machine."""
     if config.model.kept_states_gb:
         return config.model.kept_states_gb * 1e9
-    if config.model.kept_states == "disk":
-        return shutil.disk_usage(run_dir).free / 2
     need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
     return max(0, memory_at_hand(torch.device("cpu")) - need) / 2
 

@@ -12,11 +12,18 @@ from torch import Tensor
 
 from crm.dataset.comparisons import FIXED_SEED, make_comparisons
 from crm.dataset.noise import CriteriaPool
-from crm.model.batching.batches import collate
+from crm.model.batching.batches import Batch, WithPaddingBatches, collate
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
-from crm.model.batching.packs import Packing
-from crm.model.batching.padding_batches import Batch, WithPaddingBatches
-from crm.model.batching.plans import EpochPlan, PackedPlan, deal, draw_order, draw_steps, passes_needed, plan_epoch
+from crm.model.batching.plans import (
+    EpochPlan,
+    PackedPlan,
+    Packing,
+    deal,
+    draw_order,
+    draw_steps,
+    passes_needed,
+    plan_epoch,
+)
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.schema import Comparison, Preference
 
@@ -84,7 +91,7 @@ class PreferenceDataModule(L.LightningDataModule):
         """Forward passes a rank and optimizer step; with a packing as many as `survey` finds necessary."""
         self._first: tuple[int, EpochPlan | PackedPlan] | None = None
         """Ranks and plan of the first epoch, as surveyed; given to the loader, which lets go of it after that epoch."""
-        self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
+        self.tokens_read = 0  # in training, by this process
         self.pool = None if noise == "none" else CriteriaPool.from_preferences(train)
         self.validation_rows: list[EncodedComparison] = []
         """What validation reads, on all ranks together, and `validation_batches` what this one does, as numbers of
@@ -144,7 +151,6 @@ class PreferenceDataModule(L.LightningDataModule):
         """Count what a training batch holds while it is on the CPU: a GPU would be waited for."""
         if self.trainer is not None and self.trainer.training:
             self.tokens_read += batch.tokens
-            self.pairs_read += batch.pairs
         return batch
 
     def val_dataloader(self) -> WithPaddingBatches:

@@ -80,7 +80,7 @@ def _run(config: TrainConfig, callbacks: Sequence[Callback], started: float) -> 
     batches, counts = data.survey(config.trainer.devices * config.trainer.nodes)
     _refuse_nothing_to_do(config, batches, counts)
     settle_checkpointing(config, model, counts["largest_batch_tokens"])
-    keep_frozen_states(config, model, counts["largest_batch_tokens"], run_dir)
+    keep_frozen_states(config, model, counts["largest_batch_tokens"])
     lit = build_lit_module(config, model, total_steps(config, batches, data.passes))
     rank_zero_only(show_counts)(splits.counts, counts)
     rank_zero_only(show_run)(config, model, counts["trained_on"], lit.total_steps)

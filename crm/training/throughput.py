@@ -136,7 +136,7 @@ class Throughput(Callback):
         self._wait(trainer)
         seconds = time.perf_counter() - self._paused
         data = trainer.datamodule  # type: ignore[attr-defined]
-        own = self._flops.of(data.tokens_read, data.pairs_read)
+        own = self._flops.of(data.tokens_read, 0)
         total = torch.tensor([self._comparisons, data.tokens_read, own], dtype=torch.float64)
         if trainer.world_size > 1:
             reduced = trainer.strategy.reduce(total.to(trainer.strategy.root_device), reduce_op="sum")

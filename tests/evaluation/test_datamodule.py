@@ -15,7 +15,7 @@ from crm.evaluation import EvaluationDataModule, LitJudge
 from crm.evaluation.config import ReadingTrainerConfig
 from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
 from crm.judges.crm_judge import CrmJudge
-from crm.model.batching.packs import Packing
+from crm.model.batching.plans import Packing
 from crm.schema import Comparison, Message, Prediction
 from crm.training import prediction_trainer
 from tests.conftest import rounding

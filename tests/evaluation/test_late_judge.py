@@ -56,6 +56,6 @@ def test_the_judge_says_what_its_vectors_say(judge: Any, comparisons: list[Compa
     for reading in readings:
         row = reading.comparison
         vectors = reader.responses([(row.prompt, row.response_a), (row.prompt, row.response_b)])
-        expected = vectors @ reader.wish(row.criteria)
+        expected = vectors @ reader.user_vector(row.criteria)
         found = [reading.score_a, reading.score_b]
         assert found == pytest.approx(expected.tolist(), abs=rounding(expected))

@@ -13,7 +13,7 @@ from crm.evaluation.prediction_file import predict, read_predictions, reading_di
 from crm.judges.controls import LengthJudge
 from crm.judges.crm_judge import CrmJudge
 from crm.model.batching.batches import collate
-from crm.model.batching.packs import Packing
+from crm.model.batching.plans import Packing
 from crm.model.heads import LINEAR_HEADS
 from crm.schema import Message, Prediction
 

@@ -59,7 +59,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def scores(judge: CrmJudge, index: BankIndex) -> np.ndarray:
     assert judge.late_reader is not None
-    return index.scores(torch.stack([judge.late_reader.wish(wish) for wish in WISHES]))
+    return index.scores(torch.stack([judge.late_reader.user_vector(wish) for wish in WISHES]))
 
 
 @pytest.mark.parametrize("huge", [False, True], ids=["all are read", "one is too long"])
@@ -70,7 +70,7 @@ def test_its_scores_and_rankings_are_the_judges_own(judge: CrmJudge, tmp_path: P
     found = scores(judge, indexed.index)
     for place, wish in enumerate(WISHES):
         matches, _ = score_bank(judge, bank, wish, baseline="m0", folder=tmp_path / "kept", progress=False)
-        vector = judge.late_reader.wish(wish)
+        vector = judge.late_reader.user_vector(wish)
         both = [judge.late_reader.responses([(row.prompt, (Message("assistant", bank.responses[name][row.id]),))])[0]
                 for row in bank.queries[:6] for name in bank.authors]  # fmt: skip
         products = torch.stack([row for row in both if not row.isnan().any()]) * vector
@@ -206,12 +206,12 @@ def test_words_of_many_who_ask_at_once_are_read_together(judge: CrmJudge, tmp_pa
         def responses(self, texts: Any) -> Any:
             return judge.late_reader.responses(texts)
 
-        def wishes(self, texts: list[str]) -> Any:
+        def criterion_vectors(self, texts: list[str]) -> Any:
             read.append(list(texts))
             time.sleep(0.05)
             if "fail" in texts:
                 raise RuntimeError("the reader broke")
-            return judge.late_reader.wishes(texts)
+            return judge.late_reader.criterion_vectors(texts)
 
     reader: Any = Slow()
     indexed = IndexedBank(reader, make_bank(), tmp_path, model_digest="m", progress=False)
@@ -223,7 +223,7 @@ def test_words_of_many_who_ask_at_once_are_read_together(judge: CrmJudge, tmp_pa
         failing.result()
     assert len(read) < len(lines) and len(found) == 24
     for text, scores in zip(lines * 2, found, strict=True):
-        alone = indexed.index.scores(judge.late_reader.wishes([text]))[0]
+        alone = indexed.index.scores(judge.late_reader.criterion_vectors([text]))[0]
         assert scores == pytest.approx(alone, abs=1e-4 * float(np.nanmax(np.abs(alone))), nan_ok=True)
 
 

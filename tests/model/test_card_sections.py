@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crm.model.card_sections import read_section, write_section
-from crm.model.model_card import write_card
+from crm.model.model_card import read_section, write_card, write_section
 
 MEASURED = "| a |\n|---|\n| 2 |"
 

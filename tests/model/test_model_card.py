@@ -94,7 +94,7 @@ def test_weighted_criteria_and_kept_vectors_of_the_card_are_ours(
     (ours,) = reader.responses([(ROW.prompt, ROW.response_a)])
     theirs = names["response_vector"](QUERY, FIRST)
     torch.testing.assert_close(theirs, ours, rtol=0, atol=rounding(ours))
-    wished = reader.wish(CRITERIA, [2.0, -0.5])
+    wished = reader.user_vector(CRITERIA, [2.0, -0.5])
     torch.testing.assert_close(
         names["wish"](dict(zip(CRITERIA, [2.0, -0.5], strict=True))), wished, rtol=0, atol=rounding(wished)
     )

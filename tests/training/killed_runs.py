@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import Callback
 
 import crm.training.building
 from crm.config import compose
-from crm.model.batching.packs import Packing
+from crm.model.batching.plans import Packing
 from crm.training.checkpointing import SafeCheckpointIO
 from crm.training.run import TrainingOutcome, run_training
 from tests.conftest import TINY_MODEL

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from crm.model.batching.packs import Packing
+from crm.model.batching.plans import Packing
 from crm.schema import GENERIC_CRITERION, Message
 from crm.training.datamodule import PreferenceDataModule
 

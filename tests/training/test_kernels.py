@@ -15,7 +15,7 @@ from transformers.models.qwen3 import modeling_qwen3
 
 from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.batching.batches import collate
-from crm.model.batching.packs import Packing
+from crm.model.batching.plans import Packing
 from crm.training.kernels import compiled_layers, enable_checkpointing, liger_kernels
 from tests.model.outcomes import assert_same, outcome
 

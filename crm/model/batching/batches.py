@@ -1,24 +1,29 @@
-"""Padded batches. In: encoded comparisons. Out: tensors for one forward pass and where the head reads.
+"""Batches: tensors for one forward pass and where the head reads, padded or as a forest of shared prefixes.
 
-Letters: B comparisons, S sequences (at most 2B), T tokens of the longest sequence.
+Letters: B comparisons, S sequences (at most 2B), T tokens of the longest sequence, N tokens of a forest's row, R
+distinct tokens at which the head reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from crm.model.batching.forest import Node, fill_up, grow_forest
+from crm.model.batching.tree_mask import TreeMask, full_mask, read_mask
 from crm.model.encoding import EncodedComparison, Span, token_ids
 
 Locate = Callable[[int, Span], Sequence[int]]
 """Where the tokens of a span of the i-th comparison of a batch lie in its flattened tokens."""
-WIDTH_STEP = 16
-"""Rows are padded to a multiple of this: few distinct shapes, so that kernels prepared for one serve again."""
+WIDTH_STEP, ROW_STEP = 16, 64
+"""Rows are padded to a multiple of this, and a forest's row filled up: few distinct shapes, so that kernels prepared
+for one serve again."""
 
 
 @dataclass
@@ -114,14 +119,83 @@ class PaddedBatch:
         """Tokens computed, padding left out. Ask on the CPU: on a GPU the answer waits for the device."""
         return int(self.attention_mask.sum())
 
-    @property
-    def pairs(self) -> int:
-        """(query, key) pairs of tokens that attention reads: n (n + 1) / 2 in a sequence of n. Ask on the CPU."""
-        lengths = self.attention_mask.sum(dim=1)
-        return int((lengths * (lengths + 1) // 2).sum())
+    def __len__(self) -> int:
+        return int(self.target.shape[0])
+
+
+@dataclass
+class ForestBatch:
+    """One forward pass over a forest (`crm.model.batching.forest`), for B comparisons."""
+
+    input_ids: Tensor
+    """(1, N) int64"""
+    position_ids: Tensor
+    """(1, N) int64, from 0 in every sequence"""
+    read_tokens: Tensor
+    """(R,) int64, ascending: tokens at which the head reads"""
+    reads: Tensor
+    """(B, 2) int64 in [0, R): which of these for the response shown first and for the one shown second"""
+    target: Tensor
+    """(B,) float32 in {0, 1/2, 1}: probability that the response shown first is preferred"""
+    sign: Tensor
+    """(B,) float32: +1 where response A of the record stands first, -1 where B does"""
+    reverse: Tensor
+    """(B,) bool: whether the criteria are those of the side that lost the vote"""
+    texts: TextTokens | None
+    """For a head that pools over tokens"""
+    nodes: list[Node]
+    """Of the forest, in the order of the row"""
+    tree_mask: TreeMask
+    """For all N tokens"""
+    read_mask: TreeMask
+    """For the R read tokens alone"""
+    tokens: int
+    """Of the sequences, at most N: a row may be filled up"""
+    weight: float = 1.0
+    """Factor of this batch's mean loss, so that every comparison of an optimizer step counts the same"""
+
+    def to(self, device: torch.device | str) -> ForestBatch:
+        """The same batch on another device."""
+        parts: dict[str, Any] = {name: value for name, value in vars(self).items() if hasattr(value, "to")}
+        return replace(self, **{name: part.to(device) for name, part in parts.items()})
 
     def __len__(self) -> int:
         return int(self.target.shape[0])
+
+
+Batch = PaddedBatch | ForestBatch
+
+
+@dataclass(frozen=True)
+class PaddingBatch:
+    """A batch to run and forget; its rows are another rank's.
+
+    Where weights are sharded, every rank must come to every forward pass.
+    """
+
+    batch: Batch
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> PaddingBatch:
+        """The same on another device."""
+        return PaddingBatch(self.batch.to(device))
+
+
+class WithPaddingBatches:
+    """``own`` batches of a rank, filled up with ``padding`` to ``length``, which is the same on all ranks."""
+
+    def __init__(self, own: Iterable[Batch], length: int, padding: Batch) -> None:
+        self._own, self._length, self._padding = own, length, padding
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Batch | PaddingBatch]:
+        count = 0
+        for batch in self._own:
+            count += 1
+            yield batch
+        for _ in range(self._length - count):
+            yield PaddingBatch(self._padding)
 
 
 def collate(encoded: Sequence[EncodedComparison], pad_id: int, weight: float = 1.0) -> PaddedBatch:
@@ -152,9 +226,47 @@ def collate(encoded: Sequence[EncodedComparison], pad_id: int, weight: float = 1
         attention_mask,
         torch.tensor(rows),
         torch.tensor(positions),
+        *_labels(encoded),
+        text_tokens(encoded, locate),
+        weight,
+    )
+
+
+def collate_forest(encoded: Sequence[EncodedComparison], *, weight: float = 1.0, multiple: int = 1) -> ForestBatch:
+    """Lay comparisons out in one row of a ``multiple`` of tokens, in which common beginnings are one node."""
+    flat = [list(map(token_ids, item.sequences)) for item in encoded]
+    first = [0]
+    for sequences in flat:
+        first.append(first[-1] + len(sequences))
+    forest = grow_forest([sequence for sequences in flat for sequence in sequences])
+    tokens = len(forest.ids)
+    fill_up(forest, multiple)
+    places = [
+        [forest.locate(start + sequence, position) for sequence, position in item.reads]
+        for item, start in zip(encoded, first, strict=False)
+    ]
+    places_of = cache(forest.places)  # one text stands in many comparisons
+    read_tokens = sorted({place for pair in places for place in pair})
+    rank = {place: index for index, place in enumerate(read_tokens)}
+    return ForestBatch(
+        torch.tensor([forest.ids]),
+        torch.tensor([forest.positions]),
+        torch.tensor(read_tokens),
+        torch.tensor([[rank[place] for place in pair] for pair in places]),
+        *_labels(encoded),
+        text_tokens(encoded, lambda row, span: places_of(forest.leaf_of[first[row] + span.sequence], *span[1:])),
+        forest.nodes,
+        full_mask(forest),
+        read_mask(forest, read_tokens),
+        tokens,
+        weight,
+    )
+
+
+def _labels(encoded: Sequence[EncodedComparison]) -> tuple[Tensor, Tensor, Tensor]:
+    """``target``, ``sign`` and ``reverse`` of a batch."""
+    return (
         torch.tensor([item.target for item in encoded], dtype=torch.float32),
         torch.tensor([1.0 if item.order == "ab" else -1.0 for item in encoded]),
         torch.tensor([item.comparison.direction == "reverse" for item in encoded]),
-        text_tokens(encoded, locate),
-        weight,
     )

@@ -1,7 +1,6 @@
-"""Loaders with a position. In: a function that makes one epoch's comparisons. Out: batches, resumable in mid-epoch.
+"""Loaders of training, resumable in mid-epoch, and of evaluation.
 
-What an epoch holds depends on (seed, epoch) alone, so a position is two integers, and a run that was killed goes on
-with exactly the batches that it had not seen.
+What an epoch holds depends on (seed, epoch) alone, so a position is two integers.
 """
 
 from __future__ import annotations
@@ -9,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from crm.model.batching.batches import PaddedBatch, collate
-from crm.model.batching.packs import ForestBatch, Packing, fill
-from crm.model.batching.plans import EpochPlan, PackedPlan, plan_epoch, plan_packed_epoch
+from crm.model.batching.batches import Batch, collate
+from crm.model.batching.plans import EpochPlan, PackedPlan, Packing, fill, plan_epoch, plan_packed_epoch
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.schema import Comparison
 
@@ -84,7 +82,7 @@ class TrainLoader:
             self._length = len(self.plan(0))
         return self._length
 
-    def __iter__(self) -> Iterator[PaddedBatch | ForestBatch]:
+    def __iter__(self) -> Iterator[Batch]:
         epoch, most = self._epoch, len(self)
         plan = self.plan(epoch)
         end = min(most, len(plan))
@@ -115,10 +113,8 @@ class TrainLoader:
 
     def _signature(self) -> dict[str, int | str]:
         kind = "tree" if self._packing else "padded"
-        signature: dict[str, int | str] = {"seed": self._seed, "global_batch": self._global_batch, "batching": kind}
-        if self._packing:
-            signature |= {"passes": self._passes, "processes": self._world_size}
-        return signature
+        packed = {"passes": self._passes, "processes": self._world_size} if self._packing else {}
+        return {"seed": self._seed, "global_batch": self._global_batch, "batching": kind, **packed}
 
 
 class EvaluationLoader:
@@ -147,5 +143,5 @@ class EvaluationLoader:
     def __len__(self) -> int:
         return len(self.batches)
 
-    def __iter__(self) -> Iterator[PaddedBatch | ForestBatch]:
+    def __iter__(self) -> Iterator[Batch]:
         return (self._packing.collate(rows) if self._packing else collate(rows, self._pad_id) for rows in self.batches)

@@ -1,4 +1,4 @@
-"""Who sees whom in a packed row. In: a forest. Out: the attention calls that read it, on a CPU and on a GPU.
+"""Which tokens of a forest see which, and the attention calls that read it, on a CPU and on a GPU.
 
 A token sees the tokens of its node's path up to itself. On a CPU many short calls cost more than the work in them, so
 spans of nodes of similar size are padded to one call; on a GPU one call with variable lengths reads them all.

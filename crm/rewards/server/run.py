@@ -11,7 +11,7 @@ import torch
 
 from crm import __version__
 from crm.io.installed import commit
-from crm.judges import CrmJudge, check_judge, open_judge
+from crm.judges import check_judge, open_judge
 from crm.model.backbone import show_loading
 from crm.rewards.scoring import Rewards
 from crm.rewards.server.app import make_app
@@ -35,7 +35,6 @@ def run_server(config: ServeConfig) -> None:
     show_loading(config.progress)
     check_judge(config)
     opened = open_judge(config)
-    if isinstance(opened.judge, CrmJudge):
     name = config.name or config.checkpoint or opened.name
     key = os.environ.get(config.key_variable) or None
     app = make_app(

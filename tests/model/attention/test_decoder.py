@@ -12,8 +12,7 @@ from transformers import Gemma2Config, Gemma2Model
 
 from crm.model.attention.decoder import prune_last_layer
 from crm.model.backbone import build_tiny_backbone
-from crm.model.batching.batches import collate
-from crm.model.batching.packs import collate_forest
+from crm.model.batching.batches import collate, collate_forest
 from crm.model.encoding import Encoder
 from crm.model.heads import LINEAR_HEADS
 from crm.model.reward_model import RewardModel, build_score

@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 import torch
 
-from crm.model.attention.depths import TwoDepths, ends_in
-from crm.model.attention.frozen_layers import FrozenLayers, freeze_lower_layers, nodes_of
-from crm.model.attention.frozen_states import FrozenStates
-from crm.model.batching.batches import collate
-from crm.model.batching.packs import collate_forest
+from crm.model.attention.frozen_layers import (
+    FrozenLayers,
+    FrozenStates,
+    TwoDepths,
+    ends_in,
+    freeze_lower_layers,
+    nodes_of,
+)
+from crm.model.batching.batches import collate, collate_forest
 from tests.conftest import rounding
 
 

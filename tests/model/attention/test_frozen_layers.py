@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 import torch
 
-from crm.model.attention.frozen_layers import FrozenLayers, freeze_lower_layers
-from crm.model.attention.frozen_states import FrozenStates
+from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, freeze_lower_layers
 from crm.model.backbone import add_lora, build_tiny_backbone, without_lora_wrapper
-from crm.model.batching.batches import collate
-from crm.model.batching.packs import collate_forest
+from crm.model.batching.batches import collate, collate_forest
 from crm.model.export import export_model, load_checkpoint
 from crm.model.reward_model import RewardModel, build_score
 from crm.training.kernels import compiled_layers, enable_checkpointing

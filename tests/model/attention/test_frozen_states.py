@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from crm.model.attention import frozen_states
-from crm.model.attention.frozen_states import INDEX_BYTES, FrozenStates
+from crm.model.attention.frozen_layers import INDEX_BYTES, FrozenStates
 from crm.model.batching.forest import Forest, grow_forest
 
 WIDTH = 3

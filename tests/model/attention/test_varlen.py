@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from crm.model.attention.varlen import attend_in_one_call, varlen_aligns_right
-from crm.model.batching.packs import collate_forest
+from crm.model.attention.decoder import attend_in_one_call, varlen_aligns_right
+from crm.model.batching.batches import collate_forest
 from crm.model.batching.tree_mask import varlen
 from tests.model.outcomes import assert_same, outcome
 

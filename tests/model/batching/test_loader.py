@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from crm.dataset.comparisons import make_comparisons
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
-from crm.model.batching.packs import Packing
-from crm.model.batching.plans import draw_order, plan_epoch
+from crm.model.batching.plans import Packing, draw_order, plan_epoch
 from crm.model.reward_model import preference_loss
 from crm.schema import Message
 

@@ -13,9 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from crm.model.batching.batches import ForestBatch, collate_forest
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
-from crm.model.batching.packs import ForestBatch, Packing, collate_forest, fill, packing_named, spread
-from crm.model.batching.plans import deal, draw_steps, passes_needed, plan_packed_epoch
+from crm.model.batching.plans import (
+    Packing,
+    deal,
+    draw_steps,
+    fill,
+    packing_named,
+    passes_needed,
+    plan_packed_epoch,
+    spread,
+)
 from crm.model.batching.tree_mask import TreeMask
 from crm.model.encoding import EncodedComparison, Segment
 from crm.model.heads import LINEAR_HEADS
