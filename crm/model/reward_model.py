@@ -19,11 +19,7 @@ from crm.model.late_head import LateHead
 
 
 def build_score(
-    head: str,
-    hidden_size: int,
-    seed: int,
-    start: nn.Module | None = None,
-    **sizes: int | None,
+    head: str, hidden_size: int, seed: int, start: nn.Module | None = None, **sizes: int | None
 ) -> nn.Module:
     """The layer of a head, initialised from ``seed`` alone: linear, or a `LateHead` of these ``sizes``.
 

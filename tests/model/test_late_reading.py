@@ -40,11 +40,7 @@ def make_reader(make_encoder):
 def test_every_batch_gives_the_same_scores_and_gradients(model, encoder, comparisons) -> None:
     rows = [encoder.encode(row, order) for row in comparisons for order in ("ab", "ba")]
     found = []
-    for batch in (
-        collate(rows, pad_id=0),
-        collate_forest(rows, multiple=64),
-        collate_forest(rows),
-    ):
+    for batch in (collate(rows, pad_id=0), collate_forest(rows, multiple=64), collate_forest(rows)):
         model.zero_grad()
         scores = model(batch).scores
         scores.square().sum().backward()

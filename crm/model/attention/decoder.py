@@ -191,11 +191,7 @@ def _forward(
 
 
 def _forward_at(
-    layer: Any,
-    states: Tensor,
-    positions: Tensor,
-    rotations: tuple[Tensor, Tensor],
-    tree_mask: TreeMask | None,
+    layer: Any, states: Tensor, positions: Tensor, rotations: tuple[Tensor, Tensor], tree_mask: TreeMask | None
 ) -> Any:
     """(S, R, H): the layer's output at ``positions`` (S, R) of ``states`` (S, T, H)."""
     rows = torch.arange(len(states), device=states.device)[:, None]

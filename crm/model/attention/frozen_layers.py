@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -42,8 +41,7 @@ class FrozenStates:
         self.token_bytes = width * dtype.itemsize + INDEX_BYTES
         self.room = budget // self.token_bytes
         self._slot_below: dict[int, int] = {}  # slot of the token before and token id, in one number; slots from 1
-        # Memory is taken page by page as it is written, which numpy promises and torch's deterministic mode does not.
-        self._states = torch.from_numpy(np.empty((self.room, width * dtype.itemsize), np.uint8)).view(dtype)
+        self._states = torch.empty(self.room, width, dtype=dtype)  # memory is taken page by page as it is written
 
     def __len__(self) -> int:
         return len(self._slot_below)

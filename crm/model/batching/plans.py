@@ -186,13 +186,7 @@ def plan_packed_epoch(
 
 
 def draw_steps(
-    comparisons: Sequence[Comparison],
-    encoder: Encoder,
-    *,
-    pairs: int,
-    seed: int,
-    epoch: int,
-    steps: int | None = None,
+    comparisons: Sequence[Comparison], encoder: Encoder, *, pairs: int, seed: int, epoch: int, steps: int | None = None
 ) -> tuple[list[Step], int]:
     """Orders and steps of ``pairs`` rows, drawn; and how many rows were overlong.
 
