@@ -104,7 +104,9 @@ def fake_batch(length: int) -> PaddedBatch:
     ids = torch.zeros(SEQUENCES, length, dtype=torch.int64)
     ends = torch.full((1, 2), length - 1)
     row = torch.ones(1)
-    return PaddedBatch(ids, torch.ones_like(ids), torch.tensor([[0, 1]]), ends, row, row, row.bool())
+    reads = {"rows": torch.tensor([[0, 1]]), "positions": ends}
+    labels = {"target": row, "sign": row, "reverse": row.bool()}
+    return PaddedBatch(input_ids=ids, attention_mask=torch.ones_like(ids), **reads, **labels)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ def training_config(checkpoint: str | Path | None) -> dict[str, Any]:
 def _config_in(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")).get("config") or {})
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError):  # whoever loads the model names what is wrong
         return {}
 
 
@@ -39,7 +39,7 @@ def _config_on_hub(checkpoint: str) -> dict[str, Any]:
 
     try:
         return _config_in(checkpoint_folder(checkpoint) / MANIFEST)
-    except (OSError, ValueError):
+    except ValueError:
         return {}
 
 

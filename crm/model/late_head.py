@@ -157,7 +157,7 @@ class LateHead(nn.Module):
             return found._replace(unasked=_unasked(scores, texts)) if self.asks_others else found
 
     def of_criteria(self, states: Tensor, groups: Sequence[Tensor]) -> Tensor:
-        """(N, D): what criteria are about, times their side in (-1, 1) where the head is gated, and their shared part."""
+        """(N, D): what criteria are about, of a gated head times their side in (-1, 1), and the shared part."""
         if self.side is None:
             return self._shared_by(self.criterion.of_groups(states, groups))
         states = nn.functional.dropout(states, DROPPED, self.training)

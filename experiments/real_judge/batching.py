@@ -136,16 +136,16 @@ def _forest_batch(
     number = torch.tensor([responses[own] for own in places[:count]])
     comparisons = len(target)
     return ForestBatch(
-        torch.tensor([forest.ids]),
-        torch.tensor([forest.positions]),
-        torch.tensor([0]),
-        torch.zeros(comparisons, 2, dtype=torch.int64),
-        target,
-        torch.ones(comparisons),
-        torch.zeros(comparisons, dtype=torch.bool),
-        TextTokens(length_groups(responses), length_groups(criteria), number[shown], asked[:, None]),
-        forest.nodes,
-        full_mask(forest),
-        read_mask(forest, [0]),
-        tokens,
+        input_ids=torch.tensor([forest.ids]),
+        position_ids=torch.tensor([forest.positions]),
+        read_tokens=torch.tensor([0]),
+        reads=torch.zeros(comparisons, 2, dtype=torch.int64),
+        nodes=forest.nodes,
+        tree_mask=full_mask(forest),
+        read_mask=read_mask(forest, [0]),
+        tokens=tokens,
+        target=target,
+        sign=torch.ones(comparisons),
+        reverse=torch.zeros(comparisons, dtype=torch.bool),
+        texts=TextTokens(length_groups(responses), length_groups(criteria), number[shown], asked[:, None]),
     )

@@ -16,7 +16,6 @@ from crm.model.batching.batches import collate, collate_forest
 from crm.model.batching.tree_mask import varlen
 from crm.model.heads import LINEAR_HEADS
 from crm.model.reward_model import RewardModel, build_score
-from tests.conftest import rounding
 from tests.model.outcomes import assert_same, outcome
 
 

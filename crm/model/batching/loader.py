@@ -54,24 +54,15 @@ class TrainLoader:
     def plan(self, epoch: int) -> EpochPlan | PackedPlan:
         """The plan of an epoch; only the latest is kept."""
         if epoch not in self._plans:
-            self._plans = {epoch: self._planned(epoch)}
+            rows, drawn = self._epoch_comparisons(epoch), {"seed": self._seed, "epoch": epoch}
+            if self._packing is None:
+                self._plans = {epoch: plan_epoch(rows, self._encoder, self._global_batch, **drawn)}
+            else:
+                steps = len(self) // self._passes if epoch else None
+                sizes = {"pairs": self._global_batch, "passes": self._passes, "world_size": self._world_size}
+                plan = plan_packed_epoch(rows, self._encoder, self._packing, **sizes, **drawn, steps=steps)
+                self._plans = {epoch: plan}
         return self._plans[epoch]
-
-    def _planned(self, epoch: int) -> EpochPlan | PackedPlan:
-        rows = self._epoch_comparisons(epoch)
-        if self._packing is None:
-            return plan_epoch(rows, self._encoder, self._global_batch, seed=self._seed, epoch=epoch)
-        return plan_packed_epoch(
-            rows,
-            self._encoder,
-            self._packing,
-            pairs=self._global_batch,
-            passes=self._passes,
-            world_size=self._world_size,
-            seed=self._seed,
-            epoch=epoch,
-            steps=len(self) // self._passes if epoch else None,
-        )
 
     def __len__(self) -> int:
         """Batches of the first epoch, and at most of any other: noise can make more rows fit in one than in another,
@@ -87,8 +78,7 @@ class TrainLoader:
         plan = self.plan(epoch)
         end = min(most, len(plan))
         for index in range(self._next_batch, end):
-            # The position moves before the batch is handed out: a checkpoint taken after this batch points past it,
-            # and after the last one at the next epoch.
+            # Moved before the batch is handed out: a checkpoint taken after this batch points past it.
             last = index + 1 == end
             self._epoch, self._next_batch = (epoch + 1, 0) if last else (epoch, index + 1)
             pack = plan.share(index, self._rank, self._world_size, self._passes, end)

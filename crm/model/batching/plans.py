@@ -60,7 +60,7 @@ def spread(units: Sequence[Rows], bins: int, packing: Packing) -> list[Pack]:
     A unit stays whole for what it shares, unless it is more than a pack may hold or there are fewer units than bins.
     """
     total = sum(map(len, units))
-    if bins == 1:  # as most steps on a CPU are: nothing to weigh
+    if bins == 1:
         return [Pack([row for unit in units for row in unit], 1.0)]
     pieces = [(packing.work(unit), unit) for unit in units]
     pieces = [piece for work, unit in pieces for piece in _fitting(work, unit, packing)]
@@ -77,12 +77,11 @@ def spread(units: Sequence[Rows], bins: int, packing: Packing) -> list[Pack]:
     return [Pack(rows or pieces[0][1][:1], len(rows) * bins / total) for rows in dealt]
 
 
-def _fitting(work: int, unit: Rows, packing: Packing) -> Iterator[tuple[int, Rows]]:
+def _fitting(work: int, unit: Rows, packing: Packing) -> list[tuple[int, Rows]]:
+    """The unit, or parts of it that fit a pack, each with its work."""
     if work <= packing.tokens or len(unit) == 1:
-        yield work, unit
-        return
-    for half, rows in _halves(unit, packing):
-        yield from _fitting(half, rows, packing)
+        return [(work, unit)]
+    return [piece for half in _halves(unit, packing) for piece in _fitting(*half, packing)]
 
 
 def _halves(unit: Rows, packing: Packing) -> list[tuple[int, Rows]]:

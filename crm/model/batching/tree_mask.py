@@ -110,8 +110,7 @@ def read_mask(forest: Forest, read_tokens: Sequence[int]) -> TreeMask:
     """Only ``read_tokens`` (ascending) read."""
     tokens = np.asarray(read_tokens, dtype=np.int64)
     ends = np.searchsorted(tokens, [0, *(node.start + node.length for node in forest.nodes)])
-    own = [tokens[low:high] - node.start for node, low, high in zip(forest.nodes, ends, ends[1:], strict=False)]
-    return TreeMask(_spans(forest, own))
+    return TreeMask(_spans(forest, [tokens[ends[i] : ends[i + 1]] - node.start for i, node in enumerate(forest.nodes)]))
 
 
 def _spans(forest: Forest, own: Sequence[Index]) -> tuple[QuerySpan, ...]:
