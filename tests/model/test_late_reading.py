@@ -12,7 +12,7 @@ from crm.model.late_reading import LateReader
 from crm.schema import GENERIC_CRITERION, Message
 from tests.conftest import rounding
 
-ARCHITECTURES = ("qwen3", "llama", "qwen3-1", "llama-1", "llama-1-gated")
+ARCHITECTURES = ("llama", "qwen3-1", "llama-1-gated")
 """Those with a 1 read responses with the lower one of their two layers."""
 
 
@@ -63,14 +63,6 @@ def test_scores_are_products_of_vectors_made_apart(model, encoder, make_reader, 
         found = vectors @ reader.user_vector(row.criteria)
         torch.testing.assert_close(found, scores, rtol=0, atol=rounding(scores))
         torch.testing.assert_close(found[0] - found[1], logit, rtol=0, atol=rounding(scores))
-
-
-def test_orders_negate(model, encoder, comparisons) -> None:
-    for row in comparisons:
-        with torch.no_grad():
-            ab, ba = (model(collate([encoder.encode(row, order)], 0)) for order in ("ab", "ba"))
-        assert ab.preference_logit.item() == pytest.approx(-ba.preference_logit.item(), abs=rounding(ab.scores))
-        assert ab.preference_logit.item() != 0.0
 
 
 def test_criteria_add_up_with_their_weights(make_model, make_reader, comparisons) -> None:
