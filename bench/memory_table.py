@@ -104,9 +104,10 @@ def fake_batch(length: int) -> PaddedBatch:
     ids = torch.zeros(SEQUENCES, length, dtype=torch.int64)
     ends = torch.full((1, 2), length - 1)
     row = torch.ones(1)
-    reads = {"rows": torch.tensor([[0, 1]]), "positions": ends}
-    labels = {"target": row, "sign": row, "reverse": row.bool()}
-    return PaddedBatch(input_ids=ids, attention_mask=torch.ones_like(ids), **reads, **labels)
+    rows, mask = torch.tensor([[0, 1]]), torch.ones_like(ids)
+    return PaddedBatch(
+        input_ids=ids, attention_mask=mask, rows=rows, positions=ends, target=row, sign=row, reverse=row.bool()
+    )
 
 
 @contextmanager

@@ -1,9 +1,8 @@
 """Heads: which sequences a head wants, where in them it reads, and what it makes of the states there.
 
-All but
-``late`` have one bias-free linear layer named ``score``, so that they export to a stock Hugging Face class; ``late``
-pools over tokens (`crm.model.late_head`) and combines two scores as the scalar head does.
-Another package adds a head by an entry point of the group ``crm.heads`` that names a `Head` (docs/extending.md).
+All but ``late`` have one bias-free linear layer named ``score``, so that they export to a stock Hugging Face class;
+``late`` pools over tokens (`crm.model.late_head`) and combines two scores as the scalar head does. Another package adds
+a head by an entry point of the group ``crm.heads`` that names a `Head` (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -72,8 +71,7 @@ def _scalar(outputs: Tensor) -> HeadOutput:
 
 
 def _pairwise(outputs: Tensor) -> HeadOutput:
-    last = outputs[:, 1]
-    return HeadOutput(last[:, 0] - last[:, 1], None)
+    return HeadOutput(outputs[:, 1, 0] - outputs[:, 1, 1], None)
 
 
 def _pairwise_span(outputs: Tensor) -> HeadOutput:

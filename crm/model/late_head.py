@@ -109,19 +109,11 @@ class LateHead(nn.Module):
         self.user_vectors = nn.Parameter(USER_VECTOR_STD * drawn)
 
     @classmethod
-    def seeded(
-        cls,
-        hidden_size: int,
-        seed: int,
-        kept: int = KEPT,
-        width: int = WIDTH,
-        response_layers: int = 0,
-        gated: bool = False,
-    ) -> LateHead:
+    def seeded(cls, hidden_size: int, seed: int, *, gated: bool = False, **sizes: int) -> LateHead:
         """A new one, initialised from ``seed`` alone."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return cls(hidden_size, kept, width, response_layers=response_layers, gated=gated, shared=gated)
+            return cls(hidden_size, gated=gated, shared=gated, **sizes)
 
     @classmethod
     def of_weights(cls, weights: Mapping[str, Tensor], response_layers: int = 0) -> LateHead:

@@ -40,8 +40,7 @@ class LateReader:
             raise ValueError(f"model: {type(model.backbone).__name__} is not known to pack, as Qwen3 and Llama are")
         self.model, self.encoder, self.head, self.tokens = model, encoder, model.score, tokens
         self.precision, self._autocast = precision, autocast
-        none = torch.zeros(self.size)
-        shared = none if self.head.shared is None else self.head.shared.detach().float().cpu()
+        shared = torch.zeros(self.size) if self.head.shared is None else self.head.shared.detach().float().cpu()
         self.shared = shared / math.sqrt(self.size)
         """(D,) float32: the part that all of `criterion_vectors` share."""
 

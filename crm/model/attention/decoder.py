@@ -60,18 +60,15 @@ def _attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    mask: Any,
     *,
-    tree_mask: TreeMask | None = None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
+    tree_mask: Any = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
     if tree_mask is None:
-        outcome: tuple[Tensor, Tensor | None] = plain(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others
-        )
+        outcome: tuple[Tensor, Tensor | None] = plain(module, query, key, value, mask, **others)
         return outcome
+    scaling, dropout = others.get("scaling"), others.get("dropout", 0.0)
     return attend_tree(query, key, value, tree_mask, scaling=scaling, dropout=dropout), None
 
 
@@ -179,25 +176,15 @@ def is_known(layer: Any) -> bool:
 
 
 def _forward(
-    layer: Any,
-    hidden_states: Tensor,
-    read_positions: Tensor | None = None,
-    read_mask: TreeMask | None = None,
-    **others: Any,
+    layer: Any, states: Tensor, read_positions: Tensor | None = None, read_mask: TreeMask | None = None, **others: Any
 ) -> Any:
+    """(S, R, H): the layer's output at ``read_positions`` (S, R) of ``states`` (S, T, H); of all without them."""
     if read_positions is None:
-        return type(layer).forward(layer, hidden_states, **others)
-    return _forward_at(layer, hidden_states, read_positions, others["position_embeddings"], read_mask)
-
-
-def _forward_at(
-    layer: Any, states: Tensor, positions: Tensor, rotations: tuple[Tensor, Tensor], tree_mask: TreeMask | None
-) -> Any:
-    """(S, R, H): the layer's output at ``positions`` (S, R) of ``states`` (S, T, H)."""
+        return type(layer).forward(layer, states, **others)
     rows = torch.arange(len(states), device=states.device)[:, None]
-    residual = states[rows, positions]
-    normed = layer.input_layernorm(states)
-    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations, tree_mask)
+    residual, normed = states[rows, read_positions], layer.input_layernorm(states)
+    readers, rotations = normed[rows, read_positions], others["position_embeddings"]
+    attended = _attend(layer.self_attn, normed, readers, read_positions, rotations, read_mask)
     residual = residual + layer.self_attn.o_proj(attended)
     return residual + layer.mlp(layer.post_attention_layernorm(residual))
 
