@@ -100,8 +100,8 @@ def _from_hub(path: str, revision: str | None, group: str, download: bool = True
         raise ValueError(f"{setting}={path}: the hub has no such model, or it is private; {HINTS[group]}") from None
     except EntryNotFoundError:
         raise ValueError(f"{setting}={path}: no {needed} there; {HINTS[group]}") from None
-    except Exception:  # its class depends on the HTTP library under the hub's client
-        reason = f"not cached here, and the hub cannot be reached; {HINTS[group]}"
+    except Exception as error:  # its class depends on the HTTP library under the hub's client
+        reason = f"not cached here, and the hub cannot be reached ({type(error).__name__}); {HINTS[group]}"
         raise ValueError(f"{setting}={path}: {reason}") from None
 
 
@@ -119,12 +119,11 @@ def missing_files(folder: Path) -> list[str]:
 def load_backbone(
     path: str, revision: str | None, max_length: int, weights: bool = True
 ) -> tuple[PreTrainedModel, Any]:
-    """Load weights as float32, the master precision, whatever precision the files have, and the tokenizer.
+    """Weights as float32, the master precision, whatever precision the files have, and the tokenizer.
 
-    Without ``weights`` the model is on the meta device: for a process that gets its share of them from another.
-
-    Raises ``ValueError`` for files that are missing, for weights that do not fill the architecture, when the tokenizer
-    has no pad token apart from the ends of a text and of a turn, or when ``max_length`` is more than the positions.
+    Without ``weights`` the model is on the meta device: for a process that gets its share of them from another. Raises
+    ``ValueError`` for files that are missing or do not fit, a pad token that also ends a text or a turn, and a
+    ``max_length`` of more than the positions.
     """
     folder = path if Path(path).is_dir() else str(fetch(path, revision))
     info: dict[str, Any] = {"missing_keys": (), "mismatched_keys": ()}
