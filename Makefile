@@ -76,7 +76,7 @@ models/real_judge/model/crm.json: experiments/real_judge/judge.safetensors | .ve
 	$(MAKE) smollm2
 	$(BIN)/python -m experiments.real_judge.bundled models/smollm2_135m --out $(@D)
 
-reproduce-tables: install ## The paper's six tables (SCALE=demo, real or paper), training what is missing
+reproduce-tables: install ## The paper's tables (SCALE=demo, real or paper), training what is missing
 	$(BIN)/python -m experiments.paper_tables scale=$(SCALE)
 
 bench: install-dev ## Speed of training and scoring on CPU against named peers; the table lands in bench/results

@@ -37,7 +37,7 @@ from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.indexed_bank import IndexedBank, index_bank
 from crm.leaderboard.ranking import Leaderboard
-from crm.model.batching.packs import Packing
+from crm.model.batching.plans import Packing
 from crm.model.encoding import Encoder
 from crm.schema import Message
 
@@ -66,7 +66,7 @@ class StandIn:
         drawn: Tensor = torch.randn(len(conversations), SIZE, generator=self._draws)
         return drawn
 
-    def wishes(self, criteria: Sequence[str]) -> Tensor:
+    def criterion_vectors(self, criteria: Sequence[str]) -> Tensor:
         """(N, D) float32, for products that differ by some units."""
         drawn: Tensor = torch.randn(len(criteria), SIZE, generator=self._draws) * SIZE**-0.5
         return drawn

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from bench.models import PAD_ID
 from bench.rounds import Answer, Contestant, Stopwatch
 from crm.model.batching.batches import collate
-from crm.model.batching.packs import Packing, fill
+from crm.model.batching.plans import Packing, fill
 from crm.model.encoding import EncodedComparison
 from crm.model.reward_model import RewardModel, preference_loss
 from crm.training.config import LossConfig, OptimizerConfig

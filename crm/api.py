@@ -8,7 +8,6 @@ judge.score("Explain DNS", ["Short.", "Long ..."], criteria="Prefers concise ans
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -35,9 +34,9 @@ from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.indexed_bank import index_bank
 from crm.leaderboard.ranking import Leaderboard
-from crm.model.backbone import show_loading
+from crm.model.backbone import FILES, show_loading
 from crm.model.export import checkpoint_folder
-from crm.model.manifest import CARD, MANIFEST
+from crm.model.model_card import CARD
 from crm.quoting import hydra_text
 from crm.rewards.rl import grpo_reward
 from crm.rewards.scoring import Group, Pair, Rewards
@@ -207,10 +206,9 @@ class Judge:
         """Upload the model as ``owner/name`` and return its address; log in before with ``hf auth login``."""
         from huggingface_hub import HfApi
 
-        listed = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))["files"]
         api = HfApi()
         address = api.create_repo(repo, private=private, exist_ok=True)
-        api.upload_folder(repo_id=repo, folder_path=self.folder, allow_patterns=[MANIFEST, CARD, *listed])
+        api.upload_folder(repo_id=repo, folder_path=self.folder, allow_patterns=[CARD, *FILES])
         return str(address)
 
     def _scores(self, group: Group) -> list[float | None]:

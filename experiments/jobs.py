@@ -34,8 +34,8 @@ from crm.evaluation.robustness import Effect, card_text, run_robustness
 from crm.evaluation.run import run_evaluation
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
-from crm.model.export import TALKED_ROUND, write_section
 from crm.model.manifest import MANIFEST
+from crm.model.model_card import ROBUSTNESS_SECTION, write_section
 from crm.schema import Result
 from crm.training.devices import settle_devices, settle_precision
 from crm.training.train import run_training
@@ -198,7 +198,7 @@ def _attacked(job: Job, common: Sequence[str]) -> list[Effect]:
     out = job.folder / "attacks"
     config = compose("evaluate", [*common, *job.evaluated], out)
     effects = run_robustness(config, job.attacked, ATTACK_SEED, show=False)
-    write_section(job.folder / "model", TALKED_ROUND, card_text(out))
+    write_section(job.folder / "model", ROBUSTNESS_SECTION, card_text(out))
     return effects
 
 

@@ -208,8 +208,8 @@ def test_a_model_is_pushed_without_what_lies_beside_it(
     assert judge.push_to_hub("me/my-judge", private=True) == "https://hub/me/my-judge"
     assert calls[0] == ("me/my-judge", {"private": True, "exist_ok": True})
     assert (calls[1]["repo_id"], calls[1]["folder_path"]) == ("me/my-judge", judge.folder)
-    needed = {path.name for path in judge.folder.iterdir()} - {"notes.md"}
-    assert set(calls[1]["allow_patterns"]) == needed > {"crm.json", "README.md", "late_head.safetensors"}
+    sent = {path.name for path in judge.folder.iterdir() for form in calls[1]["allow_patterns"] if path.match(form)}
+    assert sent == {path.name for path in judge.folder.iterdir()} - {"notes.md"}
 
 
 @pytest.mark.slow

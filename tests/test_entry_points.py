@@ -91,14 +91,12 @@ def test_a_wrong_folder_is_told_before_data_is_read(tmp_path: Path, monkeypatch:
             command(tmp_path / "nothing", tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "chat_template.jinja"])
-def test_a_damaged_model_is_told(name: str, model: Path, tmp_path: Path) -> None:
+def test_a_damaged_model_is_named(model: Path, tmp_path: Path) -> None:
     damaged = shutil.copytree(model, tmp_path / "model")
-    content = bytearray((damaged / name).read_bytes())
-    content[len(content) // 2] ^= 1
-    (damaged / name).write_bytes(content)
+    weights = damaged / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
     for command in (evaluate, rank):
-        with pytest.raises(ValueError, match=f"{name} is missing or damaged"):
+        with pytest.raises(ValueError, match=f"^checkpoint={damaged}: cannot be loaded"):
             command(damaged, tmp_path / "out")
 
 

@@ -20,5 +20,3 @@ class EvaluateConfig(AnyJudgeConfig):
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     """Where the results go besides the files of the run folder."""
     criteria: str = setting("own", one_of=CRITERIA_MODES)
-    criteria_rendering: str = setting("list", one_of=("list", "per_character"))
-    """``per_character`` renders one bullet a character, a defect of an earlier evaluator, to measure its effect."""

@@ -29,7 +29,8 @@ from crm.io.draws import generator
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.judges.open import check_judge, open_judge
-from crm.model.export import TALKED_ROUND, checkpoint_folder, write_section
+from crm.model.export import checkpoint_folder
+from crm.model.model_card import ROBUSTNESS_SECTION, write_section
 from crm.report.statistics import Interval, cluster_interval, mean_interval
 from crm.report.tables import caption, number, write_table
 from crm.report.terminal import print_table
@@ -265,7 +266,7 @@ def main(words: Sequence[str] | None = None) -> int:
         config = compose("evaluate", given.overrides, given.out)
         run_robustness(config, given.pairs, given.seed)
         if given.card:
-            write_section(checkpoint_folder(str(config.checkpoint)), TALKED_ROUND, card_text(given.out))
+            write_section(checkpoint_folder(str(config.checkpoint)), ROBUSTNESS_SECTION, card_text(given.out))
     except ValueError as error:
         print(f"crm.evaluation.robustness: {error}", file=sys.stderr)
         return 2

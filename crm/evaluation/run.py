@@ -23,7 +23,6 @@ from crm.io.processes import Processes, start
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.model.backbone import show_loading
 from crm.model.config import training_config
-from crm.model.encoding import per_character
 from crm.report.plots import suite_accuracy
 from crm.report.tables import caption, suite_table, write_table
 from crm.report.terminal import print_table
@@ -175,7 +174,7 @@ def comparisons_of(names: Sequence[str], splits: Splits, config: EvaluateConfig)
     suites = {}
     for name, (rows, counts) in fixed_suites(names, splits, written=written, criteria_mode=config.criteria).items():
         log.info("suite %s: %s", name, ", ".join(f"{key} {value}" for key, value in counts.items()))
-        suites[name] = [per_character(row) for row in rows] if config.criteria_rendering == "per_character" else rows
+        suites[name] = rows
     return suites
 
 

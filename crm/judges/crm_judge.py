@@ -15,9 +15,8 @@ import torch
 from torch import nn
 
 from crm.judges.judge import Asked, Reading
-from crm.model.batching.batches import collate
-from crm.model.batching.packs import Packing, fill
-from crm.model.batching.padding_batches import Batch
+from crm.model.batching.batches import Batch, collate
+from crm.model.batching.plans import Packing, fill
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.export import load_checkpoint
 from crm.model.heads import HeadOutput

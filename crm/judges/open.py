@@ -64,7 +64,7 @@ def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:
 
 def _open_crm(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
     from crm.judges.crm_judge import open_checkpoint
-    from crm.model.batching.packs import packing_named
+    from crm.model.batching.plans import packing_named
     from crm.model.export import checkpoint_folder
 
     folder = checkpoint_folder(str(config.checkpoint))

@@ -39,7 +39,7 @@ class BankIndex:
         self._vectors, self._rows = vectors, np.array(rows)
 
     def scores(self, users: torch.Tensor) -> Scores:
-        """(U, Q, M) float32 scores for user vectors (U, D) of `LateReader.wish`; NaN: too long to be read.
+        """(U, Q, M) float32 scores for user vectors (U, D) of `LateReader.user_vector`; NaN: too long to be read.
 
         The difference of two scores of a query is the log-odds that this user prefers the first response.
         """

@@ -45,7 +45,7 @@ class IndexedBank:
             if new := [text for text in dict.fromkeys(criteria) if text not in self._vectors]:
                 if len(self._vectors) + len(new) > MAX_CRITERIA:
                     self._vectors = {text: self._vectors[text] for text in criteria if text in self._vectors}
-                self._vectors.update(zip(new, self.reader.wishes(new), strict=True))
+                self._vectors.update(zip(new, self.reader.criterion_vectors(new), strict=True))
             return torch.stack([self._vectors[text] for text in criteria])
 
     def scores(self, criteria: Sequence[str]) -> Scores:

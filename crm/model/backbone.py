@@ -1,16 +1,18 @@
-"""Backbones. In: a path, or texts and sizes. Out: a transformers backbone with float32 weights, and its tokenizer."""
+"""Backbones: a pretrained or new transformers decoder with float32 weights, and its tokenizer."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url, snapshot_download, try_to_load_from_cache
-from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub import get_hf_file_metadata, hf_hub_url, snapshot_download, try_to_load_from_cache
+from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
 from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
+from safetensors import SafetensorError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import nn
 from transformers import (
@@ -24,26 +26,25 @@ from transformers import (
 )
 from transformers.utils import logging as bars
 
+from crm.model.manifest import MANIFEST
 from crm.model.template import TURN_END, TURN_START
 
-OFFLINE_HINT = "model=tiny needs no download, and model.path=<folder> takes a local Hugging Face folder"
 FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
 """What is fetched of a hub repository: no pickles, no code."""
-NOTHING_UNFIT: dict[str, Any] = {"missing_keys": (), "mismatched_keys": ()}
 HINTS = {
-    "model": OFFLINE_HINT,
+    "model": "model=tiny needs no download, and model.path=<folder> takes a local Hugging Face folder",
     "judge": "judge.path=<folder> takes a local Hugging Face folder",
     "checkpoint": "give a run folder of train.py, or the `model` folder in it",
 }
 """What to do instead, by the group of settings that names the model; ``checkpoint`` is a setting, not a group."""
-PAD = "<|pad|>"
-EOS = "<|endoftext|>"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+PAD, EOS = "<|pad|>", "<|endoftext|>"
 HUB_TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
 
 
 def show_loading(wanted: bool) -> None:
-    """Have bars of transformers and of the hub show how loading goes: where they are wanted and seen as bars."""
+    """Show progress bars of transformers and the hub where they are wanted and there is a terminal."""
     if wanted and sys.stderr.isatty():
         bars.enable_progress_bar()  # type: ignore[no-untyped-call]
         enable_progress_bars()
@@ -52,100 +53,97 @@ def show_loading(wanted: bool) -> None:
         disable_progress_bars()
 
 
+def is_hub_id(path: str) -> bool:
+    """Whether a path can be ``owner/name`` on a hub, rather than a folder here."""
+    return path.count("/") == 1 and not path.startswith((".", "/", "~", "models/")) and not Path(path).exists()
+
+
 def check_reachable(path: str, revision: str | None = None, group: str = "model") -> None:
-    """Raise ``ValueError``, one sentence within seconds, when a model can be had neither here nor from a hub.
+    """Raise ``ValueError`` within seconds where a model is neither here nor on a hub.
 
     ``group``, one of `HINTS`, is where its ``path`` and ``revision`` are set.
     """
     if Path(path).is_dir():
         if not (Path(path) / "config.json").is_file():
             raise ValueError(f"{group}.path={path}: no config.json in this folder; {HINTS[group]}")
-        return
-    if path.startswith((".", "/", "~")) or path.count("/") != 1 or path.startswith("models/"):
+    elif not is_hub_id(path):
         hint = "run `make smollm2` to make it, or " if "smollm2" in path else ""
         raise ValueError(f"{group}.path={path}: no such folder; {hint}{HINTS[group]}")
-    if not isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str):
-        ask_hub(path, revision, group)
+    elif not isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str):
+        _from_hub(path, revision, group, download=False)
 
 
-def ask_hub(path: str, revision: str | None, group: str = "model") -> None:
-    """Raise ``ValueError`` within seconds where the hub does not answer, or has no such model or revision."""
-    setting = "checkpoint" if group == "checkpoint" else f"{group}.path"
+def fetch(path: str, revision: str | None, group: str = "model") -> Path:
+    """The folder of a hub's model, downloaded where it is not in the cache in full.
+
+    Raises ``ValueError`` within seconds where the hub does not answer, or has no such model or revision.
+    """
+    try:
+        folder = Path(snapshot_download(path, revision=revision, allow_patterns=FILES, local_files_only=True))
+        if not missing_files(folder):
+            return folder
+    except (OSError, ValueError):
+        pass
+    return _from_hub(path, revision, group)
+
+
+def _from_hub(path: str, revision: str | None, group: str, download: bool = True) -> Path:
+    setting, needed = ("checkpoint", MANIFEST) if group == "checkpoint" else (f"{group}.path", "config.json")
     try:
         # One request without retries: a download retries for half a minute before it gives up.
-        get_hf_file_metadata(hf_hub_url(path, "config.json", revision=revision), timeout=HUB_TIMEOUT)
+        get_hf_file_metadata(hf_hub_url(path, needed, revision=revision), timeout=HUB_TIMEOUT)
+        return Path(snapshot_download(path, revision=revision, allow_patterns=FILES)) if download else Path(path)
     except RevisionNotFoundError:
         named = f"checkpoint={path}@{revision}" if group == "checkpoint" else f"{group}.revision={revision}"
         raise ValueError(f"{named}: {path} has no such revision; see its page on the hub") from None
     except RepositoryNotFoundError:
         raise ValueError(f"{setting}={path}: the hub has no such model, or it is private; {HINTS[group]}") from None
-    except Exception:  # which class it is depends on the HTTP library under this version of the hub's client
-        reason = f"not cached here, and the hub cannot be reached; {HINTS[group]}"
+    except EntryNotFoundError:
+        raise ValueError(f"{setting}={path}: no {needed} there; {HINTS[group]}") from None
+    except Exception as error:  # its class depends on the HTTP library under the hub's client
+        reason = f"not cached here, and the hub cannot be reached ({type(error).__name__}); {HINTS[group]}"
         raise ValueError(f"{setting}={path}: {reason}") from None
+
+
+def missing_files(folder: Path) -> list[str]:
+    """Which of ``config.json`` and the files of weights are missing; an index names the parts of a large model."""
+    names = [WEIGHTS]
+    if (folder / INDEX).is_file():
+        try:
+            names = sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return [INDEX]
+    return [name for name in ("config.json", *names) if not (folder / name).is_file()]
 
 
 def load_backbone(
     path: str, revision: str | None, max_length: int, weights: bool = True
 ) -> tuple[PreTrainedModel, Any]:
-    """Load weights as float32, the master precision, whatever precision the files have, and the tokenizer.
+    """Weights as float32, the master precision, whatever precision the files have, and the tokenizer.
 
-    Without ``weights`` the model is on the meta device: for a process that gets its share of them from another.
-
-    Raises ``ValueError`` for files that are missing, for weights that do not fill the architecture, when the tokenizer
-    has no pad token apart from the ends of a text and of a turn, or when ``max_length`` is more than the positions.
+    Without ``weights`` the model is on the meta device: for a process that gets its share of them from another. Raises
+    ``ValueError`` for files that are missing or do not fit, a pad token that also ends a text or a turn, and a
+    ``max_length`` of more than the positions.
     """
-    tokenizer, model, info = _read(path, path, weights) if Path(path).is_dir() else _read_hub(path, revision, weights)
+    folder = path if Path(path).is_dir() else str(fetch(path, revision))
+    info: dict[str, Any] = {"missing_keys": (), "mismatched_keys": ()}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        if weights:
+            model, info = AutoModel.from_pretrained(
+                folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, trust_remote_code=False
+            )
+        else:
+            model = empty_backbone(folder, None)
+    except (OSError, ValueError, SafetensorError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"model.path={path}: cannot be loaded ({reason}); {HINTS['model']}") from None
     unfit = sorted(str(name) for key in ("missing_keys", "mismatched_keys") for name in info[key])
     if unfit:
         raise ValueError(f"model.path={path}: its files have no fitting weights for {', '.join(unfit[:3])}; use others")
     positions = getattr(model.config, "max_position_embeddings", max_length)
     if max_length > positions:
         raise ValueError(f"model.max_length={max_length}: {path} has {positions} positions; use at most that")
-    _settle_padding(model, tokenizer, path)
-    return model, tokenizer
-
-
-def _read_hub(path: str, revision: str | None, weights: bool) -> tuple[Any, Any, dict[str, Any]]:
-    """Loaded from a folder of the cache, never by name: transformers asks the hub even for a model that is cached."""
-    try:
-        return _read(
-            snapshot_download(path, revision=revision, allow_patterns=FILES, local_files_only=True), path, weights
-        )
-    except (OSError, ValueError):
-        ask_hub(path, revision)
-        return _read(snapshot_download(path, revision=revision, allow_patterns=FILES), path, weights)
-
-
-def _read(folder: str, path: str, weights: bool) -> tuple[Any, Any, dict[str, Any]]:
-    """Tokenizer, model, and which weights did not fit."""
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        if not weights:
-            return tokenizer, empty_backbone(folder, None), NOTHING_UNFIT
-        model, info = AutoModel.from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, trust_remote_code=False
-        )
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"model.path={path}: cannot be loaded ({reason}); {OFFLINE_HINT}") from None
-    return tokenizer, model, info
-
-
-def empty_backbone(path: str, revision: str | None) -> PreTrainedModel:
-    """The backbone of a folder or hub id on the meta device: its shapes, without weights."""
-    file = (
-        Path(path) / "config.json"
-        if Path(path).is_dir()
-        else try_to_load_from_cache(path, "config.json", revision=revision)
-    )
-    if not isinstance(file, str | Path):
-        file = hf_hub_download(path, "config.json", revision=revision)
-    config = AutoConfig.from_pretrained(str(Path(file).parent), trust_remote_code=False)
-    with torch.device("meta"):
-        return AutoModel.from_config(config, dtype=torch.float32)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def _settle_padding(model: PreTrainedModel, tokenizer: Any, path: str) -> None:
     if tokenizer.pad_token_id is None or tokenizer.pad_token in (tokenizer.eos_token, TURN_END):
         raise ValueError(
             f"model.path={path}: its pad token is {tokenizer.pad_token!r} and its end of text {tokenizer.eos_token!r}; "
@@ -155,12 +153,20 @@ def _settle_padding(model: PreTrainedModel, tokenizer: Any, path: str) -> None:
     tokenizer.padding_side = "right"
     model.config.pad_token_id = tokenizer.pad_token_id
     model.config.use_cache = False
+    return model, tokenizer
+
+
+def empty_backbone(path: str, revision: str | None) -> PreTrainedModel:
+    """The backbone of a folder or hub id on the meta device: its shapes, without weights."""
+    config = AutoConfig.from_pretrained(path, revision=revision, trust_remote_code=False)
+    with torch.device("meta"):
+        return AutoModel.from_config(config, dtype=torch.float32)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def keep_lowest_layers(model: PreTrainedModel, layers: int | None) -> None:
     """Drop all but the lowest ``layers`` transformer layers; the final norm stays. None keeps all.
 
-    Raises ``ValueError`` where there are not so many.
+    Raises ``ValueError`` where there are fewer.
     """
     blocks, config = model.layers, model.config
     assert isinstance(blocks, nn.ModuleList)

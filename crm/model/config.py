@@ -1,4 +1,4 @@
-"""Settings of the model: backbone, head, prompt, batches. In: composed values. Out: checked ones."""
+"""Settings of the model: backbone, head, prompt, batches."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ from crm.model.manifest import MANIFEST
 
 
 def training_config(checkpoint: str | Path | None) -> dict[str, Any]:
-    """The configuration that a model folder, run folder or hub's model was trained with; empty where there is none.
-
-    Only `crm.json` is read, and not checked: whoever loads the model does that.
-    """
+    """The configuration that a model folder, run folder or hub's model was trained with; empty where there is none."""
     folder = Path(checkpoint or "").expanduser()
     for path in (folder / MANIFEST, folder / "model" / MANIFEST):
         if path.is_file():
@@ -32,7 +29,7 @@ def training_config(checkpoint: str | Path | None) -> dict[str, Any]:
 def _config_in(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")).get("config") or {})
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError):  # whoever loads the model names what is wrong
         return {}
 
 
@@ -42,7 +39,7 @@ def _config_on_hub(checkpoint: str) -> dict[str, Any]:
 
     try:
         return _config_in(checkpoint_folder(checkpoint) / MANIFEST)
-    except (OSError, ValueError):
+    except ValueError:
         return {}
 
 
@@ -70,8 +67,8 @@ class ModelConfig(Settings, group="model"):
     """How many of the lowest transformer layers are kept; the rest is dropped when the model is loaded. null: all."""
     freeze_layers: int = setting(0, at_least=0)
     """Lowest transformer layers (and the embedding) that are not trained."""
-    kept_states: str = setting("memory", one_of=("off", "memory", "disk"))
-    """Where to keep what frozen layers give, so that they are run once: memory, disk (the run folder), or off."""
+    kept_states: str = setting("memory", one_of=("off", "memory"))
+    """Whether the output of frozen layers is kept, so that they are run once for each beginning of a text."""
     kept_states_gb: float = setting(0.0, at_least=0, zero="half of what is free", unit="GB")
     """Room for that in 10^9 bytes, shared by the processes of a machine."""
     kept_states_dtype: str = setting("float32", one_of=("float32", "bfloat16"))

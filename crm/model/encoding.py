@@ -1,17 +1,15 @@
-"""Rendering and tokenisation. In: a `Comparison` and an order. Out: token segments that end in a read position.
+"""Comparisons as token ids, rendered through one template everywhere (`crm.model.template`).
 
-Training, evaluation, the leaderboard and any server render through one template (`crm.model.template`). Text from data
-is never tokenised as a control token: controls are inserted by id.
-
-A message list is the same in both prompt orders, criteria first; the order says where the text has the criteria:
-before the conversation (query and responses), or after it, so that all that precedes them is the same for every user.
+Text from data is never tokenised as a control token: controls are inserted by id. A message list is the same in both
+prompt orders, criteria first; the order says where the text has the criteria: before the conversation (query and
+responses), or after it, so that all that precedes them is the same for every user.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal, NamedTuple
@@ -81,11 +79,8 @@ def pointwise_messages(
     criteria: Sequence[str], prompt: Sequence[Message], response: Sequence[Message]
 ) -> list[dict[str, str]]:
     """Messages of the scalar head: criteria, prompt, one response. Any chat template user can build the same."""
-    return [_criteria_turn(criteria, POINTWISE_INSTRUCTION), *_spoken(prompt), *_spoken(response)]
-
-
-def _criteria_turn(criteria: Sequence[str], instruction: str) -> dict[str, str]:
-    return {"role": "system", "content": system_text(criteria, instruction)}
+    system = {"role": "system", "content": system_text(criteria, POINTWISE_INSTRUCTION)}
+    return [system, *_spoken(prompt), *_spoken(response)]
 
 
 def _spoken(turns: Sequence[Message], speaker: str | None = None) -> list[dict[str, str]]:
@@ -94,17 +89,6 @@ def _spoken(turns: Sequence[Message], speaker: str | None = None) -> list[dict[s
         return [{"role": turn.role, "content": turn.content} for turn in turns]
     roles = {"assistant": speaker}
     return [{"role": roles.get(turn.role, f"{speaker}_{turn.role}"), "content": turn.content} for turn in turns]
-
-
-def per_character(comparison: Comparison) -> Comparison:
-    """The same comparison with its criteria rendered one bullet per character of ``str(list)``, blanks included.
-
-    Evaluation only: it reproduces what a pointwise evaluator does that iterates over a string of criteria.
-    """
-    clone = replace(comparison, criteria=())
-    # Set past the record's own checks: no user may write blank criteria, nor this many.
-    object.__setattr__(clone, "criteria", tuple(str(list(comparison.criteria))))
-    return clone
 
 
 class Encoder:
@@ -126,14 +110,8 @@ class Encoder:
         self._start, self._end = (_control_id(tokenizer, token) for token in (TURN_START, TURN_END))
         self._newline = tuple(tokenizer.encode("\n", add_special_tokens=False))
         self._body = lru_cache(maxsize=100_000)(self._tokenize)
-        # One object a token id: texts kept for a run take 14 bytes a token instead of 46.
-        self._ids: dict[int, int] = {}
         # Tokens of a criterion's turn before its own words.
-        self.instruction = 1 + len(self._tokenize(_body("system", f"{self.kind.instruction}\n-")))
-
-    def remember(self, texts: int) -> None:
-        """Keep the ids of the last so many texts, for whoever reads ever new ones."""
-        self._body = lru_cache(maxsize=texts)(self._tokenize)
+        self.instruction = 1 + len(self._tokenize(f"system\n{self.kind.instruction}\n-"))
 
     def encode(self, comparison: Comparison, order: Order = "ab") -> EncodedComparison | None:
         """Segments of one reading, or None where a sequence is longer than ``max_length`` (the caller counts it)."""
@@ -150,12 +128,11 @@ class Encoder:
         """What depends on the user: the criteria and, where the span head reads after them, its two marks."""
         last = self.prompt_order == "criteria_last"
         follows = last and not self.kind.apart
-        turn = _criteria_turn(criteria, self.kind.instruction)
+        turn = {"role": "system", "content": system_text(criteria, self.kind.instruction)}
         segments = [Segment("criteria", self._ids_of([turn], follows=follows))]
         if last and self.kind.spans:
-            empty = [{"role": role, "content": ""} for role in MARKS]
-            segments.append(Segment("mark_a", self._ids_of(empty[:1], follows=True)))
-            segments.append(Segment("mark_b", self._ids_of(empty[1:], follows=True)))
+            mark_a, mark_b = (self._ids_of([{"role": role, "content": ""}]) for role in MARKS)
+            segments += [Segment("mark_a", mark_a), Segment("mark_b", mark_b)]
         return tuple(segments)
 
     def conversation_segments(
@@ -182,12 +159,12 @@ class Encoder:
         if not self.kind.joint:
             asked = () if self.kind.apart else criteria
             pair = tuple(self._ordered(asked, self.conversation_segments(prompt, side)) for side in (first, second))
-            ends = [sum(len(segment.ids) for segment in sequence) - 1 for sequence in pair]
+            ends = [len(token_ids(sequence)) - 1 for sequence in pair]
             texts = (comparison.criteria or (GENERIC_CRITERION,)) if self.kind.apart else ()
             alone = (self.criteria_segments((text,)) for text in texts)
             return (*pair, *alone), ((0, ends[0]), (1, ends[1]))
         joint = self._ordered(criteria, self.conversation_segments(prompt, first, second))
-        last = sum(len(segment.ids) for segment in joint) - 1
+        last = len(token_ids(joint)) - 1
         # The second read is the last token; the first of the span head ends what precedes the last response or mark.
         end_of_first = last - len(joint[-1].ids) if self.kind.spans else last
         return (joint,), ((0, end_of_first), (0, last))
@@ -196,13 +173,12 @@ class Encoder:
         """The response of a conversation, and of a criterion its own words."""
         if not self.kind.apart:
             return ()
-        ends = [sum(len(segment.ids) for segment in sequence) for sequence in sequences]
-        starts = [end - len(sequence[-1].ids) for sequence, end in zip(sequences, ends, strict=True)]
-        instruction = [0 if place < 2 else self.instruction for place in range(len(ends))]
-        return tuple(
-            Span(place, start + skip, end)
-            for place, (start, skip, end) in enumerate(zip(starts, instruction, ends, strict=True))
-        )
+        found = []
+        for place, sequence in enumerate(sequences):
+            end = len(token_ids(sequence))
+            start = end - len(sequence[-1].ids) + (self.instruction if place >= 2 else 0)
+            found.append(Span(place, start, end))
+        return tuple(found)
 
     def _ordered(self, criteria: tuple[Segment, ...], conversation: tuple[Segment, ...]) -> tuple[Segment, ...]:
         return criteria + conversation if self.prompt_order == "criteria_first" else conversation + criteria
@@ -212,12 +188,11 @@ class Encoder:
         ids: tuple[int, ...] = ()
         for turn in turns:
             newline = self._newline if follows or ids else ()
-            ids += (*newline, self._start, *self._body(_body(turn["role"], turn["content"])), self._end)
+            ids += (*newline, self._start, *self._body(f"{turn['role']}\n{turn['content']}"), self._end)
         return ids
 
     def _tokenize(self, text: str) -> tuple[int, ...]:
-        ids = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False)
-        return tuple(self._ids.setdefault(token, token) for token in ids)
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True, verbose=False))
 
     @property
     def digest(self) -> str:
@@ -225,11 +200,6 @@ class Encoder:
         template = chat_template(self.head, self.prompt_order)
         parts = (template, POINTWISE_INSTRUCTION, PAIRWISE_INSTRUCTION, GENERIC_CRITERION, self.head)
         return hashlib.sha256("\x00".join((*parts, str(self.max_length))).encode()).hexdigest()[:16]
-
-
-def _body(role: str, content: str) -> str:
-    """What stands between the two control tokens of a turn."""
-    return f"{role}\n{content}"
 
 
 def _control_id(tokenizer: Any, token: str) -> int:

@@ -1,22 +1,17 @@
-"""Checkpoints to keep. In: a trained reward model. Out: a Hugging Face folder with digests, and back again.
+"""Model folders: export a reward model as a stock Hugging Face model, and load it again.
 
 ``scalar`` and ``pairwise`` become sequence classification with 1 and 2 labels, ``pairwise_span`` token classification
-with 2 labels read at the end of each response. Stock transformers loads all three and gets the same numbers. ``late``
-becomes a backbone that `AutoModel` loads, and the head's weights beside it in ``late_head.safetensors``.
+with 2 labels read at the end of each response; stock transformers gives the same numbers. ``late`` becomes a backbone
+that `AutoModel` loads, with the head's weights beside it in ``late_head.safetensors``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
-from functools import partial
-from glob import escape
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
@@ -29,12 +24,10 @@ from transformers import (
     PreTrainedModel,
 )
 
-from crm.model.backbone import FILES, ask_hub
-from crm.model.card_sections import TALKED_ROUND as TALKED_ROUND
-from crm.model.card_sections import write_section as write_section
+from crm.model.backbone import fetch, is_hub_id
 from crm.model.heads import PromptOrder, head_named
 from crm.model.late_head import LateHead
-from crm.model.manifest import MANIFEST, check_files, read_manifest, write_manifest
+from crm.model.manifest import MANIFEST, read_manifest, write_manifest
 from crm.model.model_card import write_card
 from crm.model.reward_model import RewardModel
 from crm.model.template import TURN_END, chat_template
@@ -42,8 +35,6 @@ from crm.model.template import TURN_END, chat_template
 LATE_HEAD = "late_head.safetensors"
 LABELS = {1: {0: "reward"}, 2: {0: "model_a", 1: "model_b"}}
 """Names of the outputs of a head, by their number."""
-ALLOWED = tuple(form.removeprefix("*") for form in FILES)
-"""Endings of the files that are fetched of a hub's model."""
 
 
 def export_model(
@@ -55,81 +46,42 @@ def export_model(
 ) -> str:
     """Write the folder and return its digest. ``model.backbone`` must be plain (adapters merged).
 
-    ``facts`` (plain JSON values: longest sequence, training configuration, commit) go into ``crm.json`` beside the
-    prompt order that the model was trained in and the sha256 of every file. Raises ``ValueError``, and writes nothing,
-    for weights that are not finite.
+    ``facts`` (plain JSON values: longest sequence, training configuration, commit) go into ``crm.json``. Raises
+    ``ValueError``, and writes nothing, for weights that are not finite.
     """
-    return _write(to_hugging_face(model), tokenizer, model.head, folder, facts, prompt_order, _beside(model))
-
-
-def _beside(model: RewardModel) -> LateHead | None:
-    """The head, where no stock class has a place for it."""
-    return model.score if isinstance(model.score, LateHead) else None
+    return _write(to_hugging_face(model), tokenizer, model, folder, facts, prompt_order)
 
 
 def _write(
     exported: PreTrainedModel,
     tokenizer: Any,
-    head: str,
+    model: RewardModel,
     folder: Path,
     facts: dict[str, Any],
     prompt_order: PromptOrder,
-    beside: LateHead | None = None,
 ) -> str:
-    for part in filter(None, (exported, beside)):
-        _refuse_not_finite(part)
-    with _told_where(folder):
-        return _write_files(exported, tokenizer, head, folder, facts, prompt_order, beside)
-
-
-@contextmanager
-def _told_where(folder: Path) -> Iterator[None]:
-    """A full disk or a closed folder in one sentence; safetensors and tokenizers have errors of their own for it."""
-    try:
-        yield
-    except Exception as error:
-        if not isinstance(error, OSError) and "os error" not in str(error):
-            raise
-        why = f"could not be written ({' '.join(str(error).split())[:120]})"
-        raise ValueError(f"export: {folder} {why}; make room or choose another folder, and export again") from error
-
-
-def _write_files(
-    exported: PreTrainedModel,
-    tokenizer: Any,
-    head: str,
-    folder: Path,
-    facts: dict[str, Any],
-    prompt_order: PromptOrder,
-    beside: LateHead | None,
-) -> str:
-    folder.mkdir(parents=True, exist_ok=True)
-    exported.save_pretrained(folder)
-    if beside is not None:
-        told = {"response_layers": str(beside.response_layers)}  # several entries would be written in any order
-        weights_of_head = {name: weight.detach().cpu() for name, weight in beside.state_dict().items()}
-        weights_of_head.pop("user_vectors", None)
-        save_file(weights_of_head, folder / LATE_HEAD, metadata=told)
-    for weights in folder.glob("*.safetensors"):
-        weights.chmod((folder / "config.json").stat().st_mode)  # transformers leaves them to their owner alone
-    tokenizer = deepcopy(tokenizer)  # whoever trains goes on with theirs
-    tokenizer.chat_template = chat_template(head, prompt_order)
-    # Trainers and servers append the end of text where it is missing; a prompt of ours ends in this token already.
-    tokenizer.eos_token = TURN_END
-    tokenizer.model_max_length = facts.get("max_length", exported.config.max_position_embeddings)
-    tokenizer.save_pretrained(folder)
-    digest = write_manifest(folder, head, prompt_order, facts)
-    write_card(folder, head, prompt_order, facts, digest)
-    return digest
-
-
-def _refuse_not_finite(model: nn.Module) -> None:
-    for name, weight in model.named_parameters():
+    for name, weight in (*exported.named_parameters(), *model.score.named_parameters()):
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(
                 f"export: {name} holds NaN or infinite weights, so nothing was written; lower optimizer.lr or use "
                 "trainer.precision=32-true, and train again"
             )
+    exported.save_pretrained(folder)
+    if isinstance(model.score, LateHead):  # no stock class has a place for it
+        weights = {name: weight.detach().cpu() for name, weight in model.score.state_dict().items()}
+        weights.pop("user_vectors", None)
+        save_file(weights, folder / LATE_HEAD, metadata={"response_layers": str(model.score.response_layers)})
+    for file in folder.glob("*.safetensors"):
+        file.chmod((folder / "config.json").stat().st_mode)  # transformers lets only their owner read them
+    tokenizer = deepcopy(tokenizer)  # the caller trains on with its own
+    tokenizer.chat_template = chat_template(model.head, prompt_order)
+    # Trainers and servers append the end of text where it is missing; a prompt of ours ends in this token already.
+    tokenizer.eos_token = TURN_END
+    tokenizer.model_max_length = facts.get("max_length", exported.config.max_position_embeddings)
+    tokenizer.save_pretrained(folder)
+    digest = write_manifest(folder, model.head, prompt_order, facts)
+    write_card(folder, model.head, prompt_order, facts, digest)
+    return digest
 
 
 def to_hugging_face(model: RewardModel) -> PreTrainedModel:
@@ -141,7 +93,7 @@ def to_hugging_face(model: RewardModel) -> PreTrainedModel:
         raise ValueError(
             "export: the weights are spread over processes; gather them first (crm.training.sharding.gather)"
         )
-    if _beside(model) is not None:
+    if isinstance(model.score, LateHead):
         assert isinstance(model.backbone, PreTrainedModel)
         model.backbone.train(False)
         return model.backbone
@@ -149,7 +101,7 @@ def to_hugging_face(model: RewardModel) -> PreTrainedModel:
     config = model.backbone.config.__class__.from_dict(model.backbone.config.to_dict())
     labels = LABELS[head_named(model.head).outputs]
     config.id2label, config.label2id = labels, {label: index for index, label in labels.items()}
-    # Servers turn the outputs into probabilities, unless they are told that these are scores.
+    # Servers turn the outputs into probabilities, unless these are declared to be scores.
     config.problem_type = "regression" if head_named(model.head).has_scores else None
     config.dtype = "float32"
     auto = _class_of(model.head)
@@ -170,7 +122,7 @@ def _class_of(head: str) -> Any:
 
 
 def _with_zero_bias(score: nn.Linear) -> nn.Linear:
-    """Token classification has a bias; a zero one says the same as none."""
+    """Token classification has a bias; a zero one changes nothing."""
     layer = nn.Linear(score.in_features, score.out_features, device=score.weight.device, dtype=score.weight.dtype)
     layer.weight = score.weight
     nn.init.zeros_(layer.bias)
@@ -187,7 +139,7 @@ def export_as_single_label(
     """The pairwise head as one label, score = W[0] - W[1]: sigmoid(logit) is P(first preferred), nothing is lost.
 
     For tools that know one-label models only (a sigmoid over one logit equals the softmax over two). No problem type
-    is set, so that servers apply that sigmoid. `load_checkpoint` refuses the folder: our own stages read the original.
+    is set, so that servers apply that sigmoid. Our own commands read the original, not this folder.
     """
     if model.head != "pairwise":
         raise ValueError(f"head={model.head}: only the pairwise head has two logits to subtract")
@@ -198,16 +150,15 @@ def export_as_single_label(
     exported = to_hugging_face(RewardModel(model.backbone, difference, "scalar"))
     exported.config.id2label, exported.config.label2id = {0: "model_a"}, {"model_a": 0}
     exported.config.problem_type = None
-    return _write(exported, tokenizer, "pairwise", folder, {**facts, "single_label": True}, prompt_order)
+    return _write(exported, tokenizer, model, folder, {**facts, "single_label": True}, prompt_order)
 
 
 def checkpoint_folder(given: str | Path) -> Path:
     """The model folder that ``checkpoint=`` names: itself, ``model`` in a run folder, or a hub's model, fetched.
 
-    A hub's model is ``owner/name`` or ``owner/name@revision``, with or without ``hf://``. Only the manifest and the
-    files that it lists are fetched, where they are not cached. Raises ``ValueError``, within seconds, for a folder
-    without a model (saying what it holds and what to type), and where the hub cannot be reached, has no such model, or
-    holds one that training did not write.
+    A hub's model is ``owner/name`` or ``owner/name@revision``, with or without ``hf://``. Raises ``ValueError``, within
+    seconds, for a folder without a model (naming what it holds and what to type), and where the hub cannot be reached
+    or has no such model.
     """
     text = str(given)
     folder = Path(text).expanduser()
@@ -215,21 +166,9 @@ def checkpoint_folder(given: str | Path) -> Path:
         if (model / MANIFEST).is_file():
             return model
     name, _, revision = text.removeprefix("hf://").partition("@")
-    local = folder.exists() or folder.parent.is_dir() or text.startswith(("~", "/")) or name.count("/") != 1
-    if local and not text.startswith("hf://"):
+    if not text.startswith("hf://") and (folder.exists() or folder.parent.is_dir() or not is_hub_id(name)):
         raise ValueError(f"checkpoint={text}: {_what_is_there(folder)}")
-    return _of_hub(name, revision or None)
-
-
-def _of_hub(path: str, revision: str | None) -> Path:
-    try:
-        folder = _fetch(path, revision, local_files_only=True)
-        if all((folder / name).is_file() for name in read_manifest(folder)["files"]):
-            return folder
-    except (OSError, ValueError):
-        pass  # not cached, or not all of it: the hub is asked next
-    ask_hub(path, revision, "checkpoint")
-    return _fetch(path, revision)
+    return fetch(name, revision or None, "checkpoint")
 
 
 def _what_is_there(folder: Path) -> str:
@@ -260,51 +199,44 @@ def _runs_near(folder: Path) -> list[Path]:
     return sorted(found, key=lambda run: -found[run])
 
 
-def _fetch(path: str, revision: str | None, **named: Any) -> Path:
-    """The manifest of a hub's model first, then the files that it lists: no pickles, no code, whatever lies there."""
-    get = partial(snapshot_download, path, revision=revision, **named)
-    listed = read_manifest(Path(get(allow_patterns=[MANIFEST])))["files"]
-    return Path(get(allow_patterns=[MANIFEST, *(escape(name) for name in listed if name.endswith(ALLOWED))]))
-
-
 def load_checkpoint(checkpoint: str | Path) -> tuple[RewardModel, Any, dict[str, Any]]:
-    """Model (float32, eval mode), tokenizer and manifest; every file is checked against its digest first.
+    """Model (float32, eval mode), tokenizer and manifest; ``checkpoint`` is what `checkpoint_folder` takes.
 
-    ``checkpoint`` is what `checkpoint_folder` takes. Raises ``ValueError`` for a file that is missing, differs by as
-    little as one bit or was added, and for weights that do not fit the architecture: a head is never initialised at
-    random in silence.
+    Raises ``ValueError`` where weights cannot be read or do not fit the architecture.
     """
     folder = checkpoint_folder(checkpoint)
     manifest = read_manifest(folder)
     if manifest.get("single_label"):
         raise ValueError(f"checkpoint={folder}: a one-label copy for other tools; give the `model` folder beside it")
-    check_files(folder, manifest)
     head = str(manifest["head"])
-    loaded, info = _class_of(head).from_pretrained(
-        folder, dtype=torch.float32, output_loading_info=True, use_safetensors=True, trust_remote_code=False
-    )
-    unfit = {key: names for key, names in info.items() if names and key in ("missing_keys", "mismatched_keys")}
-    if unfit:
-        raise ValueError(f"checkpoint={folder}: weights do not fit the architecture: {unfit}")
-    score: nn.Module
-    if head_named(head).apart:
-        score = _read_late_head(folder, loaded.config.hidden_size)
-    else:
-        score = nn.Linear(loaded.score.in_features, loaded.score.out_features, bias=False)
-        score.weight = loaded.score.weight
-    model = RewardModel(loaded.base_model, score, head).eval()
-    return model, AutoTokenizer.from_pretrained(folder), manifest
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        loaded, info = _class_of(head).from_pretrained(
+            folder, dtype=torch.float32, output_loading_info=True, use_safetensors=True, trust_remote_code=False
+        )
+        unfit = sorted(str(name) for key in ("missing_keys", "mismatched_keys") for name in info[key])
+        if unfit:
+            raise ValueError(f"no fitting weights for {', '.join(unfit[:3])}")
+        score = _read_late_head(folder, loaded.config.hidden_size) if head_named(head).apart else _without_bias(loaded)
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"checkpoint={folder}: cannot be loaded ({reason}); copy the folder again, or export the model anew"
+        ) from None
+    return RewardModel(loaded.base_model, score, head).eval(), tokenizer, manifest
+
+
+def _without_bias(loaded: Any) -> nn.Module:
+    score = nn.Linear(loaded.score.in_features, loaded.score.out_features, bias=False)
+    score.weight = loaded.score.weight
+    return score
 
 
 def _read_late_head(folder: Path, hidden_size: int) -> LateHead:
-    try:
-        with safe_open(folder / LATE_HEAD, "pt") as file:
-            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            layers = int((file.metadata() or {}).get("response_layers", 0))
-        found = len(weights.get("response.norm.weight", ()))
-        if found != hidden_size:
-            raise ValueError(f"it reads states of {found} numbers, the backbone beside it has {hidden_size}")
-        return LateHead.of_weights(weights, layers)
-    except (OSError, SafetensorError, TypeError, ValueError) as error:
-        reason = f"{LATE_HEAD} is no head of this backbone ({str(error).splitlines()[0]})"
-        raise ValueError(f"checkpoint={folder}: {reason}; copy the folder again, or export the model anew") from None
+    with safe_open(folder / LATE_HEAD, "pt") as file:
+        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        layers = int((file.metadata() or {}).get("response_layers", 0))
+    head = LateHead.of_weights(weights, layers)
+    if (found := head.response.norm.weight.numel()) != hidden_size:
+        raise ValueError(f"{LATE_HEAD} reads states of {found} numbers, the backbone beside it has {hidden_size}")
+    return head

@@ -1,9 +1,8 @@
-"""Heads. In: hidden states at the two read positions of a comparison. Out: `preference_logit` and, maybe, scores.
+"""Heads: which sequences a head wants, where in them it reads, and what it makes of the states there.
 
-A head is a `Head`: which sequences it wants, where in them it reads, and what it makes of the numbers there. All but
-``late`` have one bias-free linear layer named ``score``, so that they export to a stock Hugging Face class; ``late``
-pools over tokens (`crm.model.late_head`) and makes two scores of them, which it combines as the scalar head does.
-Another package adds a head by an entry point of the group ``crm.heads`` that names a `Head` (docs/extending.md).
+All but ``late`` have one bias-free linear layer named ``score``, so that they export to a stock Hugging Face class;
+``late`` pools over tokens (`crm.model.late_head`) and combines two scores as the scalar head does. Another package adds
+a head by an entry point of the group ``crm.heads`` that names a `Head` (docs/extending.md).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ KEPT, WIDTH = 16, 64
 
 
 class HeadOutput(NamedTuple):
-    """What a head says of B comparisons, first shown against second shown."""
+    """Of B comparisons, first shown against second shown."""
 
     preference_logit: Tensor
     """(B,) float32, log-odds that the response shown first is preferred"""
@@ -72,8 +71,7 @@ def _scalar(outputs: Tensor) -> HeadOutput:
 
 
 def _pairwise(outputs: Tensor) -> HeadOutput:
-    last = outputs[:, 1]
-    return HeadOutput(last[:, 0] - last[:, 1], None)
+    return HeadOutput(outputs[:, 1, 0] - outputs[:, 1, 1], None)
 
 
 def _pairwise_span(outputs: Tensor) -> HeadOutput:

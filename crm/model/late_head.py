@@ -1,21 +1,16 @@
-"""The head that reads responses before anybody says what they care about. In: token states. Out: vectors, scores.
+"""A late-interaction head: responses become vectors before any criterion is known, and a score is a product.
 
-A response leaves ``kept`` states of ``width`` numbers, whoever asks; a criterion becomes as many. What a response is
-worth to a user is the sum of products of the two, added up over the user's criteria with their weights. So a bank is
-read once, and a further user costs one short text and a matrix product. Late interaction (Khattab and Zaharia, ColBERT,
-2020) over states of learned queries (Humeau et al., poly-encoders, 2020); what is said of length and frequency is
-counted, which a mean over tokens cannot do.
+A response becomes ``kept`` states of ``width`` numbers, and so does a criterion; a score is the sum of their products,
+added up over the user's criteria with their weights. So a bank is read once, and a further user costs one short text
+and a matrix product. Late interaction (Khattab and Zaharia, ColBERT, 2020) over states of learned queries (Humeau et
+al., poly-encoders, 2020). Length and frequency features are counts, because a mean over tokens cannot represent them.
 
-Of a gated head, whether a criterion is for or against is a number of its own: what it is about has to be told apart in
-thousands of ways, a negation in one. It multiplies the vector, so that opposites of the same words are opposite.
+In a gated head, whether a criterion is for or against is a number of its own, which multiplies the vector: opposites of
+the same words are opposite. Under a criterion and its opposite such a head could reject no response, not even an empty
+one, so one more vector is added to every criterion. It learns from responses that nobody prefers.
 
-Nothing in a score stands for the response alone: where a criterion says nothing to the model, all responses are equal.
-But under a wish and its opposite a gated head can turn down no response, not even an empty one. So it has one vector
-more, added to every criterion. Whole responses teach it nothing, since whoever prefers one of two has an opposite who
-prefers the other; responses that nobody prefers do.
-
-What a response shows on its surface is found in the lowest layers, whether a wish is for or against it in the middle
-ones: responses may be read by fewer layers than criteria, which are short.
+Surface features of a response are found in the lowest layers, negation in a criterion in the middle ones: responses may
+be read by fewer layers than criteria, which are short.
 
 Letters: N texts, L tokens of the longest, H the backbone's hidden size, D = kept * width, M tokens of a batch.
 """
@@ -114,19 +109,11 @@ class LateHead(nn.Module):
         self.user_vectors = nn.Parameter(USER_VECTOR_STD * drawn)
 
     @classmethod
-    def seeded(
-        cls,
-        hidden_size: int,
-        seed: int,
-        kept: int = KEPT,
-        width: int = WIDTH,
-        response_layers: int = 0,
-        gated: bool = False,
-    ) -> LateHead:
+    def seeded(cls, hidden_size: int, seed: int, *, gated: bool = False, **sizes: int) -> LateHead:
         """A new one, initialised from ``seed`` alone."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return cls(hidden_size, kept, width, response_layers=response_layers, gated=gated, shared=gated)
+            return cls(hidden_size, gated=gated, shared=gated, **sizes)
 
     @classmethod
     def of_weights(cls, weights: Mapping[str, Tensor], response_layers: int = 0) -> LateHead:
@@ -162,7 +149,7 @@ class LateHead(nn.Module):
             return found._replace(unasked=_unasked(scores, texts)) if self.asks_others else found
 
     def of_criteria(self, states: Tensor, groups: Sequence[Tensor]) -> Tensor:
-        """(N, D): what criteria are about, times their side in (-1, 1) where the head is gated, and what all share."""
+        """(N, D): what criteria are about, of a gated head times their side in (-1, 1), and the shared part."""
         if self.side is None:
             return self._shared_by(self.criterion.of_groups(states, groups))
         states = nn.functional.dropout(states, DROPPED, self.training)

@@ -1,7 +1,4 @@
-"""A late head on texts instead of batches. In: conversations or criteria. Out: vectors whose products are scores.
-
-What a response leaves does not depend on who asks, nor a criterion's vector on what is ranked: each is made once.
-"""
+"""A late head on texts instead of batches: vectors of responses and of criteria, whose products are scores."""
 
 from __future__ import annotations
 
@@ -13,9 +10,8 @@ import torch
 from torch import Tensor
 
 from crm.model.attention.decoder import forest_inputs
-from crm.model.batching.batches import by_length, length_groups
+from crm.model.batching.batches import ROW_STEP, by_length, length_groups
 from crm.model.batching.forest import common_prefix, fill_up, grow_forest
-from crm.model.batching.packs import ROW_STEP
 from crm.model.batching.tree_mask import full_mask
 from crm.model.encoding import Encoder, token_ids
 from crm.model.late_head import LateHead
@@ -40,14 +36,13 @@ class LateReader:
     ) -> None:
         if not isinstance(model.score, LateHead):
             raise ValueError(f"head={model.head}: keeps no vectors of responses; use a checkpoint with head=late")
-        self.model, self.encoder, self.head, self.tokens = model, encoder, model.score, tokens
         if not model.reads_forests:
             raise ValueError(f"model: {type(model.backbone).__name__} is not known to pack, as Qwen3 and Llama are")
+        self.model, self.encoder, self.head, self.tokens = model, encoder, model.score, tokens
         self.precision, self._autocast = precision, autocast
-        none = torch.zeros(self.size)
-        shared = none if self.head.shared is None else self.head.shared.detach().float().cpu()
+        shared = torch.zeros(self.size) if self.head.shared is None else self.head.shared.detach().float().cpu()
         self.shared = shared / math.sqrt(self.size)
-        """(D,) float32: what every one of `wishes` has in it."""
+        """(D,) float32: the part that all of `criterion_vectors` share."""
 
     @property
     def size(self) -> int:
@@ -64,24 +59,23 @@ class LateReader:
         lowest = self.model.depths.lower if self.model.depths else self.model.backbone
         return self._vectors(texts, self.head.response.of_groups, lowest)
 
-    def criteria(self, criteria: Sequence[str]) -> Tensor:
-        """(N, D) float32 on the CPU, a vector a criterion; NaN where one is longer than the model reads."""
+    def criterion_vectors(self, criteria: Sequence[str]) -> Tensor:
+        """(N, D) float32 on the CPU: each criterion as a user of its own; NaN where one is longer than the model reads.
+
+        Divided so that a product with a response's vector is a score.
+        """
         texts: list[Text | None] = []
         for text in criteria:
             ids = token_ids(self.encoder.criteria_segments((text,)))
             texts.append((ids, self.encoder.instruction) if len(ids) <= self.encoder.max_length else None)
-        return self._vectors(texts, self.head.of_criteria, self.model.backbone)
+        return self._vectors(texts, self.head.of_criteria, self.model.backbone) / math.sqrt(self.size)
 
-    def wishes(self, criteria: Sequence[str]) -> Tensor:
-        """(N, D) float32: each criterion as a `wish` of its own, all read together."""
-        return self.criteria(criteria) / math.sqrt(self.size)
+    def user_vector(self, criteria: Sequence[str], weights: Sequence[float] | None = None) -> Tensor:
+        """(D,) float32: criteria together, each counted ``weights`` times (below 0: disliked); none: the generic one.
 
-    def wish(self, criteria: Sequence[str], weights: Sequence[float] | None = None) -> Tensor:
-        """(D,) float32: what is asked for by criteria together, each counted ``weights`` times (below 0: disliked).
-
-        Divided so that its product with a response's vector is the score. No criteria are the generic one.
+        Its product with a response's vector is the score.
         """
-        return added_up(self.wishes(list(criteria) or [GENERIC_CRITERION]), weights, self.shared)
+        return added_up(self.criterion_vectors(list(criteria) or [GENERIC_CRITERION]), weights, self.shared)
 
     @torch.inference_mode()
     def _vectors(
@@ -127,13 +121,13 @@ class LateReader:
         return [forest.places(leaf, start, len(own)) for leaf, (own, start) in ends], states
 
 
-def added_up(wishes: Tensor, weights: Sequence[float] | None, shared: Tensor) -> Tensor:
-    """(D,) one wish of several (N, D), each counted ``weights`` times but for what they have ``shared`` (D,).
+def added_up(vectors: Tensor, weights: Sequence[float] | None, shared: Tensor) -> Tensor:
+    """(D,) the vector of a user with criteria (N, D), counted ``weights`` times but for their ``shared`` part (D,).
 
-    Whoever dislikes something wants no empty response for it: of what is shared only the size of a weight counts.
+    A user who dislikes something prefers no empty response for it: in the shared part only the size of a weight counts.
     Raises ``ValueError`` for another number of weights.
     """
-    shares = torch.ones(len(wishes)) if weights is None else torch.tensor(list(weights), dtype=torch.float32)
-    if len(shares) != len(wishes):
-        raise ValueError(f"weights: {len(shares)} for {len(wishes)} criteria, expected one each")
-    return (shares[:, None] * wishes).sum(dim=0) + (shares.abs() - shares).sum() * shared
+    shares = torch.ones(len(vectors)) if weights is None else torch.tensor(list(weights), dtype=torch.float32)
+    if len(shares) != len(vectors):
+        raise ValueError(f"weights: {len(shares)} for {len(vectors)} criteria, expected one each")
+    return (shares[:, None] * vectors).sum(dim=0) + (shares.abs() - shares).sum() * shared

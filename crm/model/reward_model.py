@@ -1,4 +1,4 @@
-"""The customizable reward model and its loss. In: a padded or packed batch. Out: preference logits and scores."""
+"""The customizable reward model, from a batch to preference logits and scores, and its loss."""
 
 from __future__ import annotations
 
@@ -10,23 +10,16 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, linear
 from transformers import PreTrainedModel
 
-from crm.model.attention.decoder import forest_inputs, is_known, prune_last_layer, use_tree_attention
-from crm.model.attention.depths import TwoDepths
-from crm.model.attention.frozen_layers import FrozenLayers
+from crm.model.attention.decoder import is_known, prune_last_layer, use_tree_attention
+from crm.model.attention.frozen_layers import FrozenLayers, TwoDepths, inputs_of
 from crm.model.backbone import without_lora_wrapper
-from crm.model.batching.batches import PaddedBatch
-from crm.model.batching.packs import ForestBatch
-from crm.model.batching.padding_batches import Batch
+from crm.model.batching.batches import Batch, ForestBatch, PaddedBatch
 from crm.model.heads import HeadOutput, head_named
 from crm.model.late_head import LateHead
 
 
 def build_score(
-    head: str,
-    hidden_size: int,
-    seed: int,
-    start: nn.Module | None = None,
-    **sizes: int | None,
+    head: str, hidden_size: int, seed: int, start: nn.Module | None = None, **sizes: int | None
 ) -> nn.Module:
     """The layer of a head, initialised from ``seed`` alone: linear, or a `LateHead` of these ``sizes``.
 
@@ -66,7 +59,7 @@ def _build_late(hidden_size: int, seed: int, start: nn.Module | None, sizes: Map
 def read_head(head: str, score: nn.Module, states: Tensor) -> HeadOutput:
     """Apply a head to ``states`` (B, 2, H), in float32 whatever the precision around it.
 
-    Two logits rounded to bfloat16 are equal far more often than two responses are.
+    Logits rounded to bfloat16 are equal far more often than responses are.
     """
     with torch.autocast(states.device.type, enabled=False):
         outputs = linear(states.float(), score.weight.float())  # type: ignore[arg-type]
@@ -98,6 +91,8 @@ class RewardModel(nn.Module):
 
     def forward(self, batch: Batch) -> HeadOutput:
         """Logits (B,) for the response **shown first**; multiply by ``batch.sign`` for the record's response A."""
+        if isinstance(batch, ForestBatch) and not self.reads_forests:
+            raise ValueError(f"batching: {type(self.backbone).__name__} is not known to pack; use batching=padded")
         if isinstance(self.score, LateHead):
             assert batch.texts is not None, "encoded for another head"
             output: HeadOutput = self.score(*self._token_states(batch), batch.texts)
@@ -107,43 +102,30 @@ class RewardModel(nn.Module):
 
     def _read_padded(self, batch: PaddedBatch) -> torch.Tensor:
         """(B, 2, H): states at the read positions."""
-        inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "use_cache": False}
         if not self.prunes:
-            return self._states(batch, **inputs)[batch.rows, batch.positions]
+            return self._states(batch)[batch.rows, batch.positions]
         reads = torch.zeros(len(batch.input_ids), 2, dtype=torch.int64, device=batch.rows.device)
         slots = torch.arange(2, device=reads.device).expand_as(batch.rows)
         reads[batch.rows, slots] = batch.positions
-        return self._states(batch, **inputs, read_positions=reads)[batch.rows, slots]
+        return self._states(batch, read_positions=reads)[batch.rows, slots]
 
     def _read_forest(self, batch: ForestBatch) -> torch.Tensor:
         """(B, 2, H): states at the read tokens."""
-        self._check_packs()
-        inputs = forest_inputs(batch.input_ids, batch.position_ids, batch.tree_mask)
         if not self.prunes:
-            return self._states(batch, **inputs)[0, batch.read_tokens][batch.reads]
+            return self._states(batch)[0, batch.read_tokens][batch.reads]
         reads = {"read_positions": batch.read_tokens[None], "read_mask": batch.read_mask}
-        return self._states(batch, **inputs, **reads)[0, batch.reads]
+        return self._states(batch, **reads)[0, batch.reads]
 
     def _token_states(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """(M, H) each, of all tokens of the batch, one row after the other: as responses are read, and as criteria."""
-        if isinstance(batch, ForestBatch):
-            self._check_packs()
         if self.depths is not None:
             return self.depths.kept_states(batch) if self.depths.kept else self.depths.run(batch)
-        if isinstance(batch, ForestBatch):
-            inputs = forest_inputs(batch.input_ids, batch.position_ids, batch.tree_mask)
-        else:
-            inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "use_cache": False}
-        states = self._states(batch, **inputs).flatten(0, 1)
+        states = self._states(batch).flatten(0, 1)
         return states, states
 
-    def _check_packs(self) -> None:
-        if not self.reads_forests:
-            raise ValueError(f"batching: {type(self.backbone).__name__} is not known to pack; use batching=padded")
-
-    def _states(self, batch: Batch, **inputs: Any) -> torch.Tensor:
+    def _states(self, batch: Batch, **reads: Any) -> torch.Tensor:
         """(S, T, H), or (S, R, H) where only some positions are read."""
-        backbone = self.backbone
+        backbone, inputs = self.backbone, inputs_of(batch) | reads
         if self.frozen is not None:
             backbone = self.frozen.upper
             inputs |= {"input_ids": None, "inputs_embeds": self.frozen.states(batch)}

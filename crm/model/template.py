@@ -1,6 +1,6 @@
-"""The chat template that is stored with a checkpoint. In: a head and a prompt order. Out: Jinja source.
+"""The chat template (ChatML) that is stored with a checkpoint.
 
-It is ChatML. What it renders of messages, and plain transformers tokenises as one string, are the ids that
+What it renders of messages, and plain transformers tokenises as one string, are the ids that
 `crm.model.encoding` puts together of parts.
 """
 

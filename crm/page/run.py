@@ -25,8 +25,6 @@ from crm.picking.pool import read_pool
 from crm.web import KnownHosts, bound, serve
 
 log = logging.getLogger(__name__)
-TEXTS = 4096
-"""Texts whose token ids are kept: those of visitors hardly come again."""
 GRACE_S = 3
 """Seconds that requests have to end when the server is stopped."""
 SIMULATED = "These models, questions and answers are simulated: the names stand for no real model."
@@ -78,7 +76,6 @@ def _index(config: AppConfig) -> tuple[Scorer, str]:
     assert isinstance(opened.judge, CrmJudge)
     indexed = index_bank(opened.judge, bank, opened.predictions, progress=config.progress)
     assert indexed is not None, "a late head has vectors"
-    opened.judge.encoder.remember(TEXTS)
     return IndexScorer(indexed), opened.name
 
 

@@ -59,5 +59,7 @@ def propose(
 
 def _scores(vectors: torch.Tensor, reader: LateReader, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
     """(K, N, 2): a vote a row, its two responses beside each other."""
-    found: np.ndarray[Any, np.dtype[np.float32]] = (reader.wishes(texts) @ vectors.T).reshape(len(texts), -1, 2).numpy()
+    found: np.ndarray[Any, np.dtype[np.float32]] = (
+        (reader.criterion_vectors(texts) @ vectors.T).reshape(len(texts), -1, 2).numpy()
+    )
     return found

@@ -155,7 +155,7 @@ def _by_vectors(reader: LateReader, groups: Sequence[Group]) -> list[list[Reward
     vectors = reader.responses(talks)
     criteria = [group.criteria or (GENERIC_CRITERION,) for group in groups]
     texts = list(dict.fromkeys(text for own in criteria for text in own))
-    read = dict(zip(texts, reader.wishes(texts), strict=True))
+    read = dict(zip(texts, reader.criterion_vectors(texts), strict=True))
     found = []
     for group, own in zip(groups, criteria, strict=True):
         rows = vectors[[places[group.prompt, text] for text in group.responses]]

@@ -22,7 +22,6 @@ from scipy.special import expit
 
 from crm import __version__
 from crm.io.installed import commit
-from crm.judges.crm_judge import CrmJudge
 from crm.judges.open import check_judge, open_judge
 from crm.model.backbone import show_loading
 from crm.rewards.bodies import (
@@ -51,8 +50,6 @@ from crm.web import BodyLimit, KnownHosts, bound, serve
 log = logging.getLogger(__name__)
 MAX_BODY = 4_000_000
 """Bytes of a request."""
-TEXTS = 4096
-"""Texts whose token ids are cached: prompts and criteria come again."""
 SWITCH_S = 0.0005
 """Seconds until the judge's thread lets the one in that answers requests; Python's 0.005 make a second of it with 50
 clients."""
@@ -67,8 +64,6 @@ def run_server(config: ServeConfig) -> None:
     show_loading(config.progress)
     check_judge(config)
     opened = open_judge(config)
-    if isinstance(opened.judge, CrmJudge):
-        opened.judge.encoder.remember(TEXTS)
     name = config.name or config.checkpoint or opened.name
     key = os.environ.get(config.key_variable) or None
     app = make_app(

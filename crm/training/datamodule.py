@@ -12,11 +12,18 @@ from torch import Tensor
 
 from crm.data.comparisons import FIXED_SEED, make_comparisons
 from crm.data.noise import CriteriaPool
-from crm.model.batching.batches import collate
+from crm.model.batching.batches import Batch, WithPaddingBatches, collate
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
-from crm.model.batching.packs import packing_named
-from crm.model.batching.padding_batches import Batch, WithPaddingBatches
-from crm.model.batching.plans import EpochPlan, PackedPlan, deal, draw_order, draw_steps, passes_needed, plan_epoch
+from crm.model.batching.plans import (
+    EpochPlan,
+    PackedPlan,
+    deal,
+    draw_order,
+    draw_steps,
+    packing_named,
+    passes_needed,
+    plan_epoch,
+)
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.heads import head_named
 from crm.schema import Comparison, Preference

@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 from torch.optim import Optimizer
 
-from crm.model.batching.padding_batches import Batch, PaddingBatch
+from crm.model.batching.batches import Batch, PaddingBatch
 from crm.model.heads import HeadOutput
 from crm.model.reward_model import RewardModel, centring_penalty, preference_loss
 from crm.training.config import LossConfig, OptimizerConfig

@@ -6,10 +6,8 @@ Kernels, allocators and attention masks differ, so that a step may need more or 
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -17,8 +15,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 from torch import nn
 
-from crm.model.attention.frozen_layers import FrozenLayers, freeze_lower_layers, most_frozen
-from crm.model.attention.frozen_states import FrozenStates
+from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, freeze_lower_layers, most_frozen
 from crm.model.backbone import add_lora, empty_backbone, keep_lowest_layers, without_lora_wrapper
 from crm.model.reward_model import RewardModel
 from crm.training.config import TrainConfig
@@ -172,10 +169,10 @@ def settle_checkpointing(config: TrainConfig, model: RewardModel, tokens: int) -
     return bool(wanted)
 
 
-def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run_dir: Path) -> None:
+def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int) -> None:
     """Have frozen layers run once for each beginning of a sequence, where there are any and it is not switched off.
 
-    Room is half of the memory that is left of a step on ``tokens``, or half of the disk's, unless a number is given.
+    Room is half of the memory that is left of a step on ``tokens``, unless a number is given.
     """
     settings, backbone = config.model, without_lora_wrapper(model.backbone)
     whole = not model.prunes  # such a head reads every token
@@ -186,14 +183,13 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run
     if not model.reads_forests:
         rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)
         return
-    room = _room_for_states(config, backbone, tokens, run_dir) / config.trainer.devices
+    room = _room_for_states(config, backbone, tokens) / config.trainer.devices
 
     def keeping(layers: int, share: float) -> FrozenLayers:
         kept = FrozenStates(
             backbone.config.hidden_size,
             budget=int(room * share),
             dtype=getattr(torch, settings.kept_states_dtype),
-            folder=run_dir if settings.kept_states == "disk" else None,
         )
         return FrozenLayers(backbone, layers, kept, whole=whole)
 
@@ -209,12 +205,10 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run
     )
 
 
-def _room_for_states(config: TrainConfig, backbone: Any, tokens: int, run_dir: Path) -> float:
+def _room_for_states(config: TrainConfig, backbone: Any, tokens: int) -> float:
     """Bytes on this machine."""
     if config.model.kept_states_gb:
         return config.model.kept_states_gb * 1e9
-    if config.model.kept_states == "disk":
-        return shutil.disk_usage(run_dir).free / 2
     need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
     return max(0, memory_at_hand(torch.device("cpu")) - need) / 2
 

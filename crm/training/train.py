@@ -119,7 +119,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     batches, counts = data.survey(devices)
     _check_counts(config, batches, counts)
     settle_checkpointing(config, model, counts["largest_batch_tokens"])
-    keep_frozen_states(config, model, counts["largest_batch_tokens"], run_dir)
+    keep_frozen_states(config, model, counts["largest_batch_tokens"])
 
     steps = config.schedule.epochs * math.ceil(batches / data.passes)
     steps = min(steps, config.schedule.max_steps) if config.schedule.max_steps else steps

@@ -25,7 +25,7 @@ from crm.data.load import load_data
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import open_checkpoint
-from crm.model.batching.packs import packing_named
+from crm.model.batching.plans import packing_named
 from crm.report.tables import write_table
 from crm.schema import Preference
 from experiments.jobs import Job, run_jobs

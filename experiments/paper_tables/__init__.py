@@ -1,1 +1,1 @@
-"""The paper's six tables (`make reproduce-tables`)."""
+"""The paper's five tables (`make reproduce-tables`)."""

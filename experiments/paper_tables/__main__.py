@@ -1,4 +1,4 @@
-"""The paper's six tables. In: a scale. Out: a table a question with intervals over seeds, trained where missing.
+"""The paper's five tables. In: a scale. Out: a table a question with intervals over seeds, trained where missing.
 
 ``python -m experiments.paper_tables scale=demo`` (`make reproduce-tables`). A run whose model, configuration and
 predictions are there is only read: after a kill the same command trains what is missing.
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("results/tables"))
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="runs at a time")
     parser.add_argument("--seeds", type=int, nargs="+", help="of training; the scale's own where not given")
-    parser.add_argument("--tables", type=int, nargs="+", choices=range(1, 7), default=range(1, 7), help="only these")
+    parser.add_argument("--tables", type=int, nargs="+", choices=range(1, 6), default=range(1, 6), help="only these")
     parser.add_argument("--dry-run", action="store_true", help="only list the runs")
     options = parser.parse_args(arguments)
     chosen = [word.removeprefix("scale=") for word in options.overrides if word.startswith("scale=")] or ["demo"]
@@ -69,7 +69,7 @@ def run_plan(plan: Plan, workers: int) -> dict[str, JobResult]:
 
 def write_grids(out: Path, name: str, scale: Scale, grids: Mapping[str, Grid], seeds: Sequence[int]) -> None:
     """Every table in its own files, all of them with their notes in ``tables.md``, and in the terminal."""
-    sections = [f"# The paper's six tables, scale={name}", INTERVALS]
+    sections = [f"# The paper's five tables, scale={name}", INTERVALS]
     made_at = commit()
     for key, grid in grids.items():
         title, frame = paper.TITLES[key], grid.frame()

@@ -18,7 +18,6 @@ TITLES: Mapping[str, str] = {
     "3_noise": "Table 3. Noise in training and in the suites",
     "4_direction": "Table 4. Direction in training and in the suites",
     "5_contradictory": "Table 5. Leaderboards of users who contradict each other",
-    "6_rendering": "Table 6. Criteria rendered one bullet a character",
 }
 THEIRS = "Theirs: votes of LMArena, criteria written for each side by GPT-4o, Qwen3 of 0.6B to 8B."
 NUMBERS: Mapping[str, str] = {
@@ -29,8 +28,6 @@ NUMBERS: Mapping[str, str] = {
     "3_noise": "Paper: without noise in training about 4 points lower on D-_replace.",
     "4_direction": "Paper: no single number to put here.",
     "5_contradictory": "Paper: Kendall's tau -0.83 between `prefers detailed` and `prefers concise`.",
-    "6_rendering": "Paper: its published evaluator renders so for the pointwise model (ranking loss, 71.1 % at 4B), "
-    "while training renders the list.",
 }
 COMPARABLE: Mapping[str, str] = {
     "1_judges": "Comparable: the order of judges, and that a judge without criteria has acc(+) + acc(-) = 1. Not "
@@ -43,8 +40,6 @@ COMPARABLE: Mapping[str, str] = {
     "vote from both sides in one batch.",
     "5_contradictory": "Comparable: the sign, and our tau with that of the truth. Not comparable: -0.83 itself; "
     "the paper ranks LLMs on DailyBench, which is not released, and a truth is known for simulated LLMs only.",
-    "6_rendering": "Comparable: that the same checkpoint is read in both ways. Not comparable: the size of the loss; "
-    "it depends on the tokenizer and on the criteria's length. Rows too long for the model are left out: see n.",
 }
 
 

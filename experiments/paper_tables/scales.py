@@ -1,4 +1,4 @@
-"""What the six tables ask, at three scales. In: nothing. Out: rows, as overrides of ``train.py`` and ``evaluate.py``.
+"""What the five tables ask, at three scales. In: nothing. Out: rows, as overrides of ``train.py`` and ``evaluate.py``.
 
 The grid is a star: each table varies one factor around a common centre, so that tables share runs.
 """
@@ -26,7 +26,6 @@ READINGS: Mapping[str, tuple[Words, Words]] = {
     "clean": (("none",), ()),
     "noised": (NOISES[1:], ()),
     "blind": (("none",), ("criteria=none",)),
-    "per_character": (("none",), ("criteria_rendering=per_character",)),
 }
 """How a model is read: noises of the suites, further overrides of ``evaluate.py``."""
 
@@ -93,19 +92,18 @@ class Scale:
     pairs: Words = PAIRS
     evaluate: Words = ()
     first: Words = ()
-    tables: tuple[int, ...] = tuple(range(1, 7))
+    tables: tuple[int, ...] = tuple(range(1, 6))
 
     def questions(self) -> tuple[Question, ...]:
-        """The tables asked for, by number; all six where nothing else is said."""
-        return tuple(question for question in self._all_six() if int(question.key[0]) in self.tables)
+        """The tables asked for, by number; all where nothing else is said."""
+        return tuple(question for question in self._all() if int(question.key[0]) in self.tables)
 
-    def _all_six(self) -> tuple[Question, ...]:
+    def _all(self) -> tuple[Question, ...]:
         centre = HEADS[self.centre]
         noises = (
             Row(kind, (*centre, f"noise={kind}"), ("clean", "noised"), paper=paper.WITHOUT_NOISE * (kind == "none"))
             for kind in NOISES
         )
-        rendered = {"a bullet each": "clean", "a bullet a character": "per_character"}
         return (
             Question("1_judges", "judge", self._judges()),
             Question("2_loss_and_size", "loss, size", self._sizes()),
@@ -116,11 +114,6 @@ class Scale:
                 tuple(Row(kind, (*centre, f"direction={kind}")) for kind in DIRECTIONS),
             ),
             Question("5_contradictory", "criteria", (Row("centre", centre, (), ranks=True),)),
-            Question(
-                "6_rendering",
-                "criteria rendered",
-                tuple(Row(name, HEADS["scalar"], (reading,)) for name, reading in rendered.items()),
-            ),
         )
 
     def _judges(self) -> tuple[Row, ...]:

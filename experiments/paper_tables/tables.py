@@ -1,4 +1,4 @@
-"""From finished runs to six grids. In: a plan and its results. Out: a `Grid` a table, cells put together over seeds."""
+"""From the results of finished runs to a `Grid` for each table, cells put together over seeds."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def world(checkpoint: Path, folder: Path, seed: int) -> World:
 
     def scores(sign: int, wording: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         said = [wordings(axis, sign, "held_out")[wording] for axis in axes]
-        return indexed.index.scores(reader.wishes(said))
+        return indexed.index.scores(reader.criterion_vectors(said))
 
     nothing = np.zeros((POOL, len(bank.queries), len(bank.authors)), dtype=np.float32)
     typed = (contrasts(scores(1, TYPED_WORDING), nothing), contrasts(scores(-1, TYPED_WORDING), nothing))

@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from crm.model.batching.batches import TextTokens, by_length, length_groups
+from crm.model.batching.batches import ROW_STEP, ForestBatch, TextTokens, by_length, length_groups
 from crm.model.batching.forest import fill_up, grow_forest
-from crm.model.batching.packs import ROW_STEP, ForestBatch
 from crm.model.batching.tree_mask import full_mask, read_mask
 from crm.model.encoding import Encoder, token_ids
 from crm.model.late_head import LateHead
@@ -127,7 +126,7 @@ def _forest_batch(
 ) -> ForestBatch:
     """Texts as token ids and the first of them that is pooled; ``count`` conversations, then criteria."""
     forest = grow_forest([ids for ids, _ in texts])
-    tokens, pairs = len(forest.ids), forest.pairs
+    tokens = len(forest.ids)
     fill_up(forest, ROW_STEP)
     ends = zip(forest.leaf_of, texts, strict=True)
     places = [forest.places(leaf, start, len(ids)) for leaf, (ids, start) in ends]
@@ -137,17 +136,16 @@ def _forest_batch(
     number = torch.tensor([responses[own] for own in places[:count]])
     comparisons = len(target)
     return ForestBatch(
-        torch.tensor([forest.ids]),
-        torch.tensor([forest.positions]),
-        torch.tensor([0]),
-        torch.zeros(comparisons, 2, dtype=torch.int64),
-        target,
-        torch.ones(comparisons),
-        torch.zeros(comparisons, dtype=torch.bool),
-        TextTokens(length_groups(responses), length_groups(criteria), number[shown], asked[:, None]),
-        forest.nodes,
-        full_mask(forest),
-        read_mask(forest, [0]),
-        tokens,
-        pairs,
+        input_ids=torch.tensor([forest.ids]),
+        position_ids=torch.tensor([forest.positions]),
+        read_tokens=torch.tensor([0]),
+        reads=torch.zeros(comparisons, 2, dtype=torch.int64),
+        nodes=forest.nodes,
+        tree_mask=full_mask(forest),
+        read_mask=read_mask(forest, [0]),
+        tokens=tokens,
+        target=target,
+        sign=torch.ones(comparisons),
+        reverse=torch.zeros(comparisons, dtype=torch.bool),
+        texts=TextTokens(length_groups(responses), length_groups(criteria), number[shown], asked[:, None]),
     )

@@ -22,18 +22,17 @@ from torch import nn
 
 from crm.io.files import replace_file
 from crm.model.backbone import keep_lowest_layers, load_backbone
-from crm.model.card_sections import TALKED_ROUND, read_section, write_section
 from crm.model.export import export_model, load_checkpoint
 from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST
+from crm.model.model_card import ROBUSTNESS_SECTION, read_section, write_section
 from crm.model.reward_model import RewardModel
-from crm.sealed import SEAL, seal
 
 BUNDLED = Path(__file__).with_name("judge.safetensors")
 FORMAT = 2
 """Of what is packed."""
-_OF_FOLDER = ("format", "head", "prompt_order", "digest", "files", "seal")
-"""What a manifest says of its own folder; all else is of the training."""
+_OF_FOLDER = ("version", "head", "prompt_order", "digest")
+"""Entries of a manifest about its own folder; all others are about the training."""
 _OF_TRAINER = ("logger", "resume", "run_dir")
 """What a configuration says of whoever trained."""
 
@@ -73,12 +72,11 @@ def pack(checkpoint: Path, path: Path = BUNDLED) -> Path:
         "layers": len(model.backbone.layers),  # type: ignore[arg-type]
         "response_layers": model.score.response_layers,
         "backbone": weights_digest(model.backbone),
-        "talked_round": read_section(checkpoint, TALKED_ROUND),
+        "talked_round": read_section(checkpoint, ROBUSTNESS_SECTION),
     }
     weights = {name: weight.half() for name, weight in model.score.state_dict().items()}
     told |= {"format": FORMAT, "weights": _digest(weights)}
-    judge = json.dumps({**told, SEAL: seal(told)}, separators=(",", ":"))
-    return replace_file(path, save(weights, metadata={"judge": judge}))
+    return replace_file(path, save(weights, metadata={"judge": json.dumps(told, separators=(",", ":"))}))
 
 
 def assemble(backbone: str, out: Path, packed: Path = BUNDLED) -> str:
@@ -94,7 +92,7 @@ def assemble(backbone: str, out: Path, packed: Path = BUNDLED) -> str:
     (out / MANIFEST).unlink(missing_ok=True)  # while other files are written there is no checkpoint
     digest = export_model(RewardModel(loaded, head, "late"), tokenizer, out, told["facts"], told["prompt_order"])
     if told.get("talked_round"):
-        write_section(out, TALKED_ROUND, told["talked_round"])
+        write_section(out, ROBUSTNESS_SECTION, told["talked_round"])
     return digest
 
 
@@ -126,8 +124,8 @@ def _unpacked(packed: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
             weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
         if told.get("format") != FORMAT:
             raise ValueError(f"its format is {told.get('format')!r:.20}, this version reads {FORMAT}")
-        if told.get(SEAL) != seal(told) or told["weights"] != _digest(weights):
-            raise ValueError("it was changed after it was packed")
+        if told["weights"] != _digest(weights):
+            raise ValueError("its weights were changed after it was packed")
         return told, weights
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{packed}: is no packed judge ({error}); install the package again") from None

@@ -28,7 +28,7 @@ def rank(judge: CrmJudge, root: str, *, data_seed: int, queries: int, folder: Pa
     baseline = here.authors.index(here.baseline)
 
     def scores(trait: Trait, sign: int) -> Floats:
-        return indexed.index.scores(reader.wishes(wording(trait.name, sign).unseen)).astype(np.float64)
+        return indexed.index.scores(reader.criterion_vectors(wording(trait.name, sign).unseen)).astype(np.float64)
 
     return [
         trait_boards(trait, scores(trait, 1), scores(trait, -1), counts(here, trait), counts(there, trait), baseline)

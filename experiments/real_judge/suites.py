@@ -55,12 +55,12 @@ def _by_vectors(reader: LateReader, rows: Sequence[Comparison], steps: Any) -> l
     parts = [reader.responses(talks[start : start + PORTION]) for start in steps(range(0, len(talks), PORTION))]
     vectors, place = torch.cat(parts), {talk: index for index, talk in enumerate(talks)}
     texts = list(dict.fromkeys(text for row in rows for text in row.criteria or (GENERIC_CRITERION,)))
-    said, number = reader.criteria(texts), {text: index for index, text in enumerate(texts)}
+    said, number = reader.criterion_vectors(texts), {text: index for index, text in enumerate(texts)}
     gaps = []
     for row in rows:
         pair = vectors[[place[row.prompt, text] for text in (row.response_a, row.response_b)]]
         wish = said[[number[text] for text in row.criteria or (GENERIC_CRITERION,)]].sum(dim=0)
-        first, second = (pair @ wish / math.sqrt(reader.size)).tolist()
+        first, second = (pair @ wish).tolist()
         gaps.append(first - second)
     return gaps
 

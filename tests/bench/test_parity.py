@@ -9,25 +9,22 @@ import torch
 
 from bench import parity
 from bench.parity import check_parity
+from bench.parity_cases import cases
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize(
-    ("backbone", "quick", "compared"), [("qwen3", False, 3 * 10 * 2 * 2 * 2), ("llama", True, 3 * 2 * 2)]
-)
-def test_every_head_batching_and_layer_gives_what_stock_transformers_gives(
-    backbone: str, quick: bool, compared: int
-) -> None:
-    """Heads, cases, sides, ways of batching, layers; Llama has all corner cases in one batch, right padding."""
-    worst = check_parity(backbones=[backbone], quick=quick)
-    assert worst.compared == compared
-    assert 0 < worst.logit < 1e-12 and 0 < worst.gradient < 1e-12
+@pytest.fixture(autouse=True)
+def fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parity, "cases", lambda head: {"everything": cases(head)["everything"][::3]})
 
 
-def test_float32_passes_the_gate() -> None:
-    assert check_parity(quick=True).compared == 3 * 2 * 2
+@pytest.mark.parametrize("backbone", ["qwen3", "llama"])
+def test_every_head_batching_and_layer_gives_what_stock_transformers_gives(backbone: str) -> None:
+    """Heads, ways of batching and layers, with a third of the corner cases in one batch."""
+    worst = check_parity(backbones=[backbone], quick=True)
+    assert worst.compared == 3 * 2 * 2
+    assert 0 < worst.logit < 1e-5 and 0 < worst.gradient < 1e-5
 
 
 @pytest.mark.parametrize("fault", ["logits", "gradients"])

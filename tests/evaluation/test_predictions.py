@@ -15,7 +15,7 @@ from crm.io.processes import Processes, start
 from crm.judges.controls import LengthJudge
 from crm.judges.crm_judge import CrmJudge
 from crm.model.batching.batches import collate
-from crm.model.batching.packs import Packing
+from crm.model.batching.plans import Packing
 from crm.model.heads import HEADS, LINEAR_HEADS
 from crm.schema import Comparison, Message, Prediction
 from tests.conftest import rounding

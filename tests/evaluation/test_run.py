@@ -77,7 +77,7 @@ def test_a_tracker_gets_the_numbers_of_the_files(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("devices=0",), r"devices=0: expected 1 or more, or auto"),
-        (("criteria_rendering=prose",), r"criteria_rendering='prose': expected one of list, per_character"),
+        (("criteria=prose",), r"criteria='prose': expected one of own, none"),
     ],
 )
 def test_wrong_settings_are_named(words: tuple[str, ...], message: str, tmp_path: Path) -> None:

@@ -13,11 +13,10 @@ from safetensors import safe_open
 from crm.evaluation.robustness import ATTACKS
 from crm.model.backbone import keep_lowest_layers
 from crm.model.batching.batches import collate
-from crm.model.card_sections import TALKED_ROUND, read_section, write_section
 from crm.model.export import export_model, load_checkpoint
 from crm.model.late_head import LateHead
+from crm.model.model_card import ROBUSTNESS_SECTION, read_section, write_section
 from crm.model.reward_model import RewardModel
-from crm.sealed import seal
 from experiments.real_judge.bundled import BUNDLED, assemble, main, pack
 
 CONFIG = {"model": {"path": "models/base"}, "data": {"name": "tastes", "root": "/home/me/data"}, "run_dir": "/home/me"}
@@ -61,9 +60,9 @@ def test_it_is_put_together_as_it_was(
 def test_what_attacks_did_comes_along_in_its_card(parts: tuple[Path, Path], tmp_path: Path) -> None:
     base, trained = parts
     measured = "Measured.\n\n| attack | flipped |\n|:--|:--|\n| praise | 0.5 |"
-    write_section(trained, TALKED_ROUND, measured)
+    write_section(trained, ROBUSTNESS_SECTION, measured)
     assemble(str(base), tmp_path / "again", pack(trained, tmp_path / "judge.safetensors"))
-    assert read_section(tmp_path / "again", TALKED_ROUND) == measured
+    assert read_section(tmp_path / "again", ROBUSTNESS_SECTION) == measured
     load_checkpoint(tmp_path / "again")
 
 
@@ -102,7 +101,6 @@ def _with_layers(packed: Path, layers: int, backbone: str) -> Path:
 
     with safe_open(packed, "pt") as file:
         told = json.loads(file.metadata()["judge"]) | {"layers": layers, "backbone": backbone}
-        told["seal"] = seal(told)
         weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     other = packed.with_name("other") / packed.name
     other.parent.mkdir()

@@ -64,7 +64,7 @@ def test_summary_has_the_promised_fields(run: tuple[Path, dict[str, Any]]) -> No
     assert all(summary["heads"]["late"]["leaderboard"][name] == board[name] for name in board if "tau" in name)
     for name, head in summary["heads"].items():
         assert set(head["attacks"]) == {*ATTACKS, PADDED_WINNER}
-        assert "## Can it be talked round?" in (out / name / "model" / "README.md").read_text(encoding="utf-8")
+        assert "## Robustness to adversarial text" in (out / name / "model" / "README.md").read_text(encoding="utf-8")
         assert set(head["leaderboard"]) == {name for name in board if "tau" in name}
         suites = head["suites"]
         assert set(suites) == {

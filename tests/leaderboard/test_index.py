@@ -69,7 +69,7 @@ def build(judge: CrmJudge, bank: Bank, folder: Path, **given: Any) -> BankIndex:
 
 def scores(judge: CrmJudge, index: BankIndex) -> np.ndarray:
     assert judge.late_reader is not None
-    return index.scores(torch.stack([judge.late_reader.wish(user) for user in USERS]))
+    return index.scores(torch.stack([judge.late_reader.user_vector(user) for user in USERS]))
 
 
 @pytest.mark.parametrize("huge", [False, True], ids=["all are read", "one is too long"])
@@ -81,7 +81,7 @@ def test_its_scores_and_rankings_are_the_judges_own(judge: CrmJudge, tmp_path: P
     found = scores(judge, indexed.index)
     for place, user in enumerate(USERS):
         matches, _ = score_bank(judge, bank, user, baseline="m0", folder=tmp_path / "kept", progress=False)
-        vector = reader.wish(user)
+        vector = reader.user_vector(user)
         texts = [(query.prompt, (Message("assistant", bank.responses["m0"][query.id]),)) for query in bank.queries]
         products = reader.responses(texts) * vector
         allowed = 2**-10 * float(products.abs().sum(dim=1).max()) * 2 + rounding(products)
@@ -176,4 +176,6 @@ def test_threads_share_the_vectors_of_criteria(judge: CrmJudge, tmp_path: Path) 
     with ThreadPoolExecutor(12) as pool:
         found = list(pool.map(lambda text: indexed.scores([text])[0], lines * 2))
     for text, own in zip(lines * 2, found, strict=True):
-        assert own == pytest.approx(indexed.index.scores(judge.late_reader.wishes([text]))[0], rel=1e-4, abs=1e-4)
+        assert own == pytest.approx(
+            indexed.index.scores(judge.late_reader.criterion_vectors([text]))[0], rel=1e-4, abs=1e-4
+        )

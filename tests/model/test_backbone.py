@@ -1,4 +1,4 @@
-"""Backbones: what is out of reach is said at once, what would be pooled wrongly is refused, what trains is known."""
+"""Backbones: what is out of reach is reported at once, what would be pooled wrongly is an error, what is trained."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.backbone import (
     add_lora,
     build_tiny_backbone,
@@ -25,7 +24,6 @@ from crm.model.backbone import (
 )
 from crm.model.batching.batches import collate
 from crm.model.export import export_model, load_checkpoint
-from crm.model.heads import HEADS
 from crm.model.reward_model import RewardModel
 from tests.conftest import rounding
 
@@ -57,16 +55,11 @@ def edit(path: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-@pytest.mark.parametrize("path", ["/no/such/folder", "./gone", "models/smollm2_135m_gone", "justaname", "a/b/c"])
-def test_a_missing_folder_is_one_sentence(path: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"^model.path={path}: no such folder; .*model=tiny needs no download"
-    ) as caught:
-        check_reachable(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_folder_without_a_config_is_named(tmp_path: Path, folder: Path) -> None:
+def test_a_missing_folder_or_config_is_one_sentence(tmp_path: Path, folder: Path) -> None:
+    for path in ("/no/such/folder", "./gone", "models/smollm2_135m_gone", "justaname", "a/b/c"):
+        with pytest.raises(ValueError, match=f"^model.path={path}: no such folder; .*model=tiny needs no d") as caught:
+            check_reachable(path)
+        assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match=r"no config.json in this folder; model=tiny"):
         check_reachable(str(tmp_path))
     check_reachable(str(folder))
@@ -95,14 +88,12 @@ def test_a_cached_model_needs_no_network_and_half_of_one_is_named(folder: Path, 
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     block_network(monkeypatch)
-    started = time.perf_counter()
     check_reachable("someone/cached")
     model, _ = load_backbone("someone/cached", None, 64)
     assert torch.equal(model.embed_tokens.weight, load_backbone(str(folder), None, 64)[0].embed_tokens.weight)
     (snapshot / "model.safetensors").unlink()
     with pytest.raises(ValueError, match=r"^model.path=someone/cached: not cached here, and the hub cannot be reached"):
         load_backbone("someone/cached", None, 64)
-    assert time.perf_counter() - started < 15
 
 
 def test_weights_come_as_float32_and_padding_is_settled(folder: Path, make_model, tokenizer) -> None:
@@ -110,56 +101,33 @@ def test_weights_come_as_float32_and_padding_is_settled(folder: Path, make_model
     expected = make_model("scalar").backbone.state_dict()
     assert json.loads((folder / "config.json").read_text())["dtype"] == "bfloat16"
     for name, weight in model.state_dict().items():
-        assert weight.dtype == torch.float32
-        assert torch.equal(weight, expected[name].bfloat16().float())
+        assert weight.dtype == torch.float32 and torch.equal(weight, expected[name].bfloat16().float())
     assert model.config.pad_token_id == loaded.pad_token_id == tokenizer.pad_token_id != loaded.eos_token_id
     assert loaded.padding_side == "right" and model.config.use_cache is False
-
-
-def test_a_limit_beyond_the_positions_is_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"model.max_length=2049: .* has 2048 positions; use at most that"):
         load_backbone(str(folder), None, max_length=2049)
 
 
-@pytest.mark.parametrize("pad", ["<|endoftext|>", None])
-def test_a_pad_token_that_ends_texts_is_refused(editable: Path, pad: str | None) -> None:
-    edit(editable / "tokenizer_config.json", pad_token=pad)
-    with pytest.raises(ValueError, match="pooling would read the wrong token"):
-        load_backbone(str(editable), None, max_length=64)
-
-
-def test_weights_that_do_not_fill_the_architecture_are_refused(editable: Path) -> None:
-    edit(editable / "config.json", num_hidden_layers=3, layer_types=["full_attention"] * 3)
-    with pytest.raises(ValueError, match=r"no fitting weights for layers.2"):
-        load_backbone(str(editable), None, max_length=64)
-
-
-def test_missing_weights_are_one_sentence(editable: Path) -> None:
-    (editable / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"cannot be loaded .*model=tiny") as caught:
+@pytest.mark.parametrize(
+    ("file", "changes", "message"),
+    [
+        ("tokenizer_config.json", {"pad_token": "<|endoftext|>"}, "pooling would read the wrong token"),
+        ("tokenizer_config.json", {"pad_token": None}, "pooling would read the wrong token"),
+        ("config.json", {"num_hidden_layers": 3, "layer_types": ["full_attention"] * 3}, "weights for layers.2"),
+        ("model.safetensors", None, "cannot be loaded .*model=tiny"),
+    ],
+)
+def test_files_that_do_not_fit_are_one_sentence(editable: Path, file: str, changes: Any, message: str) -> None:
+    if changes is None:
+        (editable / file).unlink()
+    else:
+        edit(editable / file, **changes)
+    with pytest.raises(ValueError, match=rf"^model.path={editable}: .*{message}") as caught:
         load_backbone(str(editable), None, max_length=64)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("layers", [0, 1, 2])
-def test_freezing_stops_exactly_the_lowest_layers(tokenizer, layers: int) -> None:
-    model = build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=0)
-    freeze_lower_layers(model, layers)
-    frozen = {name for name, weight in model.named_parameters() if not weight.requires_grad}
-    lowest = tuple(f"layers.{index}." for index in range(layers))
-    expected = {
-        name for name, _ in model.named_parameters() if name.startswith(lowest) or name == "embed_tokens.weight"
-    }
-    assert frozen == {0: set(), 1: expected, 2: expected | {"norm.weight"}}[layers]
-
-
-def test_more_frozen_layers_than_there_are_is_refused(tokenizer) -> None:
-    with pytest.raises(ValueError, match=r"model.freeze_layers=3: the backbone has 2 layers"):
-        freeze_lower_layers(build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=0), 3)
-
-
-@pytest.mark.parametrize("architecture", ["qwen3", "llama"])
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(("head", "architecture"), [("scalar", "qwen3"), ("late", "llama")])
 def test_the_lowest_layers_alone_are_a_model_that_transformers_loads(
     make_model, make_encoder, comparisons, tokenizer, tmp_path, head: str, architecture: str
 ) -> None:
@@ -182,7 +150,7 @@ def test_the_lowest_layers_alone_are_a_model_that_transformers_loads(
 
 
 @pytest.mark.parametrize("layers", [0, 3])
-def test_layers_that_are_not_there_are_not_kept(tokenizer, layers: int) -> None:
+def test_layers_that_are_not_there_are_an_error(tokenizer, layers: int) -> None:
     model = build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=0)
     with pytest.raises(ValueError, match=rf"model.use_layers={layers}: the backbone has 2 layers; use 1 to 2"):
         keep_lowest_layers(model, layers)
@@ -195,6 +163,7 @@ def test_lora_starts_as_identity_trains_little_and_merges_whole(
 ) -> None:
     pytest.importorskip("peft")
     plain = make_model("pairwise_span")
+    assert merge_lora(plain.backbone) is plain.backbone
     batch = collate([make_encoder("pairwise_span").encode(row) for row in comparisons], pad_id=0)
     with torch.no_grad():
         before = plain(batch).preference_logit
@@ -209,27 +178,21 @@ def test_lora_starts_as_identity_trains_little_and_merges_whole(
                 weight += 0.05 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(len(name)))
         after = adapted(batch).preference_logit
     assert (after - before).abs().min() > 1e-3
-    merged = RewardModel(merge_lora(adapted.backbone), adapted.score, adapted.head)
-    export_model(merged, tokenizer, tmp_path, {})
+    export_model(RewardModel(merge_lora(adapted.backbone), adapted.score, adapted.head), tokenizer, tmp_path, {})
     assert not (tmp_path / "adapter_config.json").exists()
     with torch.no_grad():
         exported = load_checkpoint(tmp_path)[0](batch).preference_logit
     torch.testing.assert_close(exported, after, rtol=0, atol=rounding(after))
 
 
-def test_a_backbone_without_adapters_merges_to_itself(make_model) -> None:
-    backbone = make_model("scalar").backbone
-    assert merge_lora(backbone) is backbone
-
-
 def test_tiny_depends_on_its_seed_alone_and_leaves_torchs_state(tokenizer) -> None:
     torch.manual_seed(1)
-    first = build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=5).state_dict()
     drawn = torch.rand(1)
     torch.manual_seed(1)
+    first, again, other = (
+        build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed).state_dict() for seed in (5, 5, 6)
+    )
     assert torch.equal(torch.rand(1), drawn)
-    again = build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=5).state_dict()
-    other = build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=6).state_dict()
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["embed_tokens.weight"], other["embed_tokens.weight"])
 

@@ -1,16 +1,22 @@
-"""Heads in a whole model: symmetries, where they read, and float32 differences."""
+"""Heads and losses: symmetries, where they read, float32 differences, numbers by hand."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy, logsigmoid
 
-from crm.model.batching.batches import collate
-from crm.model.heads import KEPT, LINEAR_HEADS, PROMPT_ORDERS, WIDTH
-from crm.model.reward_model import build_score, read_head
+from crm.model.batching.batches import TextTokens, collate
+from crm.model.heads import KEPT, LINEAR_HEADS, WIDTH
+from crm.model.late_head import LateHead, TextPooling
+from crm.model.reward_model import build_score, centring_penalty, preference_loss, read_head
 from crm.schema import Message
+from tests.conftest import rounding
+
+LOGITS = torch.tensor([-30.0, -2.0, -0.1, 0.0, 0.4, 3.0, 30.0], dtype=torch.float64)
 
 
 def read(model, encoder, row, order="ab"):
@@ -40,8 +46,7 @@ def test_initial_weights_depend_on_the_seed_alone(head) -> None:
     assert torch.equal(first, again) and not torch.equal(first, build_score(head, 64, seed=6).weight)
     assert build_score(head, 64, seed=5).bias is None
     assert float(first[0].std()) == pytest.approx(64**-0.5, rel=0.3)
-    assert head != "pairwise_span" or torch.equal(first[0], first[1])
-    assert head != "pairwise" or not torch.equal(first[0], first[1])
+    assert head == "scalar" or torch.equal(first[0], first[1]) == (head == "pairwise_span")
 
 
 def test_an_unknown_head_is_named() -> None:
@@ -49,26 +54,18 @@ def test_an_unknown_head_is_named() -> None:
         build_score("triple", 4, seed=0)  # type: ignore[arg-type]
 
 
-def test_scalar_orders_negate_exactly(make_model, make_encoder, comparisons) -> None:
-    model, encoder = make_model("scalar"), make_encoder("scalar")
-    for row in comparisons:
-        ab, ba = (read(model, encoder, row, order) for order in ("ab", "ba"))
-        assert ab.preference_logit.item() == -ba.preference_logit.item() != 0.0
-        assert ab.scores.tolist()[0] == ba.scores.tolist()[0][::-1]
-
-
-def test_the_bias_of_a_joint_head_is_what_two_orders_do_not_cancel(make_model, make_encoder, comparisons) -> None:
+@pytest.mark.parametrize("head", LINEAR_HEADS)
+def test_over_both_orders_every_head_is_antisymmetric_and_the_scalar_one_in_each(
+    make_model, make_encoder, comparisons, head
+) -> None:
     """With l1, l2 the logits of the first shown in both orders: bias (l1 + l2) / 2, preference (l1 - l2) / 2."""
-    for head in LINEAR_HEADS:
-        model, encoder = make_model(head), make_encoder(head)
-        for row in comparisons:
-            l1, l2 = (read(model, encoder, row, order).preference_logit.item() for order in ("ab", "ba"))
-            mirrored = replace(row, response_a=row.response_b, response_b=row.response_a)
-            m1, m2 = (read(model, encoder, mirrored, order).preference_logit.item() for order in ("ab", "ba"))
-            assert (m1 - m2) / 2 == -(l1 - l2) / 2, "averaged over orders, every head is antisymmetric"
-            assert (l1 + l2 == 0.0) == (head == "scalar"), (
-                "only the scalar head is without position bias by construction"
-            )
+    model, encoder = make_model(head), make_encoder(head)
+    for row in comparisons:
+        l1, l2 = (read(model, encoder, row, order).preference_logit.item() for order in ("ab", "ba"))
+        mirrored = replace(row, response_a=row.response_b, response_b=row.response_a)
+        m1, m2 = (read(model, encoder, mirrored, order).preference_logit.item() for order in ("ab", "ba"))
+        assert (m1 - m2) / 2 == -(l1 - l2) / 2 and l1 != 0
+        assert (l1 + l2 == 0.0) == (head == "scalar"), "only the scalar head is without position bias by construction"
 
 
 @pytest.mark.usefixtures("in_float64")
@@ -88,10 +85,10 @@ def test_pairwise_has_no_scores_and_reads_the_last_token_only(make_model, make_e
 def test_span_reads_the_first_response_before_the_second(make_model, make_encoder, comparisons) -> None:
     """Attention is causal: another response B leaves the first score alone, another response A moves both."""
     model, encoder = make_model("pairwise_span"), make_encoder("pairwise_span")
-    row = comparisons[0]
+    row, other = comparisons[0], (Message("assistant", "Ask a farmer."),)
     scores = read(model, encoder, row).scores[0]
-    other_b = read(model, encoder, replace(row, response_b=(Message("assistant", "Ask a farmer."),))).scores[0]
-    other_a = read(model, encoder, replace(row, response_a=(Message("assistant", "Ask a farmer."),))).scores[0]
+    other_b = read(model, encoder, replace(row, response_b=other)).scores[0]
+    other_a = read(model, encoder, replace(row, response_a=other)).scores[0]
     assert other_b[0].item() == pytest.approx(scores[0].item(), rel=1e-12)
     for moved in (other_b[1] - scores[1], other_a[0] - scores[0], other_a[1] - scores[1]):
         assert abs(moved.item()) > 1e-3
@@ -112,15 +109,6 @@ def test_close_responses_do_not_tie_under_bfloat16(head) -> None:
     assert read_head(head, score.bfloat16(), states.bfloat16()).preference_logit.dtype == torch.float32
 
 
-@pytest.mark.parametrize("head", LINEAR_HEADS)
-def test_every_weight_is_reached_by_the_gradient(make_model, make_encoder, comparisons, head) -> None:
-    model = make_model(head)
-    batch = collate([make_encoder(head).encode(row) for row in comparisons], pad_id=0)
-    model(batch).preference_logit.square().sum().backward()
-    still = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
-    assert still == []
-
-
 def test_a_head_goes_on_from_a_trained_one_where_it_reads_the_same() -> None:
     scalar = build_score("scalar", 8, seed=3)
     span = build_score("pairwise_span", 8, seed=4, start=scalar)
@@ -128,39 +116,145 @@ def test_a_head_goes_on_from_a_trained_one_where_it_reads_the_same() -> None:
     assert torch.equal(build_score("scalar", 8, seed=4, start=scalar).weight, scalar.weight)
     assert torch.equal(build_score("pairwise", 8, 4, start=scalar).weight, build_score("pairwise", 8, 4).weight)
     assert torch.equal(build_score("scalar", 8, 4, start=span).weight, build_score("scalar", 8, 4).weight)
-
-
-def test_a_late_head_goes_on_as_it_is_and_not_in_other_sizes() -> None:
-    trained = build_score("late", 8, seed=3, kept=2, width=5)
-    assert build_score("late", 8, seed=4, start=trained) is trained
-    assert build_score("late", 8, seed=4, start=trained, kept=2, width=5) is trained
+    late = build_score("late", 8, seed=3, kept=2, width=5)
+    assert build_score("late", 8, seed=4, start=late, kept=2, width=5) is late
     with pytest.raises(ValueError, match=r"head.kept=4: the head to go on from has 2;"):
-        build_score("late", 8, seed=4, start=trained, kept=4)
-    anew = build_score("late", 8, seed=4, start=build_score("scalar", 8, seed=3))
+        build_score("late", 8, seed=4, start=late, kept=4)
+    anew = build_score("late", 8, seed=4, start=scalar)
     assert (anew.kept, anew.width) == (KEPT, WIDTH)
 
 
-@pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("order", PROMPT_ORDERS)
-@pytest.mark.parametrize("head", LINEAR_HEADS)
-def test_keys_and_values_of_the_first_part_may_be_kept(make_model, make_encoder, comparisons, head, order) -> None:
-    """The first part read once, then the second after its keys and values: the numbers of the whole prompt."""
-    model, encoder = make_model(head, seed=2), make_encoder(head, order=order)
-    model.score = build_score("scalar" if head == "scalar" else "pairwise", 16, seed=3)  # rows that have parted
-    for row in comparisons:
-        encoded = encoder.encode(row)
-        first_part = 1 if order == "criteria_first" else [part.kind for part in encoded.sequences[0]].index("criteria")
-        states = []
-        for index, sequence in enumerate(encoded.sequences):
-            start, rest = (
-                torch.tensor([[token for part in parts for token in part.ids]])
-                for parts in (sequence[:first_part], sequence[first_part:])
-            )
-            with torch.no_grad():
-                kept = model.backbone(start, use_cache=True).past_key_values
-                hidden = model.backbone(rest, past_key_values=kept, use_cache=True).last_hidden_state[0]
-            states += [hidden[at - start.shape[1]] for which, at in encoded.reads if which == index]
-            assert all(at >= start.shape[1] for which, at in encoded.reads if which == index)
-        with torch.no_grad():
-            logit = read_head(head, model.score, torch.stack(states)[None]).preference_logit
-        torch.testing.assert_close(logit, read(model, encoder, row).preference_logit, rtol=0, atol=1e-12)
+@pytest.fixture()
+def pooling() -> TextPooling:
+    torch.manual_seed(3)
+    return TextPooling(hidden_size=6, queries=2, width=3, size=4, inner=5)
+
+
+def test_text_pooling_is_the_formula_written_out(pooling: TextPooling) -> None:
+    states = torch.randn(5, 6)
+    normed = states / states.square().mean(dim=1, keepdim=True).add(torch.finfo(torch.float32).eps).sqrt()
+    pooled = []
+    for query in range(2):
+        logits = normed @ pooling.attention.weight[query] + pooling.attention.bias[query]
+        weights = logits.exp() / logits.exp().sum()
+        pooled.append(sum(w * (state @ pooling.values[query]) for w, state in zip(weights, normed, strict=True)))
+    counts = sum(torch.sigmoid(pooling.detectors(state)) for state in normed)
+    seen = torch.cat([*pooled, (1 + counts).log() / 2, 4 * counts / 5, torch.tensor([5.0]).log() / 4])
+    expected = pooling.outer(torch.nn.functional.gelu(pooling.inner(seen)))
+    padded = torch.cat([states, torch.randn(2, 6)])[None]
+    got = pooling(padded, torch.arange(7)[None] < 5)[0]
+    torch.testing.assert_close(got, expected, atol=rounding(expected, 10_000), rtol=0)
+    twice = pooling(states[None].repeat(1, 2, 1), torch.ones(1, 10, dtype=torch.bool))[0]
+    assert (twice - expected).abs().max() > 0.01, "counts tell a text from itself twice; a mean could not"
+
+
+def test_a_new_late_head_prefers_next_to_nothing_and_depends_on_its_seed_alone() -> None:
+    torch.manual_seed(0)
+    one = LateHead.seeded(8, seed=5)
+    torch.manual_seed(1)
+    same, other = LateHead.seeded(8, seed=5), LateHead.seeded(8, seed=6)
+    assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), same.state_dict().values(), strict=True))
+    assert not torch.equal(one.response.attention.weight, other.response.attention.weight)
+    states, mask = torch.randn(2, 3, 8), torch.ones(2, 3, dtype=torch.bool)
+    scores = one.response(states, mask) @ one.criterion(states, mask).T / (one.kept * one.width) ** 0.5
+    assert 0 < scores.abs().max() < 0.3
+
+
+def test_sizes_are_read_off_the_weights() -> None:
+    head = LateHead.seeded(8, seed=1, kept=3, width=5)
+    again = LateHead.of_weights(head.state_dict())
+    assert (again.kept, again.width) == (3, 5) and again.side is again.shared is None
+    gated = LateHead(8, 3, 5, gated=True, shared=True, side_inner=7)
+    again = LateHead.of_weights(gated.state_dict())
+    assert again.gated and again.shared is not None and again.side is not None
+    assert again.side.inner.out_features == 7
+    with pytest.raises(ValueError, match=r"weights of the head do not fit it"):
+        LateHead.of_weights({name: value for name, value in head.state_dict().items() if "inner" not in name})
+
+
+def test_a_gate_is_one_number_that_multiplies_what_a_criterion_is_about() -> None:
+    head = LateHead.seeded(8, seed=1, kept=3, width=5, gated=True)
+    states, group = torch.randn(6, 8), torch.tensor([[0, 1, 2, -1], [2, 3, 4, 5]])
+    assert not torch.equal(head.of_criteria(states, [group]), head.of_criteria(states, [group])), "dropout"
+    head.eval()
+    assert head.side is not None
+    side = head.side(states[None, :3], torch.ones(1, 3, dtype=torch.bool))[0]
+    about = head.criterion.of_groups(states, [group])
+    found = head.of_criteria(states, [group])
+    torch.testing.assert_close(found[0], torch.tanh(side + 0.5) * about[0], atol=rounding(about, 10_000), rtol=0)
+    with torch.no_grad():
+        head.side.outer.bias.sub_(2 * (head.side.of_groups(states, [group])[1, 0] + 0.5))
+    torch.testing.assert_close(head.of_criteria(states, [group])[1], -found[1], atol=rounding(about, 10_000), rtol=0)
+    plain = LateHead.seeded(8, seed=1, kept=3, width=5)
+    assert torch.equal(plain.of_criteria(states, [group]), plain.criterion.of_groups(states, [group]))
+
+
+def test_the_shared_vector_counts_under_a_criterion_and_its_opposite() -> None:
+    """Three texts of one token, the last a criterion: its products with two responses, by hand."""
+    head = LateHead.seeded(8, seed=1, kept=3, width=5, gated=True).eval()
+    assert head.shared is not None and head.side is not None
+    states = torch.randn(3, 8, generator=torch.Generator().manual_seed(4))
+    texts = TextTokens([torch.tensor([[0], [1]])], [torch.tensor([[2]])], torch.tensor([[0, 1]]), torch.tensor([[0]]))
+    vectors = head.response.of_groups(states, [torch.tensor([[0], [1]])])
+    gap = (vectors[0] - vectors[1]) / 15**0.5
+    about = head.of_criteria(states, texts.criteria)[0]
+
+    def close(expected: torch.Tensor, user: torch.Tensor, texts: TextTokens = texts) -> None:
+        summed = rounding(vectors[:, None] * torch.stack([user, head.shared]) / 15**0.5, 10_000)
+        torch.testing.assert_close(head(states, states, texts).preference_logit[0], expected, atol=summed, rtol=0)
+
+    close(gap @ about, about)
+    with torch.no_grad():
+        head.shared.copy_(torch.arange(15.0))
+        expected = gap @ about, gap @ head.shared
+    close(sum(expected), about)
+    with torch.no_grad():
+        head.side.outer.bias.sub_(2 * (head.side.of_groups(states, texts.criteria)[0, 0] + 0.5))
+    close(expected[1] - expected[0], about)
+    head.learn_user_vectors(1, seed=0)
+    assert head.user_vectors is not None
+    close(gap @ (head.user_vectors[0] + head.shared), head.user_vectors[0], replace(texts, criteria=[]))
+
+
+def test_what_nobody_asked_is_the_mean_square_of_all_other_differences() -> None:
+    """Five texts of one token: three responses, two criteria."""
+    head = LateHead.seeded(8, seed=2).eval()
+    states = torch.randn(5, 8, generator=torch.Generator().manual_seed(4))
+    texts = TextTokens(
+        [torch.tensor([[0], [1], [2]])],
+        [torch.tensor([[3], [4]])],
+        shown=torch.tensor([[0, 1], [2, 0], [1, 2]]),
+        asked=torch.tensor([[1, -1], [0, -1], [0, 1]]),
+    )
+    assert head(states, states, texts).unasked is None
+    head.asks_others = True
+    output = head(states, states, texts)
+    one = torch.ones(1, 1, dtype=torch.bool)
+    vectors = [head.response(state[None, None], one)[0] for state in states[:3]]
+    users = [head.criterion(state[None, None], one)[0] for state in states[3:]]
+
+    def gap(first: int, second: int, user: int) -> float:
+        return ((vectors[first] - vectors[second]) @ users[user]).item() / (head.kept * head.width) ** 0.5
+
+    expected = torch.tensor([gap(0, 1, 0) ** 2, gap(2, 0, 1) ** 2, 0.0])
+    torch.testing.assert_close(output.unasked, expected, atol=1e-6, rtol=1e-4)
+    torch.testing.assert_close(output.preference_logit[2], torch.tensor(gap(1, 2, 0) + gap(1, 2, 1)), atol=1e-5, rtol=0)
+
+
+def test_the_loss_is_that_of_two_logits_and_of_a_score_difference() -> None:
+    two = torch.stack([LOGITS * 0.75, -LOGITS * 0.25], dim=1)
+    for label in (0, 1):
+        expected = cross_entropy(two, torch.full((len(LOGITS),), label), reduction="none")
+        torch.testing.assert_close(preference_loss(LOGITS, torch.full_like(LOGITS, 1.0 - label)), expected)
+    torch.testing.assert_close(preference_loss(LOGITS, torch.ones_like(LOGITS)), -logsigmoid(LOGITS))
+    half = preference_loss(LOGITS, torch.full_like(LOGITS, 0.5))
+    torch.testing.assert_close(half, -0.5 * (logsigmoid(LOGITS) + logsigmoid(-LOGITS)))
+    assert int(half.argmin()) == 3 and half[3].item() == pytest.approx(math.log(2))
+
+
+def test_label_smoothing_and_centring_by_hand() -> None:
+    """Smoothing 0.2 makes targets 0.9 and 0.1 of 1 and 0, and leaves a tie; with logit ln 3, P = 3/4."""
+    logit = torch.tensor([math.log(3.0)] * 3)
+    by_hand = [-share * math.log(0.75) - (1 - share) * math.log(0.25) for share in (0.9, 0.1, 0.5)]
+    assert preference_loss(logit, torch.tensor([1.0, 0.0, 0.5]), 0.2).tolist() == pytest.approx(by_hand)
+    assert centring_penalty(torch.tensor([[1.0, 2.0], [3.0, -3.0], [-1.0, 0.0]])).tolist() == [9.0, 0.0, 1.0]

@@ -62,14 +62,14 @@ class CountingReader:
         """(N, D) logs of counts."""
         return torch.tensor([_counts(answer[-1].content) for _, answer in conversations])
 
-    def wishes(self, criteria: Sequence[str]) -> torch.Tensor:
+    def criterion_vectors(self, criteria: Sequence[str]) -> torch.Tensor:
         """(N, D): the first trait that a criterion names, on top of next to nothing."""
         return torch.stack([_wish(text) for text in criteria])
 
-    def wish(self, criteria: Sequence[str], weights: Sequence[float] | None = None) -> torch.Tensor:
+    def user_vector(self, criteria: Sequence[str], weights: Sequence[float] | None = None) -> torch.Tensor:
         """(D,): the sum over criteria."""
         shares = torch.tensor(list(weights)) if weights else torch.ones(len(criteria))
-        return (shares[:, None] * self.wishes(criteria)).sum(dim=0)
+        return (shares[:, None] * self.criterion_vectors(criteria)).sum(dim=0)
 
 
 def counting_ranker(bank: Bank, folder: Any) -> Ranker:

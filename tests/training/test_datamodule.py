@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from crm.config import compose
-from crm.model.batching.packs import Packing
+from crm.model.batching.plans import Packing
 from crm.schema import GENERIC_CRITERION, Message
 from crm.training.datamodule import PreferenceDataModule
 

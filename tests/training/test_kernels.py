@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from crm.model.attention.frozen_layers import freeze_lower_layers
-from crm.model.batching.packs import Packing
+from crm.model.batching.plans import Packing
 from crm.training.devices import compile_layers, enable_checkpointing, liger_kernels
 from tests.model.outcomes import assert_same, outcome
 

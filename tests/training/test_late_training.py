@@ -69,7 +69,7 @@ def test_silence_makes_responses_differ_less_by_what_nobody_asked(tmp_path: Path
         rain = turn("user", "Why does it rain?")
         texts = [(rain, turn("assistant", text)) for text in ("Clouds.", "Since water rises, cools and falls.")]
         first, second = reader.responses(texts)
-        apart[silence] = float(((first - second) @ reader.wish(["Prefers humorous answers"])).abs())
+        apart[silence] = float(((first - second) @ reader.user_vector(["Prefers humorous answers"])).abs())
     assert apart[10.0] < apart[0.0] / 3
 
 

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from crm.cli.resume import FinishedError, rewrite_resume
 from crm.config import compose
-from crm.model.batching.packs import Packing
+from crm.model.batching.plans import Packing
 from crm.model.export import load_checkpoint
 from crm.training.config import TrainConfig
 from crm.training.resume import AnotherRunError, check_unfinished

@@ -1,7 +1,1 @@
-"""Attention that reads what is shared once.
-
-- `frozen_layers`: layers below a frozen depth, run once
-- `frozen_states`: where their states are kept
-"""
-
-__all__ = ["frozen_layers", "frozen_states"]
+"""Attention that reads what sequences share once: `decoder`, and `frozen_layers`, run once for each beginning."""

@@ -1,8 +1,8 @@
-"""An unmodified decoder that reads forests, and in its last layer only where a head reads. In: a backbone. Out: it, so.
+"""Tree attention for an unmodified decoder, and a last layer that is computed only where a head reads.
 
-transformers lets a model's attention be replaced by name. Ours reads a packed row when it is given a ``tree_mask``
-and otherwise calls what the model had before. On a CPU it is one scaled dot product a group of nodes; on a GPU one
-call for the whole row (`varlen`).
+transformers lets a model's attention be replaced by name. Ours reads a forest when it is given a ``tree_mask`` and
+otherwise calls what the model had before. On a CPU it is one scaled dot product a group of nodes; on a GPU one call of
+torch's variable-length attention for the whole row, where this release and device have it.
 
 A head reads one or two positions of a sequence. Below the last layer every position matters to those; in the last
 layer the others matter only as keys and values, so their queries, attention output and MLP need not be computed. The
@@ -12,7 +12,8 @@ checkpointing leaves a pruned layer out: it keeps little more than its keys and 
 
 from __future__ import annotations
 
-from functools import partial
+import logging
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -25,9 +26,9 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, rotate_half
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, eager_attention_forward
 
-from crm.model.attention.varlen import attend_in_one_call, varlen_aligns_right
-from crm.model.batching.tree_mask import TreeMask
+from crm.model.batching.tree_mask import TreeMask, Varlen
 
+log = logging.getLogger(__name__)
 PREFIX = "forest_or_"
 KNOWN_LAYERS = (Qwen3DecoderLayer, LlamaDecoderLayer)
 """Decoder layers whose parts `_forward_at` knows; of any other the last is computed in full."""
@@ -59,37 +60,71 @@ def _attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    mask: Any,
     *,
-    tree_mask: TreeMask | None = None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
+    tree_mask: Any = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor | None]:
     if tree_mask is None:
-        outcome: tuple[Tensor, Tensor | None] = plain(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **others
-        )
+        outcome: tuple[Tensor, Tensor | None] = plain(module, query, key, value, mask, **others)
         return outcome
+    scaling, dropout = others.get("scaling"), others.get("dropout", 0.0)
     return attend_tree(query, key, value, tree_mask, scaling=scaling, dropout=dropout), None
-
-
-def attend_tree(
-    query: Tensor, key: Tensor, value: Tensor, tree_mask: TreeMask, *, scaling: float | None, dropout: float
-) -> Tensor:
-    """Gather for ``query`` (1, heads, Q, D) from ``key`` and ``value`` (1, key heads, N, D); (1, Q, heads, D)."""
-    gathered: Tensor = _attend_untraced(query, key, value, tree_mask, scaling, dropout)
-    return gathered
 
 
 # Every batch has another forest: compiled layers leave this call out instead of tracing it anew, in vain, each time.
 @torch.compiler.disable  # type: ignore[untyped-decorator]
-def _attend_untraced(
-    query: Tensor, key: Tensor, value: Tensor, tree_mask: TreeMask, scaling: float | None, dropout: float
+def attend_tree(
+    query: Tensor, key: Tensor, value: Tensor, tree_mask: TreeMask, *, scaling: float | None, dropout: float
 ) -> Tensor:
+    """Gather for ``query`` (1, heads, Q, D) from ``key`` and ``value`` (1, key heads, N, D); (1, Q, heads, D)."""
     if tree_mask.varlen is not None and dropout == 0.0 and varlen_aligns_right(query.device, value.dtype):
         return attend_in_one_call(query, key, value, tree_mask.varlen, scaling)
     return _attend_in_groups(query, key, value, tree_mask, scaling, dropout)
+
+
+def attend_in_one_call(query: Tensor, key: Tensor, value: Tensor, tree_mask: Varlen, scaling: float | None) -> Tensor:
+    """Keys are gathered once for every sequence that sees them; queries need no gathering, they are in order."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    own, keys, values = (part[0].transpose(0, 1).to(value.dtype) for part in (query, key, value))
+    gathered = varlen_attn(
+        own.contiguous(),
+        keys.index_select(0, tree_mask.keys),
+        values.index_select(0, tree_mask.keys),
+        tree_mask.cu_queries,
+        tree_mask.cu_keys,
+        *tree_mask.longest,
+        scale=scaling,
+        window_size=(-1, 0),
+        enable_gqa=key.shape[1] != query.shape[1],
+    )
+    assert isinstance(gathered, Tensor)
+    return gathered[None]
+
+
+@lru_cache
+def varlen_aligns_right(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether variable-length attention is there and lets the **last** query see all keys.
+
+    Tried once on a query of 2 tokens over 5 keys: a kernel that aligned the first query with the first key would be
+    wrong without an error.
+    """
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(1, 2, size, 64, generator=generator).to(device, dtype) for size in (2, 5, 5))
+    of_queries, of_keys = (torch.tensor([0, size], dtype=torch.int32, device=device) for size in (2, 5))
+    visible = torch.ones(2, 5, dtype=torch.bool, device=device).tril(3)
+    expected = scaled_dot_product_attention(query, key, value, attn_mask=visible).transpose(1, 2)
+    try:
+        found = attend_in_one_call(
+            query, key, value, Varlen(torch.arange(5, device=device), of_queries, of_keys, (2, 5)), None
+        )
+        aligned = torch.allclose(found.float(), expected.float(), atol=3e-2)
+    except (ImportError, RuntimeError, TypeError):  # not in this release, or not for this device
+        aligned = False
+    if not aligned:
+        log.warning("attention: no usable variable-length kernel on %s; groups are read instead", device)
+    return aligned
 
 
 def _attend_in_groups(
@@ -141,29 +176,15 @@ def is_known(layer: Any) -> bool:
 
 
 def _forward(
-    layer: Any,
-    hidden_states: Tensor,
-    read_positions: Tensor | None = None,
-    read_mask: TreeMask | None = None,
-    **others: Any,
+    layer: Any, states: Tensor, read_positions: Tensor | None = None, read_mask: TreeMask | None = None, **others: Any
 ) -> Any:
+    """(S, R, H): the layer's output at ``read_positions`` (S, R) of ``states`` (S, T, H); of all without them."""
     if read_positions is None:
-        return type(layer).forward(layer, hidden_states, **others)
-    return _forward_at(layer, hidden_states, read_positions, others["position_embeddings"], read_mask)
-
-
-def _forward_at(
-    layer: Any,
-    states: Tensor,
-    positions: Tensor,
-    rotations: tuple[Tensor, Tensor],
-    tree_mask: TreeMask | None,
-) -> Any:
-    """(S, R, H): the layer's output at ``positions`` (S, R) of ``states`` (S, T, H)."""
+        return type(layer).forward(layer, states, **others)
     rows = torch.arange(len(states), device=states.device)[:, None]
-    residual = states[rows, positions]
-    normed = layer.input_layernorm(states)
-    attended = _attend(layer.self_attn, normed, normed[rows, positions], positions, rotations, tree_mask)
+    residual, normed = states[rows, read_positions], layer.input_layernorm(states)
+    readers, rotations = normed[rows, read_positions], others["position_embeddings"]
+    attended = _attend(layer.self_attn, normed, readers, read_positions, rotations, read_mask)
     residual = residual + layer.self_attn.o_proj(attended)
     return residual + layer.mlp(layer.post_attention_layernorm(residual))
 

@@ -1,24 +1,30 @@
-"""Padded batches. In: encoded comparisons. Out: tensors for one forward pass and where the head reads.
+"""Batches: tensors for one forward pass and where the head reads, padded or as a forest of shared prefixes.
 
-Letters: B comparisons, S sequences (at most 2B), T tokens of the longest sequence.
+Letters: B comparisons, S sequences (at most 2B), T tokens of the longest sequence, N tokens of a forest's row, R
+distinct tokens at which the head reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+from itertools import accumulate
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from crm.model.batching.forest import Node, fill_up, grow_forest
+from crm.model.batching.tree_mask import TreeMask, full_mask, read_mask
 from crm.model.encoding import EncodedComparison, Span, token_ids
 
 Locate = Callable[[int, Span], Sequence[int]]
 """Where the tokens of a span of the i-th comparison of a batch lie in its flattened tokens."""
-WIDTH_STEP = 16
-"""Rows are padded to a multiple of this: few distinct shapes, so that kernels prepared for one serve again."""
+WIDTH_STEP, ROW_STEP = 16, 64
+"""Rows are padded to a multiple of this, and a forest's row filled up: few distinct shapes, so that kernels prepared
+for one serve again."""
 
 
 @dataclass
@@ -38,13 +44,10 @@ class TextTokens:
     asked: Tensor
     """(B, K) int64 in [0, V), or -1: the criteria of each comparison, or one of `LateHead.user_vectors`"""
 
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> TextTokens:
+    def to(self, device: torch.device | str) -> TextTokens:
         """The same on another device."""
-
-        def moved(groups: Iterable[Tensor]) -> list[Tensor]:
-            return [group.to(device, non_blocking=non_blocking) for group in groups]
-
-        return TextTokens(moved(self.responses), moved(self.criteria), *moved((self.shown, self.asked)))
+        responses, criteria = ([group.to(device) for group in groups] for groups in (self.responses, self.criteria))
+        return TextTokens(responses, criteria, self.shown.to(device), self.asked.to(device))
 
 
 def text_tokens(encoded: Sequence[EncodedComparison], locate: Locate) -> TextTokens | None:
@@ -80,8 +83,31 @@ def _filled(rows: Iterable[Sequence[int]]) -> Tensor:
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=-1)
 
 
-@dataclass
-class PaddedBatch:
+@dataclass(kw_only=True)
+class _Labels:
+    """What every batch says of its B comparisons."""
+
+    target: Tensor
+    """(B,) float32 in {0, 1/2, 1}: probability that the response shown first is preferred"""
+    sign: Tensor
+    """(B,) float32: +1 where response A of the record stands first, -1 where B does"""
+    reverse: Tensor
+    """(B,) bool: whether the criteria are those of the side that lost the vote"""
+    texts: TextTokens | None = None
+    """For a head that pools over tokens"""
+    weight: float = 1.0
+    """Factor of this batch's mean loss, so that every comparison of an optimizer step counts the same"""
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same batch on another device."""
+        return replace(self, **{name: part.to(device) for name, part in vars(self).items() if hasattr(part, "to")})
+
+    def __len__(self) -> int:
+        return int(self.target.shape[0])
+
+
+@dataclass(kw_only=True)
+class PaddedBatch(_Labels):
     """One forward pass. Right padding; equal sequences (a shared baseline, say) are read once."""
 
     input_ids: Tensor
@@ -92,36 +118,65 @@ class PaddedBatch:
     """(B, 2) int64: row of the response shown first and of the one shown second"""
     positions: Tensor
     """(B, 2) int64: token at which the head reads in that row"""
-    target: Tensor
-    """(B,) float32 in {0, 1/2, 1}: probability that the response shown first is preferred"""
-    sign: Tensor
-    """(B,) float32: +1 where response A of the record stands first, -1 where B does"""
-    reverse: Tensor
-    """(B,) bool: whether the criteria are those of the side that lost the vote"""
-    texts: TextTokens | None = None
-    """For a head that pools over tokens"""
-
-    weight: float = 1.0
-    """Factor of this batch's mean loss, so that every comparison of an optimizer step counts the same"""
-
-    def to(self, device: torch.device | str) -> PaddedBatch:
-        """The same batch on another device."""
-        parts: dict[str, Any] = {name: value for name, value in vars(self).items() if hasattr(value, "to")}
-        return replace(self, **{name: part.to(device, non_blocking=True) for name, part in parts.items()})
 
     @property
     def tokens(self) -> int:
         """Tokens computed, padding left out. Ask on the CPU: on a GPU the answer waits for the device."""
         return int(self.attention_mask.sum())
 
-    @property
-    def pairs(self) -> int:
-        """(query, key) pairs of tokens that attention reads: n (n + 1) / 2 in a sequence of n. Ask on the CPU."""
-        lengths = self.attention_mask.sum(dim=1)
-        return int((lengths * (lengths + 1) // 2).sum())
+
+@dataclass(kw_only=True)
+class ForestBatch(_Labels):
+    """One forward pass over a forest (`crm.model.batching.forest`)."""
+
+    input_ids: Tensor
+    """(1, N) int64"""
+    position_ids: Tensor
+    """(1, N) int64, from 0 in every sequence"""
+    read_tokens: Tensor
+    """(R,) int64, ascending: tokens at which the head reads"""
+    reads: Tensor
+    """(B, 2) int64 in [0, R): which of these for the response shown first and for the one shown second"""
+    nodes: list[Node]
+    """Of the forest, in the order of the row"""
+    tree_mask: TreeMask
+    """For all N tokens"""
+    read_mask: TreeMask
+    """For the R read tokens alone"""
+    tokens: int
+    """Of the sequences, at most N: a row may be filled up"""
+
+
+Batch = PaddedBatch | ForestBatch
+
+
+@dataclass(frozen=True)
+class PaddingBatch:
+    """A batch to run and forget: where weights are sharded, every rank must come to every forward pass."""
+
+    batch: Batch
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> PaddingBatch:
+        """The same on another device."""
+        return PaddingBatch(self.batch.to(device))
+
+
+class WithPaddingBatches:
+    """``own`` batches of a rank, filled up with ``padding`` to ``length``, which is the same on all ranks."""
+
+    def __init__(self, own: Iterable[Batch], length: int, padding: Batch) -> None:
+        self._own, self._length, self._padding = own, length, padding
 
     def __len__(self) -> int:
-        return int(self.target.shape[0])
+        return self._length
+
+    def __iter__(self) -> Iterator[Batch | PaddingBatch]:
+        missing = self._length
+        for batch in self._own:
+            missing -= 1
+            yield batch
+        for _ in range(missing):
+            yield PaddingBatch(self._padding)
 
 
 def collate(encoded: Sequence[EncodedComparison], pad_id: int, weight: float = 1.0) -> PaddedBatch:
@@ -131,11 +186,7 @@ def collate(encoded: Sequence[EncodedComparison], pad_id: int, weight: float = 1
     [5, 6, 7, ...]], filled with the pad id to a multiple of `WIDTH_STEP`.
     """
     row_of: dict[tuple[int, ...], int] = {}
-    own_rows, rows, positions = [], [], []
-    for item in encoded:
-        own_rows.append([row_of.setdefault(token_ids(sequence), len(row_of)) for sequence in item.sequences])
-        rows.append([own_rows[-1][sequence] for sequence, _ in item.reads])
-        positions.append([position for _, position in item.reads])
+    own_rows = [[row_of.setdefault(token_ids(part), len(row_of)) for part in item.sequences] for item in encoded]
     width = -(-max(map(len, row_of)) // WIDTH_STEP) * WIDTH_STEP
     input_ids = torch.full((len(row_of), width), pad_id, dtype=torch.int64)
     attention_mask = torch.zeros_like(input_ids)
@@ -147,14 +198,50 @@ def collate(encoded: Sequence[EncodedComparison], pad_id: int, weight: float = 1
         start = own_rows[index][span.sequence] * width
         return range(start + span.start, start + span.end)
 
+    rows = [[own[sequence] for sequence, _ in item.reads] for own, item in zip(own_rows, encoded, strict=True)]
     return PaddedBatch(
-        input_ids,
-        attention_mask,
-        torch.tensor(rows),
-        torch.tensor(positions),
-        torch.tensor([item.target for item in encoded], dtype=torch.float32),
-        torch.tensor([1.0 if item.order == "ab" else -1.0 for item in encoded]),
-        torch.tensor([item.comparison.direction == "reverse" for item in encoded]),
-        text_tokens(encoded, locate),
-        weight,
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        rows=torch.tensor(rows),
+        positions=torch.tensor([[position for _, position in item.reads] for item in encoded]),
+        texts=text_tokens(encoded, locate),
+        weight=weight,
+        **_labels(encoded),
     )
+
+
+def collate_forest(encoded: Sequence[EncodedComparison], *, weight: float = 1.0, multiple: int = 1) -> ForestBatch:
+    """Lay comparisons out in one row of a ``multiple`` of tokens, in which common beginnings are one node."""
+    flat = [list(map(token_ids, item.sequences)) for item in encoded]
+    first = [0, *accumulate(map(len, flat))]
+    forest = grow_forest([sequence for sequences in flat for sequence in sequences])
+    tokens = len(forest.ids)
+    fill_up(forest, multiple)
+    places = [
+        [forest.locate(start + sequence, position) for sequence, position in item.reads]
+        for item, start in zip(encoded, first, strict=False)
+    ]
+    places_of = cache(forest.places)  # a text may be in many comparisons
+    read_tokens = sorted({place for pair in places for place in pair})
+    rank = {place: index for index, place in enumerate(read_tokens)}
+    return ForestBatch(
+        input_ids=torch.tensor([forest.ids]),
+        position_ids=torch.tensor([forest.positions]),
+        read_tokens=torch.tensor(read_tokens),
+        reads=torch.tensor([[rank[place] for place in pair] for pair in places]),
+        nodes=forest.nodes,
+        tree_mask=full_mask(forest),
+        read_mask=read_mask(forest, read_tokens),
+        tokens=tokens,
+        texts=text_tokens(encoded, lambda row, span: places_of(forest.leaf_of[first[row] + span.sequence], *span[1:])),
+        weight=weight,
+        **_labels(encoded),
+    )
+
+
+def _labels(encoded: Sequence[EncodedComparison]) -> dict[str, Any]:
+    return {
+        "target": torch.tensor([item.target for item in encoded], dtype=torch.float32),
+        "sign": torch.tensor([1.0 if item.order == "ab" else -1.0 for item in encoded]),
+        "reverse": torch.tensor([item.comparison.direction == "reverse" for item in encoded]),
+    }

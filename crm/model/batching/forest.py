@@ -1,4 +1,4 @@
-"""Sequences that begin alike, laid out once. In: token sequences. Out: a forest of runs of tokens in one row.
+"""Token sequences that begin alike, laid out once as a forest of runs of tokens in one row.
 
 Two sequences that begin with the same tokens have the same states there, since a decoder reads from left to right.
 So a common beginning (criteria and query, say) becomes one node, and what differs hangs below it. A node's tokens see
@@ -40,11 +40,6 @@ class Forest:
     nodes: list[Node]
     """In the order of the row; a parent before its children."""
     leaf_of: list[int]
-
-    @property
-    def pairs(self) -> int:
-        """(query, key) pairs of its tokens that attention reads."""
-        return sum(node.length * node.depth + node.length * (node.length + 1) // 2 for node in self.nodes)
 
     def locate(self, sequence: int, position: int) -> int:
         """Where in the row the token at ``position`` of a sequence lies."""

@@ -1,7 +1,6 @@
-"""Loaders with a position. In: a function that makes one epoch's comparisons. Out: batches, resumable in mid-epoch.
+"""Loaders of training, resumable in mid-epoch, and of evaluation.
 
-What an epoch holds depends on (seed, epoch) alone, so a position is two integers, and a run that was killed goes on
-with exactly the batches that it had not seen.
+What an epoch holds depends on (seed, epoch) alone, so a position is two integers.
 """
 
 from __future__ import annotations
@@ -9,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from crm.model.batching.batches import PaddedBatch, collate
-from crm.model.batching.packs import ForestBatch, Packing, fill
-from crm.model.batching.plans import EpochPlan, PackedPlan, plan_epoch, plan_packed_epoch
+from crm.model.batching.batches import Batch, collate
+from crm.model.batching.plans import EpochPlan, PackedPlan, Packing, fill, plan_epoch, plan_packed_epoch
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.schema import Comparison
 
@@ -56,24 +54,15 @@ class TrainLoader:
     def plan(self, epoch: int) -> EpochPlan | PackedPlan:
         """The plan of an epoch; only the latest is kept."""
         if epoch not in self._plans:
-            self._plans = {epoch: self._planned(epoch)}
+            rows, drawn = self._epoch_comparisons(epoch), {"seed": self._seed, "epoch": epoch}
+            if self._packing is None:
+                self._plans = {epoch: plan_epoch(rows, self._encoder, self._global_batch, **drawn)}
+            else:
+                steps = len(self) // self._passes if epoch else None
+                sizes = {"pairs": self._global_batch, "passes": self._passes, "world_size": self._world_size}
+                plan = plan_packed_epoch(rows, self._encoder, self._packing, **sizes, **drawn, steps=steps)
+                self._plans = {epoch: plan}
         return self._plans[epoch]
-
-    def _planned(self, epoch: int) -> EpochPlan | PackedPlan:
-        rows = self._epoch_comparisons(epoch)
-        if self._packing is None:
-            return plan_epoch(rows, self._encoder, self._global_batch, seed=self._seed, epoch=epoch)
-        return plan_packed_epoch(
-            rows,
-            self._encoder,
-            self._packing,
-            pairs=self._global_batch,
-            passes=self._passes,
-            world_size=self._world_size,
-            seed=self._seed,
-            epoch=epoch,
-            steps=len(self) // self._passes if epoch else None,
-        )
 
     def __len__(self) -> int:
         """Batches of the first epoch, and at most of any other: noise can make more rows fit in one than in another,
@@ -84,13 +73,12 @@ class TrainLoader:
             self._length = len(self.plan(0))
         return self._length
 
-    def __iter__(self) -> Iterator[PaddedBatch | ForestBatch]:
+    def __iter__(self) -> Iterator[Batch]:
         epoch, most = self._epoch, len(self)
         plan = self.plan(epoch)
         end = min(most, len(plan))
         for index in range(self._next_batch, end):
-            # The position moves before the batch is handed out: a checkpoint taken after this batch points past it,
-            # and after the last one at the next epoch.
+            # Moved before the batch is handed out: a checkpoint taken after this batch points past it.
             last = index + 1 == end
             self._epoch, self._next_batch = (epoch + 1, 0) if last else (epoch, index + 1)
             pack = plan.share(index, self._rank, self._world_size, self._passes, end)
@@ -115,10 +103,8 @@ class TrainLoader:
 
     def _signature(self) -> dict[str, int | str]:
         kind = "tree" if self._packing else "padded"
-        signature: dict[str, int | str] = {"seed": self._seed, "global_batch": self._global_batch, "batching": kind}
-        if self._packing:
-            signature |= {"passes": self._passes, "processes": self._world_size}
-        return signature
+        packed = {"passes": self._passes, "processes": self._world_size} if self._packing else {}
+        return {"seed": self._seed, "global_batch": self._global_batch, "batching": kind, **packed}
 
 
 class EvaluationLoader:
@@ -147,5 +133,5 @@ class EvaluationLoader:
     def __len__(self) -> int:
         return len(self.batches)
 
-    def __iter__(self) -> Iterator[PaddedBatch | ForestBatch]:
+    def __iter__(self) -> Iterator[Batch]:
         return (self._packing.collate(rows) if self._packing else collate(rows, self._pad_id) for rows in self.batches)

@@ -1,26 +1,117 @@
-"""What an epoch holds. In: one epoch's comparisons. Out: forward passes of every rank, by (seed, epoch) alone."""
+"""Which comparisons a forward pass reads: packs of bounded size, and epochs by (seed, epoch) alone.
+
+The work of a pack is its tokens: what sequences have in common counts once, and nothing is padded.
+"""
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crm.io.draws import generator
-from crm.model.batching.packs import Pack, Packing, spread
-from crm.model.encoding import EncodedComparison, Encoder, Order
+from crm.model.batching.batches import ROW_STEP, ForestBatch, collate_forest
+from crm.model.batching.forest import unique_tokens
+from crm.model.encoding import EncodedComparison, Encoder, Order, token_ids
 from crm.schema import Comparison
 
-Step = list[list[EncodedComparison]]
+Rows = list[EncodedComparison]
+Step = list[Rows]
 """The rows of an optimizer step on all ranks, in units that share what they can."""
 WINDOW = 16
 """Batches that are sorted by length together: near-equal lengths pad little, and batches stay random enough."""
 
 
 @dataclass(frozen=True, slots=True)
+class Packing:
+    """Forward passes that read common beginnings once."""
+
+    tokens: int
+    """Most tokens of a forward pass; a single comparison that has more is read all the same, and a step of training is
+    dealt out to a fixed number of passes, which the first epoch settles."""
+
+    def work(self, rows: Sequence[EncodedComparison]) -> int:
+        """Tokens that a pack of ``rows`` computes."""
+        return unique_tokens([token_ids(sequence) for row in rows for sequence in row.sequences])
+
+    def collate(self, rows: Sequence[EncodedComparison], weight: float = 1.0) -> ForestBatch:
+        """One forward pass; ``weight`` is the factor of its mean loss."""
+        return collate_forest(rows, weight=weight, multiple=ROW_STEP)
+
+
+def packing_named(name: str, tokens: int) -> Packing | None:
+    """None for ``padded``; other batchings are of training, and evaluate as ``tree`` does."""
+    return None if name == "padded" else Packing(tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """The rows of one forward pass on one rank."""
+
+    rows: Rows
+    weight: float
+    """Factor that makes the mean over an optimizer step's packs of their mean losses the mean over its comparisons; 0
+    for a pack that only keeps a rank in step, its row being another's."""
+
+
+def spread(units: Sequence[Rows], bins: int, packing: Packing) -> list[Pack]:
+    """Deal ``units`` out to ``bins`` packs of near-equal work, the largest first (Graham 1969, LPT).
+
+    A unit stays whole for what it shares, unless it is more than a pack may hold or there are fewer units than bins.
+    """
+    total = sum(map(len, units))
+    if bins == 1:
+        return [Pack([row for unit in units for row in unit], 1.0)]
+    pieces = [(packing.work(unit), unit) for unit in units]
+    pieces = [piece for work, unit in pieces for piece in _fitting(work, unit, packing)]
+    while len(pieces) < min(bins, total):
+        largest = max((piece for piece in pieces if len(piece[1]) > 1), key=lambda piece: piece[0])
+        pieces.remove(largest)
+        pieces += _halves(largest[1], packing)
+    heap = [(0, index) for index in range(bins)]
+    dealt: list[Rows] = [[] for _ in range(bins)]
+    for work, unit in sorted(pieces, key=lambda piece: -piece[0]):
+        load, index = heapq.heappop(heap)
+        dealt[index] += unit
+        heapq.heappush(heap, (load + work, index))
+    return [Pack(rows or pieces[0][1][:1], len(rows) * bins / total) for rows in dealt]
+
+
+def _fitting(work: int, unit: Rows, packing: Packing) -> list[tuple[int, Rows]]:
+    """The unit, or parts of it that fit a pack, each with its work."""
+    if work <= packing.tokens or len(unit) == 1:
+        return [(work, unit)]
+    return [piece for half in _halves(unit, packing) for piece in _fitting(*half, packing)]
+
+
+def _halves(unit: Rows, packing: Packing) -> list[tuple[int, Rows]]:
+    middle = len(unit) // 2
+    return [(packing.work(rows), rows) for rows in (unit[:middle], unit[middle:])]
+
+
+def fill(rows: Sequence[EncodedComparison], packing: Packing) -> list[Rows]:
+    """Cut rows into packs one after the other, as full as they may be; rows of one prompt stay together."""
+    prompts: dict[str, Rows] = {}
+    for row in rows:
+        prompts.setdefault(row.comparison.cluster, []).append(row)
+    packs: list[Rows] = []
+    filled = 0
+    for unit in prompts.values():
+        for work, piece in _fitting(packing.work(unit), unit, packing):
+            if packs and filled + work <= packing.tokens:
+                packs[-1] = packs[-1] + piece
+                filled += work
+            else:
+                packs.append(piece)
+                filled = work
+    return packs
+
+
+@dataclass(frozen=True, slots=True)
 class EpochPlan:
     """One epoch, encoded and cut into batches of near-equal length; ``overlong`` rows did not fit and are left out."""
 
-    batches: list[list[EncodedComparison]]
+    batches: list[Rows]
     overlong: int
 
     @property
@@ -66,10 +157,10 @@ class PackedPlan:
 
 def encode_epoch(
     comparisons: Sequence[Comparison], encoder: Encoder, *, seed: int, epoch: int
-) -> tuple[list[list[EncodedComparison]], int]:
+) -> tuple[list[Rows], int]:
     """Each row in an order drawn for it, rows of one preference in a group; and how many rows were overlong."""
     encoded = [encoder.encode(row, draw_order(row.preference_id, seed=seed, epoch=epoch)) for row in comparisons]
-    groups: dict[str, list[EncodedComparison]] = {}
+    groups: dict[str, Rows] = {}
     for row in encoded:
         if row is not None:
             groups.setdefault(row.comparison.preference_id, []).append(row)
@@ -94,13 +185,7 @@ def plan_packed_epoch(
 
 
 def draw_steps(
-    comparisons: Sequence[Comparison],
-    encoder: Encoder,
-    *,
-    pairs: int,
-    seed: int,
-    epoch: int,
-    steps: int | None = None,
+    comparisons: Sequence[Comparison], encoder: Encoder, *, pairs: int, seed: int, epoch: int, steps: int | None = None
 ) -> tuple[list[Step], int]:
     """Orders and steps of ``pairs`` rows, drawn; and how many rows were overlong.
 
@@ -122,7 +207,7 @@ def deal(steps: Sequence[Step], overlong: int, packing: Packing, *, passes: int,
     return plan
 
 
-def _steps(groups: Sequence[list[EncodedComparison]], pairs: int) -> Iterator[Step]:
+def _steps(groups: Sequence[Rows], pairs: int) -> Iterator[Step]:
     """Groups one after the other until a step has ``pairs`` rows."""
     step: Step = []
     for group in groups:
@@ -134,7 +219,7 @@ def _steps(groups: Sequence[list[EncodedComparison]], pairs: int) -> Iterator[St
         yield step
 
 
-def _even_steps(groups: Sequence[list[EncodedComparison]], steps: int) -> Iterator[Step]:
+def _even_steps(groups: Sequence[Rows], steps: int) -> Iterator[Step]:
     """``steps`` portions of near-equal numbers of rows, or one a group where there are fewer groups."""
     steps, total = min(steps, len(groups)), sum(map(len, groups))
     step: Step = []
@@ -178,7 +263,7 @@ def plan_epoch(
     length = {rows[0].comparison.preference_id: max(max(row.lengths) for row in rows) for rows in groups}
     rng = generator(seed, epoch, "epoch", "batches")
     fitting = [row for rows in rng.sample(groups, len(groups)) for row in rows]
-    batches: list[list[EncodedComparison]] = []
+    batches: list[Rows] = []
     for start in range(0, len(fitting), batch_size * WINDOW):
         window = fitting[start : start + batch_size * WINDOW]
         window.sort(key=lambda row: length[row.comparison.preference_id])

@@ -1,4 +1,4 @@
-"""Who sees whom in a packed row. In: a forest. Out: the attention calls that read it, on a CPU and on a GPU.
+"""Which tokens of a forest see which, and the attention calls that read it, on a CPU and on a GPU.
 
 A token sees the tokens of its node's path up to itself. On a CPU many short calls cost more than the work in them, so
 spans of nodes of similar size are padded to one call; on a GPU one call with variable lengths reads them all.
@@ -110,8 +110,7 @@ def read_mask(forest: Forest, read_tokens: Sequence[int]) -> TreeMask:
     """Only ``read_tokens`` (ascending) read."""
     tokens = np.asarray(read_tokens, dtype=np.int64)
     ends = np.searchsorted(tokens, [0, *(node.start + node.length for node in forest.nodes)])
-    own = [tokens[low:high] - node.start for node, low, high in zip(forest.nodes, ends, ends[1:], strict=False)]
-    return TreeMask(_spans(forest, own))
+    return TreeMask(_spans(forest, [tokens[ends[i] : ends[i + 1]] - node.start for i, node in enumerate(forest.nodes)]))
 
 
 def _spans(forest: Forest, own: Sequence[Index]) -> tuple[QuerySpan, ...]:

@@ -1,4 +1,4 @@
-"""All six tables of a tiny grid: cells against the files of the runs behind them; a second call trains what is gone."""
+"""All tables of a tiny grid: cells against the files of the runs behind them; a second call trains what is gone."""
 
 from __future__ import annotations
 

@@ -1,0 +1,228 @@
+"""Batches: tensors by hand, forests against dense masks, and a score that depends on its own comparison alone."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from crm.model.batching import forest as forests
+from crm.model.batching.batches import ForestBatch, collate, collate_forest
+from crm.model.batching.forest import Forest, common_prefix, grow_forest, unique_tokens
+from crm.model.batching.tree_mask import CALL, GATHERED, TreeMask, full_mask, read_mask, varlen
+from crm.model.encoding import EncodedComparison, Segment
+from crm.model.heads import HEADS, LINEAR_HEADS, head_named
+from crm.schema import Comparison, Message
+
+ROW = Comparison("c", "p", ("x",), *[(Message("user", "x"),)] * 3, "a")
+LONG = tuple(range(10, 20))
+few_tokens = st.lists(st.integers(0, 2), min_size=1, max_size=9).map(tuple)
+
+
+def scalar_like(first: Any, second: Any, order: str = "ab", target: float = 1.0) -> EncodedComparison:
+    sequences = tuple((Segment("criteria", tuple(ids)),) for ids in (first, second))
+    return EncodedComparison(ROW, order, sequences, ((0, len(first) - 1), (1, len(second) - 1)), target)  # type: ignore[arg-type]
+
+
+def test_padded_tensors_by_hand_and_equal_sequences_read_once() -> None:
+    batch = collate([scalar_like([5, 6], [5, 6, 7]), scalar_like([5, 6, 7], [8, 9], "ba", 0.5)], pad_id=3)
+    pad = [3] * 13
+    assert batch.input_ids.tolist() == [[5, 6, 3, *pad], [5, 6, 7, *pad], [8, 9, 3, *pad]]
+    assert batch.attention_mask.tolist() == [[1, 1, 0, *[0] * 13], [1, 1, 1, *[0] * 13], [1, 1, 0, *[0] * 13]]
+    assert batch.rows.tolist() == [[0, 1], [1, 2]]
+    assert batch.positions.tolist() == [[1, 2], [2, 1]]
+    assert batch.target.tolist() == [1.0, 0.5] and batch.sign.tolist() == [1.0, -1.0]
+    assert len(batch) == 2 and batch.tokens == 7
+
+
+@pytest.mark.parametrize(("length", "width"), [(16, 16), (17, 32)])
+def test_width_is_the_next_multiple(length: int, width: int) -> None:
+    assert collate([scalar_like([5] * length, [6])], pad_id=0).input_ids.shape == (2, width)
+
+
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize("head", HEADS)
+def test_a_row_is_the_same_in_any_batch_and_orders_are_opposite(
+    make_model, make_encoder, comparisons, many, head
+) -> None:
+    words, model, encoder = random.Random(0), make_model(head, "llama"), make_encoder(head)
+    rows = [replace(row, id=f"c{n}") for n, row in enumerate((*comparisons, *many[:9]))]
+    rows = [row for row in rows if row.response_a != row.response_b]
+    turned = {"ab": "ba", "ba": "ab"}
+
+    def read(asked: list[tuple[Comparison, str]], pad_id: int) -> torch.Tensor:
+        with torch.no_grad():
+            return model(collate([encoder.encode(*pair) for pair in asked], pad_id)).preference_logit
+
+    alone = {(row.id, order): read([(row, order)], 0) for row in rows for order in turned}
+    for _ in range(5):
+        asked = [(row, words.choice(("ab", "ba"))) for row in words.sample(rows, words.randint(1, 9))]
+        both = read([*asked, *((row, turned[order]) for row, order in asked)], words.randrange(300))
+        expected = torch.cat([alone[row.id, order] for row, order in asked])
+        torch.testing.assert_close(both[: len(asked)], expected, rtol=0, atol=1e-12)
+        if not head_named(head).joint:
+            assert torch.equal(both[: len(asked)], -both[len(asked) :]), "to the last bit"
+    assert torch.cat(list(alone.values())).std() > 1e-3, "the model tells rows apart"
+
+
+def test_a_forest_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forests, "MIN_SHARED", 1)
+    grown = grow_forest([(5, 6, 7, 8), (5, 6, 7, 9, 9), (4,), (5, 6, 7)])
+    assert grown.ids == [4, 5, 6, 7, 8, 9, 9]
+    assert grown.positions == [0, 0, 1, 2, 3, 3, 4]
+    assert [(node.start, node.length, node.depth, node.path) for node in grown.nodes] == [
+        (0, 1, 0, (0,)),
+        (1, 3, 0, (1,)),
+        (4, 1, 3, (1, 2)),
+        (5, 2, 3, (1, 3)),
+    ]
+    assert grown.leaf_of == [2, 3, 0, 1], "a sequence that is the beginning of others ends in their parent"
+    assert [grown.locate(1, position) for position in (0, 2, 3, 4)] == [1, 3, 5, 6]
+
+
+def test_a_short_common_run_is_not_worth_a_node() -> None:
+    one, other = (1,) * (forests.MIN_SHARED - 1), (1,) * forests.MIN_SHARED
+    assert len(grow_forest([(*one, 2), (*one, 3)]).nodes) == 2
+    assert len(grow_forest([(*other, 2), (*other, 3)]).nodes) == 3
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(sequences=st.lists(few_tokens, min_size=1, max_size=9), least=st.integers(1, 4))
+def test_every_sequence_is_read_back_and_its_path_is_its_past(sequences: list[tuple[int, ...]], least: int) -> None:
+    kept, forests.MIN_SHARED = forests.MIN_SHARED, least
+    try:
+        grown = grow_forest(sequences)
+    finally:
+        forests.MIN_SHARED = kept
+    for index, sequence in enumerate(sequences):
+        places = [grown.locate(index, position) for position in range(len(sequence))]
+        assert [grown.ids[place] for place in places] == list(sequence)
+        assert [grown.positions[place] for place in places] == list(range(len(sequence)))
+        path = grown.nodes[grown.leaf_of[index]].path
+        assert sum(grown.nodes[node].length for node in path) == len(sequence), "no token of another sequence is seen"
+    assert sum(node.length for node in grown.nodes) == len(grown.ids) == len(grown.positions)
+    prefixes = {sequence[:end] for sequence in sequences for end in range(1, len(sequence) + 1)}
+    assert unique_tokens(sequences) == len(prefixes)
+    assert least > 1 or len(grown.ids) == len(prefixes)
+    assert common_prefix((1, 2, 3), (1, 2)) == 2 and common_prefix((1,), (2,)) == 0
+
+
+def test_deep_forests_do_not_exhaust_the_stack() -> None:
+    """As deep as sequences that each go a little further than the last: 400 nested beginnings."""
+    long = tuple(range(10 * 400))
+    grown = grow_forest([long[: 10 * depth] for depth in range(1, 401)])
+    assert len(grown.ids) == 4000 and len(grown.nodes) == 400
+
+
+def dense(tree_mask: TreeMask, tokens: int) -> Tensor:
+    """(queries, tokens) bool: which tokens each query sees, put together from the spans."""
+    rows = [(span.keys, count) for span in tree_mask.spans for count in span.seen]
+    seen = torch.zeros(len(rows), tokens, dtype=torch.bool)
+    for query, (keys, count) in enumerate(rows):
+        seen[query, keys[:count]] = True
+    return seen
+
+
+def dense_of(batch: ForestBatch, tree_mask: TreeMask) -> Tensor:
+    return dense(tree_mask, batch.input_ids.shape[1])
+
+
+def test_a_forest_batch_by_hand_plain_and_filled_up() -> None:
+    rows = [scalar_like((*LONG, 1), (*LONG, 2, 3), "ba", 0.5), scalar_like((*LONG, 2, 3), (7,), "ba", 0.5)]
+    batch, filled = collate_forest(rows), collate_forest(rows, multiple=16)
+    assert batch.input_ids.tolist() == [[7, *LONG, 1, 2, 3]]
+    assert batch.position_ids.tolist() == [[0, *range(10), 10, 10, 11]]
+    assert batch.read_tokens.tolist() == [0, 11, 13] and batch.reads.tolist() == [[1, 2], [2, 0]]
+    assert batch.target.tolist() == [0.5, 0.5] and batch.sign.tolist() == [-1.0, -1.0] and len(batch) == 2
+    seen = dense_of(batch, batch.tree_mask)
+    assert torch.equal(dense_of(batch, batch.read_mask), seen[batch.read_tokens])
+    assert filled.input_ids.shape == (1, 16) and filled.tokens == batch.tokens == 14
+    assert torch.equal(filled.input_ids[:, :14], batch.input_ids) and filled.reads.tolist() == batch.reads.tolist()
+    wider = dense_of(filled, filled.tree_mask)
+    assert torch.equal(wider[:14, :14], seen) and not wider[:14, 14:].any() and not wider[14:, :14].any()
+
+
+@pytest.mark.parametrize("head", LINEAR_HEADS)
+def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, comparisons, head) -> None:
+    rows = [*comparisons, *(replace(row, criteria=(*row.criteria, "And rhymes")) for row in comparisons)]
+    encoded = [make_encoder(head).encode(row, order) for row in rows for order in ("ab", "ba")]
+    batch = collate_forest(encoded)
+    seen, ids, positions = dense_of(batch, batch.tree_mask), batch.input_ids[0], batch.position_ids[0]
+    assert torch.equal(seen.sum(dim=1), positions + 1)
+    flat = {tuple(token for part in sequence for token in part.ids) for row in encoded for sequence in row.sequences}
+    beginnings = {sequence[:end] for sequence in flat for end in range(1, len(sequence) + 1)}
+    pasts = []
+    for row in seen:
+        keys = torch.nonzero(row).flatten()
+        pasts.append(tuple(ids[keys[positions[keys].argsort()]].tolist()))
+    assert set(pasts) == beginnings
+    assert torch.equal(dense_of(batch, batch.read_mask), seen[batch.read_tokens])
+    for row, (first, second) in zip(encoded, batch.reads.tolist(), strict=True):
+        for (sequence, position), read in zip(row.reads, (first, second), strict=True):
+            whole = tuple(token for part in row.sequences[sequence] for token in part.ids)
+            assert pasts[int(batch.read_tokens[read])] == whole[: position + 1]
+
+
+@pytest.fixture(params=range(2))
+def forest(request) -> Forest:
+    """Sequences of 1 to 200 tokens that begin alike in runs of any length, some of them equal."""
+    draw = random.Random(request.param)
+    sequences = [tuple(draw.choices(range(3, 9), k=draw.randint(1, 80)))]
+    for _ in range(24):
+        beginning = draw.choice(sequences)
+        beginning = beginning[: draw.randint(0, len(beginning))]
+        sequences.append(beginning + tuple(draw.choices(range(3, 9), k=draw.randint(not beginning, 120))))
+    return grow_forest([*sequences, *sequences[:3]])
+
+
+def tree_masks(forest: Forest) -> list[TreeMask]:
+    """Of all tokens, and of the last of each node and a few more."""
+    some = {node.start + node.length - 1 for node in forest.nodes} | set(range(0, len(forest.ids), 17))
+    return [full_mask(forest), read_mask(forest, sorted(some))]
+
+
+def test_groups_and_varlen_sequences_see_what_the_spans_say(forest) -> None:
+    for tree_mask in tree_masks(forest):
+        answers = []
+        for group in tree_mask.calls.groups:
+            count, queries, keys = group.shape
+            mask = torch.ones(count, 1, queries, keys).tril().log() if group.mask is None else group.mask
+            of, index = group.queries.view(count, queries).tolist(), group.keys.view(count, keys)
+            for row in range(count):
+                answers += [(of[row][query], index[row][mask[row, 0, query] == 0]) for query in range(queries)]
+        expected = dense(tree_mask, len(forest.ids))
+        assert len(tree_mask.calls.back) == len(expected)
+        for query, place in enumerate(tree_mask.calls.back.tolist()):
+            whose, found = answers[place]
+            assert whose == query and sorted(found.tolist()) == expected[query].nonzero().flatten().tolist()
+        calls = varlen(tree_mask.spans)
+        seen = torch.zeros_like(expected)
+        for (q0, q1), (k0, k1) in zip(
+            pairwise(calls.cu_queries.tolist()), pairwise(calls.cu_keys.tolist()), strict=True
+        ):
+            own = calls.keys[k0:k1]
+            for query in range(q0, q1):
+                seen[query, own[: len(own) - (q1 - 1 - query)]] = True
+        assert torch.equal(seen, expected)
+
+
+def test_a_call_is_saved_where_little_is_read_in_vain(forest) -> None:
+    for tree_mask in tree_masks(forest):
+        read = sum(math.prod(group.shape) for group in tree_mask.calls.groups)
+        needed = sum(len(span.keys) * len(span.seen) for span in tree_mask.spans)
+        assert read - needed <= CALL * len(tree_mask.spans)
+    alike = grow_forest([(*range(9), last, *range(40)) for last in range(20, 52)])
+    assert len(alike.nodes) == 33 and len(full_mask(alike).calls.groups) == 2
+    long = grow_forest([(first, *range(100 * first)) for first in (1, 4, 8)])
+    assert len(full_mask(long).calls.groups) == 3
+    many = full_mask(grow_forest([(*range(3000), last, *range(40)) for last in range(4000, 4064)])).calls.groups
+    assert all(count == 1 or count * keys <= GATHERED for count, _, keys in (group.shape for group in many))
+    assert len(many) == 1 + math.ceil(64 / (GATHERED // 3041))

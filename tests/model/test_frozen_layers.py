@@ -1,0 +1,281 @@
+"""Frozen layers that are run once: the numbers of the plain run, and how often the layers are called."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, TwoDepths, freeze_lower_layers
+from crm.model.backbone import add_lora, build_tiny_backbone, without_lora_wrapper
+from crm.model.batching.batches import collate, collate_forest
+from crm.model.batching.forest import grow_forest
+from crm.model.export import export_model, load_checkpoint
+from crm.model.reward_model import RewardModel, build_score
+from tests.conftest import rounding
+from tests.model.outcomes import assert_same, outcome
+
+LOWER, MUCH = 2, 10**7
+
+
+@pytest.fixture
+def make_deep(tokenizer) -> Callable[..., RewardModel]:
+    """Four layers, the lowest two frozen; random throughout."""
+
+    def make(head: str = "scalar", rank: int = 0, dropout: float = 0.0) -> RewardModel:
+        backbone: Any = build_tiny_backbone(len(tokenizer), 16, 4, 2, 2048, tokenizer.pad_token_id, 0)
+        torch.manual_seed(1)
+        for layer in backbone.layers:
+            for module in (layer.self_attn.o_proj, layer.mlp.down_proj):
+                torch.nn.init.normal_(module.weight, std=0.1)
+            layer.self_attn.attention_dropout = dropout
+        freeze_lower_layers(backbone, LOWER)
+        if rank:
+            backbone = add_lora(backbone, rank, 4, 0.0, above=LOWER)
+            for name, weight in backbone.named_parameters():
+                if "lora_B" in name:
+                    torch.nn.init.normal_(weight, std=0.1)
+        return RewardModel(backbone, build_score(head, 16, 0), head).eval()  # type: ignore[arg-type]
+
+    return make
+
+
+def keeping(model: RewardModel, **settings: Any) -> RewardModel:
+    """The same weights, with the states of the lowest layers kept."""
+    model = copy.deepcopy(model)
+    kept = FrozenStates(16, **{"budget": MUCH, **settings})
+    model.frozen = FrozenLayers(without_lora_wrapper(model.backbone), LOWER, kept)
+    return model
+
+
+@contextmanager
+def calls_of(model: RewardModel, layer: int) -> Iterator[list[int]]:
+    """Tokens of each call of a layer."""
+    seen: list[int] = []
+    watched = without_lora_wrapper(model.backbone).layers[layer]
+    hook = watched.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape[:2].numel()))
+    yield seen
+    hook.remove()
+
+
+@pytest.fixture
+def batches(make_encoder, comparisons) -> Callable[..., list[Any]]:
+    """Batches cut differently, with beginnings in common within and across them."""
+
+    def make(head: str = "scalar", kind: str = "forest") -> list[Any]:
+        rows = [*comparisons, *(replace(row, criteria=(*row.criteria, "And rhymes")) for row in comparisons[:3])]
+        encoded = [make_encoder(head).encode(row, "ab") for row in rows]
+        parts = (encoded[:3], encoded[3:], encoded[1:7])
+        return [collate(part, pad_id=0) if kind == "padded" else collate_forest(part) for part in parts]
+
+    return make
+
+
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize(("head", "kind", "prunes"), [("scalar", "forest", True), ("pairwise_span", "padded", False)])
+def test_logits_and_gradients_are_those_of_the_plain_run(head, kind, prunes, make_deep, batches) -> None:
+    plain = make_deep(head)
+    plain.prunes = prunes
+    model = keeping(plain)
+    for batch in (*batches(head, kind), *batches(head, "forest")):
+        assert_same(outcome(model, batch), outcome(plain, batch))
+
+
+@pytest.mark.parametrize("kind", ["forest", "padded"])
+def test_a_second_epoch_runs_no_frozen_layer(kind, make_deep, batches) -> None:
+    model = keeping(make_deep())
+    first, second, others = batches(kind=kind)
+    with calls_of(model, 0) as lower, calls_of(model, LOWER) as upper:
+        for batch in (first, second, others, second, first):
+            model(batch)
+    assert len(lower) == 2 and len(upper) == 5
+    counts = model.frozen.counts
+    assert counts.computed < counts.read / 2 and counts.without_room == 0
+
+
+def test_of_a_new_ending_only_its_path_is_run(make_deep, make_encoder, comparisons) -> None:
+    encoder, model = make_encoder("scalar"), keeping(make_deep())
+    known, near = comparisons[0], replace(comparisons[0], response_b=comparisons[1].response_b)
+    model(collate_forest([encoder.encode(known)]))
+    batch = collate_forest([encoder.encode(known), encoder.encode(near)])
+    with calls_of(model, 0) as lower:
+        model(batch)
+    assert lower == [sum(len(segment.ids) for segment in encoder.encode(near).sequences[1])]
+    assert lower[0] < batch.tokens
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_without_room_states_are_computed_again_and_reported_once(make_deep, batches, caplog) -> None:
+    plain = make_deep()
+    model = keeping(plain, budget=40 * FrozenStates(16, budget=0).token_bytes)
+    with caplog.at_level(logging.WARNING):
+        for batch in batches() * 2:
+            assert_same(outcome(model, batch), outcome(plain, batch))
+    assert len(model.frozen.kept) == 40 and model.frozen.counts.without_room > 0
+    assert [record.message.partition(";")[0] for record in caplog.records] == [
+        "kept states: the room for 40 tokens (0.00 GB) is full"
+    ]
+
+
+def test_bfloat16_rounds_the_first_time_as_every_time(make_deep, batches) -> None:
+    plain, batch = make_deep(), batches()[0]
+    model = keeping(plain, dtype=torch.bfloat16)
+    first, second = outcome(model, batch), outcome(model, batch)
+    assert torch.equal(first[0], second[0])
+    assert 1e-6 < (first[0] - outcome(plain, batch)[0]).abs().max() < 3e-2
+
+
+def test_training_after_validation_with_checkpointing(make_deep, batches) -> None:
+    """Lightning validates in inference mode, whose tensors training may not touch."""
+    plain, batch = make_deep().train(), batches()[0]
+    model = keeping(plain)
+    for one in (plain, model):
+        one.backbone.gradient_checkpointing_enable({"use_reentrant": False})
+    with torch.inference_mode():
+        model(batches()[1])
+    assert_same(outcome(model, batch), outcome(plain, batch))
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_adapters_are_put_above_the_frozen_layers_only(make_deep, batches) -> None:
+    pytest.importorskip("peft")
+    plain = make_deep(rank=2)
+    assert {name.split("layers.")[1][0] for name, p in plain.named_parameters() if "lora" in name} == {"2", "3"}
+    model, batch = keeping(plain), batches()[0]
+    assert_same(outcome(model, batch), outcome(plain, batch))
+    with pytest.raises(ValueError, match=r"model.freeze_layers=4 with model.lora_rank=2: no layer is left"):
+        add_lora(make_deep().backbone, 2, 4, 0.0, above=4)
+
+
+@pytest.mark.usefixtures("in_float64")
+def test_dropout_is_left_out_below(make_deep, batches) -> None:
+    model, batch = keeping(make_deep(dropout=0.5)).train(), batches()[0]
+    first, second = model.frozen.states(batch), keeping(make_deep(dropout=0.0)).frozen.states(batch)
+    torch.testing.assert_close(first, second, rtol=0, atol=rounding(second))
+
+
+def test_nothing_that_is_kept_is_saved(make_deep, batches, tokenizer, tmp_path: Path) -> None:
+    plain, batch = make_deep(), batches()[0]
+    model = keeping(plain)
+    model(batch)
+    assert model.state_dict().keys() == plain.state_dict().keys()
+    export_model(model, tokenizer, tmp_path, {})
+    expected = plain(batch).preference_logit
+    loaded = load_checkpoint(tmp_path)[0](batch).preference_logit
+    torch.testing.assert_close(loaded, expected, rtol=0, atol=rounding(expected))
+
+
+def test_what_is_trained_is_not_kept(make_deep) -> None:
+    model = make_deep()
+    with pytest.raises(ValueError, match=r"model.kept_states: layers.2.* is trained"):
+        FrozenLayers(model.backbone, 3, FrozenStates(16, budget=MUCH))
+    freeze_lower_layers(model.backbone, 4)
+    assert len(FrozenLayers(model.backbone, 4, FrozenStates(16, budget=MUCH)).upper.layers) == 1
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_freezing_stops_exactly_the_lowest_layers(tokenizer, layers: int) -> None:
+    model = build_tiny_backbone(len(tokenizer), 16, 2, 2, 64, 0, seed=0)
+    freeze_lower_layers(model, layers)
+    frozen = {name for name, weight in model.named_parameters() if not weight.requires_grad}
+    lowest = (*(f"layers.{index}." for index in range(layers)), "embed_tokens.weight")
+    expected = {name for name, _ in model.named_parameters() if name.startswith(lowest)}
+    assert frozen == {0: set(), 1: expected, 2: expected | {"norm.weight"}}[layers]
+    with pytest.raises(ValueError, match=r"model.freeze_layers=3: the backbone has 2 layers"):
+        freeze_lower_layers(model, 3)
+
+
+def test_every_token_is_found_by_what_precedes_it_while_there_is_room() -> None:
+    """Sequences over three ids, cut as each forest happens to; a state depends on the whole beginning."""
+    draw = torch.Generator().manual_seed(0)
+    forests = [grow_forest([tuple(torch.randint(3, (n,), generator=draw).tolist()) for n in (3, 9, 20, 14)])
+               for _ in range(8)]  # fmt: skip
+    for room in (0, 6, 10_000):
+        kept, seen = FrozenStates(3, budget=room * FrozenStates(3, budget=0).token_bytes), {}
+        for forest in forests * 2:
+            beginnings = []
+            for node in forest.nodes:
+                ids: list[int] = []
+                for above in (forest.nodes[index] for index in node.path):
+                    ids += forest.ids[above.start : above.start + above.length]
+                beginnings += [tuple(ids[: node.depth + count]) for count in range(1, node.length + 1)]
+            states = torch.tensor([[hash((begin, i)) % 1000 / 7 for i in range(3)] for begin in beginnings])
+            slots = kept.find(forest.ids, forest.nodes)
+            assert [slot > 0 for slot in slots] == [begin in seen for begin in beginnings]
+            without_room = kept.add(forest.ids, forest.nodes, states)
+            slots = kept.find(forest.ids, forest.nodes)
+            seen |= {begin: slot for begin, slot in zip(beginnings, slots, strict=True) if slot > 0}
+            assert without_room == slots.count(-1) and len(kept) == len(seen) <= room
+            known = torch.tensor([index for index, slot in enumerate(slots) if slot > 0], dtype=torch.int64)
+            assert torch.equal(kept.read(torch.tensor(slots)[known]), states[known])
+        assert without_room == 0 or len(kept) == room
+
+
+def test_a_head_that_reads_every_token_may_keep_the_whole_backbone(make_model, make_encoder, comparisons) -> None:
+    model, encoder = make_model("late"), make_encoder("late")
+    freeze_lower_layers(model.backbone, 2)
+    batch = collate_forest([encoder.encode(row) for row in comparisons])
+    expected = model(batch).scores
+    model.frozen = FrozenLayers(model.backbone, 2, FrozenStates(16, budget=MUCH), whole=True)
+    for _ in range(2):
+        scores = model(batch).scores
+        torch.testing.assert_close(scores, expected, rtol=0, atol=rounding(expected))
+    scores.sum().backward()
+    assert model.frozen.counts.computed == batch.tokens, "read once"
+
+
+def of_texts(states: torch.Tensor, groups: list[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([states[group[group >= 0]] for group in groups])
+
+
+def test_two_depths_are_the_hidden_states_of_stock_transformers(make_model, make_encoder, comparisons) -> None:
+    model = make_model("late", "llama-1")
+    rows = [make_encoder("late").encode(row) for row in comparisons]
+    padded, forest = collate(rows, pad_id=0), collate_forest(rows)
+    with torch.no_grad():
+        inputs = {"input_ids": padded.input_ids, "attention_mask": padded.attention_mask}
+        stock = model.backbone(**inputs, output_hidden_states=True).hidden_states
+        for batch in (padded, forest):
+            found = model.depths.run(batch)
+            for states, layer, kind in zip(found, stock[1:], ("responses", "criteria"), strict=True):
+                expected = of_texts(layer.flatten(0, 1), getattr(padded.texts, kind))
+                ours = of_texts(states, getattr(batch.texts, kind))
+                torch.testing.assert_close(ours, expected, rtol=0, atol=rounding(expected))
+            assert not of_texts(found[1], batch.texts.responses).any(), "layers above are not run for responses"
+
+
+@pytest.mark.parametrize("kind", ["padded", "forest"])
+def test_kept_states_of_two_depths_are_what_is_computed(kind, make_model, make_encoder, comparisons) -> None:
+    rows = [make_encoder("late").encode(row) for row in comparisons]
+    batch: Any = collate(rows, pad_id=0) if kind == "padded" else collate_forest(rows)
+    model = make_model("late", "qwen3-1")
+    freeze_lower_layers(model.backbone, 2)
+    with torch.no_grad():
+        expected = model(batch).scores
+    model.depths.kept = tuple(
+        FrozenLayers(model.backbone, layers, FrozenStates(16, budget=MUCH), whole=True) for layers in (1, 2)
+    )
+    computed = []
+    for _ in range(2):
+        with torch.no_grad():
+            scores = model(batch).scores
+        torch.testing.assert_close(scores, expected, rtol=0, atol=rounding(expected))
+        computed.append([part.counts.computed for part in model.keeping])
+    assert computed[0] == computed[1] and all(computed[0]), "the second time nothing is run"
+    responses = of_texts(model.depths.kept_states(batch)[0], batch.texts.criteria)
+    assert not responses.any(), "only the texts of a kind are run"
+    model.keep_nothing()
+    assert model.keeping == ()
+
+
+@pytest.mark.parametrize("layers", [0, 2])
+def test_some_layers_are_left_for_criteria(layers: int, make_model) -> None:
+    with pytest.raises(ValueError, match=rf"head.response_layers={layers}: the backbone has 2 layers; use 1 to 1"):
+        TwoDepths(make_model("late").backbone, layers)

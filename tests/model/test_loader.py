@@ -1,0 +1,312 @@
+"""Loaders and plans: what an epoch holds, where a resumed run goes on, what several ranks read, packs of equal work."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crm.data.comparisons import make_comparisons
+from crm.model.batching.loader import EvaluationLoader, TrainLoader
+from crm.model.batching.plans import (
+    Packing,
+    deal,
+    draw_order,
+    draw_steps,
+    fill,
+    packing_named,
+    passes_needed,
+    plan_epoch,
+    plan_packed_epoch,
+    spread,
+)
+from crm.model.reward_model import preference_loss
+from crm.schema import Message
+
+fast = settings(derandomize=True, deadline=None, max_examples=25)
+TREE = Packing(10_000)
+
+
+@pytest.fixture(scope="module")
+def make_loader(make_encoder, many):
+    def make(
+        batch_size: int = 4, seed: int = 1, rows: Any = None, max_length: int = 2048, **others: Any
+    ) -> TrainLoader:
+        chosen = many if rows is None else rows
+        encoder = make_encoder("pairwise_span", max_length)
+        return TrainLoader(lambda epoch: chosen, encoder, batch_size=batch_size, pad_id=0, seed=seed, **others)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def names(tokenizer):
+    """Which queries a padded batch holds, read back from its token ids."""
+
+    def read(batch: Any) -> list[str]:
+        texts = tokenizer.batch_decode(batch.input_ids[batch.rows[:, 0]])
+        return [re.search(r"q\d+(?=;)", text).group() for text in texts]  # type: ignore[union-attr]
+
+    return read
+
+
+@pytest.fixture(scope="module")
+def encoded(make_encoder, many) -> list[Any]:
+    return [make_encoder("scalar").encode(row) for row in many]
+
+
+def ids(rows: Any) -> list[str]:
+    return [row.comparison.id for row in rows]
+
+
+def same(first: Any, second: Any) -> bool:
+    tensors = {name: value for name, value in vars(first).items() if isinstance(value, torch.Tensor)}
+    return first.weight == second.weight and all(
+        torch.equal(value, getattr(second, name)) for name, value in tensors.items()
+    )
+
+
+def test_an_epoch_has_every_row_once_and_depends_on_seed_and_epoch_alone(make_loader, names) -> None:
+    loader, again = make_loader(batch_size=5), make_loader(batch_size=5)
+    epochs = [list(loader), list(loader)]
+    for epoch in epochs:
+        assert Counter(name for batch in epoch for name in names(batch)) == Counter(f"q{i}" for i in range(24))
+        assert sorted(map(len, epoch)) == [4, 5, 5, 5, 5]
+        assert all(same(a, b) for a, b in zip(epoch, again, strict=True))
+    read = [[names(batch) for batch in epoch] for epoch in epochs]
+    assert read[0] != read[1], "another epoch, another order"
+    assert read[0] != [names(batch) for batch in make_loader(batch_size=5, seed=2)]
+
+
+def test_orders_are_a_fair_coin_of_seed_epoch_and_id() -> None:
+    drawn = [draw_order(f"c{i}", seed=s, epoch=e) for i in range(200) for s in (0, 1) for e in (0, 1, 2)]
+    assert abs(drawn.count("ab") / 1200 - 0.5) < 0.06  # four standard errors
+    assert len({tuple(drawn[k::6]) for k in range(6)}) == 6, "each seed and epoch draws anew"
+
+
+@pytest.mark.parametrize("packing", [None, TREE])
+@pytest.mark.parametrize("position", [0, 3, 6, 8])
+def test_resuming_anywhere_gives_exactly_the_remaining_batches(make_loader, packing, position: int) -> None:
+    """Six batches an epoch, of packs two a step of eight rows."""
+    given = {"packing": packing, "passes": 2, "batch_size": 8} if packing else {}
+    loader, whole = make_loader(**given), make_loader(**given)
+    expected, states = [*whole, *whole], [loader.state_dict()]
+    for _ in range(2):
+        states += [loader.state_dict() for _ in loader]
+    resumed = make_loader(**given)
+    resumed.load_state_dict(states[position])
+    rest: list[Any] = []
+    while len(rest) < 12 - position:
+        rest += list(resumed)
+    assert all(same(a, b) for a, b in zip(rest, expected[position:], strict=True))
+
+
+def test_a_position_of_another_plan_is_an_error(make_loader) -> None:
+    state = make_loader(batch_size=4, seed=1).state_dict()
+    with pytest.raises(ValueError, match=r"seed=1, this run has 2"):
+        make_loader(seed=2).load_state_dict(state)
+    with pytest.raises(ValueError, match=r"global_batch=4, this run has 6"):
+        make_loader(batch_size=6).load_state_dict(state)
+    make_loader(batch_size=2, rank=1, world_size=2).load_state_dict(state)  # the same global batch on two ranks
+    with pytest.raises(ValueError, match="batching=padded, this run has tree"):
+        make_loader(packing=TREE).load_state_dict(state)
+
+
+def test_two_ranks_read_together_what_one_process_reads(make_loader, names) -> None:
+    one = [names(batch) for batch in make_loader(batch_size=4)]
+    ranks = [[names(batch) for batch in make_loader(batch_size=2, rank=rank, world_size=2)] for rank in (0, 1)]
+    for whole, left, right in zip(one, *ranks, strict=True):
+        assert not set(left) & set(right) and sorted(whole) == sorted(left + right)
+
+
+@pytest.mark.parametrize("size", [1, 5, 17])
+@pytest.mark.parametrize(("world_size", "passes"), [(1, 4), (2, 1), (3, 4)])
+def test_every_row_of_a_step_counts_the_same(make_loader, many, names, size, passes, world_size) -> None:
+    """However few passes the last step has and however unevenly its rows are dealt out; the trainer takes the mean over
+    passes and ranks, so that a row counts its batch's weight by the rows of that batch, passes and ranks."""
+    given = {"rows": many[:size], "world_size": world_size, "passes": passes}
+    ranks = [list(make_loader(2, rank=rank, **given)) for rank in range(world_size)]
+    assert len({len(batches) for batches in ranks}) == 1, "ranks stay in step"
+    read: Counter[str] = Counter()
+    for start in range(0, len(ranks[0]), passes):
+        batches = [batch for own in ranks for batch in own[start : start + passes] if batch.weight]
+        counts = [batch.weight / len(batch) / passes / world_size for batch in batches for _ in range(len(batch))]
+        assert counts == pytest.approx([1 / len(counts)] * len(counts))
+        read.update(name for batch in batches for name in names(batch))
+    assert read == Counter(f"q{index}" for index in range(size)), "each row once"
+
+
+@pytest.mark.parametrize(("size", "passes", "world_size"), [(16, 4, 1), (7, 4, 2)])
+def test_the_gradient_of_a_step_is_that_of_its_rows_in_one_tree(
+    make_model, make_loader, many, size, passes, world_size
+) -> None:
+    """16 rows are one pass of a step that could have 4; 7 do not deal out evenly."""
+    model = make_model("pairwise_span")
+
+    def gradient(batches: list[Any], means_over: int) -> torch.Tensor:
+        model.zero_grad()
+        for batch in batches:
+            loss = preference_loss(model(batch).preference_logit, batch.target).mean()
+            (loss * batch.weight / means_over).backward()
+        return torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
+
+    given = {"rows": many[:size], "world_size": world_size, "passes": passes}
+    ranks = [make_loader(16 // world_size, rank=rank, **given) for rank in range(world_size)]
+    whole = gradient([Packing(100_000).collate([row for batch in ranks[0].plan(0).batches for row in batch])], 1)
+    dealt = gradient([batch for own in ranks for batch in own], passes * world_size)
+    assert torch.allclose(dealt, whole, atol=1e-5 * whole.norm().item())
+
+
+def test_epochs_are_never_longer_than_the_first_and_weigh_a_cut_step_by_what_is_left(make_encoder, many) -> None:
+    """Rows that only fit in a later epoch must not leave a remainder that passes for an epoch of its own.
+
+    The second epoch has 7 batches of 2, of which 5 are read: 4 in a step, and 1 that counts for 4.
+    """
+    sizes = {0: 9, 1: 14, 2: 5}
+    given = {"batch_size": 2, "pad_id": 0, "seed": 0, "passes": 4}
+    loader = TrainLoader(lambda epoch: many[: sizes[epoch]], make_encoder("scalar"), **given)
+    weights = [[batch.weight for batch in loader] for _ in range(3)]
+    assert list(map(len, weights)) == [5, 5, 3] and weights[1] == [1.0, 1.0, 1.0, 1.0, 4.0]
+    assert loader.state_dict()["epoch"] == 3
+
+
+def test_overlong_rows_are_counted_and_batches_hold_near_equal_lengths(make_encoder, many) -> None:
+    giant = replace(many[0], id="giant", prompt=(Message("user", "long " * 300),))
+    plan = plan_epoch([*many, giant], make_encoder("pairwise", 400), 4, seed=0, epoch=0)
+    assert plan.overlong == 1 and plan.comparisons == 24
+    assert "giant" not in {row.comparison.id for batch in plan.batches for row in batch}
+    lengths = [[row.lengths[0] for row in batch] for batch in plan.batches]
+    apart = sum(max(own) - min(own) for own in lengths)
+    assert apart <= max(map(max, lengths)) - min(map(min, lengths)), "batches cut a sorted window"
+
+
+@fast
+@given(seed=st.integers(0, 99), batch_size=st.sampled_from([2, 4, 6]))
+def test_both_directions_of_a_preference_share_order_and_batch(make_encoder, preferences, seed, batch_size) -> None:
+    """What does not depend on the criteria then cancels within the batch, whatever the lengths."""
+    settings_ = {"direction": "both", "noise": "none", "pool": None, "seed": seed, "epoch": 0}
+    rows, _ = make_comparisons(preferences, **settings_)
+    plan = plan_epoch(rows, make_encoder("scalar"), batch_size, seed=seed, epoch=0)
+    assert plan.comparisons == len(rows) == 18
+    for batch in plan.batches:
+        read = Counter((row.comparison.preference_id, row.order) for row in batch)
+        assert set(read.values()) == {2}
+        assert sum(row.target for row in batch) == len(batch) / 2
+
+
+@pytest.mark.parametrize("packing", [None, TREE])
+def test_evaluation_reads_each_row_on_one_rank(encoded, packing) -> None:
+    given = {"batch_size": 4, "pad_id": 0, "world_size": 3, "packing": packing}
+    ranks = [EvaluationLoader(encoded[:23], rank=rank, **given) for rank in range(3)]
+    read = [name for loader in ranks for rows in loader.batches for name in ids(rows)]
+    assert sorted(read) == sorted(ids(encoded[:23]))
+    assert [len(batch) for batch in ranks[0]] == [len(rows) for rows in ranks[0].batches]
+    assert packing_named("padded", 5) is None and packing_named("tree", 5) == Packing(5)
+
+
+@fast
+@given(count=st.integers(1, 24), bins=st.integers(1, 7), tokens=st.sampled_from([1, 300, 10_000]))
+def test_every_row_is_dealt_out_once_and_weights_even_out(encoded, count: int, bins: int, tokens: int) -> None:
+    units = [encoded[at : min(at + 3, count)] for at in range(0, count, 3)]
+    packs = spread(units, bins, Packing(tokens))
+    assert len(packs) == bins and all(pack.rows for pack in packs)
+    read = [pack for pack in packs if pack.weight]
+    assert sorted(name for pack in read for name in ids(pack.rows)) == sorted(ids(encoded[:count]))
+    assert len(read) == min(bins, count), "no pack stands idle while another has two rows"
+    # The mean over packs of weight times mean loss is the mean loss: with a loss of 1 a row it is 1.
+    assert sum(pack.weight for pack in packs) / bins == pytest.approx(1)
+    assert all(pack.weight == pytest.approx(len(pack.rows) * bins / count) for pack in read)
+
+
+def test_packs_have_near_equal_work_and_units_stay_whole_unless_they_are_too_large(encoded) -> None:
+    work = [TREE.work(pack.rows) for pack in spread([[row] for row in encoded], 4, TREE)]
+    assert max(work) - min(work) <= max(TREE.work([row]) for row in encoded)
+    units = [encoded[:12], encoded[12:]]
+    assert sorted(len(pack.rows) for pack in spread(units, 2, TREE)) == [12, 12]
+    work = TREE.work(encoded[:12])
+    assert max(TREE.work(pack.rows) for pack in spread(units, 4, Packing(work - 1))) < work
+    distinct = {tuple(t for part in sequence for t in part.ids) for row in encoded for sequence in row.sequences}
+    assert TREE.work(encoded) <= TREE.collate(encoded).tokens < sum(map(len, distinct))
+
+
+@fast
+@given(tokens=st.integers(1, 4000))
+def test_filled_packs_hold_all_rows_and_no_more_than_they_may(encoded, tokens: int) -> None:
+    packing = Packing(tokens)
+    packs = fill(encoded, packing)
+    assert sorted(name for rows in packs for name in ids(rows)) == sorted(ids(encoded))
+    assert all(packing.work(rows) <= tokens or len(rows) == 1 for rows in packs)
+    alone = [(sum(packing.work([row]) for row in one), packing.work(other[:1])) for one, other in pairwise(packs)]
+    assert all(filled + further > tokens for filled, further in alone), "none could be fuller"
+
+
+def test_rows_of_one_prompt_stay_together(make_encoder, many) -> None:
+    mixed = [replace(row, id=f"{row.id} {kind}", criteria=(kind,)) for kind in ("x", "y") for row in many[:6]]
+    rows = [make_encoder("scalar").encode(row) for row in mixed]
+    single = max(TREE.work([row]) for row in rows)
+    for pack in fill(rows, Packing(2 * single)):
+        assert len(Counter(row.comparison.cluster for row in pack)) == len(pack) // 2
+
+
+def plan(rows: Any, encoder: Any, packing: Packing, **changes: int) -> Any:
+    sizes = {"pairs": 8, "passes": 2, "world_size": 1, "seed": 0, "epoch": 0}
+    return plan_packed_epoch(rows, encoder, packing, **{**sizes, **changes})
+
+
+def test_packed_steps_have_the_pairs_asked_for_and_a_fixed_number_of_passes(make_encoder, many) -> None:
+    encoder = make_encoder("pairwise")
+    planned = plan(many[:21], encoder, TREE, passes=3, world_size=2)
+    assert len(planned) == 9 and all(len(packs) == 2 for packs in planned.passes)
+    steps = [planned.passes[at : at + 3] for at in (0, 3, 6)]
+    rows = [sum(len(pack.rows) for packs in step for pack in packs if pack.weight) for step in steps]
+    assert rows == [8, 8, 5] and planned.comparisons == 21
+    read = [
+        [ids(pack.rows) for packs in plan(many, encoder, TREE, epoch=e, seed=s).passes for pack in packs]
+        for e, s in ((0, 0), (1, 0), (0, 1), (0, 0))
+    ]
+    assert read[0] == read[3] and read[0] != read[1] and read[0] != read[2]
+
+
+def test_later_epochs_of_uneven_preferences_have_the_steps_of_the_first_and_all_rows(make_encoder, many) -> None:
+    rows = [replace(row, id=f"{row.id}-{n}", criteria=(f"{n}",))
+            for index, row in enumerate(many) for n in range((1, 1, 2, 5, 7)[index % 5])]  # fmt: skip
+    free = {len(plan(rows, make_encoder("scalar"), TREE, passes=1, pairs=6, epoch=epoch)) for epoch in range(5)}
+    assert len(free) > 1, "left to themselves, epochs differ"
+    given = {"batch_size": 6, "pad_id": 0, "seed": 0, "packing": TREE, "passes": 2}
+    loader = TrainLoader(lambda epoch: rows, make_encoder("scalar"), **given)
+    for epoch in range(5):
+        planned = loader.plan(epoch)
+        assert len(planned) == len(loader) and planned.comparisons == len(rows)
+        steps = [[row for packs in planned.passes[at : at + 2] for row in packs[0].rows if packs[0].weight]
+                 for at in range(0, len(planned), 2)]  # fmt: skip
+        assert sorted(name for step in steps for name in ids(step)) == sorted(row.id for row in rows)
+        assert all(steps), "no step without rows"
+        preferences = [{row.comparison.preference_id for row in step} for step in steps]
+        assert sum(map(len, preferences)) == len(many), "preferences stay whole"
+
+
+def test_as_many_passes_as_hold_the_tokens_and_no_more_than_rows(make_encoder, many) -> None:
+    encoder, sizes = make_encoder("scalar"), {"pairs": 8, "seed": 0, "epoch": 0}
+    steps, _ = draw_steps(many, encoder, **sizes)
+    work = max(TREE.work([row]) for row in map(encoder.encode, many))
+    for world_size, tokens in ((1, 500), (2, work), (1, work * 7 // 4)):
+        packing = Packing(tokens)
+        passes = passes_needed(steps, packing, world_size)
+        plans = [deal(steps, 0, packing, passes=n, world_size=world_size) for n in (passes, passes - 1) if n]
+        packs = [[pack for own in planned.passes for pack in own if len(pack.rows) > 1] for planned in plans]
+        most = [max((packing.work(pack.rows) for pack in dealt), default=0) for dealt in packs]
+        assert most[0] <= tokens, "all fit"
+        assert len(most) == 1 or tokens < most[1], "and in one pass less they would not"
+    assert passes_needed(steps, TREE, 1) == 1
+    tight = Packing(10)  # every comparison is longer than a pass: one each
+    for world_size, expected in ((1, 8), (3, 3)):
+        assert passes_needed(steps, tight, world_size) == expected
+        dealt = deal(steps, 0, tight, passes=expected, world_size=world_size)
+        assert max(len(pack.rows) for packs in dealt.passes for pack in packs) == 1
