@@ -89,11 +89,11 @@ def load_splits(
         splits = dsp.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
     elif name == "concise_verbose":
         splits = concise_verbose.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
+    elif name == "dataset":
+        splits = _smaller(_comparable(dataset.load(Path(str(path))), criteria), train, suite, seed)
     elif name not in SOURCES and (load := source_named(name).splits):
         sizes_asked = {"train": train, "validation": validation, "suite": suite, "max_words": max_words}
         splits = load(location(name, root=root, path=path), seed=seed, **sizes_asked)
-    elif name == "dataset":
-        splits = _smaller(_comparable(dataset.load(Path(str(path))), criteria), train, suite, seed)
     else:
         reading = Intake(strict=strict)
         told = teller(profile, posts=profile_posts, max_words=max_words)
