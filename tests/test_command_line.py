@@ -1,4 +1,4 @@
-"""Words of a command line: files, names of other libraries, ranks of a launcher, help; and how a sweep or Ctrl-C ends."""
+"""Words of a command line: files, names of other libraries, ranks of a launcher, help; how a sweep or Ctrl-C ends."""
 
 from __future__ import annotations
 

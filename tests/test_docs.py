@@ -271,7 +271,7 @@ def test_every_group_is_documented_with_all_its_options() -> None:
 def test_the_guide_leads_from_a_table_to_a_model(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """"Bring your own votes", followed to the letter on fewer rows and steps."""
+    """ "Bring your own votes", followed to the letter on fewer rows and steps."""
     monkeypatch.setenv("CRM_DATA_ROOT", str(tmp_path))
     guide = DOCS["bring_your_own_votes.md"]
     script = tmp_path / "practice.py"

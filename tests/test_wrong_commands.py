@@ -80,7 +80,9 @@ def test_without_its_packages_a_server_says_what_to_install(
 ) -> None:
     monkeypatch.setattr("crm.cli.commands.find_spec", lambda name: None)
     _, _, error = command(package, "judge=length", "checkpoint=x")
-    assert error == f"crm-{package}: {package}: its packages are not installed; pip install 'crm-leaderboard[{package}]'\n"
+    assert (
+        error == f"crm-{package}: {package}: its packages are not installed; pip install 'crm-leaderboard[{package}]'\n"
+    )
 
 
 VALUES = ("größe", "a b", "it's", 'say "hi"', "back\\slash", 'both\\" and more', "ends\\", "a,b=c#d[e](f){g}", "~", "")
