@@ -17,8 +17,8 @@ from experiments.jobs import Job, JobResult, run_job, run_jobs
 pytestmark = pytest.mark.slow
 
 TINY = (
-    "data.train=64",
-    "data.validation=16",
+    "data.train=32",
+    "data.validation=8",
     "data.suite=8",
     "schedule.validate_every=0",
     "schedule.save_every=0",
@@ -53,6 +53,13 @@ def test_a_log_file_gets_a_line_at_once_for_each_stage_and_now_and_then(
     ]
 
 
+def here(job: Job, monkeypatch: pytest.MonkeyPatch) -> JobResult:
+    """The job in this process, which takes no time to start."""
+    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
+    channel: queue.Queue[Any] = queue.Queue()
+    return run_job(job, channel)
+
+
 def test_a_failing_job_ends_the_call_and_the_job_beside_it(tmp_path: Path) -> None:
     # Ten thousand epochs would take hours: the call comes back only if the other job is stopped.
     endless = Job("endless", tmp_path / "endless", (*TINY, "schedule.epochs=10000"))
@@ -62,23 +69,16 @@ def test_a_failing_job_ends_the_call_and_the_job_beside_it(tmp_path: Path) -> No
     assert not (tmp_path / "endless" / "model").exists()
 
 
-def here(job: Job, monkeypatch: pytest.MonkeyPatch) -> JobResult:
-    """The job in this process, which takes no time to start."""
-    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
-    channel: queue.Queue[Any] = queue.Queue()
-    return run_job(job, channel)
-
-
 def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(
         "one",
         tmp_path / "one",
         (*TINY, "schedule.epochs=1"),
-        evaluations={"clean": ("suite=standard", "data.train=64", "data.validation=16", "data.suite=8")},
+        evaluations={"clean": ("suite.names=[D+]", "data.train=32", "data.validation=8", "data.suite=8")},
         leaderboards={"brief": ("Prefers concise answers",)},
         ranking=("bank.queries_per_topic=1",),
     )
-    first = run_jobs([job], workers=1)["one"]
+    first = here(job, monkeypatch)
     assert first.results["clean"] == read_results(tmp_path / "one" / "clean" / "results.json")
     assert len(first.leaderboards["brief"].wins) == 12
     facts = json.loads((tmp_path / "one" / "brief" / "criteria.json").read_text(encoding="utf-8"))
