@@ -16,11 +16,11 @@ import pytest
 from crm.leaderboard.agreement import compare_with_truth
 from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
 from crm.leaderboard.ranking import Leaderboard
-from crm.schema import Match, Result
+from crm.schema import Match
 from experiments import jobs
 from experiments.paper_tables import __main__ as reproduce
 from experiments.paper_tables import paper, tables
-from experiments.paper_tables.plan import Plan, make_plan
+from experiments.paper_tables.plan import make_plan
 from experiments.paper_tables.scales import SCALES, DataSet
 
 pytestmark = pytest.mark.slow
@@ -133,34 +133,6 @@ def check_index(out: Path, shown: str) -> None:
         measure = "Kendall's tau [95 % interval] (queries)" if key == "5_contradictory" else "accuracy [95 % interval]"
         assert f"_{title}: {measure}" in table
     assert text.count("Theirs: votes of LMArena") == text.count(f"Ours: {TINY.ours}") == len(TABLES)
-
-
-def accuracy(suite: str, value: float) -> Result:
-    return Result(suite, "accuracy", value, 40, 0.05, value - 0.1, value + 0.1)
-
-
-def test_cells_are_the_mean_of_their_own_seeds_and_readings(tmp_path: Path) -> None:
-    two = DataSet(("data=summeval",), ("D", "F"), "F")
-    scale = replace(SCALES["demo"], data={"one": SCALES["demo"].data[""], "two": two})
-    question = next(question for question in scale.questions() if question.key == "1_judges")
-    names = [row.name for row in question.rows]
-    made_by: dict[Any, str] = {}
-    finished: dict[str, jobs.JobResult] = {}
-    for place, row in enumerate(question.rows):
-        for data, suites in (("one", ("D+", "D-", "T+", "C+")), ("two", ("D+", "F+", "F-"))):
-            for seed in (1, 2):
-                job = f"{row.name} {data} {seed}"
-                made_by[question.key, row.name, data, seed] = job
-                results = [accuracy(suite, 0.1 + 0.05 * place + 0.02 * seed) for suite in suites]
-                finished[job] = jobs.JobResult({row.readings[0]: results, "other": [accuracy("D+", 0.9)]}, {}, {})
-    grid = tables._accuracies(scale, question, Plan((), made_by), finished)
-    assert grid.columns == ("one D+", "one D-", "one T+", "one C+", "two D+", "two F+", "two F-")
-    assert grid.rows == tuple(names) and grid.paper["pairwise"] == paper.CRM_4B
-    assert len(grid.cells) == len(names) * 7
-    for place, name in enumerate(names):
-        cell = grid.cells[name, "two F-"]
-        assert cell.mean == pytest.approx(0.13 + 0.05 * place) and cell.n == 40
-        assert cell.seeds == pytest.approx({1: 0.12 + 0.05 * place, 2: 0.14 + 0.05 * place})
 
 
 def board(wins: dict[str, float], simulated: Any) -> Leaderboard:
