@@ -1,9 +1,4 @@
-"""Peers in training. In: a stock classification model and encoded pairs. Out: one optimizer step, timed.
-
-`authors_step` is a loop in the style of the paper's authors (arXiv 2508.09463): batch 1, gradient checkpointing,
-accumulation; two forwards a pair for the pointwise head, one joint sequence for the pairwise head. Without
-checkpointing it is the strongest loop that needs no new kernel or batching.
-"""
+"""Peers in training: a loop in the style of the paper's authors (arXiv 2508.09463), batch 1, with accumulation."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Peers in scoring. In: a stock classification model and encoded leaderboard queries. Out: logits, timed.
-
-All read joint sequences (two logits from the last token) and answer query by query, candidate by candidate, with the
-log-odds of the response shown first, whatever order they read in.
-"""
+"""Peers in scoring: a stock classification model reads leaderboard queries in four ways."""
 
 from __future__ import annotations
 
@@ -27,14 +23,6 @@ Place = tuple[int, int]
 def arrival_order(twin: Any, queries: Queries, *, bf16: bool = False) -> Contestant:
     """Batches of `BATCH` in the order of a file of answers: one candidate after another, each on all queries."""
     return _batches(twin, queries, lambda places, _: _by_arrival(places), bf16)
-
-
-def arrival_tokens(queries: Queries) -> int:
-    """Tokens that `arrival_order` computes, padding included."""
-    length = {(q, c): item.lengths[0] for q, query in enumerate(queries) for c, item in enumerate(query)}
-    places = _by_arrival(list(length))
-    batches = [places[start : start + BATCH] for start in range(0, len(places), BATCH)]
-    return sum(len(batch) * max(length[place] for place in batch) for batch in batches)
 
 
 def _by_arrival(places: list[Place]) -> list[Place]:
@@ -98,15 +86,6 @@ def _read_query(twin: Any, query: Sequence[EncodedComparison]) -> Tensor:
         input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
     ).logits
     return logits
-
-
-def cached_tokens(queries: Queries) -> int:
-    """Tokens that `cached_prefix` computes, padding included."""
-    total = 0
-    for query in queries:
-        lengths = [sum(len(segment.ids) for segment in item.sequences[0][_shared(query) :]) for item in query]
-        total += query[0].lengths[0] - lengths[0] + len(query) * max(lengths)
-    return total
 
 
 def _shared(query: Sequence[EncodedComparison]) -> int:

@@ -1,9 +1,4 @@
-"""The reward server under load. In: overrides of ``serve.py``. Out: ``results/serve.json``.
-
-``python -m bench.serve checkpoint=<run>/model``: the server in a process of its own, and 50
-clients in this one, which ask for the rewards of simulated responses, one request after the other, over 127.0.0.1.
-Before that the same rows are scored without a server, by as many threads. Everything shares the machine.
-"""
+"""``python -m bench.serve checkpoint=<run>/model``: the reward server under load, on the machine of its clients."""
 
 from __future__ import annotations
 
@@ -26,7 +21,7 @@ import numpy as np
 import psutil
 from rich.progress import track
 
-from bench.machine import versions
+from bench.rounds import versions
 from bench.run import RESULTS
 from crm.config import compose
 from crm.io.draws import generator

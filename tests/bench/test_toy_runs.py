@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from bench import gpu, run
-from bench.flops import Work, flops, unique_work
+from bench.gpu import Work, flops, unique_work
 from bench.models import SMALL
 from bench.pairs import from_ids
-from bench.report import to_markdown
+from bench.run import to_markdown
 
 pytestmark = pytest.mark.slow
 
