@@ -19,8 +19,6 @@ from experiments import jobs
 from experiments.demo import run as demo
 from experiments.demo.__main__ import main
 
-pytestmark = pytest.mark.slow
-
 QUERIES_PER_TOPIC = 1
 SMALL = (
     "data.train=32",

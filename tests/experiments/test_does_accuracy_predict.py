@@ -16,29 +16,12 @@ from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import truth_of
 from experiments.does_accuracy_predict.__main__ import main
 from experiments.does_accuracy_predict.analysis import ALL
-from experiments.does_accuracy_predict.judges import FAMILIES, SUITES, chosen, in_order, specs
+from experiments.does_accuracy_predict.judges import SUITES, chosen, specs
 from experiments.does_accuracy_predict.predictions import BEST_FILE, KS, POLES, SUITES_FILE, Picking, picks
 from experiments.does_accuracy_predict.reinforcement import GRPO_FILE
 from experiments.does_accuracy_predict.saved import load
 
 NAMES = [spec.name for spec in specs(1)]
-
-
-def test_every_judge_has_a_name_a_family_and_what_it_needs(tmp_path: Path) -> None:
-    found = specs(1)
-    trained = [spec for spec in found if spec.overrides is not None]
-    assert len(set(NAMES)) == len(NAMES) >= 24 + 4 and {spec.family for spec in found} == set(FAMILIES)
-    assert sum("schedule.max_steps=1000" in (spec.overrides or ()) for spec in found) <= 3
-    first, then = in_order(found, tmp_path, ["data.suite=8", "schedule.max_steps=2"])
-    assert {made.name for made in then} == {"pairwise_250", "blind"} and len(first) + len(then) == len(found)
-    assert then[0].start == tmp_path / "scalar_500" / "model"
-    assert (then[0].overrides or ())[-1] == "schedule.max_steps=2"
-    assert (
-        "data.suite=8" in then[1].evaluations["suites"] and "schedule.max_steps=2" not in then[1].evaluations["suites"]
-    )
-    assert len(trained) == len(found) - 4
-    with pytest.raises(ValueError, match="pairwise_250 needs scalar_500"):
-        chosen(found, ["pairwise_250"])
 
 
 def test_the_truth_has_no_regret_and_a_coin_gains_nothing() -> None:

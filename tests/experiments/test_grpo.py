@@ -114,7 +114,6 @@ def test_by_a_judge_that_knows_the_truth_each_policy_leads_its_own_board(monkeyp
     assert policy_name(WISHES[0]) == "policy: detailed"
 
 
-@pytest.mark.slow
 def test_a_policy_is_trained_measured_and_not_made_again(
     beginner: tuple[Any, Any], make_model: Any, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import queue
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +12,6 @@ import pytest
 from crm.evaluation.results import read_results
 from experiments import jobs
 from experiments.jobs import Job, JobResult, run_job, run_jobs
-
-pytestmark = pytest.mark.slow
 
 TINY = (
     "data.train=32",
@@ -28,29 +25,6 @@ TINY = (
     "model.vocab_size=400",
     "loss=ranking",
 )
-
-
-def test_a_log_file_gets_a_line_at_once_for_each_stage_and_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    clock = iter([100.0, 101.0, 102.0, 103.0, 118.0, 164.0])
-    monkeypatch.setattr(jobs, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with jobs._Lines(["one", "two"]) as lines:
-        assert capsys.readouterr().out == "0:00 starting one, two\n"
-        for name, stage, share in (
-            ("one", "reading data", 0.0),
-            ("one", "training", 0.1),
-            ("one", "training", 0.2),  # a second later: nothing new
-            ("one", "training", 0.5),
-            ("two", "done", 1.0),
-        ):
-            lines.show(name, stage, share)
-    assert capsys.readouterr().out.splitlines() == [
-        "0:01 one   0% reading data",
-        "0:02 one  10% training",
-        "0:18 one  50% training",
-        "1:04 two 100% done",
-    ]
 
 
 def here(job: Job, monkeypatch: pytest.MonkeyPatch) -> JobResult:

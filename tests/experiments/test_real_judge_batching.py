@@ -74,7 +74,6 @@ class Numbered:
         return replace(table(), shown=np.array([[0, 1]]), asked=np.array([0]), target=np.array([number / 100]))
 
 
-@pytest.mark.slow
 def test_responses_are_learned_first_and_words_then(tmp_path: Path) -> None:
     """By the entry points that the extension's package names."""
     tiny = (*TINY_MODEL, "head=late", "head.kept=3", "head.width=4", "model.freeze_layers=2", "head.response_layers=1")

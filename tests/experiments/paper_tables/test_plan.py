@@ -15,8 +15,6 @@ from experiments.paper_tables.__main__ import main
 from experiments.paper_tables.plan import Plan, contradictory, make_plan
 from experiments.paper_tables.scales import SCALES
 
-pytestmark = pytest.mark.slow
-
 DISTINCT = {
     # Heads and the blind model 4, noises 3, directions 3; a second size of two losses 2.
     "demo": {"trained": (4 + 3 + 3 + 2) * 3, "controls": 3 * 3},

@@ -23,8 +23,6 @@ from experiments.paper_tables import paper, tables
 from experiments.paper_tables.plan import make_plan
 from experiments.paper_tables.scales import SCALES, DataSet
 
-pytestmark = pytest.mark.slow
-
 DATA = ("data.train=64", "data.validation=16", "data.suite=12")
 SEEDS = (7,)
 PAIRS = ("detail", "humor")
