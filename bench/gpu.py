@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch.optim import AdamW
 
-from bench import ours, peers, scoring_peers
+from bench import ours, peers
 from bench.models import QWEN3, SMALL, TOY, Size, build_reward_model, stock_twin
 from bench.pairs import bench_tokenizer, synthetic_pairs, synthetic_queries
 from bench.rounds import Contestant, Stopwatch, ratio, versions
@@ -116,9 +116,9 @@ def _scoring(size: Size, device: str, given: argparse.Namespace) -> dict[str, An
     twin = stock_twin(model)
     contestants: Contestants = {
         "ours": lambda: ours.score_queries(model, queries, tokens=given.tokens, bf16=True),
-        "arrival_b4": lambda: scoring_peers.arrival_order(twin, queries, bf16=True),
-        "sorted_b4": lambda: scoring_peers.sorted_by_length(twin, queries, bf16=True),
-        "dynamic_cache": lambda: scoring_peers.cached_prefix(twin, queries, bf16=True),
+        "arrival_b4": lambda: peers.arrival_order(twin, queries, bf16=True),
+        "sorted_b4": lambda: peers.sorted_by_length(twin, queries, bf16=True),
+        "dynamic_cache": lambda: peers.cached_prefix(twin, queries, bf16=True),
     }
     found = _contest(contestants, given.rounds, device)
     return {**found, "weights": str(dtype), "work": unique_work(queries)}

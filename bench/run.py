@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.optim import AdamW
 
-from bench import ours, peers, scoring_peers
+from bench import ours, peers
 from bench.models import TOY, build_reward_model, stock_twin, twin_of_ours
 from bench.pairs import VOTES_SPREAD, bench_tokenizer, synthetic_pairs, synthetic_queries
 from bench.parity import check_parity
@@ -162,9 +162,9 @@ def scoring(rounds: int, queries: int, candidates: int, seed: int, *, swapped: b
     contestants = {
         "without_pruning": ours.score_queries(full, data),
         "with_pruning": ours.score_queries(twin_of_ours(full, prunes=True), data),
-        "arrival_b4": scoring_peers.arrival_order(twin, data),
-        "sorted_b4": scoring_peers.sorted_by_length(twin, data),
-        "dynamic_cache": scoring_peers.cached_prefix(twin, data),
+        "arrival_b4": peers.arrival_order(twin, data),
+        "sorted_b4": peers.sorted_by_length(twin, data),
+        "dynamic_cache": peers.cached_prefix(twin, data),
     }
     return _shown(f"score m={candidates}", contest(contestants, rounds=rounds, check=within(LOGIT_TOLERANCE)))
 
