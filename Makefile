@@ -44,7 +44,7 @@ install-dev: .venv/.installed-dev ## The same, and what tests, benchmarks and al
 test: install-dev ## Run the whole test suite (CPU, no network), one process a core
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile
 
-quick: install-dev ## Run the tests that start no training, no process and no browser; under 3 minutes
+quick: install-dev ## Run the tests that start no training, no process and no browser: about 90 s
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile -m 'not slow'
 
 lint: install-dev ## Check style, types and who imports whom

@@ -1,9 +1,9 @@
-"""``python -m bench.gpu``: the same contest on one GPU, bfloat16, random Qwen3 weights. Out: JSON.
+"""``python -m bench.gpu``: the same contest on one GPU, bfloat16, random Qwen3 weights.
 
-For each size: a training step of ours and the peers', and a scoring pass; tokens a second and MFU on unique tokens
-(`bench.flops`), peak memory, ratios to the peers. A contestant that does not fit is marked so, and the others go on.
-Weights are float32 under autocast, with Adam's state, where 16 bytes a parameter fit into seven tenths of the memory;
-bfloat16 where not, which is for speed alone. ``--toy`` runs all of it on CPU with small models.
+MFU is the work that no exact method can avoid over the device's peak: each token of the prefix tree once, without
+padding, recomputation or repeated prefixes. A token costs, forward, 2 P + 4 L h d c with P the matrices'
+parameters, L layers, h query heads of d dimensions, and c the tokens it attends to; training costs three times as much
+(Kaplan et al., arXiv 2001.08361, section 2.1). A contestant that does not fit is marked so, and the others go on.
 """
 
 from __future__ import annotations
@@ -15,25 +15,27 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.optim import AdamW
 
-from bench import ours, peers, scoring_peers
-from bench.flops import Work, flops, peak_of, unique_work
-from bench.machine import versions
+from bench import ours, peers
 from bench.models import QWEN3, SMALL, TOY, Size, build_reward_model, stock_twin
 from bench.pairs import bench_tokenizer, synthetic_pairs, synthetic_queries
-from bench.rounds import Contestant, Stopwatch, ratio
+from bench.rounds import Contestant, Stopwatch, ratio, versions
 from bench.run import RESULTS, quieten
 from bench.trl_peer import trl_steps
 from crm.io.files import replace_file
 from crm.io.installed import commit
+from crm.model.encoding import EncodedComparison
 
 TOYS = {"toy": TOY, "small": SMALL}
 Contestants = dict[str, Callable[[], Contestant]]
+PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
+"""Dense bfloat16 operations a second, as the makers state them."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -114,9 +116,9 @@ def _scoring(size: Size, device: str, given: argparse.Namespace) -> dict[str, An
     twin = stock_twin(model)
     contestants: Contestants = {
         "ours": lambda: ours.score_queries(model, queries, tokens=given.tokens, bf16=True),
-        "arrival_b4": lambda: scoring_peers.arrival_order(twin, queries, bf16=True),
-        "sorted_b4": lambda: scoring_peers.sorted_by_length(twin, queries, bf16=True),
-        "dynamic_cache": lambda: scoring_peers.cached_prefix(twin, queries, bf16=True),
+        "arrival_b4": lambda: peers.arrival_order(twin, queries, bf16=True),
+        "sorted_b4": lambda: peers.sorted_by_length(twin, queries, bf16=True),
+        "dynamic_cache": lambda: peers.cached_prefix(twin, queries, bf16=True),
     }
     found = _contest(contestants, given.rounds, device)
     return {**found, "weights": str(dtype), "work": unique_work(queries)}
@@ -155,8 +157,6 @@ def _speed(size: Size, work: Work, seconds: float, peak: float | None, *, traini
 def _dtype(size: Size, device: str) -> torch.dtype:
     if device != "cuda":
         return torch.float32
-    from bench.flops import matrix_parameters
-
     parameters = matrix_parameters(size) + size.vocabulary * size.hidden
     fits = 16 * parameters < 0.7 * torch.cuda.get_device_properties(0).total_memory
     return torch.float32 if fits else torch.bfloat16
@@ -167,6 +167,49 @@ def _free(device: str) -> None:
     if device == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """``tokens`` unique tokens, ``contexts`` the sum over them of the tokens each attends to."""
+
+    tokens: int
+    contexts: int
+
+
+def unique_work(groups: Sequence[Sequence[EncodedComparison]]) -> Work:
+    """Nodes of the prefix trees of all groups; prefixes are shared within a group (a pair, a query), not between."""
+    tokens = contexts = 0
+    for group in groups:
+        seen = set()
+        for sequence in (sequence for row in group for sequence in row.sequences):
+            before = 0
+            for depth, segment in enumerate(sequence):
+                length = len(segment.ids)
+                if (path := tuple(part.ids for part in sequence[: depth + 1])) not in seen:
+                    seen.add(path)
+                    tokens += length
+                    contexts += length * before + length * (length + 1) // 2
+                before += length
+    return Work(tokens, contexts)
+
+
+def matrix_parameters(size: Size) -> int:
+    """Parameters of the layers' matrices."""
+    attention = size.hidden * size.head_dim * (2 * size.heads + 2 * size.key_value_heads)
+    return size.layers * (attention + 3 * size.hidden * size.intermediate)
+
+
+def flops(size: Size, work: Work, *, training: bool) -> float:
+    """Floating-point operations of ``work``, forward, or forward and backward."""
+    forward = 2.0 * matrix_parameters(size) * work.tokens
+    forward += 4.0 * size.layers * size.heads * size.head_dim * work.contexts
+    return 3.0 * forward if training else forward
+
+
+def peak_of(device: str) -> float | None:
+    """Peak of a device by its name, None for one that the table lacks."""
+    return next((peak for name, peak in PEAK.items() if name in device), None)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,14 @@
-"""``python -m bench.index``: what a user of an indexed bank costs. Out: ``results/index.json``, ``index.md``.
+"""``python -m bench.index``: what a user of an indexed bank costs, with one thread.
 
-A real tiny model with a late head reads the simulated bank once and then serves users, each with words of their own.
-Banks of other sizes have simulated vectors of the right shape (1,024 numbers in float16) in files as the index keeps
-them; their users cost all but the reading of the words. A leaderboard is complete with scores, win rates, intervals,
-ties and topics. One thread; seconds
-are those of the process on the CPU, since a machine may have other work; those of a clock on the wall stand beside.
+A tiny model with a late head reads the simulated bank once and then serves users, each with words of their own. Banks
+of other sizes have random vectors of the right shape. A leaderboard is complete: scores, win rates, intervals, ties and
+topics.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -24,9 +21,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.machine import versions
 from bench.models import Size, build_reward_model
 from bench.pairs import LONGEST, bench_tokenizer
+from bench.rounds import versions
 from bench.run import RESULTS, quieten
 from crm.data.simulation.lexicon import AXES
 from crm.data.simulation.taste import wordings
@@ -44,8 +41,6 @@ from crm.schema import Message
 DEMO = Size(hidden=128, layers=2, heads=4, key_value_heads=4, head_dim=32, intermediate=384)
 """The size of `make demo`."""
 PACKING = Packing(4096)
-Seconds = dict[str, float]
-"""``wall`` and ``cpu``."""
 SIZE = 1024
 """Numbers of a vector: 16 kept states of 64."""
 TOPICS = 12
@@ -86,7 +81,6 @@ def main(words: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     found = real_model(given)
     found |= simulated(given)
-    found["load"] = list(os.getloadavg())
     found |= {"n": {"users": given.users, "rounds": given.rounds}, "seeds": [given.seed]}
     found |= {"versions": versions(), "commit": commit()}
     replace_file(given.out / "index.json", json.dumps(found, indent=1) + "\n")
@@ -105,38 +99,31 @@ def real_model(given: argparse.Namespace) -> dict[str, Any]:
         whole = clock(lambda: built.append(open_bank(bank, given.seed, Path(folder))))
         indexed = built[0]
         each = [clock(leaderboard, indexed, user) for user in users[: given.rounds]]
-        memory, spent = [resident()], {"wall": 0.0, "cpu": 0.0}
+        memory, spent = [resident()], 0.0
         for start in range(0, given.users, max(1, given.users // 10)):
             part = users[given.rounds + start : given.rounds + start + max(1, given.users // 10)]
-            times = [clock(leaderboard, indexed, user) for user in part]
-            spent = {unit: seconds + sum(row[unit] for row in times) for unit, seconds in spent.items()}
+            spent += sum(clock(leaderboard, indexed, user) for user in part)
             memory.append(resident())
     return {
-        "further_share": _median(each)["cpu"] / whole["cpu"],
-        "further_s_real_model": _median(each)["cpu"],
-        "index_s": whole["cpu"],
-        "wall": {
-            "index": whole["wall"],
-            "real_model": _median(each)["wall"],
-            "users_per_s": given.users / spent["wall"],
-        },
+        "further_share": statistics.median(each) / whole,
+        "further_s_real_model": statistics.median(each),
+        "index_s": whole,
         "index_shape": [len(bank.authors), len(bank.queries)],
-        "users_per_s": given.users / spent["cpu"],
+        "users_per_s": given.users / spent,
         "resident_mb": memory,
     }
 
 
 def simulated(given: argparse.Namespace) -> dict[str, Any]:
     """Seconds of a further user on banks of other sizes."""
-    found: dict[str, Any] = {"wall_of_shape": {}}
+    found: dict[str, Any] = {}
     for name, (models, queries) in NAMED.items():
-        seconds, size = of_shape(given, models, queries)
-        found[f"further_s_{name}"], found["wall_of_shape"][name] = seconds["cpu"], seconds["wall"]
+        found[f"further_s_{name}"], size = of_shape(given, models, queries)
         found[f"index_mb_{name}"] = size / 1e6
     return found
 
 
-def of_shape(given: argparse.Namespace, models: int, queries: int) -> tuple[Seconds, int]:
+def of_shape(given: argparse.Namespace, models: int, queries: int) -> tuple[float, int]:
     """Median seconds of a further user, and bytes of the vectors, of a bank with simulated ones."""
     rows = tuple(
         BankQuery(f"q{place}", (Message("user", f"query {place}"),), f"topic {place % TOPICS}")
@@ -147,13 +134,8 @@ def of_shape(given: argparse.Namespace, models: int, queries: int) -> tuple[Seco
     with tempfile.TemporaryDirectory() as folder:
         reader: Any = StandIn(given.seed)
         indexed = IndexedBank(reader, bank, Path(folder), model_digest="simulated", progress=False)
-        return further(indexed, given.rounds), indexed.index.bytes
-
-
-def further(indexed: IndexedBank, rounds: int, words: Sequence[str] = ("words",)) -> Seconds:
-    """Median seconds of users whose scores nobody has asked for before; one more goes first and is not counted."""
-    users = [[f"{text} {turn}" for text in words] for turn in range(rounds + 1)]
-    return _median([clock(leaderboard, indexed, user) for user in users][1:])
+        each = [clock(leaderboard, indexed, [f"words {turn}"]) for turn in range(given.rounds + 1)]
+        return statistics.median(each[1:]), indexed.index.bytes
 
 
 def tastes(count: int) -> list[tuple[str, ...]]:
@@ -163,15 +145,11 @@ def tastes(count: int) -> list[tuple[str, ...]]:
     return [tuple(known[(user + part * step) % len(known)] for part in range(1 + user % 3)) for user in range(count)]
 
 
-def clock(work: Callable[..., object], *given: object) -> Seconds:
-    """Seconds on the wall and of the process's CPU."""
-    wall, cpu = time.perf_counter(), time.process_time()
+def clock(work: Callable[..., object], *given: object) -> float:
+    """Seconds of the process on the CPU, since a machine may have other work."""
+    begun = time.process_time()
     work(*given)
-    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
-
-
-def _median(taken: Sequence[Seconds]) -> Seconds:
-    return {unit: statistics.median(row[unit] for row in taken) for unit in ("wall", "cpu")}
+    return time.process_time() - begun
 
 
 def leaderboard(indexed: IndexedBank, criteria: Sequence[str]) -> Leaderboard:
@@ -211,22 +189,19 @@ def to_markdown(found: dict[str, Any]) -> str:
         "A user's complete leaderboard: scores, win rates, intervals, ties, topics. One CPU thread, medians of "
         f"{found['n']['rounds']} users.",
         "",
-        "| models x queries | a further user, CPU ms | on the wall, ms | vectors, MB |",
-        "|:--|--:|--:|--:|",
+        "| models x queries | a further user, CPU ms | vectors, MB |",
+        "|:--|--:|--:|",
     ]
     lines += [
-        f"| {name.replace('x', ' x ')} | {1000 * found[f'further_s_{name}']:.0f} | "
-        f"{1000 * found['wall_of_shape'][name]:.0f} | {found[f'index_mb_{name}']:.0f} |"
+        f"| {name.replace('x', ' x ')} | {1000 * found[f'further_s_{name}']:.0f} | {found[f'index_mb_{name}']:.0f} |"
         for name in NAMED
     ]
     lines += [
         "",
-        f"A tiny model on the simulated bank ({models} x {queries}): index {found['index_s']:.1f} s of the CPU "
-        f"({found['wall']['index']:.1f} s on the wall), a further user {1000 * found['further_s_real_model']:.0f} ms, "
-        f"words included: {found['further_share']:.4f} of it. {found['n']['users']} users in a row: "
-        f"{found['users_per_s']:.0f} a second ({found['wall']['users_per_s']:.0f} on the wall; the machine's load was "
-        f"{found['load'][0]:.1f} on {os.cpu_count()} cores), memory {memory[0]:.0f} MB before, "
-        f"{memory[1]:.0f} MB after a tenth, {memory[-1]:.0f} MB after all.",
+        f"A tiny model on the simulated bank ({models} x {queries}): index {found['index_s']:.1f} s, "
+        f"a further user {1000 * found['further_s_real_model']:.0f} ms, words included: {found['further_share']:.4f} "
+        f"of it. {found['n']['users']} users in a row: {found['users_per_s']:.0f} a second, memory {memory[0]:.0f} MB "
+        f"before, {memory[1]:.0f} MB after a tenth, {memory[-1]:.0f} MB after all.",
         "",
     ]
     about = ", ".join(f"{name} {version}" for name, version in found["versions"].items())

@@ -1,8 +1,4 @@
-"""Models of the contests. In: a size and a seed. Out: our `RewardModel`, and stock classes that share its weights.
-
-Every contestant reads the same parameters, so that a round needs the memory of one model, and any two contestants can
-be compared by what they answer.
-"""
+"""Models of the contests, of one size and seed: our `RewardModel`, and stock classes that share its weights."""
 
 from __future__ import annotations
 

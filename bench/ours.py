@@ -1,8 +1,4 @@
-"""Our side of the contests. In: encoded comparisons. Out: an optimizer step, or logits, timed by a stopwatch.
-
-A forward pass reads ``packed`` or ``tree`` forests of a few comparisons, or a ``padded`` batch. What is timed starts at
-token ids, as it does for the peers: collation, forward, backward, optimizer step.
-"""
+"""Our side of the contests: what is timed starts at token ids, as it does for the peers."""
 
 from __future__ import annotations
 
@@ -42,11 +38,6 @@ def batches_of(
     packing = Packing(tokens)
     for rows in fill(encoded, packing):
         yield packing.collate(rows), rows
-
-
-def tokens_computed(encoded: Sequence[EncodedComparison]) -> int:
-    """Tokens of all forward passes over ``encoded``."""
-    return sum(int(batch.tokens) for batch, _ in batches_of(encoded))
 
 
 def mixed(device: str, bf16: bool) -> AbstractContextManager[Any]:

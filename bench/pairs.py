@@ -1,8 +1,4 @@
-"""What the contests read. In: sizes and a seed. Out: encoded comparisons, of the simulated arena or of given lengths.
-
-Arena text is text through our `Encoder`; synthetic pairs are random token ids of any length. A query of the leaderboard
-is a list of comparisons, one a candidate; the baseline stands first unless ``swapped``.
-"""
+"""What the contests read: encoded comparisons of random tokens, of given lengths."""
 
 from __future__ import annotations
 
@@ -12,10 +8,9 @@ from typing import Any
 
 import torch
 
-from crm.data.comparisons import make_comparisons
-from crm.data.simulation.arena import lexicon_texts, simulate
+from crm.data.simulation.arena import lexicon_texts
 from crm.model.backbone import train_tokenizer
-from crm.model.encoding import EncodedComparison, Encoder, Order, Segment
+from crm.model.encoding import EncodedComparison, Order, Segment
 from crm.schema import Comparison, Message
 
 VOCABULARY = 2048
@@ -36,17 +31,6 @@ TEXT = (Message("user", "?"),)
 def bench_tokenizer(seed: int) -> Any:
     """A byte-level tokenizer of `VOCABULARY` tokens, trained on the arena's lexicon."""
     return train_tokenizer(lexicon_texts(seed), VOCABULARY)
-
-
-def arena_pairs(head: str, count: int, seed: int) -> list[EncodedComparison]:
-    """``count`` votes of the simulated arena, without ties, read in the order in which they were shown."""
-    encoder = Encoder(bench_tokenizer(seed), head, LONGEST)
-    # A tenth more than asked for makes up for the ties, which are about 4 %.
-    votes = simulate(seed=seed, train=count + count // 10 + 10, validation=0, suite=0).train
-    made, _ = make_comparisons(votes, direction="original", noise="none", pool=None, seed=seed, epoch=0)
-    encoded = [row for row in map(encoder.encode, made) if row is not None][:count]
-    assert len(encoded) == count, f"the arena gave {len(encoded)} pairs of at most {LONGEST} tokens, not {count}"
-    return encoded
 
 
 def synthetic_pairs(head: str, count: int, length: int, seed: int, spread: float = 0.1) -> list[EncodedComparison]:

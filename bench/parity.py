@@ -1,9 +1,4 @@
-"""``python -m bench.parity``: every shortcut against stock transformers. Out: the worst differences, or an error.
-
-The reference has nothing of ours but the weights: a stock classification class, a padded batch of whole sequences,
-a full attention mask, its own pooling. Every head, way of batching, pruning and backbone has to give its logits within
-`LOGITS` and its gradients within `GRADIENTS`, and in bfloat16 at least `DECISIONS` of its decisions.
-"""
+"""``python -m bench.parity``: every head, way of batching, pruning and backbone against stock transformers."""
 
 from __future__ import annotations
 
@@ -11,18 +6,17 @@ import argparse
 import itertools
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from bench.models import FILLER_ID, SMALL, TOY, build_reward_model, stock_twin, twin_of_ours
-from bench.ours import MODES, Mode, batch_of, mixed
-from bench.pairs import arena_pairs
-from bench.parity_cases import cases
-from crm.model.encoding import EncodedComparison, token_ids
+from bench.models import FILLER_ID, PAD_ID, SMALL, build_reward_model, stock_twin, twin_of_ours
+from bench.ours import MODES, batch_of
+from bench.pairs import FIRST_ID, from_ids
+from crm.model.encoding import EncodedComparison, Order, token_ids
 from crm.model.heads import LINEAR_HEADS
 from crm.model.reward_model import RewardModel
 
@@ -30,12 +24,11 @@ LOGITS = 1e-4
 """Greatest difference of a logit."""
 GRADIENTS = 1e-5
 """Greatest difference of a parameter's gradient, as Euclidean norms, relative to that of the whole gradient."""
-DECISIONS = 0.99
-COMPARISONS = 512
-"""Of the bfloat16 check, a head."""
 BACKBONES = ("qwen3", "llama")
 Side = Literal["right", "left"]
 SIDES: tuple[Side, ...] = ("right", "left")
+Ids = tuple[int, ...]
+TARGETS = (1.0, 0.0, 0.5)
 
 
 @dataclass
@@ -61,8 +54,6 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     torch.set_num_threads(1)
     print(check_parity(quick=given.quick))
-    if not given.quick:
-        print(f"{check_bf16():.1%} of {len(LINEAR_HEADS) * COMPARISONS} decisions in bfloat16 are those of float32")
     return 0
 
 
@@ -133,31 +124,67 @@ def _reference_logits(reference: Any, head: str, rows: Sequence[EncodedCompariso
     return logits[each, reads[:, 0], 0] - logits[each, reads[:, 1], 1]
 
 
-@torch.inference_mode()
-def check_bf16(mode: Mode = "tree", comparisons: int = COMPARISONS) -> float:
-    """Share of decisions that our bfloat16 has in common with the float32 reference, on arena pairs of every head.
+def cases(head: str) -> dict[str, list[EncodedComparison]]:
+    """Every corner by itself, and all of them in one batch."""
+    draw = _Ids(seed=7)
+    user, query = draw(11), draw(9)
+    one = "one_token_responses", [(user, query, draw(1), draw(1)), (user, query, draw(1), draw(6))]
+    same = draw(8)
+    found = dict(
+        [
+            one,
+            ("equal_lengths", [(user, query, draw(7), draw(7)) for _ in range(3)]),
+            ("identical_responses", [(user, query, same, same), (user, query, same, draw(8))]),
+            (
+                "ends_in_the_pad_id",
+                [
+                    (user, query, (*draw(4), PAD_ID), (*draw(2), PAD_ID, PAD_ID)),
+                    (user, query, draw(3), (*draw(5), PAD_ID)),
+                ],
+            ),
+            ("single_comparison", [(user, query, draw(6), draw(4))]),
+            ("one_criterion_and_twenty", [(draw(5), query, draw(6), draw(7)), (draw(160), query, draw(6), draw(9))]),
+            ("several_prompts", _several_prompts(draw)),
+            ("one_response_begins_another", [(user, query, same[:3], same), (user, query, same, same[:5])]),
+        ]
+    )
+    encoded = {name: _encoded(head, rows, ("ab",)) for name, rows in found.items()}
+    encoded["both_orders"] = _encoded(head, found["several_prompts"], ("ab", "ba"))
+    encoded["everything"] = [row for rows in encoded.values() for row in rows]
+    return encoded
 
-    Random weights decide much more narrowly than trained ones: about one decision in 200 turns with rounding, with
-    stock transformers in bfloat16 just as with ours. Raises ``ValueError`` below `DECISIONS`, and where the logits are
-    too small to decide anything.
-    """
-    exact, rounded = [], []
-    for head in LINEAR_HEADS:
-        model = build_reward_model(replace(TOY, layers=2), head, seed=3, pad_id=FILLER_ID).eval()
-        reference = stock_twin(model).eval()
-        pairs = arena_pairs(head, comparisons, seed=5)
-        for start in range(0, len(pairs), 8):
-            rows = pairs[start : start + 8]
-            exact.append(_reference_logits(reference, head, rows, "right"))
-            with mixed("cpu", True):
-                rounded.append(model(batch_of(rows, mode)).preference_logit)
-    one, other = torch.cat(exact), torch.cat(rounded)
-    if not one.abs().median() > 0.1:
-        raise ValueError(f"half of the logits are within {one.abs().median():.2g} of 0; nothing is decided")
-    share = float(((one > 0) == (other > 0)).float().mean())
-    if not share >= DECISIONS:
-        raise ValueError(f"{share:.1%} of decisions agree in bfloat16, expected {DECISIONS:.0%}")
-    return share
+
+def _several_prompts(draw: _Ids) -> list[tuple[Ids, Ids, Ids, Ids]]:
+    """Two users and three queries; all candidates of a query meet one baseline, which stands first."""
+    rows = []
+    for user in (draw(10), draw(13)):
+        for query in (draw(6), draw(12), draw(3)):
+            baseline = draw(9)
+            rows += [(user, query, baseline, draw(length)) for length in (5, 14, 2)]
+    return rows
+
+
+def _encoded(head: str, rows: list[tuple[Ids, Ids, Ids, Ids]], orders: tuple[Order, ...]) -> list[EncodedComparison]:
+    found = []
+    for index, (user, query, first, second) in enumerate(rows):
+        target = TARGETS[index % len(TARGETS)]
+        for order in orders:
+            shown = (first, second) if order == "ab" else (second, first)
+            name = f"{index}-{order}"
+            # A target is about the response shown first.
+            own = target if order == "ab" else 1.0 - target
+            found.append(from_ids(head, user, query, *shown, order=order, target=own, name=name))
+    return found
+
+
+class _Ids:
+    """Random ids that are neither control tokens nor the filler of the reference."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __call__(self, length: int) -> Ids:
+        return tuple(torch.randint(FIRST_ID, FILLER_ID, (length,), generator=self._generator).tolist())
 
 
 if __name__ == "__main__":

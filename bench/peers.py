@@ -1,23 +1,25 @@
-"""Peers in training. In: a stock classification model and encoded pairs. Out: one optimizer step, timed.
-
-`authors_step` is a loop in the style of the paper's authors (arXiv 2508.09463): batch 1, gradient checkpointing,
-accumulation; two forwards a pair for the pointwise head, one joint sequence for the pairwise head. Without
-checkpointing it is the strongest loop that needs no new kernel or batching.
-"""
+"""Peers: a loop in the style of the paper's authors (arXiv 2508.09463), and three ways to score with stock classes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.optim import Optimizer
+from transformers import DynamicCache
 
+from bench.models import PAD_ID
 from bench.ours import mixed
 from bench.rounds import Answer, Contestant, Stopwatch
 from crm.model.encoding import EncodedComparison, Segment, token_ids
+
+Queries = Sequence[Sequence[EncodedComparison]]
+BATCH = 4
+Place = tuple[int, int]
+"""Query and candidate."""
 
 
 def authors_step(
@@ -66,3 +68,93 @@ def _logits(twin: Any, sequence: Sequence[Segment]) -> Tensor:
     ids = torch.tensor([token_ids(sequence)], device=twin.device)
     logits: Tensor = twin(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False).logits
     return logits.float()
+
+
+def arrival_order(twin: Any, queries: Queries, *, bf16: bool = False) -> Contestant:
+    """Batches of `BATCH` in the order of a file of answers: one candidate after another, each on all queries."""
+    return _batches(twin, queries, lambda places, _: _by_arrival(places), bf16)
+
+
+def _by_arrival(places: list[Place]) -> list[Place]:
+    return sorted(places, key=lambda place: (place[1], place[0]))
+
+
+def sorted_by_length(twin: Any, queries: Queries, *, bf16: bool = False) -> Contestant:
+    """Batches of `BATCH` sorted by length."""
+    return _batches(twin, queries, lambda places, lengths: sorted(places, key=lengths.__getitem__), bf16)
+
+
+def _batches(
+    twin: Any, queries: Queries, arrange: Callable[[list[Place], dict[Place, int]], list[Place]], bf16: bool
+) -> Contestant:
+    rows = {(q, c): token_ids(item.sequences[0]) for q, query in enumerate(queries) for c, item in enumerate(query)}
+
+    @torch.inference_mode()
+    def run(stopwatch: Stopwatch) -> Answer:
+        twin.eval()
+        found: list[Tensor] = []
+        with stopwatch:
+            places = arrange(list(rows), {place: len(ids) for place, ids in rows.items()})
+            for start in range(0, len(places), BATCH):
+                ids, mask = _padded([rows[place] for place in places[start : start + BATCH]], twin.device)
+                with mixed(str(twin.device), bf16):
+                    found.append(twin(input_ids=ids, attention_mask=mask, use_cache=False).logits)
+        logit_of = dict(zip(places, _preferences(torch.cat(found)), strict=True))
+        return [logit_of[place] for place in rows]
+
+    return run
+
+
+def cached_prefix(twin: Any, queries: Queries, *, bf16: bool = False) -> Contestant:
+    """What all candidates of a query share is read once into a `DynamicCache`, which is expanded over them."""
+
+    @torch.inference_mode()
+    def run(stopwatch: Stopwatch) -> Answer:
+        twin.eval()
+        found = []
+        with stopwatch:
+            for query in queries:
+                with mixed(str(twin.device), bf16):
+                    found.append(_read_query(twin, query))
+        return _preferences(torch.cat(found))
+
+    return run
+
+
+def _read_query(twin: Any, query: Sequence[EncodedComparison]) -> Tensor:
+    """Logits (M, 2) of the candidates of one query."""
+    sequences = [item.sequences[0] for item in query]
+    shared = _shared(query)
+    prefix = torch.tensor([token_ids(sequences[0][:shared])], device=twin.device)
+    cache = DynamicCache(config=twin.config)
+    twin.base_model(input_ids=prefix, past_key_values=cache, use_cache=True)
+    cache.batch_repeat_interleave(len(query))
+    ids, mask = _padded([token_ids(sequence[shared:]) for sequence in sequences], twin.device)
+    mask = torch.cat([torch.ones(len(query), prefix.shape[1], dtype=mask.dtype, device=mask.device), mask], dim=1)
+    positions = torch.arange(prefix.shape[1], mask.shape[1], device=mask.device).expand(len(query), -1)
+    logits: Tensor = twin(
+        input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
+    ).logits
+    return logits
+
+
+def _shared(query: Sequence[EncodedComparison]) -> int:
+    """Segments that all candidates of a query begin with; the last is always a candidate's own."""
+    sequences = [item.sequences[0] for item in query]
+    shared = 0
+    while shared < len(sequences[0]) - 1 and len({sequence[: shared + 1] for sequence in sequences}) == 1:
+        shared += 1
+    return shared
+
+
+def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Ids and mask, padded on the right to the longest row."""
+    width = max(map(len, rows))
+    ids = torch.tensor([[*row, *[PAD_ID] * (width - len(row))] for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    return ids.to(device), mask.to(device)
+
+
+def _preferences(logits: Tensor) -> list[float]:
+    logits = logits.float()
+    return list(map(float, logits[:, 0] - logits[:, 1]))

@@ -1,15 +1,14 @@
-"""The harness. In: contestants that do the same work. Out: seconds of every round, and ratios with their median.
-
-Contestants alternate within a round and the order is rotated from round to round, so that a machine that grows slower
-or faster meets all of them alike. A first round warms up and is not counted.
-"""
+"""Contests in rounds, in which contestants alternate in rotated order: a slower machine is slower for all of them."""
 
 from __future__ import annotations
 
 import gc
+import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -99,13 +98,25 @@ def within(tolerance: float) -> Check:
     return check
 
 
-def same_decisions(share: float) -> Check:
-    """A check that at least ``share`` of two answers' logits have one sign: in bfloat16, logits differ by rounding."""
+def versions() -> dict[str, str]:
+    """Name to version; ``absent`` for a package that is not installed."""
+    found = {"python": platform.python_version(), "cpu": cpu_name()}
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name()
+        found["cuda"] = str(torch.version.cuda)
+    for name in ("torch", "transformers", "trl", "lightning"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "absent"
+    return found
 
-    def check(one: str, expected: Answer, other: str, found: Answer) -> None:
-        assert len(expected) == len(found), f"{other} gave {len(found)} answers, {one} {len(expected)}"
-        same = sum((a > 0) == (b > 0) for a, b in zip(expected, found, strict=True)) / len(expected)
-        if not same >= share:
-            raise ValueError(f"{other} and {one} agree on {same:.1%} of decisions, expected {share:.0%}")
 
-    return check
+def cpu_name() -> str:
+    """The processor's model, as the system names it."""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,7 +1,7 @@
-"""``python -m bench.run``: training and scoring on CPU against named peers. Out: ``results/cpu.json`` and ``.md``.
+"""``python -m bench.run``: training and scoring on CPU against named peers, in process CPU time of one thread.
 
-Parity is checked first. Peers and ours alternate in one process with one thread; time is process CPU time. A ratio is
-peer time over our time for the same pairs or decisions. Take figures to be quoted on an idle machine.
+Parity is checked first. A ratio is peer time over our time for the same pairs or decisions. Take figures to be quoted
+on an idle machine.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from typing import Any
 import torch
 from torch.optim import AdamW
 
-from bench import ours, peers, scoring_peers
-from bench.machine import versions
+from bench import ours, peers
 from bench.models import TOY, build_reward_model, stock_twin, twin_of_ours
 from bench.pairs import VOTES_SPREAD, bench_tokenizer, synthetic_pairs, synthetic_queries
 from bench.parity import check_parity
-from bench.report import to_markdown
-from bench.rounds import contest, ratio, within
+from bench.rounds import contest, ratio, versions, within
 from bench.trl_peer import BATCH, trl_steps
 from crm.io.files import replace_file
 from crm.io.installed import commit
@@ -35,6 +33,22 @@ RESPONSE = 150
 """Median tokens of a response; the spread of lengths is that of people's votes."""
 OURS = ("without_pruning", "with_pruning")
 LOSS_TOLERANCE, LOGIT_TOLERANCE = 1e-4, 1e-3
+TITLES = {
+    "vs_authors": "pointwise, the authors' loop",
+    "vs_authors_no_checkpointing": "pointwise, the authors' loop without checkpointing",
+    "vs_trl_default": "pointwise, TRL `RewardTrainer`, its defaults",
+    "pairwise_vs_authors": "pairwise, the authors' loop",
+    "m8_vs_arrival_b4": "8 candidates, batches of 4 in arrival order",
+    "m8_vs_dynamic_cache": "8 candidates, `DynamicCache` prefix",
+    "m20_vs_arrival_b4": "20 candidates, batches of 4 in arrival order",
+    "m8_swapped_vs_arrival_b4": "8 candidates shown first, batches of 4 in arrival order",
+    "train_vs_trl_batch_1": "pointwise, TRL `RewardTrainer`, batches of 1",
+    "pairwise_vs_authors_no_checkpointing": "pairwise, the authors' loop without checkpointing",
+    "score_m8_vs_sorted_b4": "8 candidates, batches of 4 sorted by length",
+    "score_m20_vs_dynamic_cache": "20 candidates, `DynamicCache` prefix",
+    "score_m8_swapped_vs_dynamic_cache": "8 candidates shown first, `DynamicCache` prefix",
+}
+PARTS = {"train": "Training", "score": "Scoring", "further": "Further peers"}
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -148,9 +162,9 @@ def scoring(rounds: int, queries: int, candidates: int, seed: int, *, swapped: b
     contestants = {
         "without_pruning": ours.score_queries(full, data),
         "with_pruning": ours.score_queries(twin_of_ours(full, prunes=True), data),
-        "arrival_b4": scoring_peers.arrival_order(twin, data),
-        "sorted_b4": scoring_peers.sorted_by_length(twin, data),
-        "dynamic_cache": scoring_peers.cached_prefix(twin, data),
+        "arrival_b4": peers.arrival_order(twin, data),
+        "sorted_b4": peers.sorted_by_length(twin, data),
+        "dynamic_cache": peers.cached_prefix(twin, data),
     }
     return _shown(f"score m={candidates}", contest(contestants, rounds=rounds, check=within(LOGIT_TOLERANCE)))
 
@@ -159,6 +173,32 @@ def _shown(name: str, seconds: dict[str, list[float]]) -> dict[str, list[float]]
     best = {contestant: f"{min(rounds):.2f}" for contestant, rounds in seconds.items()}
     print(f"{name}: seconds, best round: {best}", flush=True)
     return seconds
+
+
+def to_markdown(measured: dict[str, Any]) -> str:
+    """One table a part: median ratio and, in brackets, the least and the greatest of the rounds."""
+    sizes, found = measured["sizes"], measured["versions"]
+    lines = [
+        "# Speed on CPU",
+        "",
+        f"Peer time over our time for the same work: above 1 we are faster. Median of {sizes['rounds']} rounds in "
+        "which all contestants alternate, least and greatest in brackets; "
+        f"{measured['clock']}, {measured['precision']}.",
+        f"{sizes['pairs']} pairs and {sizes['queries']} queries, responses of {sizes['response_tokens']} tokens in the "
+        f"median (log-normal, {sizes['log_sd_of_response_tokens']}), a Qwen3 of "
+        f"{sizes['model']['layers']} layers and hidden size {sizes['model']['hidden']}.",
+    ]
+    for part, title in PARTS.items():
+        lines += ["", f"| {title} against | without pruning | last layer pruned |", "|---|---|---|"]
+        for name, entry in measured[part].items():
+            lines.append(f"| {TITLES[name]} | {_cell(entry['without_pruning'])} | {_cell(entry['with_pruning'])} |")
+    about = ", ".join(f"{name} {version}" for name, version in found.items())
+    seeds = ", ".join(map(str, measured["seeds"]))
+    return "\n".join([*lines, "", f"{about}; commit {measured['commit']}; seed {seeds}.", ""])
+
+
+def _cell(entry: dict[str, Any]) -> str:
+    return f"{entry['median']:.2f} ({min(entry['rounds']):.2f} to {max(entry['rounds']):.2f})"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,4 @@
-"""The reward server under load. In: overrides of ``serve.py``. Out: ``results/serve.json``.
-
-``python -m bench.serve checkpoint=<run>/model``: the server in a process of its own, and 50
-clients in this one, which ask for the rewards of simulated responses, one request after the other, over 127.0.0.1.
-Before that the same rows are scored without a server, by as many threads. Everything shares the machine.
-"""
+"""``python -m bench.serve checkpoint=<run>/model``: the reward server under load, on the machine of its clients."""
 
 from __future__ import annotations
 
@@ -26,7 +21,7 @@ import numpy as np
 import psutil
 from rich.progress import track
 
-from bench.machine import versions
+from bench.rounds import versions
 from bench.run import RESULTS
 from crm.config import compose
 from crm.io.draws import generator
@@ -133,9 +128,9 @@ def served(overrides: list[str], port: int) -> Iterator[tuple[str, psutil.Proces
 async def measure(
     address: str, process: psutil.Process, groups: list[Group], expected: Expected, clients: int, seconds: float
 ) -> dict[str, Any]:
-    """A load of ``seconds`` after a warm-up of a sixth of that, then overload."""
-    bodies = [_body([group]) for group in groups]
-    limits = httpx.Limits(max_connections=clients + 200)
+    """A load of ``seconds`` after a warm-up of a sixth of that."""
+    bodies = [_body(group) for group in groups]
+    limits = httpx.Limits(max_connections=clients)
     kind = {"Content-Type": "application/json"}
     async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits, headers=kind) as http:
         await load(http, bodies, expected, clients, seconds / 6)
@@ -144,7 +139,6 @@ async def measure(
         found = await load(http, bodies, expected, clients, seconds)
         taken = time.perf_counter() - started
         grown = (process.memory_info().rss - before) / 1e6
-        refused = await overload(http, _body(groups[: BATCH // ROWS]))
     return {
         "clients": clients,
         "seconds": round(taken, 1),
@@ -156,8 +150,6 @@ async def measure(
         "p95_s": round(float(np.quantile(found.seconds, 0.95)), 3),
         "health_s": round(float(np.quantile(found.health, 0.95)), 4),
         "health_slowest_s": round(max(found.health), 4),
-        "overload_s": round(float(np.quantile(refused, 0.95)), 4),
-        "overloads": len(refused),
         "memory_growth_mb": round(grown, 1),
     }
 
@@ -186,47 +178,18 @@ async def load(http: httpx.AsyncClient, bodies: list[bytes], expected: Expected,
     return found
 
 
-async def overload(http: httpx.AsyncClient, body: bytes) -> list[float]:
-    """Seconds until 503, of 50 requests that come every 20 ms once the line is full; those taken are given up."""
-    refused: list[float] = []
-
-    async def ask() -> None:
-        started = time.perf_counter()
-        if (await http.post("/v1/score", content=body)).status_code == 503:
-            refused.append(time.perf_counter() - started)
-
-    asked: list[asyncio.Task[None]] = []
-    while not refused and len(asked) < 500:
-        asked.append(asyncio.create_task(ask()))
-        await asyncio.sleep(0.02)
-    refused.clear()  # the line is full; how long it took to fill is not what is measured
-    for _ in range(50):
-        asked.append(asyncio.create_task(ask()))
-        await asyncio.sleep(0.02)
-    await asyncio.wait(asked, timeout=2)
-    for task in asked:
-        task.cancel()
-    await asyncio.gather(*asked, return_exceptions=True)
-    if not refused:
-        raise SystemExit("bench.serve: the line was never full")
-    return refused
-
-
 def _same(given: list[float | None], expected: list[float]) -> bool:
     """Up to rounding, and nobody else's."""
     return None not in given and len(given) == len(expected) and np.allclose(np.array(given), expected, atol=1e-3)
 
 
-def _body(groups: list[Group]) -> bytes:
-    asked = [
-        {
-            "criteria": group.criteria,
-            "messages": [{"role": turn.role, "content": turn.content} for turn in group.prompt],
-            "responses": [turns[0].content for turns in group.responses],
-        }
-        for group in groups
-    ]
-    return json.dumps({"groups": asked}).encode()
+def _body(group: Group) -> bytes:
+    asked = {
+        "criteria": group.criteria,
+        "messages": [{"role": turn.role, "content": turn.content} for turn in group.prompt],
+        "responses": [turns[0].content for turns in group.responses],
+    }
+    return json.dumps({"groups": [asked]}).encode()
 
 
 if __name__ == "__main__":

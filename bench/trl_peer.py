@@ -1,7 +1,5 @@
-"""TRL's `RewardTrainer` as a peer. In: the stock model and encoded pairs. Out: its training steps, timed.
+"""TRL's `RewardTrainer` as a peer, built anew in every round, timed from its first batch to its last step.
 
-The trainer is built anew in every round and not timed. The clock runs from its ``on_train_begin`` to the
-``on_step_end`` of its last step: batches, forward, backward, optimizer, its own logging; no start-up and no saving.
 Its defaults stay (batch 8, gradient checkpointing, its optimizer) but for these: pairs come tokenised by our encoder,
 precision is that of the contest (its default is bfloat16), nothing is saved or reported, and the learning rate is 0.
 """

@@ -156,8 +156,9 @@ def schemas() -> dict[str, type]:
     return {name: getattr(import_module(module), settings) for name, (module, settings) in ENTRY_POINTS.items()}
 
 
+@cache
 def register() -> None:
-    """Make the schemas known to Hydra as ``<entry point>_schema``; calling it again changes nothing."""
+    """Make the schemas known to Hydra as ``<entry point>_schema``."""
     for name, schema in schemas().items():
         ConfigStore.instance().store(name=f"{name}_schema", node=schema)
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,8 @@ SUMMED = 100_000
 
 TINY_MODEL = ("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "direction=random")
 """The model of all tests that train, some thousand weights, and one comparison a vote."""
+
+Command = Callable[..., tuple[object, str, str]]
 
 CONTROLS = ("<|im_start|>", "<|im_end|>", "<|pad|>", "<|endoftext|>")
 
@@ -88,6 +91,26 @@ def quick_is_quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse)
     if "lightning.pytorch" in sys.modules:
         monkeypatch.setattr("lightning.pytorch.Trainer.fit", refuse)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """``command("train", *words)``, run in ``tmp_path``: its exit code, and what it printed on both streams."""
+    from crm import cli
+    from crm.cli.help import script
+
+    monkeypatch.chdir(tmp_path)
+
+    def call(name: str, *words: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", [script(name), *words])
+        code: object = 0
+        try:
+            getattr(cli, name)()
+        except SystemExit as ended:
+            code = ended.code or 0
+        return code, *capsys.readouterr()
+
+    return call
 
 
 @pytest.fixture

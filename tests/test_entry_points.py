@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -14,8 +13,6 @@ from crm.config import compose
 from crm.evaluation.run import run_evaluation
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import COLUMNS, open_bank, run_leaderboard
-from crm.page.profile import Profile
-from crm.page.run import make_ranker
 from crm.schema import Result
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
@@ -66,21 +63,12 @@ def test_predictions_are_reused_and_counted(
     assert "made 0" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("suite.names=[D]", "did you mean 'D-'?"),
-        ("suite.names=[D+,D-_replaec]", "did you mean 'D-_replace'"),
-        ("suite.names=[E+]", "not a suite of this data"),
-    ],
-)
 def test_a_wrong_suite_is_told_before_the_model_is_loaded(
-    override: str, said: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("crm.evaluation.run.open_judge", lambda *_, **__: pytest.fail("loaded the model first"))
-    with pytest.raises(ValueError, match="suite") as refused:
-        evaluate(model, tmp_path, override)
-    assert said in str(refused.value)
+    with pytest.raises(ValueError, match=r"suite.*did you mean 'D-_replace'"):
+        evaluate(model, tmp_path, "suite.names=[D+,D-_replaec]")
 
 
 def test_a_wrong_folder_is_told_before_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,15 +77,6 @@ def test_a_wrong_folder_is_told_before_data_is_read(tmp_path: Path, monkeypatch:
     for command in (evaluate, rank):
         with pytest.raises(ValueError, match="nothing: no such folder; "):
             command(tmp_path / "nothing", tmp_path / "out")
-
-
-def test_a_damaged_model_is_named(model: Path, tmp_path: Path) -> None:
-    damaged = shutil.copytree(model, tmp_path / "model")
-    weights = damaged / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-9])
-    for command in (evaluate, rank):
-        with pytest.raises(ValueError, match=f"^checkpoint={damaged}: cannot be loaded"):
-            command(damaged, tmp_path / "out")
 
 
 def test_a_leaderboard_for_a_user(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,41 +100,3 @@ def test_a_leaderboard_by_any_judge(tmp_path: Path) -> None:
     silent = ["judge=oracle", "criteria=[something unheard of]", *words[1:]]
     with pytest.raises(ValueError, match="bank=simulation-1: oracle gave no verdict on any comparison"):
         run_leaderboard(compose("leaderboard", silent, tmp_path / "silent"))
-
-
-def test_the_page_compares_with_the_baseline_of_the_settings(tmp_path: Path) -> None:
-    words = ("judge=oracle", "bank.queries_per_topic=1", "bank.baseline=aster-mini")
-    ranker, name = make_ranker(compose("app", words, tmp_path))
-    board = ranker.rank(Profile(criteria=("Prefers concise answers",))).board
-    assert name == "oracle" and board is not None and board.baseline == "aster-mini"
-
-
-@pytest.mark.slow
-def test_no_criteria_mean_the_general_user_and_scores_are_reused(
-    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = rank(model, tmp_path)
-    assert json.loads((tmp_path / "criteria.json").read_text())["criteria"] == [
-        "Prefers the response that most people would find better."
-    ]
-    monkeypatch.setattr("crm.model.reward_model.RewardModel.forward", lambda *_: pytest.fail("asked the model again"))
-    with caplog.at_level(logging.INFO):
-        assert rank(model, tmp_path).win_rates() == first.win_rates()
-    assert "made 0" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("sort=winrate", "sort='winrate': no such column; choose one of rank"),
-        ("topics=[Humour]", "Humo"),
-        ("bank.baseline=gpt-5", "bank.baseline='gpt-5'"),
-    ],
-)
-def test_a_mistake_is_told_before_anything_is_scored(
-    override: str, said: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("crm.model.reward_model.RewardModel.forward", lambda *_: pytest.fail("scored first"))
-    with pytest.raises(ValueError, match=r"\w") as refused:
-        rank(model, tmp_path, override)
-    assert said in str(refused.value)

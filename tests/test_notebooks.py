@@ -1,39 +1,44 @@
-"""Every notebook runs from top to bottom, in a kernel of its own, and is committed as a run leaves it, to be read."""
+"""Every notebook runs from top to bottom, on less data, and is committed as a run leaves it, to be read."""
 
 from __future__ import annotations
 
-import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted(path for place in ("notebooks", "experiments") for path in (ROOT / place).rglob("*.ipynb"))
+LESS = {'"train": 2000': '"train": 40, "validation": 8, "suite": 4', '"max_steps": 100': '"max_steps": 1'}
+LESS |= {'"max_steps": 60, "validate_every": 5': '"max_steps": 2, "validate_every": 1', "queries=6": "queries=1"}
+
+
+def code_cells(path: Path) -> list[Any]:
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_is_committed_with_what_it_shows(path: Path) -> None:
-    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    cells = code_cells(path)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1)), "run it whole, then save"
     outputs = [output for cell in cells for output in cell.outputs]
     assert any("image/png" in output.get("data", {}) for output in outputs)
     assert not any(output.output_type == "error" for output in outputs)
     text = path.read_text(encoding="utf-8")
-    assert not any(place in text for place in ("/home/", "/root/", "/tmp/"))  # noqa: S108 - looked for, not used, "it names a folder of one machine"
+    assert not any(place in text for place in ("/home/", "/root/", "/tmp/"))  # noqa: S108 - looked for, not used
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    notebook: Any = nbformat.read(path, as_version=4)
-    NotebookClient(
-        notebook, timeout=550, kernel_name="python3", resources={"metadata": {"path": str(path.parent)}}
-    ).execute()
-    nbformat.write(notebook, tmp_path / path.name)
-    assert any(output.get("data", {}).get("image/png") for cell in notebook.cells for output in cell.get("outputs", []))
+    """In this process, which has loaded torch already: their cells are plain Python."""
+    monkeypatch.chdir(shutil.copytree(path.parent, tmp_path / "folder"))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setenv("CRM_DATA_ROOT", str(tmp_path))
+    code = "\n".join(cell.source for cell in code_cells(path))
+    for much, less in LESS.items():
+        code = code.replace(much, less)
+    exec(compile(code, path.name, "exec"), {"__name__": "__main__"})  # noqa: S102 - our own notebook

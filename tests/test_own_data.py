@@ -15,7 +15,6 @@ from crm.data.config import DataConfig
 from crm.evaluation.run import run_evaluation
 from crm.leaderboard.run import run_leaderboard
 from crm.model.export import export_model
-from crm.training.train import with_whole_paths
 
 Trained = Any
 ROWS = [
@@ -101,21 +100,8 @@ def test_a_file_that_is_gone_is_named_with_the_way_out(trained: Trained, pairs: 
     assert str(refused.value).startswith(f"data.path={str(pairs)!r}: {run} was trained")
 
 
-def test_no_other_command_takes_the_data_of_a_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"data\.name='checkpoint': expected one of sim"):
-        compose("train", ["data=checkpoint"], tmp_path)
-
-
-def test_the_record_has_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    whole = with_whole_paths({"path": "votes/a.csv", "root": "data", "seed": 1})
-    assert whole == {"path": f"{tmp_path}/votes/a.csv", "root": f"{tmp_path}/data", "seed": 1}
-    assert with_whole_paths({"path": "hf://me/votes", "root": "/d"}) == {"path": "hf://me/votes", "root": "/d"}
-    assert with_whole_paths({"path": None, "root": "/d"})["path"] is None
-
-
-@pytest.mark.parametrize("command", ["leaderboard", "app"])
-def test_llms_are_simulated_for_a_model_of_the_simulation_only(command: str, trained: Trained, tmp_path: Path) -> None:
+def test_llms_are_simulated_for_a_model_of_the_simulation_only(trained: Trained, tmp_path: Path) -> None:
+    command = "leaderboard"
     given = [f"checkpoint={trained(name='trl', path='/gone/pairs.jsonl')}"]
     with pytest.raises(ValueError, match=r"^bank: not given, .*mine was trained on /gone/pairs\.jsonl.*bank=alp"):
         compose(command, given, tmp_path / "out")

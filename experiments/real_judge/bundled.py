@@ -57,7 +57,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def pack(checkpoint: Path, path: Path = BUNDLED) -> Path:
     """Write the head of a late checkpoint in float16, and what is needed to find its backbone again.
 
-    What its card tells of attacks comes along. Raises ``ValueError`` for another head. That the backbone was frozen
+    Its card's section about attacks is copied. Raises ``ValueError`` for another head. That the backbone was frozen
     shows when it is put together again.
     """
     model, _, manifest = load_checkpoint(checkpoint)

@@ -32,7 +32,7 @@ NEAR = 0.5
 """Pairs of a sentence that hardly differ in its trait, a share of `PAIRS`: without them whatever else two responses
 differ by may move a score, which suites do not show and leaderboards do."""
 SPOILED, WHOLE_WINS = 3, 0.95
-"""Responses of a table that are emptied, cut and stuffed, so many each; how likely a whole one is preferred to them."""
+"""How many responses of a table are emptied, cut and stuffed; how likely a whole one is preferred to them."""
 SPOILED_SHARE = 0.2
 """Of the sentences, those that a spoiled response is compared in with the whole one that it was made of."""
 MOST_STUFFED = 20

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from bench import parity
-from bench.parity import check_parity
-from bench.parity_cases import cases
+from bench.parity import cases, check_parity
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.rounds import Stopwatch, contest, ratio, same_decisions, within
+from bench.rounds import Stopwatch, contest, ratio, within
 
 pytestmark = pytest.mark.slow
 
@@ -32,26 +32,11 @@ def test_contestants_alternate_in_rotated_order_and_the_first_round_does_not_cou
     assert ratio(found, peer="y", ours="x") == {"median": 3.0, "rounds": [3.0, 3.0]}
 
 
-def test_the_median_is_of_the_rounds_ratios() -> None:
-    seconds = {"peer": [1.0, 8.0, 3.0], "ours": [1.0, 2.0, 2.0]}
-    assert ratio(seconds, peer="peer", ours="ours") == {"median": 1.5, "rounds": [1.0, 4.0, 1.5]}
-
-
-@pytest.mark.parametrize(("check", "other"), [(within(0.1), [1.0, -1.2]), (same_decisions(0.9), [1.0, 0.1])])
-def test_other_work_is_refused(check, other) -> None:
-    contestants = {"x": lambda _: [1.0, -1.0], "y": lambda _: other}
+def test_other_work_is_refused() -> None:
+    contestants = {"x": lambda _: [1.0, -1.0], "y": lambda _: [1.0, -1.2]}
     with pytest.raises(ValueError, match="y and x"):
-        contest(contestants, rounds=1, check=check)
-    contest({"x": contestants["x"], "z": contestants["x"]}, rounds=1, check=check)
-
-
-def test_a_stopwatch_counts_work_of_this_process_only_while_it_runs() -> None:
-    stopwatch = Stopwatch("cpu")
-    sum(range(10**6))
-    assert stopwatch.seconds == 0.0
-    with stopwatch:
-        sum(range(10**6))
-    assert stopwatch.seconds > 0.0
+        contest(contestants, rounds=1, check=within(0.1))
+    contest({"x": contestants["x"], "z": contestants["x"]}, rounds=1, check=within(0.1))
 
 
 def test_no_rounds_is_refused() -> None:

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from crm.criteria.counting import TRAITS
 from crm.data.simulation.taste import TRAIN_AXES
 from crm.judges.oracle import OracleJudge
 from crm.model.export import export_model
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.__main__ import main, studies_of, summary
-from experiments.best_of_n.users import of_alpacaeval, of_arena
+from experiments.best_of_n.users import of_arena
 
 PUBLIC = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 
@@ -57,11 +56,3 @@ def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert main(["--real", "x"]) == 2
     assert "--root: not given" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not (PUBLIC / "bank_alpacaeval").is_dir(), reason="AlpacaEval's responses are not here")
-def test_real_text_is_measured_by_what_is_counted() -> None:
-    users = of_alpacaeval(str(PUBLIC), queries=2)
-    assert len(users) == 2 * (len(TRAITS) - 4) and {wish.gold.shape for wish in users} == {(2, 30)}
-    assert all(wish.candidates[0].criteria != (wish.opposite,) for wish in users)

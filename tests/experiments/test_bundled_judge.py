@@ -15,8 +15,8 @@ from crm.model.backbone import keep_lowest_layers
 from crm.model.batching.batches import collate
 from crm.model.export import export_model, load_checkpoint
 from crm.model.late_head import LateHead
-from crm.model.model_card import ROBUSTNESS_SECTION, read_section, write_section
 from crm.model.reward_model import RewardModel
+from crm.sealed import seal
 from experiments.real_judge.bundled import BUNDLED, assemble, main, pack
 
 CONFIG = {"model": {"path": "models/base"}, "data": {"name": "tastes", "root": "/home/me/data"}, "run_dir": "/home/me"}
@@ -57,15 +57,6 @@ def test_it_is_put_together_as_it_was(
     assert b"/home/me" not in packed.read_bytes()
 
 
-def test_what_attacks_did_comes_along_in_its_card(parts: tuple[Path, Path], tmp_path: Path) -> None:
-    base, trained = parts
-    measured = "Measured.\n\n| attack | flipped |\n|:--|:--|\n| praise | 0.5 |"
-    write_section(trained, ROBUSTNESS_SECTION, measured)
-    assemble(str(base), tmp_path / "again", pack(trained, tmp_path / "judge.safetensors"))
-    assert read_section(tmp_path / "again", ROBUSTNESS_SECTION) == measured
-    load_checkpoint(tmp_path / "again")
-
-
 def test_other_weights_and_other_files_are_refused(parts: tuple[Path, Path], tmp_path: Path, capsys: Any) -> None:
     base, trained = parts
     packed = pack(trained, tmp_path / "judge.safetensors")
@@ -78,12 +69,6 @@ def test_other_weights_and_other_files_are_refused(parts: tuple[Path, Path], tmp
     capsys.readouterr()
     assert main([str(tmp_path / "nowhere"), "--out", str(tmp_path / "again")]) == 2
     assert capsys.readouterr().err.startswith("experiments.real_judge.bundled: model.path=")
-
-
-def test_only_a_late_head_is_packed(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
-    export_model(make_model("scalar"), tokenizer, tmp_path / "scalar", FACTS)
-    with pytest.raises(ValueError, match=r"its head is scalar, expected late"):
-        pack(tmp_path / "scalar", tmp_path / "judge.safetensors")
 
 
 def test_the_shipped_one_is_small_and_names_no_folder_of_whoever_trained_it() -> None:
@@ -101,6 +86,7 @@ def _with_layers(packed: Path, layers: int, backbone: str) -> Path:
 
     with safe_open(packed, "pt") as file:
         told = json.loads(file.metadata()["judge"]) | {"layers": layers, "backbone": backbone}
+        told["seal"] = seal(told)
         weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     other = packed.with_name("other") / packed.name
     other.parent.mkdir()

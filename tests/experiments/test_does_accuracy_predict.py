@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crm.config import compose
 from crm.judges.controls import CoinJudge
 from crm.judges.oracle import OracleJudge
 from crm.rewards.estimator import expected
@@ -17,50 +16,12 @@ from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import truth_of
 from experiments.does_accuracy_predict.__main__ import main
 from experiments.does_accuracy_predict.analysis import ALL
-from experiments.does_accuracy_predict.judges import FAMILIES, SUITES, Spec, chosen, in_order, job, specs
+from experiments.does_accuracy_predict.judges import SUITES, chosen, specs
 from experiments.does_accuracy_predict.predictions import BEST_FILE, KS, POLES, SUITES_FILE, Picking, picks
-from experiments.does_accuracy_predict.reinforcement import GRPO_FILE, best, spread
+from experiments.does_accuracy_predict.reinforcement import GRPO_FILE
 from experiments.does_accuracy_predict.saved import load
 
 NAMES = [spec.name for spec in specs(1)]
-
-
-def test_every_judge_has_a_name_a_family_and_what_it_needs(tmp_path: Path) -> None:
-    found = specs(1)
-    trained = [spec for spec in found if spec.overrides is not None]
-    assert len(set(NAMES)) == len(NAMES) >= 24 + 4 and {spec.family for spec in found} == set(FAMILIES)
-    assert sum("schedule.max_steps=1000" in (spec.overrides or ()) for spec in found) <= 3
-    first, then = in_order(found, tmp_path, ["data.suite=8", "schedule.max_steps=2"])
-    assert {made.name for made in then} == {"pairwise_250", "blind"} and len(first) + len(then) == len(found)
-    assert then[0].start == tmp_path / "scalar_500" / "model"
-    assert (then[0].overrides or ())[-1] == "schedule.max_steps=2"
-    assert (
-        "data.suite=8" in then[1].evaluations["suites"] and "schedule.max_steps=2" not in then[1].evaluations["suites"]
-    )
-    assert len(trained) == len(found) - 4
-    with pytest.raises(ValueError, match="pairwise_250 needs scalar_500"):
-        chosen(found, ["pairwise_250"])
-
-
-@pytest.mark.slow
-def test_every_kind_of_training_and_every_question_can_be_composed(tmp_path: Path) -> None:
-    kinds: dict[tuple[str, ...], Spec] = {}
-    for spec in specs(1):
-        words = [word for word in (*(spec.overrides or ()), *spec.asked) if not word.startswith(("trainer.", "seed="))]
-        kinds.setdefault(tuple(word for word in words if not word.startswith("data.train=")), spec)
-    assert len(kinds) >= 15
-    asked: set[tuple[str, ...]] = set()
-    for spec in kinds.values():
-        made = job(spec, tmp_path, [])
-        if made.overrides is not None:
-            config = compose("train", list(made.overrides), tmp_path)
-            assert config.schedule.validate_every <= config.schedule.max_steps
-        if spec.asked in asked:  # the same question as of a judge before
-            continue
-        asked.add(spec.asked)
-        common = ["checkpoint=x"] if made.overrides is not None else []
-        config = compose("evaluate", [*common, *made.evaluations["suites"]], tmp_path)
-        assert config.suite.names == list(SUITES) and config.data.train == 20_000
 
 
 def test_the_truth_has_no_regret_and_a_coin_gains_nothing() -> None:
@@ -75,17 +36,6 @@ def test_the_truth_has_no_regret_and_a_coin_gains_nothing() -> None:
     assert np.nansum(drawn, axis=2) == pytest.approx(np.ones((6, 3)))
     assert expected(drawn, gold)[:, 0] == pytest.approx(gold.mean(axis=1))
     assert {"detailed", "humorous", "scientific"} <= set(POLES)
-
-
-def test_eight_judges_are_spread_over_the_range() -> None:
-    accuracies = {"a": 0.5, "b": 0.51, "c": 0.52, "d": 0.7, "e": 0.9, "f": 0.91}
-    assert spread(accuracies, 3) == ["a", "d", "f"]
-    assert sorted(spread(accuracies, 9)) == sorted(accuracies) and spread(accuracies, 0) == []
-    points = [
-        {"step": step, "kl": 0.0, "degenerate": 0.0, "proxy": 0.0, "won": won}
-        for step, won in enumerate(([1.0, 1.0], [0.5, 0.5], [1.0, 0.5]))
-    ]
-    assert best({"course": points})["step"] == 2, "the start itself is no policy"
 
 
 def write_judge(folder: Path, name: str, skill: float, seed: int, **changed: Any) -> None:

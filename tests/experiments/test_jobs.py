@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import queue
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,11 +13,9 @@ from crm.evaluation.results import read_results
 from experiments import jobs
 from experiments.jobs import Job, JobResult, run_job, run_jobs
 
-pytestmark = pytest.mark.slow
-
 TINY = (
-    "data.train=64",
-    "data.validation=16",
+    "data.train=32",
+    "data.validation=8",
     "data.suite=8",
     "schedule.validate_every=0",
     "schedule.save_every=0",
@@ -30,27 +27,11 @@ TINY = (
 )
 
 
-def test_a_log_file_gets_a_line_at_once_for_each_stage_and_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    clock = iter([100.0, 101.0, 102.0, 103.0, 118.0, 164.0])
-    monkeypatch.setattr(jobs, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with jobs._Lines(["one", "two"]) as lines:
-        assert capsys.readouterr().out == "0:00 starting one, two\n"
-        for name, stage, share in (
-            ("one", "reading data", 0.0),
-            ("one", "training", 0.1),
-            ("one", "training", 0.2),  # a second later: nothing new
-            ("one", "training", 0.5),
-            ("two", "done", 1.0),
-        ):
-            lines.show(name, stage, share)
-    assert capsys.readouterr().out.splitlines() == [
-        "0:01 one   0% reading data",
-        "0:02 one  10% training",
-        "0:18 one  50% training",
-        "1:04 two 100% done",
-    ]
+def here(job: Job, monkeypatch: pytest.MonkeyPatch) -> JobResult:
+    """The job in this process, which takes no time to start."""
+    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
+    channel: queue.Queue[Any] = queue.Queue()
+    return run_job(job, channel)
 
 
 def test_a_failing_job_ends_the_call_and_the_job_beside_it(tmp_path: Path) -> None:
@@ -62,23 +43,16 @@ def test_a_failing_job_ends_the_call_and_the_job_beside_it(tmp_path: Path) -> No
     assert not (tmp_path / "endless" / "model").exists()
 
 
-def here(job: Job, monkeypatch: pytest.MonkeyPatch) -> JobResult:
-    """The job in this process, which takes no time to start."""
-    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
-    channel: queue.Queue[Any] = queue.Queue()
-    return run_job(job, channel)
-
-
 def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(
         "one",
         tmp_path / "one",
         (*TINY, "schedule.epochs=1"),
-        evaluations={"clean": ("suite=standard", "data.train=64", "data.validation=16", "data.suite=8")},
+        evaluations={"clean": ("suite.names=[D+]", "data.train=32", "data.validation=8", "data.suite=8")},
         leaderboards={"brief": ("Prefers concise answers",)},
         ranking=("bank.queries_per_topic=1",),
     )
-    first = run_jobs([job], workers=1)["one"]
+    first = here(job, monkeypatch)
     assert first.results["clean"] == read_results(tmp_path / "one" / "clean" / "results.json")
     assert len(first.leaderboards["brief"].wins) == 12
     facts = json.loads((tmp_path / "one" / "brief" / "criteria.json").read_text(encoding="utf-8"))

@@ -5,16 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crm.data.sampling import turn
 from crm.picking.contrasts import contrasts
-from crm.picking.from_votes import Proposal
-from crm.picking.in_words import Wish
 from crm.picking.session import Pair, Pick
-from crm.schema import Preference
 from experiments.picking.__main__ import summary
-from experiments.picking.courses import Condition, Course, course, own_votes, stays, told_before
-from experiments.picking.people import person
-from experiments.picking.personas import row
+from experiments.picking.courses import Condition, Course, course, own_votes, stays
 from experiments.picking.world import POOL, World
 
 
@@ -29,41 +23,9 @@ def world() -> World:
     return World(seen, (seen, contrasts(-raw, np.zeros_like(raw))), levels, 0)
 
 
-def test_people_are_the_same_each_time_and_care_about_what_they_should(world: World) -> None:
-    for seed in range(30):
-        fits, other, noise = (person(seed, world.levels, POOL, kind) for kind in ("fits", "fits nothing", "noise"))
-        assert 1 <= np.count_nonzero(fits.weights) <= 3 and not fits.weights[POOL:].any()
-        assert not other.weights[:POOL].any() and other.weights[POOL:].any()
-        assert not noise.weights.any()
-        assert (person(seed, world.levels, POOL, "fits").weights == fits.weights).all()
-
-
-def test_a_reason_is_what_speaks_most_for_the_pick(world: World) -> None:
-    rng = np.random.default_rng(0)
-    somebody = person(3, world.levels, POOL, "fits")
-    picks = [somebody.pick(Pair(q, 1, 2), tuple(range(POOL)), range(POOL), rng, tells_why=True) for q in range(40)]
-    for pick in picks:
-        gap = world.levels[pick.pair.query, 1] - world.levels[pick.pair.query, 2]
-        spoken = gap * somebody.weights * {"left": 1, "same": 0, "right": -1}[pick.choice]
-        assert (pick.reason is None) == (spoken.max() <= 0)
-        assert pick.reason is None or spoken[pick.reason] == spoken.max()
-    assert {pick.choice for pick in picks} == {"left", "same", "right"}
-
-
-def test_what_is_typed_is_what_matters_most_on_the_side_that_is_liked(world: World) -> None:
-    for seed in range(20):
-        somebody = person(seed, world.levels, POOL, "fits")
-        seen, axes, typed = told_before(world, somebody, 2)
-        assert 1 <= typed <= 2 and len(axes) == seen.values.shape[2] == POOL
-        first = axes[0]
-        assert abs(somebody.weights[first]) == np.abs(somebody.weights).max()
-        side = np.sign(somebody.weights[first])
-        np.testing.assert_allclose(seen.values[..., 0], side * world.pool.values[..., first], atol=1e-6)
-
-
 def test_picks_come_nearer_to_the_truth_and_typing_starts_nearer(world: World) -> None:
     found = {
-        name: [course(world, condition, seed, 12) for seed in range(10)]
+        name: [course(world, condition, seed, 12) for seed in range(5)]
         for name, condition in {
             "picks": Condition(),
             "typed": Condition(typed=2),
@@ -98,22 +60,3 @@ def test_a_ranking_is_right_from_where_it_stays_so() -> None:
     assert told["median_comparisons"] == 1 and told["right_after_all_picks"] == 0.75
     assert (told["decided"], told["tau_of_decided"], told["stops_after"]) == (0.75, 0.9, 2)
     assert told["agreement_on_random_pairs"] == pytest.approx(3 / 8, abs=1e-3)
-
-
-def test_a_persona_is_told_in_words_of_the_pool_beside_the_share_of_longer_responses() -> None:
-    votes = [
-        Preference(
-            str(number),
-            turn("user", "?"),
-            turn("assistant", "long " * (number + 2)),
-            turn("assistant", "long"),
-            criteria_a=("The assistant should be brief",),
-            winner="b" if number else "a",
-        )
-        for number in range(4)
-    ]
-    found = Proposal((Wish("Short answers", 1.25, 0.5, 2.0, 0.99),), 4, 0, 3, 4)
-    told = row("user9", votes, found)
-    assert told["seems to like"] == "Short answers (1.2)" and told["foreseen"] == "3 of 4"
-    assert told["longer is chosen"] == "1 of 4"
-    assert told["their own words"] == "The assistant should be brief"

@@ -16,7 +16,7 @@ from crm.model.batching.batches import collate
 from crm.model.export import LATE_HEAD
 from crm.schema import Comparison, Message
 from crm.training.train import run_training
-from experiments.real_judge.batching import TableLoader, collate_table
+from experiments.real_judge.batching import collate_table
 from experiments.real_judge.tables import ComparisonTable
 from tests.conftest import TINY_MODEL, rounding
 from tests.experiments.made_bank import write_bank
@@ -57,15 +57,6 @@ def comparison(criteria: Any, prompt: Any, first: Any, second: Any) -> Compariso
     return Comparison("x-1", "x", criteria, prompt, first, second, "a")
 
 
-def test_without_words_a_criterion_is_a_vector(make_model, make_encoder) -> None:
-    model = make_model("late")
-    model.score.learn_user_vectors(VECTORS, seed=0)
-    model(collate_table(table(()), make_encoder("late"))).preference_logit.square().sum().backward()
-    vectors = model.score.user_vectors.grad
-    assert vectors[:2].any() and not vectors[2].any(), "the third is in no comparison"
-    assert model.score.response.inner.weight.grad.any() and model.score.criterion.inner.weight.grad is None
-
-
 def test_comparisons_with_a_text_too_long_are_left_out(make_encoder) -> None:
     made = table()
     talks = [make_encoder("late").conversation_segments(*talk) for talk in made.conversations]
@@ -83,18 +74,6 @@ class Numbered:
         return replace(table(), shown=np.array([[0, 1]]), asked=np.array([0]), target=np.array([number / 100]))
 
 
-def test_a_restart_goes_on_after_the_last_table(make_encoder) -> None:
-    def loader() -> Any:
-        return TableLoader(Numbered(), make_encoder("late"), 5, in_words=True)  # type: ignore[arg-type]
-
-    begun, again = loader(), loader()
-    handed = iter(begun)
-    next(handed), next(handed), next(handed)
-    again.load_state_dict(begun.state_dict())
-    assert [batch.target[0].item() for batch in again] == pytest.approx([0.03, 0.04])
-
-
-@pytest.mark.slow
 def test_responses_are_learned_first_and_words_then(tmp_path: Path) -> None:
     """By the entry points that the extension's package names."""
     tiny = (*TINY_MODEL, "head=late", "head.kept=3", "head.width=4", "model.freeze_layers=2", "head.response_layers=1")

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from crm.report.statistics import Interval
-from crm.schema import Result
-from experiments.paper_tables.cells import Cell, Grid, accuracies, over_seeds
+from experiments.paper_tables.cells import Cell, Grid, over_seeds
 
 
 def interval(mean: float, low: float, high: float, n: int = 100) -> Interval:
@@ -21,11 +20,6 @@ def test_one_seed_keeps_its_own_limits() -> None:
     assert (cell.mean, cell.n, cell.seeds) == (0.9, 100, {42: 0.9})
     assert (cell.low, cell.high) == pytest.approx((0.85, 0.93))
     assert str(cell) == "0.900 [0.850, 0.930] (100)"
-
-
-def test_seeds_that_agree_keep_the_spread_over_samples_whole() -> None:
-    cell = over_seeds({1: interval(0.8, 0.7, 0.88), 2: interval(0.8, 0.72, 0.86), 3: interval(0.8, 0.71, 0.87)})
-    assert (cell.mean, cell.low, cell.high) == pytest.approx((0.8, 0.71, 0.87))
 
 
 def test_seeds_that_differ_widen_it_by_students_t() -> None:
@@ -46,18 +40,6 @@ def test_limits_stay_possible_and_an_unknown_one_stays_unknown() -> None:
     assert isnan(unknown.low) and isnan(unknown.high) and str(unknown) == "0.550 (100)"
     with pytest.raises(ValueError, match="seeds: none measured"):
         over_seeds({})
-
-
-def test_accuracies_are_those_of_the_results() -> None:
-    results = [
-        Result("D+", "accuracy", 0.9, 10, 0.02, 0.8, 0.95),
-        Result("D+", "log_loss", 0.3, 10, 0.02, 0.2, 0.4),
-        Result("D-", "accuracy", 0.7, 12, 0.03, 0.6, 0.8),
-    ]
-    assert {suite: (found.mean, found.n) for suite, found in accuracies(results).items()} == {
-        "D+": (0.9, 10),
-        "D-": (0.7, 12),
-    }
 
 
 def test_a_grid_shows_what_was_measured_and_what_was_published() -> None:

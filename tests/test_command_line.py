@@ -1,0 +1,209 @@
+"""Words of a command line: files, names of other libraries, ranks of a launcher, help; how a sweep or Ctrl-C ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+
+from crm import __version__
+from crm.cli.aliases import ANSWERS, SAME, rewrite_aliases
+from crm.cli.launched import rewrite_launched
+from crm.cli.mistakes import group_names, option_names, taken_groups
+from crm.cli.words import rewrite
+from crm.config import ENTRY_POINTS, compose, config_dir, register, schemas, setting_names
+from crm.training.sweeps import passed_on, single_run
+from tests.conftest import TINY_MODEL, Command
+
+ROOT = Path(__file__).resolve().parents[1]
+TINY = ("trainer=cpu", "schedule.max_steps=2", "data.train=24", "data.validation=8", "data.suite=4", *TINY_MODEL)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("pairs.jsonl", "b.csv", "plain"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def parsed(words: list[str]) -> dict[str, object]:
+    """Name to value, as Hydra's own parser takes the rewritten words."""
+    return {each.key_or_group: each.value() for each in OverridesParser.create().parse_overrides(rewrite(words))}
+
+
+def test_a_path_becomes_the_path_of_a_file(here: Path) -> None:
+    odd = ('it\'s "mine", a=b {c} [d].jsonl', "a, b.json", "two words.csv.gz", "x\\.tsv", "ü.parquet")
+    for path in odd:
+        (here / path).touch()
+    for path in ("pairs.jsonl", "./pairs.jsonl", "plain", ".", "hf://owner/name/config:train", *odd):
+        assert parsed(["seed=1", f"data={path}"]) == {"seed": 1, "data": "file", "data.path": path}
+    assert parsed(["data=~/pairs.jsonl"])["data.path"] == str(here / "pairs.jsonl")
+
+
+def test_options_and_everything_else_stay(here: Path) -> None:
+    (here / "summeval").mkdir()
+    for word in ("data=trl", "data=summeval", "data.path=x/y.jsonl", "data=nosuch", "data=", "data=[a,b]"):
+        assert rewrite([word]) == [word]
+    (here / "mine" / "data").mkdir(parents=True)
+    (here / "mine" / "data" / "plain.yaml").touch()
+    assert rewrite(["--config-dir=mine", "data=plain"]) == ["--config-dir=mine", "data=plain"]
+
+
+def test_a_sweep_has_a_job_for_each_path(here: Path) -> None:
+    words = rewrite(["-m", "data=pairs.jsonl,b.csv"])
+    assert words == ["-m", "data=file", "data.path=pairs.jsonl,b.csv"]
+    for wrong, message in (
+        (["-m", "data=trl,pairs.jsonl"], "pairs.jsonl is a path and trl an option; sweep over one kind at a time"),
+        (["data=votes/"], f"data=votes/: no such file or folder in {here}; check the path"),
+        (["data=b.csv", "data.path=pairs.jsonl"], "data=b.csv data.path=pairs.jsonl: both name the data"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            rewrite(wrong)
+
+
+def understood(*words: str, command: str = "train") -> list[str]:
+    known = [*setting_names(schemas()[command]), *taken_groups(command)]
+    return rewrite_aliases(words, known, f"crm-{command}")
+
+
+def test_every_alias_names_a_setting_and_every_other_name_is_answered() -> None:
+    known = {*setting_names(schemas()["train"]), *taken_groups("train"), "hydra.run.dir"}
+    assert set(SAME.values()) <= known and not set(SAME) & known
+    for name in ANSWERS:
+        with pytest.raises(ValueError, match=f"^{name}: no such setting; "):
+            understood(f"{name}=1")
+
+
+def test_a_command_line_of_another_library_composes_as_it_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    typed = "learning_rate=2e-5 num_train_epochs=2 eval_steps=7 max_length=300 lora_r=4 precision=bf16 dataset=trl"
+    words = understood(*typed.split(), "model_name_or_path=a/b", "max_grad_norm=0.5", "data.path=x")
+    config = compose("train", words, Path("run"))
+    assert (config.optimizer.lr, config.schedule.epochs, config.schedule.validate_every) == (2e-5, 2, 7)
+    assert (config.model.path, config.model.max_length, config.model.lora_rank) == ("a/b", 300, 4)
+    assert (config.trainer.precision, config.optimizer.clip, config.data.name) == ("bf16-mixed", 0.5, "trl")
+    assert "crm-train: learning_rate=2e-5 is read as optimizer.lr=2e-5\n" in capsys.readouterr().err
+    own = ("devices=2", "precision=32-true", "batch_size=4", "checkpoint=x")
+    assert understood(*own, command="evaluate") == list(own) and capsys.readouterr().err == ""
+
+
+def test_a_hub_id_is_a_pretrained_model_and_suites_have_names() -> None:
+    assert understood("model=Qwen/Qwen3-4B") == ["model=pretrained", 'model.path="Qwen/Qwen3-4B"']
+    assert understood("model=tiny", "model.path=a/b") == ["model=tiny", "model.path=a/b"]
+    words = ["judge=length", *understood("suite=D+,D-_add", command="evaluate")]
+    assert compose("evaluate", words, Path("run")).suite.names == ["D+", "D-_add"]
+    assert understood("suite=all", command="evaluate") == ["suite=all"]
+
+
+def torchrun(rank: int, **more: str) -> dict[str, str]:
+    return {"TORCHELASTIC_RUN_ID": "none", "RANK": str(rank), "WORLD_SIZE": "2", **more}
+
+
+def test_ranks_share_a_folder_and_the_first_writes_hydras_files() -> None:
+    first, second = (rewrite_launched(["seed=1"], "train", torchrun(rank)) for rank in (0, 1))
+    assert first == second[:2] and first[1].startswith("hydra.run.dir=outputs/train/")
+    assert second[2:] == ["hydra.output_subdir=null", "hydra.job.name=train_1"]
+    assert rewrite_launched(["hydra.run.dir=x"], "train", torchrun(0)) == ["hydra.run.dir=x"]
+    with pytest.raises(ValueError, match=r"several machines need one, hydra\.run\.dir=runs/mine"):
+        rewrite_launched([], "train", torchrun(0, GROUP_WORLD_SIZE="2"))
+    slurm = {"SLURM_PROCID": "3", "SLURM_NTASKS": "16", "SLURM_JOB_ID": "77", "SLURM_STEP_ID": "2"}
+    assert rewrite_launched([], "train", slurm)[0] == "hydra.run.dir=outputs/train/slurm-77-2"
+    for alone in ({}, {**slurm, "SLURM_NTASKS": "1"}, {**slurm, "SLURM_JOB_NAME": "interactive"}):
+        assert rewrite_launched(["seed=1"], "train", alone) == ["seed=1"]
+
+
+@pytest.mark.slow
+def test_torchrun_trains_as_everybody_writes_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(
+        [*command, str(ROOT / "train.py"), *TINY], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert "2 x cpu (ddp)" in run.stdout + run.stderr
+    (folder,) = (tmp_path / "outputs/train").glob("*/*")
+    assert (folder / "model/crm.json").is_file() and (folder / ".hydra/overrides.yaml").is_file()
+    assert sorted(path.name for path in folder.glob("*.log")) == ["train.log", "train_1.log"]
+
+
+@pytest.mark.parametrize("name", ENTRY_POINTS)
+def test_the_groups_in_the_help_are_those_that_can_be_given(name: str) -> None:
+    register()
+    taken = taken_groups(name)
+    other = next(group for group in group_names() if group not in taken)
+    with initialize_config_dir(str(config_dir()), version_base="1.3"):
+        hydra_compose(name, overrides=[f"{group}={option_names(group)[0]}" for group in taken])
+        with pytest.raises(HydraException, match=f"Could not override '{other}'"):
+            hydra_compose(name, overrides=[f"{other}={option_names(other)[0]}"])
+
+
+def test_help_shows_groups_and_the_settings_as_the_other_words_leave_them(command: Command, tmp_path: Path) -> None:
+    code, shown, _ = command("train", "loss=ranking", "--help")
+    groups, settings = shown.split("== Settings ==")
+    listed = dict(re.findall(r"^(\w+): (.*)$", groups.split("== Groups ==")[1].replace("\n    ", " "), re.MULTILINE))
+    assert listed == {group: ", ".join(option_names(group)) for group in taken_groups("train")}
+    assert code == 0 and "loss:\n  name: ranking\n" in settings
+    assert list(tmp_path.iterdir()) == [], "help leaves no run folder"
+    code, _, error = command("train", "los=ranking", "--help")
+    assert code == 2 and "los" in error
+    assert command("bank", "--version") == (0, f"crm {__version__}\n", "")
+
+
+@pytest.mark.slow
+def test_neither_import_nor_help_loads_what_only_a_run_needs() -> None:
+    """Help of all commands, one after the other, so that it is quick."""
+    heavy = ("torch", "transformers", "lightning", "pandas", "sklearn", "matplotlib", "datasets", "datasketch", "scipy")
+    code = "import sys, crm; assert 'hydra' not in sys.modules; sys.argv = ['crm', '-h']; from crm import cli;"
+    code += f"[getattr(cli, command)() for command in {tuple(ENTRY_POINTS)}];"
+    code += f"print([name for name in {heavy} if name in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert done.stdout.count("== Settings ==") == len(ENTRY_POINTS)
+
+
+@pytest.mark.slow
+def test_a_failing_job_is_named_and_the_others_go_on(command: Command, tmp_path: Path) -> None:
+    words = ("-m", *TINY, "loss=cls", "loss.centre_scores=0.1,0", "trainer.progress=false", "hydra.sweep.dir=sweep")
+    code, _, error = command("train", *words)
+    assert code == 2 and "Traceback" not in error
+    assert "loss.centre_scores=0.1 with head=pairwise" in error and "1 jobs of this sweep failed: 0" in error
+    assert (tmp_path / "sweep/1/model/crm.json").is_file() and not (tmp_path / "sweep/0/model").exists()
+
+
+def test_a_job_of_a_sweep_becomes_a_single_run() -> None:
+    assert [passed_on(word) for word in ("hydra.mode=MULTIRUN", "hydra.sweep.dir=x", "hydra.run.dir=y")] == [False] * 3
+    assert passed_on("hydra.job.chdir=false") and passed_on("+hydra.job.env_set.A=b")
+    line = single_run(["model=tiny"], "/a/it's here", "train")
+    assert line == ["model=tiny", "hydra.run.dir='/a/it\\'s here'", "hydra.output_subdir=null", "hydra.job.name=train"]
+
+
+@pytest.mark.slow
+def test_a_command_that_is_stopped_while_it_loads_says_so(tmp_path: Path) -> None:
+    """Python prints what it has imported, so that the moment of the signal is always the same."""
+    # A shell that starts us in the background has its children ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process: Any = subprocess.Popen(
+        [sys.executable, "-X", "importtime", ROOT / "train.py", "hydra.run.dir=run"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    signal.signal(signal.SIGINT, before)
+    for line in process.stderr:
+        if line.split()[-1] == "antlr4.Token":
+            break
+    process.send_signal(signal.SIGINT)
+    shown = [line for line in process.stderr if not line.startswith("import time:")]
+    assert process.wait(60) == 130
+    assert len(shown) == 1 and shown[0].startswith("crm-train: stopped")
