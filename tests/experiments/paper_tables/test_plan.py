@@ -97,11 +97,10 @@ def test_the_blind_are_evaluated_blind_and_controls_name_their_judge(two_seeds: 
     assert (config.criteria, config.direction.kind, config.head.name) == ("none", "original", "scalar")
     assert list(trained.evaluations) == ["blind"]
     centre = by_name(plan, "1_judges", "scalar", "", 5)
-    assert set(centre.evaluations) == {"clean", "noised", "blind", "per_character"}
+    assert set(centre.evaluations) == {"clean", "noised", "blind"}
     assert centre.leaderboards == contradictory() and len(plan.jobs) == 2 * (12 + 3)
     modes = {key: compose("evaluate", ["checkpoint=x", *words], tmp_path) for key, words in centre.evaluations.items()}
     assert {key: mode.criteria for key, mode in modes.items()} == {**dict.fromkeys(modes, "own"), "blind": "none"}
-    assert modes["per_character"].criteria_rendering == "per_character"
     assert modes["noised"].suite.names == ["D+_add", "D-_add", "D+_remove", "D-_remove", "D+_replace", "D-_replace"]
     assert modes["clean"].suite.names == ["D+", "D-", "T+", "T-", "C+", "C-"]
     for judge in ("length", "coin", "oracle"):
