@@ -28,15 +28,14 @@ from bench.run import RESULTS, quieten
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import CrmJudge
-from crm.leaderboard import Leaderboard
-from crm.leaderboard.bank import Bank
-from crm.leaderboard.bank.bank import BankQuery
+from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.indexed_bank import IndexedBank, index_bank
+from crm.leaderboard.ranking import Leaderboard
 from crm.model.batching.packs import Packing
 from crm.model.encoding import Encoder
 from crm.schema import Message
-from crm.votes.simulation.axes import AXES
+from crm.votes.simulation.lexicon import AXES
 from crm.votes.simulation.taste import wordings
 
 DEMO = Size(hidden=128, layers=2, heads=4, key_value_heads=4, head_dim=32, intermediate=384)

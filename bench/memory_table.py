@@ -25,7 +25,8 @@ from bench.models import QWEN3, Size, config_of
 from crm.model.backbone import add_lora, without_lora_wrapper
 from crm.model.batching.batches import PaddedBatch
 from crm.model.reward_model import RewardModel, preference_loss
-from crm.training.kernels import enable_checkpointing
+from crm.training.config import OptimizerConfig
+from crm.training.devices import enable_checkpointing
 from crm.training.memory import GIB, training_need
 from crm.training.optimizers import build_optimizer
 from crm.training.sharding import wrap
@@ -135,7 +136,7 @@ def track_step(model: RewardModel, setup: Setup, batch: PaddedBatch) -> int:
 
 def stepped_optimizer(model: RewardModel) -> Optimizer:
     """Our AdamW with its moments, fused as on a GPU, where it needs no memory of its own."""
-    optimizer = build_optimizer(model, lr=1e-5, weight_decay=0.1, betas=(0.9, 0.95), matrix_lr=None)
+    optimizer = build_optimizer(model, OptimizerConfig(weight_decay=0.1))
     for group in optimizer.param_groups:
         group["fused"] = True
         for weight in group["params"]:

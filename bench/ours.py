@@ -17,7 +17,8 @@ from crm.model.batching.batches import collate
 from crm.model.batching.packs import Packing, fill
 from crm.model.encoding import EncodedComparison
 from crm.model.reward_model import RewardModel, preference_loss
-from crm.training import LitRewardModel
+from crm.training.config import LossConfig, OptimizerConfig
+from crm.training.lit_module import LitRewardModel
 
 Mode = Literal["padded", "tree"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -110,10 +111,8 @@ def lightning_steps(
     """
 
     def run(stopwatch: Stopwatch) -> Answer:
-        lit = LitRewardModel(
-            model, lr=0.0, weight_decay=0.0, betas=(0.9, 0.999), warmup_fraction=0.0,
-            total_steps=-(-len(pairs) // pairs_a_step),
-        )  # fmt: skip
+        still = OptimizerConfig(lr=1e-30, warmup_fraction=0.0)
+        lit = LitRewardModel(model, still, LossConfig(), total_steps=-(-len(pairs) // pairs_a_step))
         timer = _Timer(stopwatch)
         trainer = L.Trainer(
             accelerator="gpu" if str(model.device).startswith("cuda") else "cpu",

@@ -27,7 +27,7 @@ from crm.config import compose
 from crm.io.draws import generator
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.judges import open_judge
+from crm.judges.open import open_judge
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.rewards.scoring import Group, Rewards
 from crm.schema import Message

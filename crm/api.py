@@ -26,12 +26,15 @@ from crm.cli.aliases import rewrite_aliases
 from crm.cli.mistakes import taken_groups, with_lists
 from crm.cli.words import rewrite
 from crm.config import compose, schemas, setting_names
-from crm.evaluation import run_evaluation
+from crm.evaluation.run import run_evaluation
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
-from crm.leaderboard import Leaderboard, open_bank, scoring
-from crm.leaderboard.bank import Bank, public
+from crm.leaderboard import scoring
+from crm.leaderboard.bank import public
+from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.config import BankConfig
+from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.indexed_bank import index_bank
+from crm.leaderboard.ranking import Leaderboard
 from crm.model.backbone import show_loading
 from crm.model.export import checkpoint_folder
 from crm.model.manifest import CARD, MANIFEST
@@ -78,7 +81,7 @@ def train(*words: str, folder: str | Path | None = None, **settings: Any) -> Run
     same by name, those of a group as a mapping. Runs on one device unless ``trainer.devices`` is given; for several,
     use the command. ``folder`` defaults to ``outputs/train/<date>/<time>``. Raises ``ValueError`` as the command does.
     """
-    from crm.training import run_training
+    from crm.training.train import run_training
 
     place = Path(folder or f"outputs/train/{datetime.now():%Y-%m-%d/%H-%M-%S-%f}")
     given = ["trainer.devices=1", "trainer.progress=false", *words, *_words(settings)]

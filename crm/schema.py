@@ -1,26 +1,29 @@
-"""The records every stage reads and writes. In: plain dicts from JSONL. Out: frozen, validated dataclasses.
+"""The records that every stage reads and writes: frozen, validated dataclasses.
 
-A record that breaks a rule raises ``RecordError``, which names the field, the value and what is allowed.
+A row that breaks a rule raises `RecordError`, which names the field, the value and what is allowed.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from functools import cache
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticCustomError
 
 ROLES = ("system", "user", "assistant")
 SIDES = ("a", "b", "tie")
-TOOL_CALLS = ("tool_calls", "function_call")
-"""What a message holds in place of a text where its author calls a tool."""
 LABELS = ("human", "llm", "construction")
 """Who says which response wins: people, a language model, or the way the pair was made."""
 GENERIC_CRITERION = "Prefers the response that most people would find better."
-"""What a judge is told about a user of whom nothing is known: the control that cannot see criteria."""
+"""The criterion of a user of whom nothing is known: the control that cannot see criteria."""
 MAX_CRITERIA = 64
 """Criteria accepted per side; a longer list is a malformed row, not a user."""
 
@@ -37,57 +40,19 @@ class RecordError(ValueError):
         """An error raised in a worker process reaches its parent whole."""
         return type(self), (self.field, self.why)
 
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One turn of a conversation: ``role`` is one of `ROLES`, ``content`` is any text, possibly empty."""
-
-    role: str
-    content: str
-
-    def __post_init__(self) -> None:
-        if self.role not in ROLES:
-            raise RecordError("role", f"{self.role!r} is not one of {', '.join(ROLES)}")
-        if not isinstance(self.content, str):
-            raise RecordError("content", f"expected text, got {type(self.content).__name__}")
-
-
-def messages(turns: Any, field: str) -> tuple[Message, ...]:
-    """Validate a list of ``{"role", "content"}`` mappings. Raises `RecordError` under the name ``field``."""
-    if not isinstance(turns, Sequence) or isinstance(turns, str) or not turns:
-        raise RecordError(field, f"expected a non-empty list of messages, got {short(turns)}")
-    parsed = []
-    for index, turn in enumerate(turns):
-        if isinstance(turn, Message):
-            parsed.append(turn)
-            continue
-        if isinstance(turn, Mapping) and not turn.get("content"):
-            for name in TOOL_CALLS:
-                if turn.get(name):
-                    raise RecordError(
-                        f"{field}[{index}].{name}", "the turn only calls a tool; expected a text as content"
-                    )
-        if not isinstance(turn, Mapping) or not {"role", "content"} <= turn.keys():
-            raise RecordError(f"{field}[{index}]", f"expected role and content, got {short(turn)}")
-        try:
-            parsed.append(Message(turn["role"], turn["content"]))
-        except RecordError as error:
-            raise RecordError(f"{field}[{index}].{error.field}", error.why) from None
-    return tuple(parsed)
-
-
-def texts(values: Any, field: str) -> tuple[str, ...]:
-    """Validate a list of non-blank strings (possibly empty, at most `MAX_CRITERIA` long), stripped."""
-    if values is None:
-        return ()
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise RecordError(field, f"expected a list of strings, got {short(values)}")
-    if len(values) > MAX_CRITERIA:
-        raise RecordError(field, f"{len(values)} items, at most {MAX_CRITERIA} are allowed")
-    for index, value in enumerate(values):
-        if not isinstance(value, str) or not value.strip():
-            raise RecordError(f"{field}[{index}]", f"expected a non-blank string, got {short(value)}")
-    return tuple(value.strip() for value in values)
+    @classmethod
+    def of(cls, error: ValidationError, field: str = "") -> RecordError:
+        """The first of pydantic's errors; ``field`` is the name of what was validated."""
+        first = error.errors(include_url=False)[0]
+        for part in first["loc"]:
+            field += f"[{part}]" if isinstance(part, int) else f".{part}" if field else part
+        if first["type"] in ("missing", "unexpected_keyword_argument"):
+            return cls(field, "missing" if first["type"] == "missing" else "unknown field")
+        if first["type"] == "one_of":
+            return cls(field, f"{short(first['input'])} {first['msg']}")
+        why = first["msg"][0].lower() + first["msg"][1:].replace(" or an instance of Message", " with role and content")
+        why = why.replace("input should be", "expected").replace("tuple", "list").replace("dictionary", "object")
+        return cls(field or "row", f"{why}, got {short(first['input'])}")
 
 
 def short(value: Any) -> str:
@@ -96,45 +61,91 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def one_of(*allowed: str) -> AfterValidator:
+    """For ``Annotated[str, one_of(...)]``: a text out of a few."""
+
+    def check(text: str) -> str:
+        if text not in allowed:
+            raise PydanticCustomError("one_of", "is not one of {allowed}", {"allowed": ", ".join(allowed)})
+        return text
+
+    return AfterValidator(check)
+
+
+Role = Annotated[str, one_of(*ROLES)]
+Side = Annotated[str, one_of(*SIDES)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation. ``content`` may be empty. Checked where it becomes part of a record."""
+
+    role: Role
+    content: str
+
+
+def _stripped(text: str) -> str:
+    if not (stripped := text.strip()):
+        raise PydanticCustomError("blank", "expected a non-blank string")
+    return stripped
+
+
+Turns = Annotated[tuple[Message, ...], Field(min_length=1)]
+"""A conversation of one turn or more."""
+Texts = Annotated[tuple[Annotated[str, AfterValidator(_stripped)], ...], Field(max_length=MAX_CRITERIA)]
+"""Non-blank strings, stripped."""
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def validated(kind: Any, value: Any, field: str = "") -> Any:
+    """``value`` as the type ``kind``. Raises `RecordError` under the name ``field``."""
+    try:
+        return _adapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise RecordError.of(error, field) from None
+
+
+def messages(turns: Any, field: str) -> tuple[Message, ...]:
+    """A list of ``{"role", "content"}`` mappings as messages. Raises `RecordError` under the name ``field``."""
+    return validated(Turns, turns, field)  # type: ignore[no-any-return]
+
+
+def texts(values: Any, field: str) -> tuple[str, ...]:
+    """A list of non-blank strings, stripped; none where it is null. Raises `RecordError` under the name ``field``."""
+    return () if values is None else validated(Texts, values, field)
+
+
 class _Record:
     """What every record can do: become a plain dict for JSON, and be read back from one."""
 
     __slots__ = ()
     _message_fields: ClassVar[tuple[str, ...]] = ()
-    _text_fields: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """What `dataclasses.asdict` gives, a few times faster: what records hold need not be copied."""
-        row = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        row = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
         for name in self._message_fields:
             row[name] = tuple({"role": turn.role, "content": turn.content} for turn in row[name])
         return row
 
     @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> Any:
-        """Build from a mapping; unknown and missing fields raise `RecordError`."""
-        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]
+    def from_dict(cls, row: Mapping[str, Any]) -> Self:
+        """Build from a mapping; unknown, missing and malformed fields raise `RecordError`."""
+        known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
         for name in row:
             if name not in known:
-                raise RecordError(name, f"unknown field, expected some of {', '.join(sorted(known))}")
-        try:
-            return cls(**row)
-        except TypeError as error:
-            raise RecordError("row", str(error).split("__init__() ")[-1]) from None
-
-    def _validate(self) -> None:
-        for name in self._message_fields:
-            object.__setattr__(self, name, messages(getattr(self, name), name))
-        for name in self._text_fields:
-            object.__setattr__(self, name, texts(getattr(self, name), name))
+                raise RecordError(name, f"unknown field, expected some of {', '.join(known)}")
+        return validated(cls, dict(row))  # type: ignore[no-any-return]
 
 
-def _check_side(value: str, field: str) -> None:
-    if value not in SIDES:
-        raise RecordError(field, f"{value!r} is not one of {', '.join(SIDES)}")
+_STRICT = ConfigDict(extra="forbid")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Preference(_Record):
     """A raw vote: two responses to one prompt, the human ``winner``, and the criteria that speak for each side.
 
@@ -143,26 +154,21 @@ class Preference(_Record):
     """
 
     id: str
-    prompt: tuple[Message, ...]
-    response_a: tuple[Message, ...]
-    response_b: tuple[Message, ...]
-    winner: str
-    criteria_a: tuple[str, ...] = ()
-    criteria_b: tuple[str, ...] = ()
+    prompt: Turns
+    response_a: Turns
+    response_b: Turns
+    winner: Side
+    criteria_a: Texts = ()
+    criteria_b: Texts = ()
     topic: str | None = None
-    criteria_topics_a: tuple[str, ...] = ()
-    criteria_topics_b: tuple[str, ...] = ()
+    criteria_topics_a: Texts = ()
+    criteria_topics_b: Texts = ()
     author_a: str | None = None
     author_b: str | None = None
     source: str = ""
     reason: str | None = None
 
     _message_fields = ("prompt", "response_a", "response_b")
-    _text_fields = ("criteria_a", "criteria_b", "criteria_topics_a", "criteria_topics_b")
-
-    def __post_init__(self) -> None:
-        self._validate()
-        _check_side(self.winner, "winner")
 
     @property
     def query(self) -> str:
@@ -170,7 +176,7 @@ class Preference(_Record):
         return query_of(self.prompt)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_STRICT)
 class Comparison(_Record):
     """What a judge sees: criteria, prompt, two responses; ``label`` says whom a user with these criteria prefers.
 
@@ -179,39 +185,36 @@ class Comparison(_Record):
 
     id: str
     preference_id: str
-    criteria: tuple[str, ...]
-    prompt: tuple[Message, ...]
-    response_a: tuple[Message, ...]
-    response_b: tuple[Message, ...]
-    label: str
+    criteria: Texts
+    prompt: Turns
+    response_a: Turns
+    response_b: Turns
+    label: Side
     direction: str = "original"
     noise: str = "none"
     cluster: str = ""
 
     _message_fields = ("prompt", "response_a", "response_b")
-    _text_fields = ("criteria",)
 
     def __post_init__(self) -> None:
-        self._validate()
-        _check_side(self.label, "label")
         if not self.cluster:
             object.__setattr__(self, "cluster", prompt_key(self.prompt))
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Prediction(_Record):
     """One reading of one comparison by one judge.
 
     ``order`` is ``ab`` when response A stood first, ``ba`` when B did; ``preference_logit`` is always the log-odds
     that response **A of the record** is preferred, whichever stood first; it is ``None`` where the judge gave no
-    usable verdict, and ``failure`` says why. ``tokens`` is what the reading took. Label and cluster travel along so
-    that tables are made from prediction files alone.
+    usable verdict, and ``failure`` says why. ``tokens`` is the length of the reading. With label and cluster here,
+    tables are made from prediction files alone.
     """
 
     comparison_id: str
-    order: str
+    order: Annotated[str, one_of("ab", "ba")]
     preference_logit: float | None
-    label: str
+    label: Side
     cluster: str
     suite: str
     fingerprint: str
@@ -221,16 +224,11 @@ class Prediction(_Record):
     tokens: int | None = None
 
     def __post_init__(self) -> None:
-        _check_side(self.label, "label")
-        if self.order not in ("ab", "ba"):
-            raise RecordError("order", f"{self.order!r} is not ab or ba")
         if (self.preference_logit is None) != (self.failure is not None):
-            raise RecordError(
-                "preference_logit", f"{self.preference_logit!r} with failure {self.failure!r}: expected one of the two"
-            )
+            raise ValueError("either preference_logit or failure has to be given, and not both")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Match(_Record):
     """One candidate LLM against the baseline on one query of a bank, both orders averaged.
 
@@ -256,10 +254,11 @@ class Match(_Record):
         where it did not answer."""
         if not self.answered:
             return math.nan
-        return 0.0 if self.preference_logit is None else _sigmoid(self.preference_logit)
+        logit = -math.inf if self.preference_logit is None else self.preference_logit
+        return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0  # exp(700) is still finite
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Result(_Record):
     """One number and everything needed to trust it. ``value``, ``low`` and ``high`` share the metric's unit."""
 
@@ -290,10 +289,6 @@ def check_responses(record: Preference) -> None:
     """`check_response` of both sides: whoever reads a vote sees to that."""
     check_response(record.response_a, "response_a")
     check_response(record.response_b, "response_b")
-
-
-def _sigmoid(logit: float) -> float:
-    return 1 / (1 + math.exp(-logit)) if logit >= 0 else math.exp(logit) / (1 + math.exp(logit))
 
 
 def query_of(prompt: Sequence[Message]) -> str:

@@ -30,13 +30,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
-from crm.evaluation import run_evaluation
-from crm.evaluation.robustness import Effect, run_robustness, told
-from crm.leaderboard import Leaderboard, run_leaderboard
+from crm.evaluation.robustness import Effect, card_text, run_robustness
+from crm.evaluation.run import run_evaluation
+from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.run import run_leaderboard
 from crm.model.export import TALKED_ROUND, write_section
 from crm.model.manifest import MANIFEST
 from crm.schema import Result
-from crm.training import run_training, settle_devices, settle_precision
+from crm.training.devices import settle_devices, settle_precision
+from crm.training.train import run_training
 from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 
 ATTACK_SEED = 1
@@ -196,7 +198,7 @@ def _attacked(job: Job, common: Sequence[str]) -> list[Effect]:
     out = job.folder / "attacks"
     config = compose("evaluate", [*common, *job.evaluated], out)
     effects = run_robustness(config, job.attacked, ATTACK_SEED, show=False)
-    write_section(job.folder / "model", TALKED_ROUND, told(out))
+    write_section(job.folder / "model", TALKED_ROUND, card_text(out))
     return effects
 
 
@@ -224,8 +226,7 @@ def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Pa
     """The model in ``folder``, trained unless it is there with the same configuration and made after its ``start``."""
     config = compose("train", ["trainer.progress=false", "trainer.threads=1", *overrides], folder)
     settle_devices(config.trainer)
-    settle_devices(config.trainer)
-    settle_precision(config)
+    settle_precision(config.trainer)
     wanted = OmegaConf.to_container(OmegaConf.structured(config))
     manifest = folder / "model" / MANIFEST
     made = manifest.is_file() and OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))

@@ -15,7 +15,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from crm import Judge, load_bank, load_judge, train
 from crm.judges.crm_judge import open_checkpoint
-from crm.leaderboard import Leaderboard, scoring
+from crm.leaderboard import scoring
+from crm.leaderboard.ranking import Leaderboard
 from crm.model.export import export_model
 from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.schema import Comparison, Message

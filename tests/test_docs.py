@@ -27,9 +27,9 @@ from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.model.export import export_model
 from crm.schema import Comparison, Message, Preference, to_json
-from crm.training.run import run_training
-from crm.votes.own.records import parse_row
-from crm.votes.simulation.axes import AXES
+from crm.training.train import run_training
+from crm.votes.own import records
+from crm.votes.simulation.lexicon import AXES
 from tests.conftest import Command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,7 +46,7 @@ def example(text: str, name: str) -> str:
 def test_the_example_record_is_one_and_shows_every_field(tmp_path: Path) -> None:
     path = tmp_path / "votes.jsonl"
     path.write_text(example(DOCS["data_formats.md"], "example: records.jsonl") + "\n", encoding="utf-8")
-    assert len(list(Intake(strict=True).rows(path, parse_row))) == 1
+    assert len(list(records.read(path, Intake(strict=True)))) == 1
     assert set(json.loads(path.read_text(encoding="utf-8"))) == set(Preference.__dataclass_fields__)
     for field in Preference.__dataclass_fields__:
         assert f"`{field}`" in DOCS["data_formats.md"]

@@ -14,7 +14,7 @@ from crm.evaluation.run import run_evaluation
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import COLUMNS, open_bank, run_leaderboard
 from crm.schema import Result
-from crm.training.run import run_training
+from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 
 DATA = ("data.train=24", "data.validation=8", "data.suite=6")

@@ -69,7 +69,7 @@ def diary(tmp_path: Path) -> Path:
 
 
 def test_a_judge_a_source_and_a_suite_of_another_package_are_evaluated(diary: Path, tmp_path: Path) -> None:
-    from crm.evaluation import run_evaluation
+    from crm.evaluation.run import run_evaluation
 
     words = ["judge.name=few_commas", "judge.options={weight: 2}", "data.name=diary", f"data.path={diary}"]
     words += ["data.test_fraction=0.4", f"predictions={tmp_path / 'predictions'}", "progress=false"]
@@ -79,7 +79,7 @@ def test_a_judge_a_source_and_a_suite_of_another_package_are_evaluated(diary: Pa
 
 
 def test_a_bank_of_another_package_is_ranked(tmp_path: Path) -> None:
-    from crm.leaderboard import run_leaderboard
+    from crm.leaderboard.run import run_leaderboard
 
     words = ["bank.name=two_poets", "judge.name=few_commas", f"predictions={tmp_path / 'p'}", "progress=false"]
     board = run_leaderboard(compose("leaderboard", words, tmp_path / "run"), show=False)
@@ -89,7 +89,7 @@ def test_a_bank_of_another_package_is_ranked(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_head_of_another_package_is_trained_exported_and_read(diary: Path, tmp_path: Path) -> None:
     from crm.judges.crm_judge import open_checkpoint
-    from crm.training import run_training
+    from crm.training.train import run_training
 
     words = ["head.name=bounded", "loss=ranking", "data.name=diary", f"data.path={diary}", *TINY]
     run_training(compose("train", words, tmp_path / "run"))
@@ -106,7 +106,7 @@ def test_a_head_of_another_package_is_trained_exported_and_read(diary: Path, tmp
 
 
 def test_a_row_that_the_source_refuses_is_named(diary: Path, tmp_path: Path) -> None:
-    from crm.evaluation import run_evaluation
+    from crm.evaluation.run import run_evaluation
 
     diary.write_text('{"id": "1", "ask": 3}', encoding="utf-8")
     words = ["judge.name=few_commas", "data.name=diary", f"data.path={diary}", f"predictions={tmp_path}"]
@@ -134,7 +134,7 @@ def test_an_unknown_name_lists_what_is_installed(command: str, word: str, names:
 
 
 def test_an_addition_that_cannot_be_imported_is_a_sentence(package: Path, tmp_path: Path) -> None:
-    from crm.evaluation import run_evaluation
+    from crm.evaluation.run import run_evaluation
 
     (package / "my_taste" / "judge.py").write_text("import nothing_of_this_name", encoding="utf-8")
     words = ["judge.name=few_commas", f"predictions={tmp_path}", "data.suite=4", "data.train=8", "data.validation=4"]

@@ -31,14 +31,14 @@ from crm.cli.resume import FinishedError, rewrite_resume
 from crm.cli.sweep_end import end_of_sweep
 from crm.cli.words import rewrite
 from crm.config import config_dir
-from crm.training import AnotherRunError, check_unfinished
-from crm.training.sweep_jobs import note_failure
+from crm.training.resume import AnotherRunError, check_unfinished
 from crm.training.sweeps import (
     SweepFolder,
     begin_job,
     check_devices,
     entry_command,
     needs_own_process,
+    note_failure,
     run_in_own_process,
     validation_loss_of,
 )
@@ -67,7 +67,7 @@ def train() -> None:
         check_devices(config)
         if needs_own_process(config.trainer.devices):
             return validation_loss_of(run_in_own_process(command))
-        from crm.training import run_training
+        from crm.training.train import run_training
 
         return run_training(config).validation_loss
 
@@ -82,7 +82,7 @@ def evaluate() -> None:
         if needs_own_process(config.devices):
             run_in_own_process(command)
             return
-        from crm.evaluation import run_evaluation
+        from crm.evaluation.run import run_evaluation
 
         run_evaluation(config)
 
@@ -97,7 +97,7 @@ def leaderboard() -> None:
         if needs_own_process(config.devices):
             run_in_own_process(command)
             return
-        from crm.leaderboard import run_leaderboard
+        from crm.leaderboard.run import run_leaderboard
 
         board = run_leaderboard(config)
         if board.unanswered:
@@ -148,7 +148,7 @@ def bank() -> None:
     """``crm-bank``: see ``conf/bank.yaml``."""
 
     def task(config: BankBuildConfig) -> None:
-        from crm.leaderboard.bank import run_bank
+        from crm.leaderboard.bank.run import run_bank
 
         run_bank(config)
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crm.cli.help import script
-from crm.training.sweep_jobs import failed_jobs
-from crm.training.sweeps import SweepFolder
+from crm.training.sweeps import SweepFolder, failed_jobs
 
 
 def end_of_sweep(name: str) -> int:
@@ -24,7 +23,7 @@ def end_of_sweep(name: str) -> int:
         _show(folder, ("sweep.md", "seeds.md"))
         print(f"crm-{name}: the table of this sweep is {folder / 'sweep.md'}")
     if name == "evaluate" and any(folder.rglob(".hydra")):
-        from crm.evaluation.judge_sweep import write_tables_of_judges
+        from crm.evaluation.judge_table import write_tables_of_judges
 
         failed = [job.name for job in write_tables_of_judges(folder) if job.status != "finished"]
         _show(folder, ("judges.md", "paired.md"))

@@ -14,13 +14,12 @@ from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Preference
 from crm.votes.catalogue import SOURCES, location, source_named, stem
 from crm.votes.mixture import HELD_OUT, hold_out, mix, shorten
-from crm.votes.near_duplicates import NEAR_DUPLICATE
 from crm.votes.own import dataset, table
 from crm.votes.public import concise_verbose, dsp, personalized_rewardbench, summeval
 from crm.votes.public.personalized_rewardbench import Tell
 from crm.votes.sampling import balanced
 from crm.votes.simulation.arena import lexicon_texts, simulate
-from crm.votes.splits import Splits, by_suite, sizes, split_records
+from crm.votes.splits import NEAR_DUPLICATE, Splits, by_suite, sizes, split_records
 
 OWN_SPLIT = ("simulation", "summeval", "summeval_aspects", "dsp", "concise_verbose", "dataset")
 

@@ -1,26 +1,86 @@
-"""How a judge ranks rated responses. In: ratings by aspect and a judge's readings. Out: Spearman's rho with people.
+"""Spearman's rho of a judge with people's ratings of single responses, by aspect.
 
-Each response is compared with one and the same other of its group under each aspect's wording; the logits of a group
-rank its responses, and so do the ratings.
+``python -m crm.evaluation.agreement data=summeval checkpoint=<run>/model --out <folder>`` reads the summaries of the
+held-out documents; ``data=topicalchat`` all replies. Each response is compared with the first of its group under each
+aspect's wording; the logits of a group rank its responses, and so do the ratings.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from crm.config import compose
+from crm.dataset.comparisons import FIXED_SEED
+from crm.evaluation.config import EvaluateConfig
+from crm.evaluation.run import read_suites, start_reading
+from crm.io.installed import commit
+from crm.io.intake import Intake
+from crm.judges.open import check_judge, open_judge
 from crm.report.statistics import mean_interval
-from crm.report.tables import number
+from crm.report.tables import caption, number, write_table
+from crm.report.terminal import print_table
 from crm.schema import Comparison, Prediction
-from crm.votes.public.rated import RatedInPlace
+from crm.votes.catalogue import location
+from crm.votes.public import aspects, summeval
+from crm.votes.public.pairs import RatedInPlace, wordings_of
 from crm.votes.sampling import shuffled, turn
 
-MEAN = "mean of aspects"
+MEAN, SUITE = "mean of aspects", "ratings"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Read, compute, write ``agreement.md/.csv/.tex`` into ``--out``; exit code 2 for a mistake."""
+    parser = argparse.ArgumentParser(prog="crm.evaluation.agreement", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("overrides", nargs="+", help="of evaluate.py, with data=summeval or data=topicalchat")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args(words)
+    try:
+        config = compose("evaluate", given.overrides, given.out)
+        check_judge(config)
+        run_agreement(config)
+    except (ValueError, OSError) as error:
+        print(f"crm.evaluation.agreement: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run_agreement(config: EvaluateConfig) -> None:
+    """Write and print the table of one judge."""
+    processes = start_reading(config)
+    responses, wordings = rated_responses(config)
+    opened = open_judge(config, blind=config.criteria == "none")
+    rows = rating_comparisons(responses, wordings, FIXED_SEED)
+    readings = read_suites(opened, {SUITE: rows}, config, processes)
+    if not processes.first:
+        return
+    frame = agreement(responses, readings.predictions)
+    line = caption(len(responses), opened.seeds, f"{opened.name} on {config.data.name}", commit())
+    cells = [number(row.rho, row.low, row.high) for row in frame.itertuples()]
+    shown = frame[["aspect", "groups"]].assign(**{"within groups": cells, "pooled": frame["pooled"]})
+    write_table(config.run_dir, "agreement", frame, line, shown=shown)
+    print_table(shown, f"Spearman's rho with people's ratings, 95 % over groups ({config.run_dir})")
+
+
+def rated_responses(config: EvaluateConfig) -> tuple[list[RatedInPlace], Mapping[str, Sequence[str]]]:
+    """Rated responses, and wordings of the aspects. Raises ``ValueError`` for data without ratings."""
+    data, reading = config.data, Intake(strict=config.data.strict)
+    if data.name == "summeval":
+        place = location("summeval", root=data.root, path=None)
+        words = data.max_words or None
+        return list(summeval.rated(place, reading, max_document_words=words, seed=data.seed)), summeval.WORDINGS
+    if data.name == "topicalchat":
+        place = location("topicalchat", root=data.root, path=None)
+        return list(aspects.chats(place, reading)), wordings_of("topicalchat")
+    raise ValueError(f"data={data.name}: has no ratings of single responses; use data=summeval or data=topicalchat")
 
 
 def rating_comparisons(
@@ -30,24 +90,21 @@ def rating_comparisons(
 
     The label is ``tie``: ratings decide, not votes. The first itself is not compared: its logit is 0.
     """
-    made = []
-    for group, members in _groups(responses).items():
-        first, *others = members
-        for aspect, bank in wordings.items():
-            for other in others:
-                made.append(
-                    Comparison(
-                        id=json.dumps([group, aspect, other.rated.author]),
-                        preference_id=group,
-                        criteria=(shuffled(bank, seed, group, aspect)[0],),
-                        prompt=other.prompt,
-                        response_a=turn("assistant", other.rated.text),
-                        response_b=turn("assistant", first.rated.text),
-                        label="tie",
-                        direction="none",
-                    )
-                )
-    return made
+    return [
+        Comparison(
+            id=json.dumps([group, aspect, other.rated.author]),
+            preference_id=group,
+            criteria=(shuffled(wording, seed, group, aspect)[0],),
+            prompt=other.prompt,
+            response_a=turn("assistant", other.rated.text),
+            response_b=turn("assistant", first.rated.text),
+            label="tie",
+            direction="none",
+        )
+        for group, (first, *others) in _groups(responses).items()
+        for aspect, wording in wordings.items()
+        for other in others
+    ]
 
 
 def agreement(responses: Sequence[RatedInPlace], predictions: Sequence[Prediction]) -> pd.DataFrame:
@@ -61,33 +118,29 @@ def agreement(responses: Sequence[RatedInPlace], predictions: Sequence[Predictio
     groups = _groups(responses)
     aspects = list(responses[0].rated.scores)
     within: dict[str, dict[str, float]] = {aspect: {} for aspect in aspects}
+    pooled: list[float] = []
     for aspect in aspects:
-        for group, members in groups.items():
-            said = [0.0] + [logits.get((group, aspect, str(member.rated.author)), np.nan) for member in members[1:]]
-            rho = spearman(said, [member.rated.scores[aspect] for member in members])
+        own: list[tuple[float, float]] = []
+        for group, (first, *others) in groups.items():
+            keys = [(group, aspect, str(member.rated.author)) for member in others]
+            rated = [member.rated.scores[aspect] for member in (first, *others)]
+            rho = spearman([0.0, *(logits.get(key, np.nan) for key in keys)], rated)
             if rho == rho:
                 within[aspect][group] = rho
-    rows = [_row(aspect, list(within[aspect].values()), _pooled(aspect, responses, scores)) for aspect in aspects]
+            own += zip([scores.get(key, np.nan) for key in [(group, aspect, None), *keys]], rated, strict=True)
+        pooled.append(spearman(*zip(*own, strict=True)))
     # A group counts in the mean where it has a rho under every aspect.
     common = set.intersection(*(set(found) for found in within.values()))
     means = [float(np.mean([within[aspect][group] for aspect in aspects])) for group in sorted(common)]
-    pooled = [row["pooled"] for row in rows]
+    rows = [_row(name, list(within[name].values()), rho) for name, rho in zip(aspects, pooled, strict=True)]
     return pd.DataFrame([*rows, _row(MEAN, means, float(np.mean(pooled)))])
 
 
-def spearman(said: Sequence[float], rated: Sequence[float]) -> float:
+def spearman(found: Sequence[float], rated: Sequence[float]) -> float:
     """Spearman's rho in [-1, 1]; NaN where a number is missing or one side is constant."""
-    if np.isnan(said).any() or len(set(said)) < 2 or len(set(rated)) < 2:
+    if np.isnan(found).any() or len(set(found)) < 2 or len(set(rated)) < 2:
         return float("nan")
-    return float(stats.spearmanr(said, rated).statistic)
-
-
-def shown(frame: pd.DataFrame) -> pd.DataFrame:
-    """For people: an interval in one cell."""
-    cells = [number(row.rho, row.low, row.high) for row in frame.itertuples()]
-    return pd.DataFrame(
-        {"aspect": frame["aspect"], "groups": frame["groups"], "within groups": cells, "pooled": frame["pooled"]}
-    )
+    return float(stats.spearmanr(found, rated).statistic)
 
 
 def _groups(responses: Sequence[RatedInPlace]) -> dict[str, list[RatedInPlace]]:
@@ -100,29 +153,20 @@ def _groups(responses: Sequence[RatedInPlace]) -> dict[str, list[RatedInPlace]]:
 def _by_response(predictions: Sequence[Prediction]) -> tuple[dict[Any, float], dict[Any, float]]:
     """Mean logit and score of both orders by (group, aspect, author); NaN where an order has none.
 
-    The score of the one that all are compared with stands under the author ``None``.
+    The author of the response that all others are compared with is ``None``.
     """
-    logits: dict[Any, list[float]] = {}
-    scores: dict[Any, list[float]] = {}
+    logits: dict[Any, list[float | None]] = {}
+    scores: dict[Any, list[float | None]] = {}
     for row in predictions:
         group, aspect, author = json.loads(row.comparison_id)
-        logits.setdefault((group, aspect, author), []).append(_or_nan(row.preference_logit))
-        scores.setdefault((group, aspect, author), []).append(_or_nan(row.score_a))
-        scores.setdefault((group, aspect, None), []).append(_or_nan(row.score_b))
-    return ({key: float(np.mean(values)) for key, values in found.items()} for found in (logits, scores))  # type: ignore[return-value]
-
-
-def _pooled(aspect: str, responses: Sequence[RatedInPlace], scores: Mapping[Any, float]) -> float:
-    said, rated = [], []
-    for group, members in _groups(responses).items():
-        for index, member in enumerate(members):
-            said.append(scores.get((group, aspect, member.rated.author if index else None), np.nan))
-            rated.append(member.rated.scores[aspect])
-    return spearman(said, rated)
-
-
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
+        logits.setdefault((group, aspect, author), []).append(row.preference_logit)
+        scores.setdefault((group, aspect, author), []).append(row.score_a)
+        scores.setdefault((group, aspect, None), []).append(row.score_b)
+    one, two = (
+        {key: float(np.mean(np.array(values, dtype=float))) for key, values in found.items()}
+        for found in (logits, scores)
+    )
+    return one, two
 
 
 def _row(aspect: str, rhos: Sequence[float], pooled: float) -> dict[str, Any]:
@@ -131,3 +175,7 @@ def _row(aspect: str, rhos: Sequence[float], pooled: float) -> dict[str, Any]:
     interval = mean_interval(rhos)
     low, high = (interval.low, interval.high) if interval.clusters > 1 else (np.nan, np.nan)
     return {"aspect": aspect, "groups": len(rhos), "rho": interval.mean, "low": low, "high": high, "pooled": pooled}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

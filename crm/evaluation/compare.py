@@ -1,4 +1,4 @@
-"""Samples of two or more judges in; differences in accuracy on the same comparisons out, with intervals and p-values.
+"""Differences in accuracy of two judges on the same comparisons, with intervals and p-values.
 
 A judge's correctness on a comparison is 1, 0, or one half where it predicts a tie (a logit of exactly 0). McNemar's
 test takes comparisons as independent, which those that share a prompt are not; it is shown, and the verdict rests on
@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
-from crm.evaluation.samples import Sample
+from crm.evaluation.predictions import Sample
 from crm.report.statistics import Floats, Indices, bootstrap_interval, correctness, holm
 
 LEVEL = 0.05

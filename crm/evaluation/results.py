@@ -7,6 +7,7 @@ failed in one order or both: no verdict is not a wrong one, and ``failure_rate``
 
 from __future__ import annotations
 
+import json
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -20,10 +21,11 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from crm.evaluation.samples import Sample, to_samples
+from crm.evaluation.predictions import Sample, to_samples
 from crm.io.files import replace_file, with_nulls
 from crm.report.statistics import (
     Floats,
+    Indices,
     Interval,
     bootstrap_interval,
     brier,
@@ -33,12 +35,14 @@ from crm.report.statistics import (
     log_loss,
     mean_interval,
 )
-from crm.report.tables import csv_text
+from crm.report.tables import csv_text, distinct
 from crm.schema import Prediction, Result
-from crm.sealed import read_sealed, sealed_text
 
 SCHEMA_VERSION = 2
 PACKAGES = ("numpy", "scipy", "pandas", "torch", "transformers", "lightning", "crm-leaderboard")
+MAX_TOPICS = 60
+"""A suite with more is not broken down by topic."""
+ALL, MEAN, NONE = "(all)", "(mean of topics)", "(no topic)"
 
 
 def summarise(
@@ -149,7 +153,7 @@ def _calibration(logits: Floats, labels: Floats, clusters: list[str]) -> Interva
         groups.setdefault(cluster, []).append(index)
     members = [np.array(group) for group in groups.values()]
 
-    def error(drawn: Any) -> float:
+    def error(drawn: Indices) -> float:
         rows = np.concatenate([members[index] for index in drawn])
         return expected_calibration_error(logits[rows], labels[rows])
 
@@ -170,6 +174,28 @@ def _count(value: int, n: int) -> Interval:
     return Interval(float(value), 0.0, float(value), float(value), n, n)
 
 
+def topic_table(predictions: Sequence[Prediction], topics: Mapping[str, Mapping[str, str | None]]) -> pd.DataFrame:
+    """Accuracy by suite and topic with 95 % limits, for every suite of 2 to `MAX_TOPICS` topics.
+
+    ``topics`` is by suite and comparison id. A suite begins with the accuracy over all its comparisons and the plain
+    mean of its topics'. Ties and comparisons without a verdict are left out; comparisons without a topic have a row of
+    their own.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for suite, samples in to_samples(predictions).items():
+        found = topics[suite]
+        if not 2 <= len(set(found.values()) - {None}) <= MAX_TOPICS:
+            continue
+        of = {name: distinct(topic, "topic ", (ALL, MEAN, NONE)) if topic else NONE for name, topic in found.items()}
+        groups: dict[str, list[Sample]] = {}
+        for sample in samples:
+            groups.setdefault(of[sample.comparison_id], []).append(sample)
+        intervals = {ALL: accuracy(samples), MEAN: accuracy(samples, strata=of)}
+        intervals |= {name: accuracy(groups[name]) for name in sorted(groups, key=lambda name: (name == NONE, name))}
+        rows += [(suite, name, i.n, i.mean, i.low, i.high) for name, i in intervals.items() if i is not None]
+    return pd.DataFrame(rows, columns=["suite", "topic", "n", "accuracy", "low", "high"])
+
+
 def environment() -> dict[str, str]:
     """Versions of Python and of the packages that decide numbers; read from metadata, so that nothing is imported."""
     versions = {"python": platform.python_version()}
@@ -181,26 +207,24 @@ def environment() -> dict[str, str]:
     return versions
 
 
-def results_frame(results: Sequence[Result]) -> pd.DataFrame:
-    """One row per result, columns as the fields of `Result`; seeds as text, separated by spaces."""
-    rows = [{**asdict(result), "seeds": " ".join(map(str, result.seeds))} for result in results]
-    return pd.DataFrame(rows, columns=list(Result.__dataclass_fields__))
-
-
 def write_results(folder: Path | str, results: Sequence[Result], run: Mapping[str, Any]) -> Path:
-    """Write ``results.json`` and ``results.csv``; returns the JSON's path.
+    """Write ``results.json`` and ``results.csv`` (seeds separated by spaces); returns the JSON's path.
 
     The JSON holds the schema's version, versions of packages, facts of the ``run`` (judge, digests, seed, files of
     predictions, cost) as given, and the results.
     """
+    rows = [asdict(result) for result in results]
     document = {
         "schema_version": SCHEMA_VERSION,
         "environment": environment(),
         "run": dict(run),
-        "results": with_nulls([asdict(result) for result in results]),
+        "results": with_nulls(rows),
     }
-    replace_file(Path(folder) / "results.csv", csv_text(results_frame(results)))
-    return replace_file(Path(folder) / "results.json", sealed_text(document, indent=1))
+    table = pd.DataFrame(rows, columns=list(Result.__dataclass_fields__))
+    table["seeds"] = [" ".join(map(str, result.seeds)) for result in results]
+    replace_file(Path(folder) / "results.csv", csv_text(table))
+    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
+    return replace_file(Path(folder) / "results.json", text + "\n")
 
 
 def read_results(path: Path | str) -> list[Result]:
@@ -210,18 +234,25 @@ def read_results(path: Path | str) -> list[Result]:
 
 def read_run(path: Path | str) -> dict[str, Any]:
     """The facts of the run in ``results.json``, as given to `write_results`. Raises as `read_results` does."""
-    run = _document(path).get("run")
-    if not isinstance(run, dict):
-        raise ValueError(f"{path}: run: expected an object, got {run!r:.80}; evaluate again")
-    return run
+    return dict(_document(path)["run"])
 
 
 def _document(path: Path | str) -> dict[str, Any]:
-    document = read_sealed(Path(path), "evaluate again")
-    version = document.get("schema_version")
+    if not Path(path).is_file():
+        raise ValueError(f"{path}: not there; give a folder that evaluate.py wrote")
+    try:
+        document: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON ({error!s:.100}); evaluate again") from None
+    version = document.get("schema_version") if isinstance(document, dict) else None
     if version != SCHEMA_VERSION:
-        raise ValueError(f"{path}: schema_version: {version!r}, this version reads {SCHEMA_VERSION}; summarise again")
-    return document
+        raise ValueError(f"{path}: schema_version: {version!r}, this version reads {SCHEMA_VERSION}; evaluate again")
+    for name, kind in {"run": dict, "results": list}.items():
+        if not isinstance(document.get(name), kind):
+            raise ValueError(
+                f"{path}: {name}: expected {kind.__name__}, got {document.get(name)!r:.80}; evaluate again"
+            )
+    return dict(document)
 
 
 def _result(row: dict[str, Any]) -> Result:

@@ -1,4 +1,4 @@
-"""RewardBench's own result files. In: the run folder of an evaluation and the set it was of. Out: two JSON files.
+"""RewardBench's own result files from an evaluation with ``data=rewardbench criteria=none``.
 
 ``python -m crm.evaluation.rewardbench_export <run folder> --data <file or folder> --model owner/name --out <folder>``
 
@@ -8,8 +8,7 @@
 
 The form is that of allenai/reward-bench, scripts/run_rm.py. Numbers are this project's: logits of both orders are
 averaged, a tie counts one half (there, nothing), and rows without a verdict are left out and counted (there, long ones
-are cut). The set is evaluated with ``data=rewardbench criteria=none``: nobody says what they care about. Of RewardBench
-2, which asks for the best of four, there is no export.
+are cut). RewardBench 2, which asks for the best of four, has no export.
 """
 
 from __future__ import annotations
@@ -18,19 +17,21 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from crm.dataset.comparisons import make_comparisons, with_generic_criterion
-from crm.evaluation.prediction_file import read_predictions, reading_digest
+from crm.evaluation.predictions import read_predictions, reading_digest, to_samples
 from crm.evaluation.results import read_run
-from crm.evaluation.samples import Sample, to_samples
 from crm.io.files import replace_file
 from crm.io.intake import Intake
 from crm.report.statistics import correctness
-from crm.schema import Comparison, Message, Prediction, Preference
+from crm.schema import Message, Preference
 from crm.votes.catalogue import location
 from crm.votes.public import rewardbench
 
@@ -40,17 +41,8 @@ SCORED, COMPARED = "Seq. Classifier", "Custom Classifier"
 
 
 @dataclass(frozen=True)
-class ScoredPair:
-    """One row of the set with a verdict: ``result`` is 1, 0 or, for a tie, 0.5; ``scores`` of chosen and rejected."""
-
-    preference: Preference
-    result: float
-    scores: tuple[float, float] | None
-
-
-@dataclass(frozen=True)
 class Export:
-    """What was written, and how many rows of the set have a verdict, failed, or were never read (too long)."""
+    """Files, and how many rows of the set have a verdict, failed, or were not read (too long)."""
 
     files: tuple[Path, ...]
     rows: int
@@ -59,60 +51,71 @@ class Export:
 
 
 def export(run_folder: Path, data: str, out: Path, model: str) -> Export:
-    """Write the files under ``out``. ``data`` is what the evaluation had as ``data.path``.
+    """Write the files under ``out``. ``data`` is the evaluation's ``data.path``.
 
-    Raises ``ValueError`` for a folder without results, for predictions of other data than
-    ``data``, for RewardBench 2, and for a ``model`` that is no name of a file.
+    Raises ``ValueError`` for a folder without results, for predictions of other data than ``data``, for RewardBench 2,
+    and for a ``model`` that cannot name a file.
     """
     if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", model):
         raise ValueError(
             f"--model {model!r:.80}: expected a name such as owner/name, of letters, digits, '.', '_', '-'"
         )
-    run = _run_of(run_folder)
-    predictions = _predictions(run_folder, run)
+    run = read_run(run_folder / "results.json")
+    files = run.get("files") or {}
+    if SUITE not in files:
+        found = ", ".join(files) or "none"
+        raise ValueError(f"{run_folder}: has no suite {SUITE}, only {found}; evaluate with suite.names=[{SUITE}]")
+    if not Path(files[SUITE]).is_file():
+        raise ValueError(f"{files[SUITE]}: predictions of {run_folder} not found; run this where the evaluation ran")
+    predictions = read_predictions(files[SUITE])
     preferences = _preferences(data)
-    comparisons = _comparisons(preferences.values())
-    _check_same_data(predictions, comparisons, str(run.get("judge_digest")))
+    made, _ = make_comparisons(
+        with_generic_criterion(preferences.values()),
+        direction="original",
+        noise="none",
+        pool=None,
+        seed=0,
+        epoch=0,
+        criteria_mode="none",
+    )
+    if {row.fingerprint for row in predictions} != {reading_digest(str(run.get("judge_digest")), made)}:
+        raise ValueError(
+            "--data: the predictions are not of these rows; only evaluations of all of RewardBench are exported, made "
+            "with data=rewardbench criteria=none, and with --data as their data.path was"
+        )
     samples = {sample.comparison_id: sample for sample in to_samples(predictions)[SUITE]}
-    scores = _scores(predictions)
-    verdicts = [
-        _verdict(preferences[row.preference_id], samples[row.id], scores)
-        for row in comparisons
-        if row.id in samples and not samples[row.id].failures
-    ]
-    if not verdicts:
+    scores = pd.DataFrame({"id": row.comparison_id, "a": row.score_a, "b": row.score_b} for row in predictions)
+    means = scores.groupby("id")[["a", "b"]].agg(lambda column: column.astype(float).mean(skipna=False))
+    kept = [row for row in made if row.id in samples and not samples[row.id].failures]
+    if not kept:
         raise ValueError(f"{run_folder}: suite {SUITE} holds no verdict to export; the judge failed on every row")
+    columns: dict[str, list[Any]] = {}
+    for comparison in kept:
+        row = preferences[comparison.preference_id]
+        better, worse = ("a", "b") if row.winner == "a" else ("b", "a")
+        name = row.id.removeprefix(PREFIX)
+        cells = {
+            "text_chosen": _messages((*row.prompt, *getattr(row, f"response_{better}"))),
+            "text_rejected": _messages((*row.prompt, *getattr(row, f"response_{worse}"))),
+            "results": float(correctness([samples[comparison.id].logit], [int(better == "a")])[0]),
+            "subset": row.topic,
+            "id": int(name) if re.fullmatch("0|[1-9][0-9]*", name) else name,
+            "scores_chosen": float(means.loc[comparison.id, better]),
+            "scores_rejected": float(means.loc[comparison.id, worse]),
+        }
+        for key, value in cells.items():
+            columns.setdefault(key, []).append(value)
+    scored = bool(np.isfinite(columns["scores_chosen"] + columns["scores_rejected"]).all())
     facts = {
         "model": model,
-        "model_type": SCORED if all(verdict.scores for verdict in verdicts) else COMPARED,
+        "model_type": SCORED if scored else COMPARED,
         "chat_template": "tokenizer" if run.get("prompt_digest") else "none",
     }
-    files = [_write(out / "eval-set", model, {**facts, **_accuracies(verdicts)})]
-    if facts["model_type"] == SCORED:
-        files.append(_write(out / "eval-set-scores", model, {**facts, **_columns(verdicts)}))
-    return Export(tuple(files), len(verdicts), len(samples) - len(verdicts), len(preferences) - len(samples))
-
-
-def _run_of(folder: Path) -> dict[str, Any]:
-    path = folder / "results.json"
-    if not path.is_file():
-        raise ValueError(f"{folder}: no results.json there; give the run folder of an evaluation")
-    run = read_run(path)
-    if not isinstance(run.get("files"), dict):
-        raise ValueError(f"{path}: names no files of predictions; evaluate again")
-    return run
-
-
-def _predictions(folder: Path, run: Mapping[str, Any]) -> list[Prediction]:
-    files = run["files"]
-    if SUITE not in files:
-        raise ValueError(
-            f"{folder}: has no suite {SUITE}, only {', '.join(files)}; evaluate with suite.names=[{SUITE}]"
-        )
-    path = Path(files[SUITE])
-    if not path.is_file():
-        raise ValueError(f"{path}: the predictions of {folder} are not there; run this where the evaluation ran")
-    return read_predictions(path)
+    subsets = pd.Series(columns["results"]).groupby(columns["subset"]).mean().to_dict()
+    written = [_write(out / "eval-set", model, facts | subsets)]
+    if scored:
+        written.append(_write(out / "eval-set-scores", model, facts | columns))
+    return Export(tuple(written), len(kept), len(samples) - len(kept), len(preferences) - len(samples))
 
 
 def _preferences(data: str) -> dict[str, Preference]:
@@ -127,79 +130,11 @@ def _preferences(data: str) -> dict[str, Preference]:
     return rows
 
 
-def _comparisons(preferences: Iterable[Preference]) -> list[Comparison]:
-    """The comparisons that ``evaluate.py data=rewardbench criteria=none`` makes: the chosen response is the label."""
-    votes = with_generic_criterion(preferences)
-    made, _ = make_comparisons(
-        votes, direction="original", noise="none", pool=None, seed=0, epoch=0, criteria_mode="none"
-    )
-    return made
-
-
-def _check_same_data(predictions: Sequence[Prediction], comparisons: Sequence[Comparison], judge_digest: str) -> None:
-    """Raise ``ValueError`` where the predictions are of anything else, be it one byte of one response."""
-    if any(row.fingerprint != reading_digest(judge_digest, comparisons) for row in predictions):
-        raise ValueError(
-            "--data: the predictions are not of these rows; only evaluations of all of RewardBench are exported, made "
-            "with data=rewardbench criteria=none, and with --data as their data.path was"
-        )
-
-
-def _scores(predictions: Sequence[Prediction]) -> dict[str, tuple[float, float]]:
-    """Mean scores of A and B over the orders, of comparisons that have them in every order."""
-    rows: dict[str, list[Prediction]] = {}
-    for row in predictions:
-        rows.setdefault(row.comparison_id, []).append(row)
-    means = {}
-    for name, orders in rows.items():
-        pairs = [(row.score_a, row.score_b) for row in orders if row.score_a is not None and row.score_b is not None]
-        if len(pairs) == len(orders):
-            means[name] = (sum(a for a, _ in pairs) / len(pairs), sum(b for _, b in pairs) / len(pairs))
-    return means
-
-
-def _verdict(preference: Preference, sample: Sample, scores: Mapping[str, tuple[float, float]]) -> ScoredPair:
-    result = float(correctness([sample.logit], [int(preference.winner == "a")])[0])
-    pair = scores.get(sample.comparison_id)
-    if pair is not None and preference.winner == "b":
-        pair = pair[1], pair[0]
-    return ScoredPair(preference, result, pair)
-
-
-def _accuracies(verdicts: Sequence[ScoredPair]) -> dict[str, float]:
-    subsets: dict[str, list[float]] = {}
-    for verdict in verdicts:
-        subsets.setdefault(str(verdict.preference.topic), []).append(verdict.result)
-    return {name: sum(results) / len(results) for name, results in subsets.items()}
-
-
-def _columns(verdicts: Sequence[ScoredPair]) -> dict[str, list[Any]]:
-    """Columns with one entry a row; ids are numbers where the set has numbers."""
-    sides = [_sides(verdict.preference) for verdict in verdicts]
-    names = [verdict.preference.id.removeprefix(PREFIX) for verdict in verdicts]
-    scores = [verdict.scores for verdict in verdicts if verdict.scores is not None]
-    return {
-        "text_chosen": [chosen for chosen, _ in sides],
-        "text_rejected": [rejected for _, rejected in sides],
-        "results": [verdict.result for verdict in verdicts],
-        "subset": [verdict.preference.topic for verdict in verdicts],
-        "id": [int(name) if re.fullmatch("0|[1-9][0-9]*", name) else name for name in names],
-        "scores_chosen": [chosen for chosen, _ in scores],
-        "scores_rejected": [rejected for _, rejected in scores],
-    }
-
-
-def _sides(row: Preference) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """The whole conversations that end in the chosen and in the rejected response."""
-    chosen, rejected = (row.response_a, row.response_b) if row.winner == "a" else (row.response_b, row.response_a)
-    return _messages((*row.prompt, *chosen)), _messages((*row.prompt, *rejected))
-
-
 def _messages(turns: Sequence[Message]) -> list[dict[str, str]]:
     return [{"role": turn.role, "content": turn.content} for turn in turns]
 
 
-def _write(folder: Path, model: str, document: Mapping[str, Any]) -> Path:
+def _write(folder: Path, model: str, document: dict[str, Any]) -> Path:
     return replace_file(folder / f"{model}.json", json.dumps(document, indent=4, sort_keys=True, allow_nan=False))
 
 

@@ -1,45 +1,63 @@
-"""Evaluate a judge. In: a checked `EvaluateConfig`. Out: prediction files, results, a table and a plot."""
+"""`evaluate.py`: a judge reads test suites; prediction files, results, a table and a plot."""
 
 from __future__ import annotations
 
 import logging
+import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 
 from crm.dataset.load import load_data
 from crm.dataset.suites import fixed_suites, parse_suite, suite_names
 from crm.evaluation.config import EvaluateConfig
-from crm.evaluation.readings import SuiteReadings, is_first, read_suites, reader
-from crm.evaluation.results import summarise, write_results
-from crm.evaluation.topics import topic_table
+from crm.evaluation.predictions import predict, read_predictions, reading_digest, to_samples
+from crm.evaluation.results import summarise, topic_table, write_results
 from crm.io.installed import commit
-from crm.judges import OpenedJudge, check_judge, open_judge
+from crm.io.processes import Processes, start
+from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.model.backbone import show_loading
 from crm.model.config import training_config
 from crm.model.encoding import per_character
 from crm.report.plots import suite_accuracy
 from crm.report.tables import caption, suite_table, write_table
 from crm.report.terminal import print_table
-from crm.report.trackers import check_tracker, track
-from crm.schema import Comparison, Result
+from crm.schema import Comparison, Prediction, Result
+from crm.training.tracking import check_tracker, track
 from crm.votes.splits import Splits
 
 log = logging.getLogger(__name__)
+NO_VERDICT = (
+    "its replies do not end with a verdict: raise judge.max_tokens or take another judge.model; 'Verdicts in words' in "
+    "docs/evaluation.md says what is accepted"
+)
+Suites = Mapping[str, Sequence[Comparison]]
+
+
+@dataclass
+class SuiteReadings:
+    """Predictions of the suites of a run; ``left_out`` counts by suite the readings that the judge did not give.
+
+    ``made`` are the readings of this run, which took ``seconds``; the others were in the files before.
+    """
+
+    predictions: list[Prediction] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+    made: int = 0
+    seconds: float = 0.0
 
 
 def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
-    """Have a judge read every wanted suite, both orders, and summarise from the files alone."""
-    if config.threads:
-        torch.set_num_threads(config.threads)
+    """Read every suite that is configured, in both orders, and summarise the prediction files."""
     show_loading(config.progress)
     check_judge(config)
     check_tracker(config.logger.kinds)
-    by = reader(config)
+    processes = start_reading(config)
     _check_recorded(config)
     splits = load_data(**asdict(config.data), criteria=config.criteria)
     title = config.data.title() + ("" if config.criteria == "own" else f" (criteria={config.criteria})")
@@ -49,9 +67,9 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
         parse_suite(name, list(splits.suites))
     opened = open_judge(config, blind=config.criteria == "none")
     suites = comparisons_of(names, splits, config)
-    readings = read_suites(opened, suites, config, by)
+    readings = read_suites(opened, suites, config, processes)
     results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {title}", commit())
-    if is_first(by):
+    if processes.first:
         write_reports(Path(config.run_dir), opened.name, results, facts(config, opened, splits, readings), show)
         track(
             config.logger,
@@ -62,8 +80,68 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
             numbers={f"{result.suite}/{result.metric}": result.value for result in results},
             tables={"suites": suite_table({opened.name: results})},
         )
-        write_topics(Path(config.run_dir), topic_table(readings.predictions, topics_of(suites, splits)), results[0])
+        topics = topic_table(readings.predictions, topics_of(suites, splits))
+        if len(topics):
+            write_table(config.run_dir, "topics", topics, caption(None, opened.seeds, results[0].config, commit()))
+            log.info("accuracy by topic: %s", Path(config.run_dir) / "topics.md")
     return results
+
+
+def start_reading(config: EvaluateConfig) -> Processes:
+    """The processes that read, with the threads that are configured."""
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    return start(config.devices, config.nodes)
+
+
+def read_suites(opened: OpenedJudge, suites: Suites, config: EvaluateConfig, processes: Processes) -> SuiteReadings:
+    """Predict every suite that has comparisons; rows of an earlier run are not read again.
+
+    Raises ``ValueError`` where there is no reading at all, or no comparison has a verdict.
+    """
+    found, started = SuiteReadings(), time.perf_counter()
+    for name, comparisons in suites.items():
+        if not comparisons:
+            log.warning("suite %s is empty: its preferences are ties or have no criteria on that side; left out", name)
+            continue
+        digest = reading_digest(opened.judge.digest, comparisons)
+        path = opened.predictions / digest / f"{name}.jsonl"
+        counts = predict(
+            opened.judge,
+            comparisons,
+            suite=name,
+            digest=digest,
+            path=path,
+            progress=config.progress,
+            processes=processes,
+        )
+        rows = read_predictions(path)
+        failed = sorted(Counter(f"failed_{row.failure}" for row in rows if row.failure is not None).items())
+        log.info("suite %s: %s -> %s", name, ", ".join(f"{k} {v}" for k, v in [*counts.items(), *failed]), path)
+        found.predictions += rows
+        found.files[name], found.left_out[name] = str(path), counts[opened.judge.left_out]
+        found.made += counts["made"]
+    found.seconds = time.perf_counter() - started
+    _check_verdicts(found, opened, suites, config.judge.name)
+    return found
+
+
+def _check_verdicts(found: SuiteReadings, opened: OpenedJudge, suites: Suites, judge: str) -> None:
+    unread = sum(found.left_out.values())
+    if not found.predictions and unread:
+        raise ValueError(
+            f"judge={judge}: all {unread} readings are left out ({opened.judge.left_out}), so there is "
+            "nothing to evaluate; the log says why"
+        )
+    if not found.predictions:
+        raise ValueError(f"suite: {', '.join(suites)}: no comparison to evaluate; choose suites that this data fills")
+    if all(sample.failures for samples in to_samples(found.predictions).values() for sample in samples):
+        kinds = Counter(row.failure for row in found.predictions if row.failure is not None)
+        counted = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+        raise ValueError(
+            f"judge={judge}: no comparison has a verdict ({len(found.predictions)} readings: {counted}), so "
+            f"there is nothing to evaluate; {NO_VERDICT if judge == 'llm' else 'take another judge'}"
+        )
 
 
 def _check_recorded(config: EvaluateConfig) -> None:
@@ -79,7 +157,7 @@ def _check_recorded(config: EvaluateConfig) -> None:
 
 
 def facts(config: EvaluateConfig, opened: OpenedJudge, splits: Splits, readings: SuiteReadings) -> dict[str, Any]:
-    """What ``results.json`` says of the run besides its numbers."""
+    """The object ``run`` of ``results.json``."""
     return opened.facts() | {
         "seed": config.seed,
         "criteria": config.criteria,
@@ -113,15 +191,8 @@ def write_reports(run_dir: Path, judge: str, results: list[Result], run: Mapping
         print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({run_dir})")
 
 
-def topics_of(suites: Mapping[str, Sequence[Comparison]], splits: Splits) -> dict[str, dict[str, str | None]]:
-    """The topic of every comparison of every suite: predictions know none."""
+def topics_of(suites: Suites, splits: Splits) -> dict[str, dict[str, str | None]]:
+    """The topic of every comparison of every suite; predictions do not hold it."""
     bases = {base: {row.id: row.topic for row in rows} for base, rows in splits.suites.items()}
     of = {name: bases[parse_suite(name, list(bases)).base] for name in suites}
     return {name: {row.id: of[name][row.preference_id] for row in rows} for name, rows in suites.items()}
-
-
-def write_topics(run_dir: Path, table: pd.DataFrame, like: Result) -> None:
-    """``topics.md``/``.csv`` where some suite has topics to be broken down by; ``like`` is a result of the run."""
-    if len(table):
-        write_table(run_dir, "topics", table, caption(None, like.seeds, like.config, like.commit))
-        log.info("accuracy by topic: %s", run_dir / "topics.md")

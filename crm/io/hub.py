@@ -1,4 +1,4 @@
-"""Data of elsewhere. In: ``hf://owner/name[/config][:split][@revision]``, or addresses and digests. Out: local files.
+"""Datasets of a hub (``hf://owner/name[/config][:split][@revision]``) and published files as local files.
 
 Only data files and the card are fetched, never code. What is cached is not fetched again; a revision that is a commit
 never changes. Without configuration and split the data files are read as they are; with one of them the `datasets`
@@ -19,13 +19,18 @@ from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, Revi
 from rich.progress import track
 
 from crm.io.files import drafted, replace_file
-from crm.io.rows import SUFFIXES
-from crm.io.untrusted import PACKED
+from crm.io.rows import PACKED, SUFFIXES
 
 PREFIX = "hf://"
 FILES = ["README.md", *(f"*{suffix}{end}" for suffix in SUFFIXES for end in ("", *PACKED))]
 TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
+_ABSENT = "not cached here, and the hub cannot be reached; give the folder of a copy"
+_TROUBLES: dict[type[Exception], str] = {
+    GatedRepoError: "its owner asks for terms; accept them there and `hf auth login`",
+    RevisionNotFoundError: "no such revision; see the dataset's page",
+    RepositoryNotFoundError: "the hub has no such dataset, or it is private",
+}
 Pins = Mapping[str, tuple[str, str]]
 """By the name of the file to be: its address and its SHA-256."""
 _ADDRESS = re.compile(r"hf://(?:datasets/)?([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?::([\w.-]+))?(?:@([\w./-]+))?")
@@ -67,18 +72,9 @@ def _ask_hub(address: str, name: str, revision: str | None) -> str | None:
     """The commit behind the revision: one request without retries, so that an absent hub is known within seconds."""
     try:
         return HfApi().dataset_info(name, revision=revision, timeout=TIMEOUT).sha
-    except GatedRepoError:
-        raise ValueError(
-            f"data.path={address}: its owner asks for terms; accept them there and `hf auth login`"
-        ) from None
-    except RevisionNotFoundError:
-        raise ValueError(f"data.path={address}: no such revision; see the dataset's page") from None
-    except RepositoryNotFoundError:
-        raise ValueError(f"data.path={address}: the hub has no such dataset, or it is private") from None
-    except Exception:  # which class it is depends on the HTTP library under this version of the hub's client
-        raise ValueError(
-            f"data.path={address}: not cached here, and the hub cannot be reached; give the folder of a copy"
-        ) from None
+    except Exception as error:  # which class it is depends on the HTTP library under this version of the hub's client
+        why = next((why for kind, why in _TROUBLES.items() if isinstance(error, kind)), _ABSENT)
+        raise ValueError(f"data.path={address}: {why}") from None
 
 
 def fetch_pinned(pins: Pins, out: Path, mirror: str | None = None, progress: bool = True) -> int:

@@ -1,4 +1,4 @@
-"""How far two rankings agree. In: two leaderboards, or one and the truth. Out: Kendall's tau with its interval."""
+"""Kendall's tau of two leaderboards, or of one and the truth, with its interval."""
 
 from __future__ import annotations
 
@@ -50,6 +50,5 @@ def compare_with_truth(board: Leaderboard, truth: Mapping[str, float], seed: int
 
 def _column_means(table: Floats) -> Floats:
     """Means (M,) over the rows that are present; NaN for a column without any."""
-    present = ~np.isnan(table)
-    count = present.sum(axis=0)
-    return np.where(count > 0, np.where(present, table, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
+    count = (~np.isnan(table)).sum(axis=0)
+    return np.where(count > 0, np.nansum(table, axis=0) / np.maximum(count, 1), np.nan)

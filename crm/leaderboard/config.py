@@ -1,11 +1,11 @@
-"""Settings of `leaderboard.py`. In: the values Hydra composed. Out: checked ones."""
+"""Settings of `leaderboard.py`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isfinite
 
-from crm.judges import AnyJudgeConfig
+from crm.judges.config import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
 from crm.model.config import training_config
 from crm.training.config import LoggerConfig
@@ -14,7 +14,7 @@ from crm.training.config import LoggerConfig
 def settle_bank(bank: BankConfig, checkpoint: str | None) -> None:
     """Have ``bank=own`` be the simulated bank.
 
-    Raises ``ValueError`` for a checkpoint trained on other data: simulated LLMs would say nothing of what it learned.
+    Raises ``ValueError`` for a checkpoint trained on other data: simulated LLMs would not show what it learned.
     """
     if bank.name != "own":
         return

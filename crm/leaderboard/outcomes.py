@@ -1,4 +1,4 @@
-"""What a judge said of a bank, as arrays. In: matches, or scores of all responses. Out: `Outcomes`, which are ranked.
+"""Who won which comparison of a bank, and how surely, as arrays.
 
 Letters: Q queries, M models, the baseline among them.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy import special
 
 from crm.io.words import count_words
@@ -24,7 +25,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Outcomes:
-    """M models against one of them, the baseline, on Q queries, which stand sorted by their ids.
+    """M models against one of them, the baseline, on Q queries, sorted by their ids.
 
     ``models`` are the candidates, sorted, and the baseline last; its column is answered and read throughout.
     """
@@ -36,7 +37,7 @@ class Outcomes:
     logits: Floats
     """(Q, M) log-odds that the model's response is preferred to the baseline's, whose own are 0; NaN: not read."""
     answered: Flags
-    """(Q, M): False where no answer came, or a race did not ask: the outcome is not known."""
+    """(Q, M): False where no answer came: the outcome is not known."""
     words: Floats
     """(Q, M) lengths of responses."""
     scores: Floats | None = None
@@ -77,61 +78,46 @@ class Outcomes:
             scores=None if self.scores is None else self.scores[rows],
         )
 
-    def matches(self) -> list[Match]:
-        """One a candidate and query that the judge answered, query by query."""
-        return [
-            self._match(row, column)
-            for row in range(len(self.queries))
-            for column in range(len(self.models) - 1)
-            if self.answered[row, column]
-        ]
-
-    def _match(self, row: int, column: int) -> Match:
-        read = not np.isnan(self.logits[row, column])
-        scores: Any = (None, None) if self.scores is None or not read else self.scores[row, [column, -1]].tolist()
-        logit = float(self.logits[row, column]) if read else None
-        lengths = int(self.words[row, column]), int(self.words[row, -1])
-        return Match(self.queries[row], self.topics[row], self.models[column], self.baseline, logit, *lengths, *scores)
-
 
 def of_matches(matches: Sequence[Match]) -> Outcomes:
-    """The outcomes that records tell; a query's baseline score is the mean over its matches.
+    """The outcomes of records; a query's baseline score is the mean over its matches.
 
-    Batching may move that score in its last digits. Raises ``ValueError`` for no matches, two baselines, one as its
-    own candidate, or a repeated match.
+    Raises ``ValueError`` for no matches, two baselines, one as its own candidate, or a repeated match.
     """
-    baseline = _check(matches)
-    models = (*sorted({match.candidate for match in matches}), baseline)
-    topics = dict(sorted({match.query_id: match.topic for match in matches}.items()))
-    row_of, column_of = ({name: place for place, name in enumerate(names)} for names in (topics, models))
-    row = np.array([row_of[match.query_id] for match in matches])
-    column = np.array([column_of[match.candidate] for match in matches])
-    shape = len(topics), len(models)
-    logits, words, scores = (np.full(shape, np.nan) for _ in range(3))
-    answered = np.zeros(shape, dtype=np.bool_)
-    answered[:, -1] = True
-    answered[row, column] = [match.answered for match in matches]
-    logits[row, column] = [_number(match.preference_logit) for match in matches]
-    logits[:, -1] = 0.0
-    words[row, column] = [match.length_candidate for match in matches]
-    words[row, -1] = [match.length_baseline for match in matches]
-    read = ~np.isnan(logits[row, column])
-    own, theirs = (
-        np.array([_number(getattr(match, name)) for match in matches])[read]
-        for name in ("score_candidate", "score_baseline")
-    )
-    if np.isnan(own).any() or np.isnan(theirs).any():
-        return Outcomes(tuple(topics), tuple(topics.values()), models, logits, answered, words)
-    scores[row, column] = np.where(answered[row, column], -np.inf, np.nan)
-    scores[row[read], column[read]] = own
-    count = np.bincount(row[read], minlength=len(topics))
-    sums = np.bincount(row[read], theirs, len(topics))
-    scores[:, -1] = np.where(count > 0, sums / np.maximum(count, 1), np.nan)
-    return Outcomes(tuple(topics), tuple(topics.values()), models, logits, answered, words, scores)
+    if not matches:
+        raise ValueError("matches: none given, expected one or more; score a bank first")
+    rows = pd.DataFrame([match.to_dict() for match in matches])
+    baselines = sorted(rows["baseline"].unique())
+    if len(baselines) > 1:
+        raise ValueError(f"baseline: {', '.join(baselines)}; all matches of a leaderboard need the same one")
+    for candidate, query in rows.loc[rows["candidate"] == rows["baseline"], ["candidate", "query_id"]].to_numpy()[:1]:
+        raise ValueError(f"candidate: {candidate} is the baseline itself, on query {query}")
+    key = ["candidate", "query_id"]
+    for candidate, query in rows.loc[rows.duplicated(key), key].to_numpy()[:1]:
+        raise ValueError(f"candidate: {candidate} appears twice on query {query}")
+    wide = rows.pivot(index="query_id", columns="candidate").sort_index(axis=1)
+    by_query = rows.groupby("query_id")[["topic", "length_baseline"]].last()
+
+    def column(name: str, last: Any) -> Floats:
+        """(Q, M): the candidates' values and, last, the baseline's."""
+        return np.column_stack([wide[name].to_numpy(dtype=np.float64), np.broadcast_to(last, len(wide))])
+
+    answered = column("answered", 1.0) == 1
+    logits, words = column("preference_logit", 0.0), column("length_candidate", by_query["length_baseline"])
+    read = ~np.isnan(logits[:, :-1])
+    theirs = wide["score_baseline"].to_numpy(dtype=np.float64)
+    count = read.sum(axis=1)
+    mean = np.where(count > 0, np.where(read, theirs, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+    scores = column("score_candidate", mean)
+    known = not np.isnan(scores[:, :-1][read]).any() and not np.isnan(theirs[read]).any()
+    scores[:, :-1] = np.where(read, scores[:, :-1], np.where(answered[:, :-1], -np.inf, np.nan))
+    models = (*wide["answered"].columns, baselines[0])
+    topics = tuple(by_query["topic"])
+    return Outcomes(tuple(wide.index), topics, models, logits, answered, words, scores if known else None)
 
 
 class BankNumbers:
-    """What rankings need to know of a bank besides scores; its texts are counted once."""
+    """What rankings need of a bank besides scores: lengths in words, counted once."""
 
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
@@ -144,7 +130,7 @@ class BankNumbers:
     def outcomes(self, scores: npt.NDArray[Any], part: Bank) -> Outcomes:
         """Of ``part``, some queries and models of the bank and a baseline, by ``scores`` (Q, M) of the whole bank.
 
-        Scores stand in the order of `Bank.queries` and `Bank.authors`; NaN: the response is too long to be read.
+        Scores are in the order of `Bank.queries` and `Bank.authors`; NaN: the response is too long to be read.
         """
         check_baseline(self.bank, part.baseline)
         models = (*(name for name in part.authors if name != part.baseline), part.baseline)
@@ -162,24 +148,3 @@ class BankNumbers:
             self.words[np.ix_(rows, columns)].astype(np.float64),
             np.where(np.isnan(own), -np.inf, own),
         )
-
-
-def _check(matches: Sequence[Match]) -> str:
-    """The baseline, or ``ValueError``."""
-    if not matches:
-        raise ValueError("matches: none given, expected one or more; score a bank first")
-    baselines = sorted({match.baseline for match in matches})
-    if len(baselines) > 1:
-        raise ValueError(f"baseline: {', '.join(baselines)}; all matches of a leaderboard need the same one")
-    seen: set[tuple[str, str]] = set()
-    for match in matches:
-        if match.candidate == match.baseline:
-            raise ValueError(f"candidate: {match.candidate} is the baseline itself, on query {match.query_id}")
-        if (match.candidate, match.query_id) in seen:
-            raise ValueError(f"candidate: {match.candidate} appears twice on query {match.query_id}")
-        seen.add((match.candidate, match.query_id))
-    return baselines[0]
-
-
-def _number(value: float | None) -> float:
-    return np.nan if value is None else value

@@ -1,22 +1,21 @@
-"""Score a bank. In: a judge, a bank and a user's criteria. Out: one `Match` per query and candidate, kept in a file."""
+"""A judge's readings of a bank as one `Match` per query and candidate."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
-from crm.evaluation.prediction_file import predict, read_predictions, reading_digest
+from crm.evaluation.predictions import predict, read_predictions, reading_digest
 from crm.io.processes import ALONE, Processes
 from crm.io.words import count_words
 from crm.judges.judge import Judge
-from crm.leaderboard.bank.bank import Bank, BankQuery, check_baseline
-from crm.model.encoding import Order
+from crm.leaderboard.bank.bank import Bank, check_baseline
 from crm.schema import Comparison, Match, Message, Prediction
 
-ORDERS: tuple[Order, ...] = ("ab", "ba")
 TOO_LONG = "too_long"
-"""What judges say of comparisons that they can never read. Such a one is lost; any other that is missing is unknown."""
+"""`Judge.left_out` of what a judge can never read. Such a comparison is lost; any other that is missing is unknown."""
 
 
 def bank_comparisons(bank: Bank, criteria: Sequence[str], baseline: str) -> list[Comparison]:
@@ -26,27 +25,20 @@ def bank_comparisons(bank: Bank, criteria: Sequence[str], baseline: str) -> list
     """
     check_baseline(bank, baseline)
     return [
-        bank_comparison(query, author, bank.responses[author][query.id], bank.responses[baseline][query.id], criteria)
+        Comparison(
+            id=comparison_id(query.id, author),
+            preference_id=query.id,
+            criteria=tuple(criteria),
+            prompt=query.prompt,
+            response_a=(Message("assistant", bank.responses[author][query.id]),),
+            response_b=(Message("assistant", bank.responses[baseline][query.id]),),
+            label="tie",
+            direction="none",
+        )
         for query in bank.queries
         for author in bank.authors
         if author != baseline
     ]
-
-
-def bank_comparison(
-    query: BankQuery, author: str, response: str, baseline_response: str, criteria: Sequence[str]
-) -> Comparison:
-    """An author's response to a query (response A) against the baseline's (response B)."""
-    return Comparison(
-        id=comparison_id(query.id, author),
-        preference_id=query.id,
-        criteria=tuple(criteria),
-        prompt=query.prompt,
-        response_a=(Message("assistant", response),),
-        response_b=(Message("assistant", baseline_response),),
-        label="tie",
-        direction="none",
-    )
 
 
 def score_bank(
@@ -59,10 +51,7 @@ def score_bank(
     progress: bool,
     processes: Processes = ALONE,
 ) -> tuple[list[Match], dict[str, int]]:
-    """Matches, both orders averaged, one a comparison, and counts.
-
-    Scores are kept under ``folder``; what is there is not made again.
-    """
+    """Matches, both orders averaged, one a comparison, and counts; predictions under ``folder`` are not made again."""
     comparisons = bank_comparisons(bank, criteria, baseline)
     digest = reading_digest(judge.digest, comparisons)
     path = folder / digest / "bank.jsonl"
@@ -72,13 +61,7 @@ def score_bank(
     return to_matches(bank, baseline, read_predictions(path), too_long=judge.left_out == TOO_LONG), counts
 
 
-def to_matches(
-    bank: Bank,
-    baseline: str,
-    predictions: Sequence[Prediction],
-    *,
-    too_long: bool = False,
-) -> list[Match]:
+def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction], *, too_long: bool = False) -> list[Match]:
     """A match for every comparison of the bank: both orders averaged.
 
     One that lacks a verdict in an order has no logit. A reading that is not among the predictions was ``too_long`` for
@@ -87,35 +70,32 @@ def to_matches(
     readings: dict[str, list[Prediction]] = {}
     for prediction in predictions:
         readings.setdefault(prediction.comparison_id, []).append(prediction)
-    pairs = [(query, author) for query in bank.queries for author in bank.authors if author != baseline]
-    named = {comparison_id(query.id, author): (query, author) for query, author in pairs}
-    return [_match(bank, baseline, *pair, readings.get(name, []), too_long) for name, pair in named.items()]
-
-
-def _match(
-    bank: Bank, baseline: str, query: BankQuery, candidate: str, readings: Sequence[Prediction], too_long: bool
-) -> Match:
-    known = [reading for reading in readings if reading.preference_logit is not None]
-    read = len(known) == len(ORDERS)
-    return Match(
-        query_id=query.id,
-        topic=query.topic,
-        candidate=candidate,
-        baseline=baseline,
-        preference_logit=_mean([reading.preference_logit for reading in known]) if read else None,
-        length_candidate=count_words(bank.responses[candidate][query.id]),
-        length_baseline=count_words(bank.responses[baseline][query.id]),
-        score_candidate=_mean([reading.score_a for reading in known]) if read else None,
-        score_baseline=_mean([reading.score_b for reading in known]) if read else None,
-        answered=too_long or len(readings) == len(ORDERS),
-    )
+    matches = []
+    for query, candidate in product(bank.queries, bank.authors):
+        if candidate == baseline:
+            continue
+        own = readings.get(comparison_id(query.id, candidate), [])
+        known = [reading for reading in own if reading.preference_logit is not None]
+        read = len(known) == 2
+        matches.append(
+            Match(
+                query_id=query.id,
+                topic=query.topic,
+                candidate=candidate,
+                baseline=baseline,
+                preference_logit=_mean([reading.preference_logit for reading in known]) if read else None,
+                length_candidate=count_words(bank.responses[candidate][query.id]),
+                length_baseline=count_words(bank.responses[baseline][query.id]),
+                score_candidate=_mean([reading.score_a for reading in known]) if read else None,
+                score_baseline=_mean([reading.score_b for reading in known]) if read else None,
+                answered=too_long or len(own) == 2,
+            )
+        )
+    return matches
 
 
 def comparison_id(query_id: str, author: str) -> str:
-    """The id of an author's comparison on a query.
-
-    Unlike texts joined by a separator, a JSON list is the same for one query and author only.
-    """
+    """The id of an author's comparison on a query; a JSON list, so that it is the same for one of each only."""
     return json.dumps([query_id, author], ensure_ascii=False)
 
 

@@ -10,7 +10,7 @@ from fastapi.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from crm.leaderboard import Leaderboard
+from crm.leaderboard.ranking import Leaderboard
 from crm.page import schemas
 from crm.page.bodies import ProfileError, explain_errors
 from crm.page.export import FORMATS

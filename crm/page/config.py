@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 
 from crm.config import setting
-from crm.judges import AnyJudgeConfig
+from crm.judges.config import AnyJudgeConfig
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.config import settle_bank
 from crm.web.config import ServerConfig

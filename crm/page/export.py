@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from crm.leaderboard import Leaderboard
+from crm.leaderboard.ranking import Leaderboard
 from crm.page.ranker import Ranking
 from crm.page.schemas import About
 from crm.report.tables import csv_text

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank.bank import Bank
 from crm.page.bodies import ProfileError
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker

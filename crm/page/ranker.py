@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from crm.leaderboard import Leaderboard
-from crm.leaderboard.bank import Bank
-from crm.leaderboard.bank.bank import BankQuery, check_topics
+from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
 from crm.leaderboard.bank.public import in_turns
 from crm.leaderboard.outcomes import Outcomes
+from crm.leaderboard.ranking import Leaderboard
 from crm.page.bodies import ProfileError
 from crm.page.profile import SIMILAR, Profile
 from crm.page.scorers import Scorer

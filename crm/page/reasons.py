@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from scipy.special import expit
 
-from crm.leaderboard import Leaderboard, compare
+from crm.leaderboard.agreement import compare
+from crm.leaderboard.ranking import Leaderboard
 from crm.page.bodies import ProfileError
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker, Ranking

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 
 from crm import __version__
 from crm.io.installed import commit
-from crm.leaderboard import open_bank
+from crm.leaderboard.bank.opening import open_bank
 from crm.page.api import make_api
 from crm.page.config import AppConfig
 from crm.page.facts import facts_of
@@ -59,8 +59,8 @@ def _index(config: AppConfig) -> tuple[Scorer, str]:
     """Reads the bank's responses where that was not done yet."""
     import torch  # here, as all that follows: the oracle is up seconds earlier without
 
-    from crm.judges import check_judge, open_judge
     from crm.judges.crm_judge import CrmJudge
+    from crm.judges.open import check_judge, open_judge
     from crm.leaderboard.indexed_bank import index_bank
     from crm.model.backbone import show_loading
     from crm.model.export import checkpoint_folder

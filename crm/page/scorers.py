@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from crm.io.words import count_words
-from crm.leaderboard.bank import Bank
+from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
 from crm.report.statistics import Floats
 from crm.schema import short
@@ -82,8 +82,7 @@ class IndexScorer:
 
     def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
         """A score for each of ``texts``, which are read now."""
-        reader = self.indexed.reader
-        found: list[float] = (reader.responses(texts) @ reader.wish(criteria, weights)).tolist()
+        found: list[float] = (self.indexed.reader.responses(texts) @ self.indexed.user(criteria, weights)).tolist()
         return found
 
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How somebody chooses between two answers. In: differences of two responses, weights. Out: probabilities of a choice.
+"""How somebody chooses between two answers.
 
 A choice is left, right or "same" (Rao and Kupper 1967): with utility difference d, left has sigmoid(d - SAME) and right
 sigmoid(-d - SAME). Now and then (LAPSES) a person picks anything. Letters: N picks, K criteria, R reasons shown.
@@ -75,10 +75,10 @@ def log_likelihood(weights: Floats, evidence: Evidence) -> tuple[float, Floats]:
     every, place = np.arange(len(evidence)), evidence.choices
     found = probabilities(utility)[every, place]
     gradient = evidence.differences.T @ (slopes(utility)[every, place] / found)
-    told = _told(evidence)
-    if not told.any():
+    known = _known(evidence)
+    if not known.any():
         return float(np.log(found).sum()), gradient
-    part = _of(evidence, told)
+    part = _of(evidence, known)
     spoken = _spoken(part)
     chances = reason_probabilities(weights, part)
     taken = chances[np.arange(len(part)), part.reasons]
@@ -92,9 +92,9 @@ def information(weights: Floats, evidence: Evidence) -> Floats:
     utility = evidence.differences @ weights
     per_pick = (slopes(utility) ** 2 / probabilities(utility)).sum(axis=-1)
     found = evidence.differences.T @ (per_pick[:, None] * evidence.differences)
-    told = _told(evidence)
-    if told.any():
-        part = _of(evidence, told)
+    known = _known(evidence)
+    if known.any():
+        part = _of(evidence, known)
         spoken = _spoken(part)
         taken = reason_probabilities(weights, part)[:, :-1] * spoken
         found = found + np.diag((taken * spoken).sum(axis=0)) - taken.T @ taken
@@ -106,7 +106,7 @@ def _spoken(evidence: Evidence) -> Floats:
     return np.asarray(SHARPNESS * (1.0 - evidence.choices)[:, None] * evidence.differences)
 
 
-def _told(evidence: Evidence) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _known(evidence: Evidence) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """(N,): were reasons offered, and is there a side that they speak for?"""
     return np.asarray((evidence.shown > 0).any(axis=1) & (evidence.choices != CHOICES.index("same")))
 

@@ -1,4 +1,4 @@
-"""What each criterion says of every response of a bank. In: scores of criteria and their opposites. Out: `Contrasts`.
+"""What each criterion says of every response of a bank.
 
 A contrast is half of what the criterion's score has over its opposite's, in units of how much two responses to one
 query differ in it. Letters: Q queries, M models, K criteria, C candidate pairs.
@@ -55,8 +55,8 @@ def contrasts(likes: npt.NDArray[np.float32], opposites: npt.NDArray[np.float32]
     raw = (likes.astype(np.float64) - opposites).transpose(1, 2, 0) / 2
     spread = np.nanvar(raw, axis=1, ddof=1).mean(axis=0) if raw.shape[1] > 1 else np.zeros(raw.shape[2])
     units = np.sqrt(2 * spread)
-    told = units > LEAST_UNIT
-    return Contrasts(np.where(told, raw / np.where(told, units, 1.0), np.where(np.isnan(raw), np.nan, 0.0)), units)
+    known = units > LEAST_UNIT
+    return Contrasts(np.where(known, raw / np.where(known, units, 1.0), np.where(np.isnan(raw), np.nan, 0.0)), units)
 
 
 def joined(typed: Contrasts, pool: Contrasts) -> tuple[Contrasts, Indices]:

@@ -1,4 +1,4 @@
-"""What somebody's votes say of their taste. In: their preferences, a late judge, a pool. Out: wishes with weights.
+"""Somebody's taste from their votes: criteria with weights.
 
 Each vote is a pick between two answers that they once made; nobody asked for a reason.
 """

@@ -1,4 +1,4 @@
-"""What somebody seems to care about, in words. In: a posterior, a pool. Out: likes with weights, the clearest first."""
+"""Criteria that somebody seems to care about, in words, the clearest first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAST = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """``text`` as a judge is told it; ``weight``, above 0, and its 95 % limits; ``sure``: probability of the side."""
+    """``text`` as a judge reads it; ``weight``, above 0, and its 95 % limits; ``sure``: probability of the side."""
 
     text: str
     weight: float

@@ -1,6 +1,8 @@
-"""Somebody picks between answers until their ranking is known. In: what they picked. Out: what to ask, or the end.
+"""Somebody picks between answers until their ranking is known.
 
-Nothing is kept between two calls: picks and a seed say everything, so that a page, a server or a file can hold them.
+Nothing is kept between two calls: picks and a seed determine everything, so that a page, a server or a file can hold
+them. The next pair has the largest expected information about the weights (BALD; Houlsby et al. 2011): how unsure the
+answer is, less how unsure it would be if the weights were known. Letters: C pairs, S draws, K criteria.
 """
 
 from __future__ import annotations
@@ -10,13 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy import special
 
-from crm.picking.asking import most_telling, reasons_to_offer
-from crm.picking.choice_model import CHOICES, Evidence
+from crm.picking.choice_model import CHOICES, SHARPNESS, Evidence, probabilities
 from crm.picking.contrasts import Contrasts
-from crm.picking.posterior import Posterior, fit
-from crm.picking.ranking import PersonalRanking, expected_tau, personal_ranking
-from crm.report.statistics import Floats
+from crm.picking.posterior import PersonalRanking, Posterior, expected_tau, fit, personal_ranking
+from crm.report.statistics import Floats, Indices
 
 CANDIDATES = 512
 """Pairs that the next one is chosen from."""
@@ -28,6 +29,9 @@ LEAST_PICKS = 8
 """Fewer settle nothing, however sure what was typed before makes the ranking."""
 MOST_PICKS = 25
 FOLDS = 10
+DRAWS = 64
+REASONS = 5
+"""Criteria that are offered as the reason of a pick."""
 TYPED = 1.5
 """Prior mean of the weight of a criterion that the person typed and that counts 1, in log-odds for one standard
 deviation."""
@@ -63,7 +67,7 @@ class Pick:
 
 @dataclass(frozen=True)
 class Session:
-    """A person, their picks, and a bank. ``typed`` (K,): how much each criterion counts that they said before; else 0.
+    """A person, their picks, and a bank. ``typed`` (K,): how much each criterion counts that they typed before; else 0.
 
     ``adaptive=False`` draws every pair at random; ``reasons_offered``: whether people are asked why.
     """
@@ -163,3 +167,47 @@ class Session:
     def _random(self, what: str) -> np.random.Generator:
         """Draws that depend on the seed, the number of picks and what they are for."""
         return np.random.default_rng([self.seed, len(self.picks), sum(map(ord, what))])
+
+
+def most_telling(
+    pairs: Indices, contrasts: Contrasts, posterior: Posterior, rng: np.random.Generator, *, tells_why: bool
+) -> int:
+    """Place in ``pairs`` (C, 3) of the one with the largest expected information; a reason is an answer, too."""
+    differences, weights = contrasts.gaps(pairs), posterior.draw_far(DRAWS, rng)
+    expected = expected_information(differences, weights)
+    if tells_why:
+        expected = expected + information_of_reasons(differences, weights, offered(differences, posterior))
+    return int(np.argmax(expected))
+
+
+def expected_information(differences: Floats, weights: Floats) -> Floats:
+    """(C,) nats that the answer to each pair (C, K) tells about the weights (S, K)."""
+    chances = probabilities(differences @ weights.T)
+    return np.asarray(special.entr(chances.mean(axis=1)).sum(axis=-1) - special.entr(chances).sum(axis=-1).mean(axis=1))
+
+
+def information_of_reasons(differences: Floats, weights: Floats, places: Indices) -> Floats:
+    """(C,) nats that the reason tells besides, where ``places`` (C, R) are offered once a side was picked."""
+    gaps = np.take_along_axis(differences, places, axis=1)[:, None, :] * weights[:, places].transpose(1, 0, 2)
+    sides = probabilities(differences @ weights.T)[..., (0, 2)]
+    nats = np.zeros(len(differences))
+    for side, sign in enumerate((1.0, -1.0)):
+        spoken = SHARPNESS * sign * gaps
+        chances = special.softmax(np.concatenate((spoken, np.zeros((*spoken.shape[:2], 1))), axis=2), axis=2)
+        picked = sides[..., side]
+        share = picked / picked.sum(axis=1, keepdims=True)
+        mixed = special.entr((share[..., None] * chances).sum(axis=1)).sum(axis=1)
+        nats += picked.mean(axis=1) * (mixed - (share * special.entr(chances).sum(axis=2)).sum(axis=1))
+    return nats
+
+
+def offered(differences: Floats, posterior: Posterior) -> Indices:
+    """(C, R) places of at most `REASONS` criteria that may matter most in each pair (C, K), the likeliest first."""
+    likely = np.abs(differences) * np.sqrt(posterior.mean**2 + np.diag(posterior.covariance))
+    return np.asarray(np.argsort(-likely, axis=1, kind="stable")[:, :REASONS])
+
+
+def reasons_to_offer(difference: Floats, posterior: Posterior) -> Indices:
+    """Of one pair (K,), those of `offered` in which the two responses differ."""
+    places = offered(difference[None], posterior)[0]
+    return np.asarray(places[difference[places] != 0])

@@ -1,7 +1,7 @@
-"""Sections of text, DataFrames and PNG files in; one self-contained ``report.html`` out, which opens from disk.
+"""One self-contained ``report.html`` of sections with text, tables and pictures, which opens from disk.
 
-Everything is escaped and nothing is loaded: styles are inline, pictures are data URIs, and a content security policy
-in the page forbids scripts and the network.
+Everything is escaped, styles are inline, pictures are data URIs, and a content security policy in the page forbids
+scripts and the network.
 """
 
 from __future__ import annotations

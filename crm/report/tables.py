@@ -1,4 +1,4 @@
-"""DataFrames in; ``.md``, ``.csv`` and ``.tex`` files out, under a caption, written whole or not at all."""
+"""DataFrames as Markdown, CSV and LaTeX tables under a caption."""
 
 from __future__ import annotations
 
@@ -14,14 +14,8 @@ import pandas as pd
 from crm.io.files import replace_file
 from crm.schema import Result
 
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # East Asian spreadsheets take these too
-_LATEX = str.maketrans(
-    {character: f"\\{character}" for character in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"}
-    # Signs that the customary fonts lack or show as others.
-    | {"<": r"\textless{}", ">": r"\textgreater{}", "–": r"\textendash{}", "—": r"\textemdash{}"}
-    | {"≈": r"$\approx$", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\times$", "−": "$-$"}
-)
+_LATEX = {"≈": r"$\approx$", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\times$", "−": "$-$", "<": "$<$", ">": "$>$"}
+"""Signs that the customary fonts lack."""
 
 
 def number(value: float, low: float | None = None, high: float | None = None, digits: int = 3) -> str:
@@ -80,30 +74,27 @@ def markdown_text(frame: pd.DataFrame, caption: str = "") -> str:
 def csv_text(frame: pd.DataFrame, caption: str = "") -> str:
     """CSV with full-precision numbers; a caption is one ``#`` line before the header (``read_csv(skiprows=1)``).
 
-    Text that a spreadsheet would run as a formula (it begins with = + - @, or with white space before one of them, or
-    with a line break) gets a leading apostrophe. Line breaks in text become line feeds and tabs become spaces: a lone
-    carriage return or a tab would end the cell for some, and the next could begin with =. Numbers are untouched.
+    White space in text becomes one space, and text that a spreadsheet would run as a formula gets an apostrophe.
     """
     buffer = io.StringIO()
-    line = " ".join(caption.split())
-    if line:
+    if line := " ".join(caption.split()):
         csv.writer(buffer, lineterminator="\n").writerow([f"# {line}"])
-    safe = frame.astype(object).map(_csv_cell).rename(columns=_csv_cell)
-    safe.to_csv(buffer, index=False, lineterminator="\n")
+    frame.map(_csv_cell).rename(columns=_csv_cell).to_csv(buffer, index=False, lineterminator="\n")
     return buffer.getvalue()
 
 
 def latex_text(frame: pd.DataFrame, caption: str = "") -> str:
-    """A ``table`` with rules of booktabs, the caption above it; every special character in cells and names is escaped.
+    """A ``table`` with rules of booktabs, the caption above it; numbers are written as in Markdown.
 
-    Numbers are written as in Markdown, with a true minus sign, numeric columns to the right. Letters that LaTeX lacks
-    in its standard fonts (other scripts) are kept, for LuaLaTeX or XeLaTeX.
+    Letters that LaTeX lacks in its standard fonts (other scripts) are kept, for LuaLaTeX or XeLaTeX.
     """
-    safe = frame.map(_latex_cell).rename(columns=_latex_cell)
     aligned = "".join("r" if pd.api.types.is_numeric_dtype(kind) else "l" for kind in frame.dtypes)
-    line = _latex_cell(caption) or None
-    table = safe.to_latex(index=False, escape=False, column_format=aligned, caption=line, position="htbp")
-    return "% \\usepackage{booktabs}\n" + str(table)
+    shown = frame.map(lambda value: number(value) if isinstance(value, float) or value is pd.NA else str(value))
+    line = re.sub(r"([&%$#_{}])", r"\\\1", " ".join(caption.split())) or None
+    table = str(shown.to_latex(index=False, escape=True, column_format=aligned, caption=line, position="htbp"))
+    for sign, command in _LATEX.items():
+        table = table.replace(sign, command)
+    return "% \\usepackage{booktabs}\n" + table
 
 
 def write_table(
@@ -131,19 +122,11 @@ def remove_table(folder: Path, name: str) -> None:
 def _csv_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    text = value.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
-    return f"'{text}" if text.startswith("\n") or text.lstrip().startswith(_FORMULA) else text
+    text = " ".join(value.split())
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def _markdown_cell(value: Any) -> str:
     if isinstance(value, float) or value is pd.NA:
         return number(value)
     return " ".join(str(value).replace("\\", "\\\\").replace("|", "\\|").split())
-
-
-def _latex_cell(value: Any) -> str:
-    text = number(value) if isinstance(value, float) or value is pd.NA else " ".join(str(value).split())
-    # A minus sign before a number; elsewhere two hyphens stay two and do not become a dash.
-    text = re.sub("-(?=-)", "-{}", re.sub(r"(?<![\w-])-(?=\d)", "−", text).translate(_LATEX))
-    # After the end of a row LaTeX would take these for an argument of the line break.
-    return f"{{{text[0]}}}{text[1:]}" if text.startswith(("[", "*")) else text

@@ -1,7 +1,4 @@
-"""Tables for people, in a terminal or a log. In: a data frame. Out: lines in which no name is cut.
-
-A terminal that is too narrow folds texts; where there is none, in a pipe or a file, lines are as long as the table.
-"""
+"""Tables in a terminal or a log, in which no name is cut."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from crm.io.intake import Intake
 from crm.io.words import count_words
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.judges.oracle import OracleJudge
-from crm.leaderboard import open_bank
 from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.bank.responses import prompt_cell, response_column
 from crm.model.backbone import show_loading
 from crm.report.plots import COLOURS, GREY, MARKERS, save_figure, short_name, tidy_axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from crm.io.untrusted import check_text
+from crm.io.rows import check_text
 from crm.schema import Message, RecordError, check_response, messages
 from crm.votes.fields import criteria_cell
 
@@ -27,7 +27,7 @@ def answer_turns(given: Any, field: str) -> Turns:
 
 
 def completion_turns(given: Any) -> Turns | None:
-    """As `answer_turns`, or None for what no judge reads: the result of a tool, a lone surrogate, NUL."""
+    """As `answer_turns`, or None for what no judge here reads: the result of a tool, a lone surrogate."""
     try:
         return answer_turns(given, "completion")
     except RecordError:

@@ -1,4 +1,4 @@
-"""Settings of `train.py`. In: the values Hydra composed. Out: checked ones; ranges and combinations fail here."""
+"""Settings of ``train.py``, with their ranges and allowed combinations."""
 
 from __future__ import annotations
 
@@ -80,10 +80,8 @@ class TrainerConfig(Settings, group="trainer"):
     """Compile the decoder layers; needs a C++ compiler on CPU and Triton on GPU."""
     liger: bool = False
     """RMSNorm, SwiGLU and rotary embedding by Liger's kernels: GPU only, and a package of its own."""
-    peak_tflops: float = setting(0.0, at_least=0, zero="look up", unit="TFLOP/s")
-    """Of a device, for throughput/mfu; 0 looks it up by the device's name."""
     threads: int = setting(0, at_least=0, zero="1 for model=tiny, else torch's default")
-    """CPU threads a process. Resumed runs repeat bit by bit with 1."""
+    """CPU threads a process."""
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -217,7 +215,7 @@ class TrainConfig(Settings):
                 f"loss.centre_scores={self.loss.centre_scores} with head={self.head.name}: that head has no scores to "
                 "centre; use head=scalar or head=pairwise_span, or loss.centre_scores=0"
             )
-        self.refuse_sharded()
+        self.check_sharded()
         counts = (self.trainer.devices, self.trainer.nodes)
         self.schedule.share(math.prod(count for count in counts if count != "auto"))
 
@@ -238,7 +236,7 @@ class TrainConfig(Settings):
             f"loss={self.loss.name} head={LOSSES[self.loss.name]}"
         )
 
-    def refuse_sharded(self) -> None:
+    def check_sharded(self) -> None:
         """Raise ``ValueError`` for what cannot be combined with ``trainer.strategy=fsdp``."""
         if self.trainer.strategy != "fsdp":
             return

@@ -1,4 +1,4 @@
-"""Data of one training run. In: train and validation preferences. Out: loaders, batches an epoch, counts of rows."""
+"""Loaders of one training run, and what became of every row."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from crm.dataset.comparisons import FIXED_SEED, make_comparisons
 from crm.dataset.noise import CriteriaPool
 from crm.model.batching.batches import collate
 from crm.model.batching.loader import EvaluationLoader, TrainLoader
-from crm.model.batching.packs import Packing
+from crm.model.batching.packs import packing_named
 from crm.model.batching.padding_batches import Batch, WithPaddingBatches
 from crm.model.batching.plans import EpochPlan, PackedPlan, deal, draw_order, draw_steps, passes_needed, plan_epoch
 from crm.model.encoding import EncodedComparison, Encoder
+from crm.model.heads import head_named
 from crm.schema import Comparison, Preference
+from crm.training.config import TrainConfig
 
 VALIDATION_EPOCH = 0
 """Validation is drawn once, with `FIXED_SEED`, and clean: the same for every seed and noise of training."""
@@ -49,6 +51,23 @@ def padded_tokens(batch: Sequence[EncodedComparison]) -> int:
     return sum(len(row.sequences) for row in batch) * max(max(row.lengths) for row in batch)
 
 
+def padded_rows(config: TrainConfig, share: int) -> int:
+    """Comparisons of a padded forward pass: ``batching.batch_size``, or as many as ``batching.tokens`` holds.
+
+    A divisor of the ``share`` of a step that a device has. Raises ``ValueError`` where ``batch_size`` is none.
+    """
+    if rows := config.batching.batch_size:
+        if share % rows:
+            raise ValueError(
+                f"batching.batch_size={rows}: expected a divisor of {share}, the comparisons of a step on each device "
+                "(schedule.comparisons_per_step / devices)"
+            )
+        return rows
+    sequences = 1 if head_named(config.head.name).joint else 2
+    most = max(1, config.batching.tokens // (config.model.max_length * sequences))
+    return max(rows for rows in range(1, min(most, share) + 1) if share % rows == 0)
+
+
 class PreferenceDataModule(L.LightningDataModule):
     """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch with ``seed``.
 
@@ -59,33 +78,27 @@ class PreferenceDataModule(L.LightningDataModule):
 
     def __init__(
         self,
+        config: TrainConfig,
         train: Sequence[Preference],
         validation: Sequence[Preference],
         encoder: Encoder,
-        *,
-        direction: str,
-        noise: str,
-        ties: str,
-        criteria_mode: str,
-        batch_size: int,
         pad_id: int,
-        seed: int,
-        accumulate: int = 1,
-        packing: Packing | None = None,
         loader: BatchLoader | None = None,
     ) -> None:
         super().__init__()
-        self.train, self.validation, self.loader = train, validation, loader
-        self.encoder = encoder
-        self.direction, self.noise, self.ties, self.criteria_mode = direction, noise, ties, criteria_mode
-        self.batch_size, self.pad_id, self.seed = batch_size, pad_id, seed
-        self.accumulate, self.packing = accumulate, packing
-        self.passes = accumulate
+        self.train, self.validation, self.encoder, self.pad_id, self.loader = train, validation, encoder, pad_id, loader
+        self.direction, self.noise, self.seed = config.direction.kind, config.noise.kind, config.seed
+        self.ties, self.criteria_mode = config.loss.ties, config.criteria
+        share = config.schedule.share(config.trainer.devices * config.trainer.nodes)
+        self.batch_size = padded_rows(config, share) if config.batching.name == "padded" else share
+        """Comparisons of a padded forward pass, or of a step, on each rank."""
+        self.packing = packing_named(config.batching.name, config.batching.tokens)
+        self.passes = share // self.batch_size
         """Forward passes a rank and optimizer step; with a packing as many as `survey` finds necessary."""
         self._first: tuple[int, EpochPlan | PackedPlan] | None = None
         """Ranks and plan of the first epoch, as surveyed; given to the loader, which lets go of it after that epoch."""
-        self.tokens_read, self.pairs_read = 0, 0  # in training, by this process
-        self.pool = None if noise == "none" else CriteriaPool.from_preferences(train)
+        self.tokens_read = 0  # in training, by this process
+        self.pool = None if self.noise == "none" else CriteriaPool.from_preferences(train)
         self.validation_rows: list[EncodedComparison] = []
         """What validation reads, on all ranks together, and `validation_batches` what this one does, as numbers of
         these; both once there is a loader."""
@@ -130,7 +143,7 @@ class PreferenceDataModule(L.LightningDataModule):
         return TrainLoader(
             self.epoch_comparisons,
             self.encoder,
-            batch_size=self.batch_size * (self.accumulate if self.packing else 1),
+            batch_size=self.batch_size,
             pad_id=self.pad_id,
             seed=self.seed,
             rank=rank,
@@ -141,10 +154,9 @@ class PreferenceDataModule(L.LightningDataModule):
         )
 
     def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        """Count what a training batch holds while it is on the CPU: a GPU would be waited for."""
+        """Count the tokens of a training batch while it is on the CPU: a GPU would be waited for."""
         if self.trainer is not None and self.trainer.training:
             self.tokens_read += batch.tokens
-            self.pairs_read += batch.pairs
         return batch
 
     def val_dataloader(self) -> WithPaddingBatches:
@@ -220,7 +232,7 @@ class PreferenceDataModule(L.LightningDataModule):
     def _survey_packs(self, rows: Sequence[Comparison], world_size: int) -> tuple[PackedPlan, int]:
         """The first epoch in as few passes a step as hold ``packing.tokens``, and the tokens of its largest pack."""
         assert self.packing is not None
-        pairs = self.batch_size * self.accumulate * world_size
+        pairs = self.batch_size * world_size
         steps, overlong = draw_steps(rows, self.encoder, pairs=pairs, seed=self.seed, epoch=0)
         self.passes = passes_needed(steps, self.packing, world_size)
         plan = deal(steps, overlong, self.packing, passes=self.passes, world_size=world_size)

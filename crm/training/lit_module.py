@@ -1,4 +1,4 @@
-"""Training step, validation step, optimizer. In: padded or packed batches. Out: a trained model and logged numbers."""
+"""The Lightning module: training step, validation step, optimizer and schedule."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ from torch.optim import Optimizer
 from crm.model.batching.padding_batches import Batch, PaddingBatch
 from crm.model.heads import HeadOutput
 from crm.model.reward_model import RewardModel, centring_penalty, preference_loss
-from crm.training.checkpointing import epoch_was_over
+from crm.training.config import LossConfig, OptimizerConfig
 from crm.training.datamodule import PreferenceDataModule
-from crm.training.metrics import MARGIN_EDGES, PreferenceAccuracy, ValidationMetrics
+from crm.training.metrics import PreferenceAccuracy, ValidationMetrics
 from crm.training.optimizers import build_optimizer
-from crm.training.rank_state import gather_states, restore_state
 from crm.training.sharding import gather, shard_as_asked
-from crm.training.tracking import log_histogram
 
 WAY_OUT = "lower optimizer.lr or use trainer.precision=32-true"
 
@@ -39,33 +37,19 @@ class LitRewardModel(L.LightningModule):
     asking Lightning for it makes a resumed run forget its position in the epoch.
     """
 
-    def __init__(
-        self,
-        model: RewardModel,
-        *,
-        lr: float,
-        weight_decay: float,
-        betas: tuple[float, float],
-        warmup_fraction: float,
-        total_steps: int,
-        matrix_lr: float | None = None,
-        label_smoothing: float = 0.0,
-        centre_scores: float = 0.0,
-        silence: float = 0.0,
-    ) -> None:
+    def __init__(self, model: RewardModel, optimizer: OptimizerConfig, loss: LossConfig, total_steps: int) -> None:
         super().__init__()
-        self.model = model
-        self.lr, self.weight_decay, self.betas, self.matrix_lr = lr, weight_decay, betas, matrix_lr
-        self.warmup_fraction = warmup_fraction
+        self.model, self.optimizer_config, self.loss_config = model, optimizer, loss
         self.total_steps = total_steps
-        self.label_smoothing, self.centre_scores, self.silence = label_smoothing, centre_scores, silence
-        if silence:  # settings allow it for a late head alone
+        if loss.silence:  # settings allow it for a late head alone
             model.score.asks_others = True  # type: ignore[assignment]
         self.validation = ValidationMetrics()
         self.train_accuracy = PreferenceAccuracy()
         self._of_step: list[Tensor] = []
         """Of each pass of the step so far, weighted means: loss, size of the logits, scores and their squares."""
-        self._tokens_before = 0  # of the run that this one goes on from
+        self.validation_logits: dict[int, Tensor] = {}
+        """By the number of a batch: (B,), of the latest validation, on this process."""
+        self._tokens_before = 0  # of the run that this one goes on from, on the first process
         self._skeletons: tuple[RewardModel, ...] = ()  # a tuple: a module here would be trained and saved too
 
     def on_fit_start(self) -> None:
@@ -75,12 +59,13 @@ class LitRewardModel(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Mean loss of a pass, weighted; raises `NonFiniteError` naming the step before any weight is touched."""
         output = self.model(batch)
-        loss = preference_loss(output.preference_logit, batch.target, self.label_smoothing).mean()
+        settings = self.loss_config
+        loss = preference_loss(output.preference_logit, batch.target, settings.label_smoothing).mean()
         objective = loss
-        if self.centre_scores and output.scores is not None:
-            objective = loss + self.centre_scores * centring_penalty(output.scores).mean()
+        if settings.centre_scores and output.scores is not None:
+            objective = loss + settings.centre_scores * centring_penalty(output.scores).mean()
         if output.unasked is not None:
-            objective = objective + self.silence * output.unasked.mean()
+            objective = objective + settings.silence * output.unasked.mean()
         if not torch.isfinite(objective):
             raise NonFiniteError(
                 f"loss is {objective.item()} at optimizer step {self.global_step}, batch {batch_idx}: {WAY_OUT}"
@@ -130,38 +115,37 @@ class LitRewardModel(L.LightningModule):
         if not math.isfinite(norm):
             raise NonFiniteError(f"the weight norm is {norm} after optimizer step {self.global_step}: {WAY_OUT}")
 
-    def validation_step(self, batch: Batch | PaddingBatch, batch_idx: int) -> Tensor | None:
-        """Accumulate what is measured, over rows and on all ranks, at the end; the logits (B,) of own rows."""
-        measured, logits = self.validation, None
+    def on_validation_epoch_start(self) -> None:
+        """Forget the logits of the validation before."""
+        self.validation_logits = {}
+
+    def validation_step(self, batch: Batch | PaddingBatch, batch_idx: int) -> None:
+        """Accumulate what is measured at the end, over rows and on all ranks, and keep the logits of own rows."""
+        measured = self.validation
         if isinstance(batch, PaddingBatch):
             batch = batch.batch
             self.model(batch)
         else:
-            logits = self.model(batch).preference_logit
+            self.validation_logits[batch_idx] = logits = self.model(batch).preference_logit
             data = getattr(self._trainer, "datamodule", None)
             roles = data.validation_roles(batch_idx) if isinstance(data, PreferenceDataModule) else ()
             measured.update(logits, batch, *roles)
         self.log("validation/loss", measured.loss, prog_bar=True, on_epoch=True, batch_size=len(batch))
         self.log("validation/accuracy", measured.accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
-        return logits
 
     def on_validation_epoch_end(self) -> None:
-        """Log what needs all rows: accuracy by direction, calibration, and the histogram of the margins."""
-        numbers, margins = self.validation.finish()
-        for name, value in numbers.items():
+        """Log what needs all rows: accuracy by direction, and calibration."""
+        for name, value in self.validation.finish().items():
             self.log(f"validation/{name}", value)
-        log_histogram(self.trainer.loggers, "validation/margins", margins, MARGIN_EDGES, self.global_step)
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """What `build_optimizer` makes of what is trained; linear warm-up, then a cosine to zero, a step at a time."""
-        optimizer = build_optimizer(
-            self.model, lr=self.lr, weight_decay=self.weight_decay, betas=self.betas, matrix_lr=self.matrix_lr
-        )
+        optimizer = build_optimizer(self.model, self.optimizer_config)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._lr_factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _lr_factor(self, step: int) -> float:
-        return lr_factor(step, math.ceil(self.warmup_fraction * self.total_steps), self.total_steps)
+        return lr_factor(step, math.ceil(self.optimizer_config.warmup_fraction * self.total_steps), self.total_steps)
 
     def configure_model(self) -> None:
         """Shard the weights where the strategy has a mesh of devices (FSDP2), the first time that it asks."""
@@ -176,14 +160,13 @@ class LitRewardModel(L.LightningModule):
         return gather(self.model, *self._skeletons) if self._skeletons else self.model
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep each rank's random state, so that dropout after a resume is the dropout that would have been."""
-        checkpoint["ranks"] = gather_states(self.train_accuracy, self._tokens_seen())
+        """Keep the tokens that all processes have read in training."""
+        tokens = torch.tensor(self._tokens_seen(), dtype=torch.int64, device=self.device)
+        checkpoint["tokens_seen"] = int(self.trainer.strategy.reduce(tokens, reduce_op="sum"))
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Restore what `on_save_checkpoint` kept; the accuracy of an epoch that was over is told, and begins anew."""
-        self._tokens_before = restore_state(checkpoint["ranks"], self.train_accuracy)
-        if epoch_was_over(checkpoint):
-            self.train_accuracy.reset()
+        """Count on from there, on the first process."""
+        self._tokens_before = checkpoint["tokens_seen"] if self.trainer.is_global_zero else 0
 
 
 def _means(loss: Tensor, output: HeadOutput) -> Tensor:

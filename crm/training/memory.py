@@ -1,13 +1,15 @@
-"""Memory of a training step: its bytes on one device, and what follows from them.
+"""An estimate of a training step's memory, and the settings that follow from it.
 
-An estimate for deciding on gradient checkpointing, not a promise: kernels, allocators and attention masks differ.
+Kernels, allocators and attention masks differ, so that a step may need more or less.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -15,10 +17,12 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 from torch import nn
 
-from crm.model.attention.frozen_layers import freeze_lower_layers
-from crm.model.backbone import add_lora, empty_backbone, keep_lowest_layers
+from crm.model.attention.frozen_layers import FrozenLayers, freeze_lower_layers, most_frozen
+from crm.model.attention.frozen_states import FrozenStates
+from crm.model.backbone import add_lora, empty_backbone, keep_lowest_layers, without_lora_wrapper
+from crm.model.reward_model import RewardModel
 from crm.training.config import TrainConfig
-from crm.training.devices import training_device
+from crm.training.devices import enable_checkpointing, training_device
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +32,8 @@ FROZEN_BYTES = 4
 USABLE = 0.9
 """Share of the memory at hand that may be planned for; the rest is for kernels' own needs and fragmentation."""
 GIB = 2**30
+OF_CRITERIA = 0.25
+"""Share of the room for kept states that criteria have where responses are read by fewer layers."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +53,6 @@ class MemoryNeed:
     def fits(self, at_hand: int) -> bool:
         """Whether it stays within `USABLE` of the ``at_hand`` bytes."""
         return self.total <= USABLE * at_hand
-
-    def told(self, at_hand: int, where: str) -> str:
-        """Estimate, memory and decision as one line."""
-        needed = f"{self.total / GIB:.1f} GiB (state {self.state / GIB:.1f}, activations {self.activations / GIB:.1f})"
-        decision = "off" if self.fits(at_hand) else "on"
-        return (
-            f"memory: a training step needs about {needed}, {at_hand / GIB:.1f} GiB at hand on {where}: "
-            f"gradient checkpointing {decision} (model.gradient_checkpointing=auto)"
-        )
 
 
 def training_need(
@@ -89,7 +86,7 @@ def training_need(
 
 
 def settle_strategy(config: TrainConfig) -> None:
-    """Replace ``trainer.strategy=auto`` and refuse a state that cannot fit, both before any weight is loaded.
+    """Replace ``trainer.strategy=auto`` and check that the state fits, both before any weight is loaded.
 
     What a device needs with gradient checkpointing is computed from the shapes of the backbone. Several devices become
     DDP where it fits on each, else FSDP2. Raises ``ValueError`` naming what does fit.
@@ -113,7 +110,7 @@ def settle_strategy(config: TrainConfig) -> None:
     if settings.strategy == "auto" and ranks > 1:
         fits = needs["ddp"].fits(at_hand) or "fsdp" not in needs
         settings.strategy = "ddp" if fits else "fsdp"
-        config.refuse_sharded()
+        config.check_sharded()
     used = settings.strategy if settings.strategy in needs else "ddp"
     need, share = needs[used], " a device" if ranks > 1 else ""
     rank_zero_only(log.info)(
@@ -154,6 +151,72 @@ def _shapes(config: TrainConfig) -> Any:
         with torch.device("meta"):
             add_lora(backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout, settings.freeze_layers)
     return backbone
+
+
+def settle_checkpointing(config: TrainConfig, model: RewardModel, tokens: int) -> bool:
+    """Switch gradient checkpointing on where it is asked for, or ``auto`` finds too little memory for ``tokens``."""
+    wanted, backbone = config.model.gradient_checkpointing, without_lora_wrapper(model.backbone)
+    if wanted == "auto":
+        settings, device = config.trainer, training_device(config.trainer.accelerator)
+        ranks, mixed = settings.devices * settings.nodes, settings.precision == "bf16-mixed"
+        places = {"shards": ranks} if settings.strategy == "fsdp" else {"replicas": ranks}
+        need, at_hand = training_need(backbone, tokens, mixed=mixed, **places).total, memory_at_hand(device)
+        wanted = need > USABLE * at_hand
+        if need > GIB:
+            rank_zero_only(log.info)(
+                f"memory: a training step needs about {need / GIB:.1f} GiB, {at_hand / GIB:.1f} at hand on {device}: "
+                f"gradient checkpointing {'on' if wanted else 'off'} (model.gradient_checkpointing=auto)"
+            )
+    if wanted:
+        enable_checkpointing(backbone)
+    return bool(wanted)
+
+
+def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int, run_dir: Path) -> None:
+    """Have frozen layers run once for each beginning of a sequence, where there are any and it is not switched off.
+
+    Room is half of the memory that is left of a step on ``tokens``, or half of the disk's, unless a number is given.
+    """
+    settings, backbone = config.model, without_lora_wrapper(model.backbone)
+    whole = not model.prunes  # such a head reads every token
+    layers = most_frozen(backbone, settings.freeze_layers, whole=whole)
+    partly = model.depths is not None and layers < len(backbone.layers)  # a layer that is trained may read responses
+    if settings.kept_states == "off" or layers < 1 or partly:
+        return
+    if not model.reads_forests:
+        rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)
+        return
+    room = _room_for_states(config, backbone, tokens, run_dir) / config.trainer.devices
+
+    def keeping(layers: int, share: float) -> FrozenLayers:
+        kept = FrozenStates(
+            backbone.config.hidden_size,
+            budget=int(room * share),
+            dtype=getattr(torch, settings.kept_states_dtype),
+            folder=run_dir if settings.kept_states == "disk" else None,
+        )
+        return FrozenLayers(backbone, layers, kept, whole=whole)
+
+    if model.depths is None:
+        model.frozen = keeping(layers, 1.0)
+    else:
+        of_responses = len(model.depths.lower.layers)
+        model.depths.kept = keeping(of_responses, 1 - OF_CRITERIA), keeping(layers, OF_CRITERIA)
+    rank_zero_only(log.info)(
+        f"frozen layers: states of {layers} layers are kept ({settings.kept_states_dtype}) in {settings.kept_states}: "
+        f"room for {room / 1e9:.1f} GB, {sum(part.kept.room for part in model.keeping)} tokens a process; "
+        "model.kept_states=off computes them anew"
+    )
+
+
+def _room_for_states(config: TrainConfig, backbone: Any, tokens: int, run_dir: Path) -> float:
+    """Bytes on this machine."""
+    if config.model.kept_states_gb:
+        return config.model.kept_states_gb * 1e9
+    if config.model.kept_states == "disk":
+        return shutil.disk_usage(run_dir).free / 2
+    need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
+    return max(0, memory_at_hand(torch.device("cpu")) - need) / 2
 
 
 def layer_bytes_per_token(config: Any, *, mixed: bool, sharded: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""Running metrics of a preference judge. In: logits and soft targets, batch by batch. Out: rates over all ranks."""
+"""Running metrics of preference predictions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from torch import Tensor, nn
 from torchmetrics import MeanMetric, Metric
 
 from crm.model.reward_model import preference_loss
-
-MARGIN_EDGES = tuple(step / 2 for step in range(-40, 41))
-"""Of the bins of `MarginHistogram`; what lies beyond is counted in the first and the last."""
 
 
 class PreferenceAccuracy(Metric):
@@ -78,38 +75,14 @@ class CalibrationError(Metric):
         return (self.gaps.abs().sum() / self.total).float()
 
 
-class MarginHistogram(Metric):
-    """How many decided comparisons have which margin, the logit in favour of the label; edges are `MARGIN_EDGES`."""
-
-    full_state_update = False
-    is_differentiable = False
-    counts: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.add_state("counts", torch.zeros(len(MARGIN_EDGES) - 1, dtype=torch.int64), dist_reduce_fx="sum")
-
-    def update(self, preference_logit: Tensor, target: Tensor) -> None:
-        """As `PreferenceAccuracy.update`."""
-        decided = target != 0.5
-        margin = preference_logit[decided].float() * torch.sign(target[decided] - 0.5)
-        edges = torch.tensor(MARGIN_EDGES[1:-1], device=margin.device)
-        index = torch.bucketize(margin, edges, right=True)  # each bin holds its lower edge
-        self.counts += torch.bincount(index, minlength=len(self.counts))
-
-    def compute(self) -> Tensor:
-        """Counts so far, (bins,) int64."""
-        return self.counts
-
-
 class ValidationMetrics(nn.Module):
-    """All that a validation measures: loss, accuracy, and accuracy apart by direction, calibration, margins."""
+    """What a validation measures: loss, accuracy, accuracy by direction, and calibration."""
 
     def __init__(self) -> None:
         super().__init__()
         self.loss = MeanMetric()
         self.accuracy, self.original, self.reverse = PreferenceAccuracy(), PreferenceAccuracy(), PreferenceAccuracy()
-        self.calibration, self.margins = CalibrationError(), MarginHistogram()
+        self.calibration = CalibrationError()
 
     def update(
         self, preference_logit: Tensor, batch: Any, counted: Tensor | None = None, paired: Tensor | None = None
@@ -122,13 +95,13 @@ class ValidationMetrics(nn.Module):
         every = torch.ones_like(batch.reverse)
         counted, paired = (every if rows is None else rows.to(every.device) for rows in (counted, paired))
         self.loss.update(preference_loss(preference_logit, batch.target)[counted])
-        for metric in (self.accuracy, self.calibration, self.margins):
+        for metric in (self.accuracy, self.calibration):
             metric.update(preference_logit[counted], batch.target[counted])
         for metric, rows in ((self.original, paired & ~batch.reverse), (self.reverse, paired & batch.reverse)):
             metric.update(preference_logit[rows], batch.target[rows])
 
-    def finish(self) -> tuple[dict[str, Tensor], Tensor]:
-        """What Lightning does not average by itself, and the counts of the margins; all ranks together. Starts anew.
+    def finish(self) -> dict[str, Tensor]:
+        """Accuracy by direction and calibration, which Lightning does not average; all ranks together. Starts anew.
 
         ``accuracy_sum`` of both directions, on the same pairs, is 1 for a model that does not read the criteria. A
         direction that no row has is left out, and so is the sum.
@@ -140,7 +113,6 @@ class ValidationMetrics(nn.Module):
             "accuracy_sum": original + reverse,
             "expected_calibration_error": self.calibration.compute(),
         }
-        margins = self.margins.compute().clone()
-        for metric in (self.original, self.reverse, self.calibration, self.margins):
+        for metric in (self.original, self.reverse, self.calibration):
             metric.reset()
-        return {name: value for name, value in numbers.items() if not torch.isnan(value)}, margins
+        return {name: value for name, value in numbers.items() if not torch.isnan(value)}

@@ -1,4 +1,4 @@
-"""A reward model spread over devices (FSDP2). In: a whole model and a device mesh. Out: shards, and a whole one again.
+"""A reward model sharded over devices by FSDP2, and gathered again.
 
 Every transformer layer is one unit: its weights are gathered for its forward and its backward pass and dropped in
 between. Master weights, gradients and optimizer state stay sharded float32.
@@ -28,11 +28,6 @@ def shard_as_asked(lit: L.LightningModule, model: RewardModel) -> tuple[RewardMo
         return ()
     compute_dtype = torch.bfloat16 if lit.trainer.precision == "bf16-mixed" else torch.float32
     return (shard(model, lit.device_mesh["data_parallel"], lit.trainer.strategy.root_device, compute_dtype),)
-
-
-def is_sharded(module: nn.Module) -> bool:
-    """Whether any weight is spread over several processes."""
-    return any(isinstance(parameter, DTensor) for parameter in module.parameters())
 
 
 def shard(model: RewardModel, mesh: DeviceMesh, device: torch.device, compute_dtype: torch.dtype) -> RewardModel:
@@ -67,7 +62,7 @@ def wrap(model: RewardModel, mesh: DeviceMesh, compute_dtype: torch.dtype) -> No
 
 def load_whole(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Load a state dict of whole tensors; for a sharded module only that of the first process is read."""
-    if is_sharded(module):
+    if any(isinstance(parameter, DTensor) for parameter in module.parameters()):
         whole: dict[str, Any] = dict(state) if dist.get_rank() == 0 else {}
         options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
         set_model_state_dict(module, whole, options=options)

@@ -1,7 +1,7 @@
-"""One table of a sweep. In: ``python -m crm.training.sweep_table <folder>``. Out: ``sweep.md``, ``.csv``, ``.tex``.
+"""Tables of a sweep: ``python -m crm.training.sweep_table <folder>`` writes ``sweep`` and ``seeds`` (md, csv, tex).
 
-A row a job, failed and unfinished ones with their reason. Where jobs differ in nothing but the seed, ``seeds.md``,
-``.csv`` and ``.tex`` give their means with intervals. ``train.py -m`` writes all of them when it ends.
+``sweep`` has a row a job, failed and unfinished ones with their reason. ``seeds`` has means with intervals where jobs
+differ in nothing but the seed. ``train.py -m`` writes both when it ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pandas as pd
 
 from crm.report.statistics import mean_interval
 from crm.report.tables import caption, remove_table, write_table
-from crm.training.sweep_jobs import SweepJob, differing, read_jobs
+from crm.training.sweeps import SweepJob, differing, read_jobs
 
 MEASURED = {"validation_loss": math.inf, "validation_accuracy": 1.0}
 """Columns of numbers, each with the most it can be; the least is 0."""
@@ -29,8 +29,8 @@ def job_table(jobs: Sequence[SweepJob]) -> pd.DataFrame:
     for job in jobs:
         row: dict[str, Any] = {"job": job.name, "status": job.status}
         row |= {key: job.overrides.get(key, "–") for key in differing(jobs)}
-        row |= {name: job.numbers.get(name, float("nan")) for name in MEASURED}
-        row |= {"steps": job.numbers.get("steps", ""), "seconds": job.numbers.get("seconds", float("nan"))}
+        row |= {name: job.numbers.get(name, math.nan) for name in MEASURED}
+        row |= {"steps": job.numbers.get("steps", ""), "seconds": job.numbers.get("seconds", math.nan)}
         rows.append(row | {"reason": job.reason})
     return pd.DataFrame(rows)
 
@@ -40,19 +40,39 @@ def seed_table(jobs: Sequence[SweepJob]) -> pd.DataFrame:
 
     Empty unless two jobs differ in ``seed`` only. A single seed says nothing about spread and has no limits.
     """
-    groups: dict[tuple[tuple[str, str], ...], list[SweepJob]] = {}
-    for job in jobs:
-        groups.setdefault(_without_seed(job), []).append(job)
-    if all(len({job.overrides.get("seed") for job in group}) < 2 for group in groups.values()):
+    table, settings = job_table(jobs), [key for key in differing(jobs) if key != "seed"]
+    if "seed" not in table:
         return pd.DataFrame()
-    settings = [key for key in differing(jobs) if key != "seed"]
-    return pd.DataFrame([_group_row(settings, group) for group in groups.values()])
+    groups = table.groupby(settings or (lambda _: 0), sort=False)
+    if groups["seed"].nunique().max() < 2:
+        return pd.DataFrame()
+    return pd.DataFrame([_group_row(settings, group) for _, group in groups])
+
+
+def _group_row(settings: Sequence[str], group: pd.DataFrame) -> dict[str, Any]:
+    done = group[group["status"] == "finished"]
+    row: dict[str, Any] = {key: group[key].iloc[0] for key in settings}
+    row |= {"n": len(done), "not finished": len(group) - len(done)}
+    for name, most in MEASURED.items():
+        mean = low = high = math.nan
+        values = done[name].tolist()
+        if values and not any(map(math.isnan, values)):  # a mean over some of the seeds would not be theirs
+            interval = mean_interval(values)
+            mean = interval.mean
+            if interval.clusters > 1:
+                low, high = max(interval.low, 0.0), min(interval.high, most)
+        row |= {name: mean, f"{name} low": low, f"{name} high": high}
+    return row
 
 
 def write_sweep_tables(folder: Path) -> list[SweepJob]:
     """Write the tables into the sweep's folder and return its jobs. Raises ``ValueError`` where there are none."""
     jobs = read_jobs(folder)
-    line = _caption(jobs)
+    varied, states = differing(jobs), [job.status for job in jobs]
+    common = " ".join(f"{key}={value}" for key, value in jobs[0].overrides.items() if key not in varied)
+    counted = ", ".join(f"{states.count(status)} {status}" for status in dict.fromkeys(states))
+    commits = ", ".join(dict.fromkeys(job.commit for job in jobs if job.commit))
+    line = f"{len(jobs)} jobs: {counted}; " + caption(config=common or "as in conf/", commit=commits)
     write_table(folder, "sweep", job_table(jobs), line)
     means = seed_table(jobs)
     if means.empty:
@@ -75,35 +95,6 @@ def main() -> None:
     for name in ("sweep.md", "seeds.md"):
         if (folder / name).is_file():
             print((folder / name).read_text(encoding="utf-8"))
-
-
-def _without_seed(job: SweepJob) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((key, value) for key, value in job.overrides.items() if key != "seed"))
-
-
-def _group_row(settings: Sequence[str], group: Sequence[SweepJob]) -> dict[str, Any]:
-    finished = [job for job in group if job.status == "finished"]
-    row: dict[str, Any] = {key: group[0].overrides.get(key, "–") for key in settings}
-    row |= {"n": len(finished), "not finished": len(group) - len(finished)}
-    for name, most in MEASURED.items():
-        mean = low = high = float("nan")
-        values = [job.numbers[name] for job in finished]
-        if values and not any(map(math.isnan, values)):  # a mean over some of the seeds would not be theirs
-            interval = mean_interval(values)
-            mean = interval.mean
-            if interval.clusters > 1:
-                low, high = max(interval.low, 0.0), min(interval.high, most)
-        row |= {name: mean, f"{name} low": low, f"{name} high": high}
-    return row
-
-
-def _caption(jobs: Sequence[SweepJob]) -> str:
-    varied = differing(jobs)
-    common = " ".join(f"{key}={value}" for key, value in jobs[0].overrides.items() if key not in varied)
-    states = [job.status for job in jobs]
-    counted = ", ".join(f"{states.count(status)} {status}" for status in dict.fromkeys(states))
-    commits = ", ".join(dict.fromkeys(job.commit for job in jobs if job.commit))
-    return f"{len(jobs)} jobs: {counted}; " + caption(config=common or "as in conf/", commit=commits)
 
 
 if __name__ == "__main__":

@@ -1,35 +1,44 @@
-"""One job of a sweep. In: Hydra's description of the job. Out: the same job, where needed as a process of its own.
+"""Jobs of a sweep: how each runs, where needed as a process of its own, and how it ended.
 
 Lightning starts the other ranks with the command line of the parent. In a sweep that line says ``-m``, and every rank
-would run the whole sweep again, in folders of its own (Lightning #16694). A process of its own per job has a command
-line without ``-m``, frees its devices when it ends, and leaves the next job a clean start. Side by side with others,
-it can be killed (for memory, say) without taking the others along.
+would run the whole sweep again (Lightning #16694). A process of its own per job has a command line without ``-m`` and
+frees its devices when it ends; beside others, it can be killed without them. A job that fails leaves its reason in
+``failure.txt`` in its folder: its process may run on another machine.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from crm.sealed import read_sealed
+from crm.io.files import replace_file
 from crm.training.config import TrainConfig
-from crm.training.sweep_jobs import SUMMARY, SUMMARY_FORMAT, forget, is_first_rank, noted_failure
+from crm.training.resume import SUMMARY
 
 NOT_PASSED_ON = (
     *("hydra.mode", "hydra.run.", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher"),
     "hydra.output_subdir",
 )
 BASIC, JOBLIB, LOCAL, SLURM = "BasicLauncher", "JoblibLauncher", "LocalLauncher", "SlurmLauncher"
-CONSOLE = "console.log"
+FAILURE, OVERRIDES, CONSOLE = "failure.txt", ".hydra/overrides.yaml", "console.log"
+OUTCOMES = {"train": SUMMARY, "evaluate": "results.json"}
+"""What a job of a command leaves when it has finished."""
+NUMBERS = ("validation_loss", "validation_accuracy", "steps", "seconds")
 
 
 class SweepFolder(Callback):
@@ -50,6 +59,29 @@ def begin_job() -> Path:
     return folder
 
 
+def forget(folder: Path, *, summary: bool) -> None:
+    """Remove the failure, and with ``summary`` the results, of an earlier run in ``folder``; on the first rank only."""
+    if is_first_rank():
+        for name in (FAILURE, *OUTCOMES.values()) if summary else (FAILURE,):
+            (folder / name).unlink(missing_ok=True)
+
+
+def is_first_rank() -> bool:
+    """Whether no launcher (torchrun, Lightning, SLURM) has numbered this process otherwise."""
+    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
+
+
+def note_failure(folder: Path, reason: str) -> None:
+    """Leave one line on why the job in ``folder`` failed."""
+    replace_file(folder / FAILURE, " ".join(reason.split()) + "\n")
+
+
+def noted_failure(folder: Path) -> str:
+    """What `note_failure` left, or nothing."""
+    path = folder / FAILURE
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+
+
 def launcher() -> str:
     """Name of the launcher's class in a sweep, `BASIC` for one job after the other; empty in a single run."""
     hydra = HydraConfig.get()
@@ -66,9 +98,8 @@ def check_devices(config: TrainConfig) -> None:
             "would fight for its devices; leave out hydra/launcher (one job after the other), or use "
             "hydra/launcher=slurm, or trainer=cpu with one device"
         )
-    asked = (trainer.devices, trainer.nodes)
-    if kind == SLURM and any(
-        want not in ("auto", there) for want, there in zip(asked, _of_slurm(settings), strict=True)
+    if kind == SLURM and (
+        trainer.devices not in ("auto", settings.tasks_per_node) or trainer.nodes not in ("auto", settings.nodes)
     ):
         raise ValueError(
             f"hydra.launcher.tasks_per_node={settings.tasks_per_node} hydra.launcher.nodes={settings.nodes}: SLURM "
@@ -77,16 +108,12 @@ def check_devices(config: TrainConfig) -> None:
 
 
 def _on_gpus(accelerator: str) -> bool:
-    """Whether jobs would train on GPUs; only where that is not plain is torch asked, which takes seconds to import."""
+    """Whether jobs would train on GPUs; only ``auto`` asks torch, which takes seconds to import."""
     if accelerator != "auto":
         return accelerator != "cpu"
     from crm.training.devices import training_device
 
     return training_device("auto").type != "cpu"
-
-
-def _of_slurm(settings: Any) -> tuple[int, int]:
-    return settings.tasks_per_node, settings.nodes
 
 
 def needs_own_process(devices: int | str) -> bool:
@@ -108,21 +135,15 @@ def run_in_own_process(entry: Sequence[str]) -> Path:
     folder = Path(str(hydra.runtime.output_dir))
     overrides = [*hydra.overrides.task, *(word for word in hydra.overrides.hydra if passed_on(word))]
     command = [*entry, *single_run(overrides, str(folder), str(hydra.job.name))]
-    if launcher() == JOBLIB:
-        with (folder / CONSOLE).open("wb") as out:
-            code = _run(command, hydra.runtime.cwd, out)
-    else:
-        code = _run(command, hydra.runtime.cwd, None)
+    beside = launcher() == JOBLIB
+    with (folder / CONSOLE).open("wb") if beside else nullcontext() as out:
+        errors = subprocess.STDOUT if beside else None
+        code = subprocess.run(command, cwd=hydra.runtime.cwd, check=False, stdout=out, stderr=errors).returncode  # noqa: S603 - our own command
     if code:
-        raise ValueError(noted_failure(folder) or f"job {hydra.job.num} {_how_it_ended(code)}; its log is in {folder}")
+        ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        memory = " (out of memory?)" if -code == signal.SIGKILL else ""
+        raise ValueError(noted_failure(folder) or f"job {hydra.job.num} {ended}{memory}; its log is in {folder}")
     return folder
-
-
-def validation_loss_of(folder: Path) -> float:
-    """The best validation loss of the training run in ``folder``, in nats."""
-    if not is_first_rank():
-        return float("nan")  # the first one writes the summary, maybe later
-    return float(read_sealed(folder / SUMMARY, "run the job again", version=SUMMARY_FORMAT)["validation_loss"])
 
 
 def passed_on(override: str) -> bool:
@@ -133,8 +154,7 @@ def passed_on(override: str) -> bool:
 def single_run(overrides: Sequence[str], folder: str, job_name: str) -> list[str]:
     """The command line of one job as a single run in ``folder``, whose ``.hydra`` the sweep has written already."""
     quoted = folder.replace("\\", "\\\\").replace("'", "\\'")
-    words = overrides
-    return [*words, f"hydra.run.dir='{quoted}'", "hydra.output_subdir=null", f"hydra.job.name={job_name}"]
+    return [*overrides, f"hydra.run.dir='{quoted}'", "hydra.output_subdir=null", f"hydra.job.name={job_name}"]
 
 
 def entry_command() -> list[str]:
@@ -145,13 +165,84 @@ def entry_command() -> list[str]:
     return [sys.executable, str(Path(sys.argv[0]).resolve())] if spec is None else [sys.executable, "-m", spec.name]
 
 
-def _run(command: Sequence[str], cwd: str, out: Any) -> int:
-    errors = subprocess.STDOUT if out else None
-    return subprocess.run(command, cwd=cwd, check=False, stdout=out, stderr=errors).returncode  # noqa: S603 - own command
+def validation_loss_of(folder: Path) -> float:
+    """The best validation loss of the training run in ``folder``, in nats."""
+    if not is_first_rank():
+        return float("nan")  # the first one writes the summary, maybe later
+    return float(json.loads((folder / SUMMARY).read_text(encoding="utf-8"))["validation_loss"])
 
 
-def _how_it_ended(code: int) -> str:
-    if code > 0:
-        return f"ended with exit code {code}"
-    memory = " (out of memory?)" if -code == signal.SIGKILL else ""
-    return f"was killed by {signal.Signals(-code).name}{memory}"
+@dataclass(frozen=True)
+class SweepJob:
+    """One job; ``status`` is ``finished``, ``failed`` or ``unfinished``, ``reason`` says why.
+
+    ``numbers`` are those of `NUMBERS` (loss in nats, accuracy in [0, 1] or NaN, optimizer steps, seconds), empty unless
+    it is a training that finished.
+    """
+
+    name: str
+    """Its folder inside the sweep's."""
+    overrides: Mapping[str, str]
+    status: str
+    reason: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    commit: str = ""
+
+
+def failed_jobs(root: Path) -> list[str]:
+    """Names of the jobs under ``root`` that left a reason."""
+    return sorted((str(path.parent.relative_to(root)) for path in root.rglob(FAILURE)), key=in_number_order)
+
+
+def read_jobs(root: Path, command: str = "train") -> list[SweepJob]:
+    """Every job that the sweep of ``command`` (see `OUTCOMES`) in ``root`` has started, in the order of their numbers.
+
+    A folder of single runs can be read as well. Raises ``ValueError`` where there is no job.
+    """
+    if not root.is_dir():
+        raise ValueError(f"{root}: no such folder; give a sweep's, such as multirun/{command}/<date>/<time>")
+    jobs = [_job(root, file, command) for file in root.rglob(OVERRIDES)]
+    if not jobs:
+        raise ValueError(f"{root}: no job in it (no {OVERRIDES} in any folder); give the folder of a sweep")
+    return sorted(jobs, key=lambda job: in_number_order(job.name))
+
+
+def in_number_order(name: str) -> list[tuple[int, int, str]]:
+    """Sorting key under which 10 comes after 9."""
+    parts = re.split(r"(\d+)", name)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
+
+
+def differing(jobs: Sequence[SweepJob]) -> list[str]:
+    """Settings whose values differ between jobs, in the order in which they were given."""
+    keys = dict.fromkeys(key for job in jobs for key in job.overrides)
+    return [key for key in keys if len({job.overrides.get(key) for job in jobs}) > 1]
+
+
+def _job(root: Path, file: Path, command: str) -> SweepJob:
+    folder = file.parents[1]
+    pairs = (str(word).lstrip("+").partition("=") for word in OmegaConf.load(file))
+    name, overrides = str(folder.relative_to(root)), {key: value for key, _, value in pairs}
+    outcome = folder / OUTCOMES[command]
+    if reason := noted_failure(folder):
+        return SweepJob(name, overrides, "failed", reason)
+    if not outcome.is_file():
+        why = f"no {outcome.name}: still running, or killed; its log: {folder / command}.log"
+        return SweepJob(name, overrides, "unfinished", why)
+    if command != "train":
+        return SweepJob(name, overrides, "finished")
+    try:
+        summary = json.loads(outcome.read_text(encoding="utf-8"))
+        numbers = {key: _finite(summary, key) for key in NUMBERS}
+    except ValueError as error:
+        return SweepJob(name, overrides, "failed", f"{outcome}: {error}")
+    return SweepJob(name, overrides, "finished", "", numbers, str(summary.get("commit") or ""))
+
+
+def _finite(summary: Any, key: str) -> float:
+    value = summary.get(key) if isinstance(summary, dict) else None
+    if key == "validation_accuracy" and value is None:
+        return math.nan  # every validation row is a tie
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{key}: expected a finite number, got {value!r:.80}")
+    return value

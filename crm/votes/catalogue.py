@@ -1,7 +1,6 @@
-"""The datasets that can be read. In: a source's name. Out: its facts, and its records as they stream by.
+"""The sources of preferences, by the name that ``data=`` takes.
 
 Another package adds one by an entry point of the group ``crm.sources`` that names a `Source` (docs/extending.md).
-
 ``origin`` and ``license`` are as the source gives them; a set without a licence may be measured on, not passed on.
 """
 
@@ -21,15 +20,14 @@ from crm.io.rows import data_files
 from crm.schema import Preference
 from crm.votes.own import arena, published, records, table, trl
 from crm.votes.public import (
+    aspects,
     concise_verbose,
     conditioned,
-    d2t,
     dsp,
     personalized_rewardbench,
     plain,
     rewardbench,
     summeval,
-    topicalchat,
 )
 from crm.votes.splits import Splits
 
@@ -84,9 +82,9 @@ PUBLIC: dict[str, Source] = {
         "amazon-science/PrefEval 50795054", "CC-BY-NC-4.0"),
     "llmbar": Source("outputs of which one follows the instruction", conditioned.llmbar, "llmbar",
         "princeton-nlp/LLMBar 900616bf", "MIT", evaluation_only=True),
-    "topicalchat": Source("people's ratings of six replies to each of 60 chats", topicalchat.read, "topicalchat",
+    "topicalchat": Source("people's ratings of six replies to each of 60 chats", aspects.topicalchat, "topicalchat",
         "maszhongming/UniEval d33e7b6c", "MIT", evaluation_only=True),
-    "d2t": Source("people's ratings of sentences about restaurants and hotels", d2t.read, "d2t_sfres_sfhot",
+    "d2t": Source("people's ratings of sentences about restaurants and hotels", aspects.d2t, "d2t_sfres_sfhot",
         "maszhongming/UniEval d33e7b6c", "MIT"),
     "prometheus_hhh": Source("helpful, honest or harmless responses with a rubric", conditioned.prometheus_hhh,
         "prometheus_rubric_evals", "prometheus-eval/prometheus-eval dcfb4427", "Apache-2.0", evaluation_only=True),
@@ -98,8 +96,6 @@ PUBLIC: dict[str, Source] = {
         "GAIR-NLP/auto-j 2ae17a39", evaluation_only=True),
     "pandalm": Source("three annotators' votes on small models' responses", plain.pandalm, "pandalm",
         "WeOpenML/PandaLM 3871806e", "Apache-2.0", evaluation_only=True),
-    "dsp_plain": Source("helpful, harmless and web-based answers that people chose between", plain.dsp_plain, "dsp",
-        "Linear95/DSP ec099cf3", "CC-BY-NC-4.0"),
     "cot_rationales": Source("an LLM's choices with a paragraph of reasons", plain.cot_rationales,
         "alpacaeval_cot_rationales", "tatsu-lab/alpaca_eval cd543a14", "CC-BY-NC-4.0"),
 }

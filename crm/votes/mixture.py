@@ -1,6 +1,6 @@
-"""Several sources as one. In: the `Splits` of each. Out: one `Splits` whose suites are named ``<source>.<suite>``.
+"""Several sources as one: `Splits` whose suites are named ``<source>.<suite>``; topics held out by name.
 
-Public sets share prompts with one another. A training row whose prompt stands in a suite of any source, or in the
+Public sets share prompts with one another. A training row whose prompt is in a suite of any source, or in the
 validation rows of another, would teach what is asked later: it is left out, and counted.
 """
 

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from crm.io import rows as formats
-from crm.io.parquet import count_rows
-from crm.io.untrusted import numbered_lines, open_file, printable
+from crm.io.rows import printable
 from crm.quoting import escaped, hydra_text
 from crm.schema import Preference, RecordError
 from crm.votes.catalogue import place_of
 from crm.votes.own import arena, published, trl
-from crm.votes.own.table import PAIRS, VOTES
-from crm.votes.row_reader import LOOK_AHEAD
+from crm.votes.own.table import LOOK_AHEAD, PAIRS, VOTES
 
 log = logging.getLogger(__name__)
 COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -85,36 +83,28 @@ def recognise(path: str) -> Recognised:
     if (place / "bank.json").is_file():
         raise ValueError(f"{path}: a bank of responses, no preferences; rank it with bank=folder bank.path={path}")
     found: Recognised | None = None
-    count = 0
     for file in formats.data_files(place):
-        rows, here = _first_rows(file)
-        each = _reading(path, str(file), rows)
+        each = _reading(path, str(file), _first_rows(file))
         if found and each != found:
             raise ValueError(
                 f"{path}: {file.name} would be read with {each.words()}, the files before it with {found.words()}; "
                 "give one file, or a folder of files that are alike"
             )
-        found, count = each, count + here
+        found = each
     assert found is not None, "data_files gives one at least"
-    log.info("%s: read as %s (%s), %s rows", path, found.words(), ", ".join(found.about), f"{count:,}")
+    log.info("%s: read as %s (%s)", path, found.words(), ", ".join(found.about))
     return found
 
 
-def _first_rows(file: Path) -> tuple[list[dict[str, Any]], int]:
-    """Some rows, and how many there are in all. Raises ``ValueError`` where none of the first can be read."""
-    numbered = formats.rows(file)
-    first = list(islice(numbered, LOOK_AHEAD))
+def _first_rows(file: Path) -> list[dict[str, Any]]:
+    """Some rows. Raises ``ValueError`` where none of the first can be read."""
+    first = list(islice(formats.rows(file), LOOK_AHEAD))
     rows = [row for _, row in first if isinstance(row, dict)]
     if not rows:
         number, value = first[0] if first else (0, None)
         why = value if isinstance(value, RecordError) else f"row: expected a JSON object, got {type(value).__name__}"
         raise ValueError(f"{file}:{number}: {why}" if first else f"{file}: holds no rows")
-    if file.suffix == ".parquet":
-        return rows, count_rows(file)
-    if ".jsonl" in file.suffixes:
-        with open_file(file) as stream:
-            return rows, sum(1 for _ in numbered_lines(stream))
-    return rows, len(first) + sum(1 for _ in numbered)
+    return rows
 
 
 def _reading(path: str, file: str, rows: Sequence[dict[str, Any]]) -> Recognised:

@@ -1,7 +1,4 @@
-"""Seeded draws shared by the sources. In: a seed and the name of what is drawn. Out: the same draw on every machine.
-
-Nothing here depends on the order of rows or on how many draws were made before.
-"""
+"""Seeded draws that depend on a seed and names alone, not on the order of rows or on other draws."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ def shuffled(items: Iterable[T], seed: int, *names: object) -> list[T]:
 
 
 def wordings(bank: Sequence[str], seed: int, *names: object) -> tuple[str, ...]:
-    """One or two distinct wordings of ``bank``, as a user would state one wish."""
+    """One or two distinct wordings of ``bank``, as a user would state one criterion."""
     count = 1 + (fraction(seed, *names, "how many") < 0.5)
     return tuple(shuffled(bank, seed, *names)[:count])
 

@@ -18,10 +18,9 @@ from crm.rewards.best_of_n import Candidates, of_bank, table
 from crm.rewards.estimator import Floats
 from crm.rewards.scoring import Rewards
 from crm.votes.sampling import turn
-from crm.votes.simulation.authors import AUTHORS
+from crm.votes.simulation.lexicon import AUTHORS, TOPIC, queries
 from crm.votes.simulation.responses import write
 from crm.votes.simulation.taste import TRAIN_AXES, wordings
-from crm.votes.simulation.topics import TOPIC, queries
 from experiments.real_judge.source import UNSEEN_TRAITS, unseen_queries
 
 DATA_SEED = 1

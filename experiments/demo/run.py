@@ -14,13 +14,15 @@ from rich.console import Console
 from crm.evaluation.robustness import Effect, as_json, frame
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.leaderboard import Leaderboard, compare, compare_with_truth
+from crm.leaderboard.agreement import compare, compare_with_truth
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
-from crm.report.plots import learning_curves, one_leaderboard, suite_accuracy, two_leaderboards
+from crm.leaderboard.ranking import Leaderboard
+from crm.report.plots import one_leaderboard, suite_accuracy
 from crm.report.report import Section, render_report
 from crm.report.tables import caption, suite_table, write_table
 from crm.report.terminal import print_table
 from crm.schema import Result
+from experiments.demo.charts import learning_curves, two_leaderboards
 from experiments.jobs import Job, JobResult, run_jobs
 
 HEADS = ("scalar", "late")

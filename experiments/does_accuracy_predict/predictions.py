@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from crm.config import compose
-from crm.evaluation.prediction_file import read_predictions
+from crm.evaluation.predictions import read_predictions, to_samples
 from crm.evaluation.results import read_run
-from crm.evaluation.samples import to_samples
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.judges.open import open_judge

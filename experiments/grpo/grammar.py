@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from crm.votes.simulation.markers import CONTENT, MARKERS
-from crm.votes.simulation.topics import TOPICS
+from crm.votes.simulation.lexicon import CONTENT, MARKERS, TOPICS
 
 
 @cache

@@ -19,10 +19,9 @@ from transformers import Qwen3ForCausalLM
 from crm.io.draws import generator
 from crm.model.backbone import build_tiny_backbone, train_tokenizer
 from crm.votes.simulation.arena import lexicon_texts
-from crm.votes.simulation.authors import AUTHORS
+from crm.votes.simulation.lexicon import AUTHORS, TOPIC, Query, queries
 from crm.votes.simulation.responses import write
 from crm.votes.simulation.taste import pole_of
-from crm.votes.simulation.topics import TOPIC, Query, queries
 
 TEMPLATE = (
     "{%- for message in messages -%}{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}"

@@ -27,8 +27,8 @@ from crm.dataset.load import load_data
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.parquet import write_parquet
-from crm.judges import Asked
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
+from crm.judges.judge import Asked
 from crm.report.tables import write_table
 from crm.schema import Preference, Result
 from experiments.jobs import Job, run_jobs

@@ -1,6 +1,6 @@
 """What training and suites share. In: the `Splits` of ``data=tastes``. Out: a row a suite: queries, LLMs, sentences.
 
-Equal after folding case and white space, or nearly equal (Jaccard of character 5-grams, `crm.votes.near_duplicates`).
+Equal after folding case and white space, or nearly equal (Jaccard of character 5-grams, `crm.votes.splits`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import pandas as pd
 from crm.criteria.counting import TRAITS
 from crm.criteria.trait_wordings import wording
 from crm.schema import Preference, folded, query_of
-from crm.votes.near_duplicates import NearDuplicates, plain_text
 from crm.votes.sampling import turn
-from crm.votes.splits import Splits
+from crm.votes.splits import NearDuplicates, Splits, plain_text
 from experiments.real_judge.source import UNSEEN_TRAITS
 
 HELD_OUT = {"D": ("queries",), "M": ("queries", "llms"), "C": ("queries", "llms", "sentences")}

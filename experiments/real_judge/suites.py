@@ -19,8 +19,8 @@ import torch
 
 from crm.dataset.comparisons import make_comparisons
 from crm.io.words import count_words
-from crm.judges import Asked
 from crm.judges.crm_judge import CrmJudge
+from crm.judges.judge import Asked
 from crm.model.late_reading import LateReader
 from crm.report.statistics import cluster_interval, correctness, mean_interval
 from crm.schema import GENERIC_CRITERION, Comparison, Preference

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crm.io.intake import Intake
-from crm.votes.public.summeval import SHARES, WORDINGS, Rating, _parse
+from crm.votes.public.summeval import SHARES, WORDINGS, Rating, read_ratings
 from crm.votes.sampling import hold_out
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", "data"))
@@ -27,8 +27,7 @@ GAP = 0.5
 
 def main(seed: int = 1) -> None:
     """Print both accuracies; ``seed`` is that of the split (``data.seed``)."""
-    path = ROOT / "summeval" / "ratings.jsonl.gz"
-    rows = list(Intake(strict=True).lines(path, _parse, key=lambda row: (row.document, row.system)))
+    rows = read_ratings(ROOT / "summeval", Intake(strict=True))
     held_out, _ = hold_out((row.document for row in rows), SHARES, seed)
     train, test = ([row for row in rows if (row.document in held_out) == held] for held in (False, True))
     for name, score in (("system", by_system(train)), ("ten features, ridge", by_features(train))):

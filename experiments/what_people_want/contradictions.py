@@ -15,7 +15,7 @@ import pandas as pd
 
 from crm.report.statistics import cluster_interval
 from crm.schema import Preference, prompt_key
-from crm.votes.public.rated import flips
+from crm.votes.public.pairs import flips
 
 
 def flip_share(rows: Sequence[Preference]) -> dict[str, Any]:

@@ -9,10 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from crm.evaluation.agreement import MEAN, agreement, rating_comparisons, spearman
-from crm.evaluation.rating_agreement import main
+from crm.evaluation.agreement import MEAN, agreement, main, rating_comparisons, spearman
 from crm.schema import Comparison, Message, Prediction
-from crm.votes.public.rated import Rated, RatedInPlace
+from crm.votes.public.pairs import Rated, RatedInPlace
 
 DATA = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 WORDINGS = {"clear": ("Be clear", "Say it plainly"), "fun": ("Be fun",)}

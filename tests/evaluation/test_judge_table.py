@@ -1,4 +1,4 @@
-"""Tables over judges whose accuracies, verdicts and costs are known; runs that are broken on purpose."""
+"""Tables over judges whose accuracies, verdicts and costs are known; a sweep's folder; runs that cannot be read."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from crm.evaluation.compare import compare_all
 from crm.evaluation.judge_table import (
     EvaluatedJudge,
     judge_frame,
+    main,
     paired_frame,
     read_evaluation,
-    shown_pairs,
+    shown_judges,
+    unique_names,
+    working_directory,
     write_judge_tables,
+    write_tables_of_judges,
 )
-from crm.evaluation.prediction_file import read_predictions
+from crm.evaluation.predictions import read_predictions
 from crm.evaluation.results import summarise, write_results
-from crm.io.files import replace_file
 from crm.schema import Prediction, to_json
-from crm.sealed import sealed_text
+from crm.training.sweeps import SweepJob
 
 
 def run(root: Path, name: str, suites: Mapping[str, Sequence[float | None]], shift: int = 0, **facts: Any) -> Path:
@@ -44,7 +47,7 @@ def run(root: Path, name: str, suites: Mapping[str, Sequence[float | None]], shi
         (root / files[suite]).write_text("".join(to_json(row) + "\n" for row in rows))
     results = summarise([row for file in files.values() for row in read_predictions(root / file)], commit="abc")
     cost = {"seconds": 2.25, "readings_made": 7}
-    write_results(root / name, results, {"judge": name, "files": files, "cost": cost})
+    write_results(root / name, results, {"judge": facts.get("judge", name), "files": files, "cost": cost})
     return root / name
 
 
@@ -64,9 +67,13 @@ def three(tmp_path: Path) -> list[EvaluatedJudge]:
     )
 
 
+def shown(rows: Sequence[EvaluatedJudge], missing: Mapping[str, str] | None = None) -> pd.DataFrame:
+    pairs = compare_all({judge.name: judge.samples for judge in rows}, 0)
+    return shown_judges(judge_frame(rows, pairs, missing or {}), rows).set_index("judge")
+
+
 def test_a_cell_gives_accuracy_n_failures_and_how_it_compares(three: list[EvaluatedJudge]) -> None:
-    pairs = compare_all({judge.name: judge.samples for judge in three}, 0)
-    table = judge_frame(three, pairs, {"llm": "failed: no endpoint"}).set_index("judge")
+    table = shown(three, {"llm": "failed: no endpoint"})
     assert list(table.columns) == ["D+", "T+", "tokens per comparison", "seconds", "no result because"]
     assert table.loc["good", "D+"].startswith("0.950 [")
     assert [cell.rpartition("], ")[2] for cell in table["D+"][:3]] == ["n 40, best", "n 40, ≈", "n 40"]
@@ -77,7 +84,7 @@ def test_a_cell_gives_accuracy_n_failures_and_how_it_compares(three: list[Evalua
     assert table.loc["llm"].tolist() == ["–"] * 4 + ["failed: no endpoint"]
 
 
-def test_a_row_for_every_pair_and_suite(three: list[EvaluatedJudge]) -> None:
+def test_a_row_for_every_pair_and_suite(three: list[EvaluatedJudge], tmp_path: Path) -> None:
     pairs = compare_all({judge.name: judge.samples for judge in three}, 0)
     table = paired_frame(pairs).set_index(["suite", "first", "second"])
     assert len(table) == 4
@@ -88,10 +95,16 @@ def test_a_row_for_every_pair_and_suite(three: list[EvaluatedJudge]) -> None:
     assert row["verdict"] == "good is better"
     assert table.loc[("D+", "good", "near"), "verdict"] == "not distinguishable"
     assert table.loc[("D+", "near", "poor"), "verdict"] == "near is better"
-    shown = shown_pairs(pairs).set_index(["suite", "first", "second"])
-    said = shown.loc[("T+", "good", "near")]
-    assert (said["left out"], said["McNemar p"], said["Holm p"]) == ("10 without a verdict", "<0.001", "<0.001")
-    assert shown.loc[("D+", "good", "near"), "difference"].startswith("0.050 [")
+    write_judge_tables(tmp_path, three, {"llm": "failed: 5 % & more"}, seed=3)
+    assert (
+        "<0.001" in (tmp_path / "paired.md").read_text()
+        and "bootstrap seed 3; commit abc" in (tmp_path / "paired.md").read_text()
+    )
+    frame = pd.read_csv(tmp_path / "judges.csv", skiprows=1)
+    assert len(frame) == 6 and frame["reason"].dropna().tolist() == ["failed: 5 % & more"]
+    assert r"5 \% \& more" in (tmp_path / "judges.tex").read_text()
+    write_judge_tables(tmp_path, three[:1], {}, seed=3)
+    assert not list(tmp_path.glob("paired.*")), "one judge has nobody to be compared with"
 
 
 @pytest.mark.filterwarnings("error")
@@ -103,77 +116,71 @@ def test_different_comparisons_are_compared_where_they_meet_or_not_at_all(tmp_pa
         run(tmp_path, "z", {"D+": [-1.0] * 20}, shift=100),
     )
     pairs = compare_all({judge.name: judge.samples for judge in rows}, 0)
-    assert not shown_pairs(pairs[1:]).isna().any(axis=None)
-    table = shown_pairs(pairs).set_index(["first", "second"])
-    assert table.loc[("x", "y")][["n", "left out"]].tolist() == ["6", "28 in one only"]
+    table = paired_frame(pairs).set_index(["first", "second"])
+    assert table.loc[("x", "y")][["n", "left_out_in_one_only"]].tolist() == [6, 28]
     assert table.loc[("x", "z"), "verdict"].startswith("not compared: comparisons: none with a label and a verdict")
-    marks = [cell.rpartition("], ")[2] for cell in judge_frame(rows, pairs, {})["D+"]]
-    assert marks == ["n 20, best", "n 20, ≈", "n 20, ?"]
+    assert [cell.rpartition("], ")[2] for cell in shown(rows)["D+"]] == ["n 20, best", "n 20, ≈", "n 20, ?"]
+    twice = judges(tmp_path, *(run(tmp_path, name, {"D+": [1.0] * 9}) for name in ("one", "two")))
+    assert [cell.rpartition(", ")[2] for cell in shown(twice)["D+"]] == ["best", "best"]
 
 
-def test_two_can_be_the_best(tmp_path: Path) -> None:
-    both = judges(tmp_path, *(run(tmp_path, name, {"D+": [1.0] * 19 + [-1.0]}) for name in ("one", "two")))
-    table = judge_frame(both, compare_all({judge.name: judge.samples for judge in both}, seed=0), {})
-    assert [cell.rpartition(", ")[2] for cell in table["D+"]] == ["best", "best"]
+def test_the_tables_of_a_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From another folder than the one where it was started; a job whose results cannot be read is a failed one."""
+    for name, judge, right in (("0", "coin", -1.0), ("1", "oracle", 1.0), ("2", "length", 1.0)):
+        folder = run(tmp_path, name, {"D+": [right] * 30}, judge=judge)
+        (folder / ".hydra").mkdir()
+        (folder / ".hydra/overrides.yaml").write_text(f"[judge={judge}]")
+        (folder / ".hydra/hydra.yaml").write_text(f"hydra: {{runtime: {{cwd: '{tmp_path}'}}}}")
+    (tmp_path / "2/results.json").write_text("{")
+    jobs = write_tables_of_judges(tmp_path)
+    assert [job.status for job in jobs] == ["finished", "finished", "failed"]
+    table = pd.read_csv(tmp_path / "judges.csv", skiprows=1).set_index("judge")
+    assert table["mark"]["oracle"] == "best" and "not JSON" in table["reason"]["judge=length"]
+    monkeypatch.setattr("sys.argv", ["judge_table", str(tmp_path)])
+    main()
+    assert "oracle is better" in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["judge_table", str(tmp_path / "nowhere")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith(f"judge_table: {tmp_path / 'nowhere'}: no such folder; give a sweep's")
+    assert working_directory(tmp_path / "0") == tmp_path and working_directory(tmp_path) == Path.cwd()
 
 
-def test_the_files_and_what_programs_read(three: list[EvaluatedJudge], tmp_path: Path) -> None:
-    write_judge_tables(tmp_path, three, {"llm": "failed: 5 % & more"}, seed=3)
-    kinds = ("csv", "md", "tex")
-    written = sorted(path.name for path in tmp_path.iterdir() if path.is_file())
-    assert written == [f"{name}.{kind}" for name in ("judges", "paired") for kind in kinds]
-    table = pd.read_csv(tmp_path / "judges.csv", skiprows=1).set_index(["judge", "suite"])
-    assert table.loc[("near", "T+"), ["accuracy", "n", "failure_rate"]].tolist() == [0, 30, 0.25]
-    assert table["mark"][:5].fillna("").tolist() == ["best", "best", "≈", "", ""]
-    assert table["reason"].dropna().tolist() == ["failed: 5 % & more"]
-    first_lines = [(tmp_path / f"{name}.md").read_text().splitlines()[0] for name in ("judges", "paired")]
-    assert all(part in first_lines[0] for part in ("≈: not distinguishable from it", "over 4 pairs", "commit abc"))
-    assert all(part in first_lines[1] for part in ("adjusted over 4 rows", "bootstrap seed 3"))
-    assert r"failed: 5 \% \& more" in (tmp_path / "judges.tex").read_text()
-    assert r"$\approx$" in (tmp_path / "judges.tex").read_text()
-    write_judge_tables(tmp_path, three[:1], {}, seed=3)
-    assert not list(tmp_path.glob("paired.*"))
-    text = (tmp_path / "judges.md").read_text()
-    assert "no result because" not in text
-    assert ", best" not in text
+def job(name: str, **overrides: str) -> SweepJob:
+    return SweepJob(name, overrides, "finished")
 
 
-@pytest.mark.filterwarnings("error")
-def test_where_every_job_failed_the_reasons_are_the_table(tmp_path: Path) -> None:
-    write_judge_tables(tmp_path, [], {"judge=llm": "failed: no endpoint"}, seed=0)
-    assert "| judge=llm | –" in (tmp_path / "judges.md").read_text()
-    assert pd.read_csv(tmp_path / "judges.csv", skiprows=1)["reason"].tolist() == ["failed: no endpoint"]
-
-
-@pytest.mark.parametrize(
-    ("facts", "said"),
-    [
-        ({"judge": None}, "run: judge: expected str, got None"),
-        ({"files": {"D+": "gone.jsonl"}}, "files: D\\+: .*gone.jsonl is not there"),
-        ({"cost": {"seconds": "1", "readings_made": 3}}, "run: seconds: expected float, got '1'"),
-        ({"cost": {"seconds": True, "readings_made": 3}}, "run: seconds: expected float, got True"),
-    ],
-)
-def test_a_run_that_cannot_be_read_is_named(tmp_path: Path, facts: dict[str, Any], said: str) -> None:
-    folder = run(tmp_path, "x", {"D+": [1.0]})
-    document = json.loads((folder / "results.json").read_text())
-    replace_file(folder / "results.json", sealed_text(document | {"run": document["run"] | facts}))
-    with pytest.raises(ValueError, match=said):
-        read_evaluation(folder, tmp_path)
+def test_judges_of_one_name_differ_by_their_settings() -> None:
+    jobs = [
+        job("0", judge="length", seed="1"),
+        job("1", judge="crm", checkpoint="a", seed="1"),
+        job("2", judge="crm", checkpoint="b", seed="1"),
+        job("3", judge="llm", seed="1"),
+    ]
+    names = unique_names(jobs, {"0": "longer wins", "1": "scalar", "2": "scalar"})
+    assert list(names.values()) == ["longer wins", "scalar (checkpoint=a)", "scalar (checkpoint=b)", "judge=llm"]
+    same = [job("a/0", judge="coin"), job("b/0", judge="coin")]
+    assert list(unique_names(same, {"a/0": "coin", "b/0": "coin"}).values()) == ["coin (job a/0)", "coin (job b/0)"]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("change", "message"),
     [
-        ("{", "not JSON"),
-        ("[1]", "expected an object, got list"),
-        ("{}", "schema_version: None"),
-        ('{"schema_version": 2, "results": []}', "run: expected an obj"),
+        ({"run": {"judge": "x"}}, "run: missing or out of place: 'files'"),
+        ({"run": {"judge": "x", "files": {"D+": "gone.jsonl"}, "cost": {"seconds": 1, "readings_made": 3}}},
+         "files: D\\+: .*gone.jsonl is not there"),
+        ({"run": None}, "run: expected dict, got None; evaluate again"),
+        ({"schema_version": None}, "schema_version: None, this version reads 2"),
     ],
-)
-def test_a_damaged_file_of_results_is_named(tmp_path: Path, text: str, said: str) -> None:
+)  # fmt: skip
+def test_a_run_that_cannot_be_read_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = run(tmp_path, "x", {"D+": [1.0]}) / "results.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ValueError, match=message):
+        read_evaluation(tmp_path / "x", tmp_path)
+    path.unlink()
     with pytest.raises(ValueError, match="not there; give a folder"):
-        read_evaluation(tmp_path, tmp_path)
-    (tmp_path / "results.json").write_text(text)
-    with pytest.raises(ValueError, match=f"results.json: {said}"):
-        read_evaluation(tmp_path, tmp_path)
+        read_evaluation(tmp_path / "x", tmp_path)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.evaluation.prediction_file import read_predictions
-from crm.evaluation.results import read_results, results_frame, summarise, write_results
+from crm.evaluation.results import ALL, MAX_TOPICS, MEAN, NONE, read_results, summarise, topic_table, write_results
 from crm.io.files import replace_file
-from crm.schema import Prediction, Result, to_json
+from crm.report.statistics import cluster_interval
+from crm.schema import Prediction, Result
 
 
 def reading(
@@ -63,25 +63,6 @@ def test_flip_rate_counts_the_comparisons_whose_orders_disagree() -> None:
     assert values([*rows[:6], rows[6]])["flip_rate"] == pytest.approx(1 / 3)  # one order only: left out, counted
 
 
-def test_two_orders_are_one_sample() -> None:
-    single = [reading(str(i), "ab", float(i % 3 - 1)) for i in range(9)]
-    doubled = single + [replace(row, order="ba") for row in single]
-    one, two = summarise(single), summarise(doubled)
-    metric = {result.metric: result for result in two}
-    for result in one:
-        if result.metric != "n_one_order":
-            assert metric[result.metric] == result
-    assert metric["accuracy"].n == 9
-
-
-def test_rows_of_one_prompt_are_one_cluster() -> None:
-    rows = [reading(str(i), "ab", 1.0 if i < 8 else -1.0, cluster=str(i % 2)) for i in range(10)]
-    spread = [replace(row, cluster=row.comparison_id) for row in rows]
-    clustered, independent = (next(r for r in summarise(x) if r.metric == "accuracy") for x in (rows, spread))
-    assert clustered.value == independent.value
-    assert clustered.high - clustered.low > independent.high - independent.low
-
-
 def test_a_judge_that_ignores_the_criteria_sums_to_one() -> None:
     plus = [p for i in range(20) for p in both(str(i), float(i - 7), float(i - 7), "a", "D+")]
     minus = [replace(p, suite="D-", label="b") for p in plus]
@@ -102,21 +83,6 @@ def test_accuracy_sum_is_of_the_pairs_with_a_verdict_in_both_suites() -> None:
     # Ten pairs, each with a sum of 1 or 2: the standard error of their mean, by hand.
     assert total.standard_error == pytest.approx(math.sqrt(10 * 0.25 / 9 / 10))
     assert not [r for r in summarise([*plus[10:], *minus]) if r.metric == "accuracy_sum"], "no pair is in both"
-
-
-@settings(derandomize=True, deadline=None, max_examples=30)
-@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3), st.integers(1, 3), st.integers(0, 3)), min_size=4))
-def test_a_blind_judge_sums_to_one_whatever_it_could_not_read(rows: list[tuple[float, float, int, int]]) -> None:
-    """Bits of the last two numbers: which orders have a verdict under the winner's and the loser's criteria."""
-    read = [
-        reading(f"a|b{place}|{direction}|none", order, logit, label, suite, f"a|b{place}")
-        for place, (ab, ba, *bits) in enumerate(rows)
-        for has, (direction, label, suite) in zip(bits, (("original", "a", "D+"), ("reverse", "b", "D-")), strict=True)
-        for bit, order, logit in ((1, "ab", ab), (2, "ba", ba))
-        if has & bit
-    ]
-    total = [r.value for r in summarise(read) if r.metric == "accuracy_sum"]
-    assert total == ([pytest.approx(1.0)] if any(one & other for *_, one, other in rows) else [])
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
@@ -147,57 +113,18 @@ def test_inconsistent_predictions_are_refused(rows: list[Prediction], message: s
         summarise(rows)
 
 
-def test_predictions_round_trip_and_a_cut_last_line_is_counted(tmp_path: Path) -> None:
-    rows = [*both("grün\u2028x", 0.25, -1e-9), *both("b", 1, 2)]
-    text = "".join(to_json(row) + "\n" for row in rows)
-    path = replace_file(tmp_path / "p.jsonl", text)
-    assert read_predictions(path) == rows
-    path.write_bytes(text.encode()[:-40])
-    with pytest.warns(UserWarning, match=r"p\.jsonl:4: unfinished last line left out, 3 rows kept"):
-        assert read_predictions(path) == rows[:3]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"preference_logit": "1"}, "preference_logit: expected a finite number, got '1'"),
-        ({"preference_logit": math.nan}, "preference_logit: expected a finite number, got nan"),
-        ({"preference_logit": True}, "preference_logit"),
-        ({"score_a": math.inf}, "score_a"),
-        ({"label": "c"}, "label: 'c' is not one of"),
-        ({"order": "aa"}, "order"),
-        ({"cluster": None}, "cluster: expected text"),
-        ({"extra": "1"}, "extra: unknown field"),
-    ],
-)
-def test_a_bad_line_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
-    good = reading("x", "ab", 1.0)
-    bad = json.dumps({**good.to_dict(), **change})
-    path = replace_file(tmp_path / "p.jsonl", to_json(good) + "\n\n" + bad + "\n")
-    with pytest.raises(ValueError) as error:
-        read_predictions(path)
-    assert f"{path}:3: {message}" in str(error.value)
-
-
-@pytest.mark.parametrize("line", ["{", "[]", '"x"', "\x00", "{}", "[" * 100000])
-def test_a_broken_line_in_the_middle_stops(tmp_path: Path, line: str) -> None:
-    path = replace_file(tmp_path / "p.jsonl", line + "\n" + to_json(reading("x", "ab", 1.0)) + "\n")
-    with pytest.raises(ValueError, match=r"p\.jsonl:1: row: "):
-        read_predictions(path)
-
-
 def test_results_round_trip_with_schema_version_and_environment(tmp_path: Path) -> None:
     results = summarise([*both("x", 1, 2), *both("y", -1, 2)], seeds=(1, 2), config="head=scalar", commit="abc")
     path = write_results(tmp_path, results, {"judge": "coin"})
     assert read_results(path) == results
     assert json.loads(path.read_text())["run"] == {"judge": "coin"}
-    document = {name: value for name, value in json.loads(path.read_text()).items() if name != "seal"}
+    document = json.loads(path.read_text())
     assert document["schema_version"] == 2
     assert {"python", "numpy", "scipy"} <= document["environment"].keys()
     table = pd.read_csv(tmp_path / "results.csv")
     assert list(table["value"]) == [result.value for result in results]
     assert set(table["seeds"]) == {"1 2"}
-    assert list(table.columns) == list(results_frame(results).columns)
+    assert list(table.columns) == list(Result.__dataclass_fields__)
     replace_file(path, json.dumps({**document, "schema_version": 99}))
     with pytest.raises(ValueError, match="schema_version: 99"):
         read_results(path)
@@ -211,14 +138,39 @@ def test_the_unknown_spread_of_one_prompt_survives_json(tmp_path: Path) -> None:
     assert math.isnan(loss.standard_error)
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = replace_file(tmp_path / "x.txt", "old")
+TOPICS = {"1": "art", "2": "art", "3": "art", "4": "law", "5": "law", "6": None, "7": "law", "8": "art"}
+LOGITS = {"1": (1.0, "a"), "2": (-1.0, "b"), "3": (-1.0, "a"), "4": (0.0, "a"), "5": (2.0, "a"), "6": (2.0, "b")}
 
-    def fail(*_: object) -> None:
-        raise OSError("disk")
 
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="disk"):
-        replace_file(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+def test_topics_by_hand() -> None:
+    rows = [row for name, (logit, label) in LOGITS.items() for row in both(name, logit, logit, label)]
+    rows = [replace(row, cluster="p") if row.comparison_id in "12" else row for row in rows]
+    rows += both("7", 2.0, 2.0, "tie")
+    rows += [Prediction("8", order, None, "a", "8", "D+", "f0", failure="no_verdict") for order in ("ab", "ba")]
+    table = topic_table(rows, {"D+": TOPICS})
+    found = {name: (n, value) for name, n, value in zip(table["topic"], table["n"], table["accuracy"], strict=True)}
+    assert list(found) == [ALL, MEAN, "art", "law", NONE]
+    assert found["art"] == (3, pytest.approx(2 / 3))
+    assert found["law"] == (2, pytest.approx(0.75))
+    assert found[NONE] == (1, 0.0)
+    assert found[ALL] == (6, pytest.approx(3.5 / 6))
+    assert found[MEAN] == (6, pytest.approx((2 / 3 + 0.75 + 0) / 3))
+    expected = cluster_interval([1, 1, 0], ["p", "p", "3"])
+    assert tuple(table.set_index("topic").loc["art", ["low", "high"]]) == (expected.low, expected.high)
+
+
+@pytest.mark.parametrize(("topics", "shown"), [(0, False), (1, False), (2, True), (60, True), (61, False)])
+def test_only_suites_of_some_topics_are_broken_down(topics: int, shown: bool) -> None:
+    assert MAX_TOPICS == 60
+    rows = [row for index in range(61) for row in both(str(index), 1.0, 1.0)]
+    of = {str(index): f"t{index % topics}" if topics else None for index in range(61)}
+    assert len(topic_table(rows, {"D+": of})) == (topics + 2 if shown else 0)
+
+
+def test_topics_called_like_rows_of_the_table_have_rows_of_their_own() -> None:
+    rows = [
+        row for name, logit in (("1", 1.0), ("2", -1.0), ("3", 1.0), ("4", -1.0)) for row in both(name, logit, logit)
+    ]
+    table = topic_table(rows, {"D+": {"1": ALL, "2": MEAN, "3": NONE, "4": None}})
+    own = {f"topic {ALL}": 1.0, f"topic {MEAN}": 0.0, f"topic {NONE}": 1.0, NONE: 0.0}
+    assert dict(zip(table["topic"], table["accuracy"], strict=True)) == {ALL: 0.5, MEAN: 0.5, **own}

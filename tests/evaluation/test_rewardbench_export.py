@@ -13,7 +13,6 @@ from crm.evaluation.rewardbench_export import export, main
 from crm.evaluation.run import run_evaluation
 from crm.io.files import replace_file
 from crm.model.export import export_model
-from crm.sealed import sealed_line, sealed_text
 
 ROWS: list[dict[str, Any]] = [
     {"id": 31, "subset": "hard", "chosen": "one two three", "rejected": "one"},
@@ -77,27 +76,6 @@ def test_shares_of_every_subset(data: Path, by_length: Path, tmp_path: Path) -> 
     }
 
 
-def test_shares_where_nothing_is_scored(data: Path, tmp_path: Path, capsys) -> None:
-    run = evaluate(tmp_path / "run", data, "judge=coin", "criteria=none")
-    said = [json.loads(line) for path in (run / "kept").rglob("*.jsonl") for line in path.read_text().splitlines()]
-    right = {row["comparison_id"]: (row["preference_logit"] > 0) == (row["label"] == "a") for row in said}
-    shares = {
-        subset: [right[f"rewardbench-{row['id']}|original|none"] for row in ROWS if row["subset"] == subset]
-        for subset in ("easy", "hard")
-    }
-    assert main([str(run), "--data", str(data), "--model", "me/coin", "--out", str(tmp_path)]) == 0
-    assert read(tmp_path / "eval-set" / "me" / "coin.json") == {
-        "model": "me/coin",
-        "model_type": "Custom Classifier",
-        "chat_template": "none",
-        **{subset: pytest.approx(sum(points) / len(points)) for subset, points in shares.items()},
-    }
-    assert not (tmp_path / "eval-set-scores").exists()
-    told = capsys.readouterr().out
-    assert "5 rows; left out: 0 failed, 0 not read" in told
-    assert "no scores file" in told
-
-
 def test_scores_of_a_reward_model_row_by_row(data: Path, make_model, tokenizer, tmp_path: Path) -> None:
     model = tmp_path / "model"
     export_model(make_model("scalar"), tokenizer, model, {"max_length": 2048, "seed": 1})
@@ -132,13 +110,12 @@ def test_rows_without_a_reading_are_counted(data: Path, by_length: Path, tmp_pat
     lines = [json.loads(line) for line in Path(document["run"]["files"]["D+"]).read_text().splitlines()]
     kept = [line for line in lines if "bench-7|" not in line["comparison_id"]]
     for line in kept:
-        del line["seal"]
         if "bench-31|" in line["comparison_id"] and line["order"] == "ba":
             line |= {"preference_logit": None, "failure": "no_verdict"}
     file = tmp_path / "predictions.jsonl"
-    file.write_text("".join(map(sealed_line, kept)))
+    file.write_text("".join(json.dumps(line) + "\n" for line in kept))
     document["run"]["files"] = {"D+": str(file)}
-    replace_file(tmp_path / "results.json", sealed_text(document))
+    replace_file(tmp_path / "results.json", json.dumps(document))
     made = export(tmp_path, str(data), tmp_path / "out", "m")
     assert (made.rows, made.failed, made.unread) == (3, 1, 1)
     grouped = read(made.files[0])
@@ -152,38 +129,16 @@ def refusal(capsys, *words: object) -> str:
     return said
 
 
-def test_what_is_not_of_rewardbench_is_refused(data: Path, by_length: Path, tmp_path: Path, capsys) -> None:
+def test_other_data_are_an_error(data: Path, by_length: Path, tmp_path: Path, capsys) -> None:
     ask = ("--model", "m", "--out", tmp_path / "out")
-    simulated = tmp_path / "simulated"
-    words = ["judge=length", "data.train=24", "data.validation=8", "data.suite=6", "progress=false"]
-    more = ["suite.names=[D+]", f"predictions='{simulated}/kept'"]
-    run_evaluation(compose("evaluate", [*words, *more], simulated), show=False)
-    assert OTHERS in refusal(capsys, simulated, "--data", data, *ask)
     other = write(tmp_path / "other.jsonl", [{**row, "prompt": "Else?"} for row in ROWS])
     assert OTHERS in refusal(capsys, by_length, "--data", other, *ask)
-    turned = write(
-        tmp_path / "turned.jsonl", [{**row, "chosen": row["rejected"], "rejected": row["chosen"]} for row in ROWS]
-    )
-    assert OTHERS in refusal(capsys, by_length, "--data", turned, *ask)
     second = {"id": "1", "subset": "Focus", "chosen": ["a"], "rejected": ["b", "c", "d"], "num_correct": 1}
     two = write(tmp_path / "two.jsonl", [second])
     assert "is RewardBench 2" in refusal(capsys, by_length, "--data", two, *ask)
     nameless = write(tmp_path / "nameless.jsonl", [{**ROWS[0], "subset": None}])
     assert "rewardbench-31 has no subset" in refusal(capsys, by_length, "--data", nameless, *ask)
-    assert "no results.json there" in refusal(capsys, tmp_path, "--data", data, *ask)
-    assert "no such file or folder" in refusal(capsys, by_length, "--data", tmp_path / "gone", *ask)
+    assert "results.json: not there" in refusal(capsys, tmp_path, "--data", data, *ask)
     assert "expected a name such as owner/name" in refusal(
         capsys, by_length, "--data", data, "--model", "../m", "--out", tmp_path
     )
-
-
-def test_another_suite_is_refused(data: Path, tmp_path: Path, by_length: Path) -> None:
-    document = read(by_length / "results.json")
-    document["run"]["files"] = {"D-": "gone.jsonl"}
-    replace_file(tmp_path / "results.json", sealed_text(document))
-    with pytest.raises(ValueError, match=r"has no suite D\+, only D-; evaluate with suite\.names=\[D\+\]"):
-        export(tmp_path, str(data), tmp_path / "out", "m")
-    document["run"]["files"] = {"D+": "gone.jsonl"}
-    replace_file(tmp_path / "results.json", sealed_text(document))
-    with pytest.raises(ValueError, match=r"gone\.jsonl: the predictions of .* are not there"):
-        export(tmp_path, str(data), tmp_path / "out", "m")

@@ -1,20 +1,64 @@
-"""What attacks do to a judge: shares counted by hand, judges that are and are not talked round, the command."""
+"""Attacks and their neutral twins; shares counted by hand, judges that withstand and that do not, the command."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crm.evaluation import robustness
-from crm.evaluation.attacks import ADDED, ATTACKS, EMPTY, PADDED_WINNER
-from crm.evaluation.robustness import CLEAN, Effect, effects_of, main
+from crm.evaluation.robustness import ADDED, ATTACKS, CLEAN, EMPTY, PADDED_WINNER, Effect, changed, effects_of, main
 from crm.judges.judge import Asked, Reading
 from crm.judges.open import OpenedJudge
-from crm.schema import Prediction
+from crm.schema import Comparison, Prediction
+from tests.conftest import say
+
+ROW = Comparison(
+    id="c",
+    preference_id="p",
+    criteria=("Prefers short answers", "No jargon"),
+    prompt=say("user: Why rain?"),
+    response_a=say("assistant: Clouds cool."),
+    response_b=say("assistant: Entropy, roughly speaking."),
+    label="a",
+)
+ROWS = [replace(ROW, id=f"c{number}", label="ab"[number % 2]) for number in range(20)]
+
+
+def sides(row: Comparison) -> tuple[str, str]:
+    """Texts of the winner and the loser."""
+    both = row.response_a[-1].content, row.response_b[-1].content
+    return both if row.label == "a" else both[::-1]
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_an_attack_and_its_twin_differ_in_their_words_alone(name: str) -> None:
+    ends = set()
+    for row in ROWS:
+        hit, twin = (changed(row, each, seed=1) for each in (name, f"neutral {name}"))
+        assert hit == changed(row, name, seed=1)
+        assert sides(hit)[0] == sides(twin)[0] == sides(row)[0]
+        assert (hit.label, hit.criteria) == (row.label, row.criteria) == (twin.label, twin.criteria)
+        before, padded = sides(row)[1], sides(twin)[1]
+        assert len(sides(hit)[1]) == len(padded)
+        assert name == "repeated" or sides(hit)[1].startswith(before) == padded.startswith(before)
+        ends.add(padded.startswith(before))
+        assert not any(word in padded.replace(before, "").lower() for word in ("criteri", "prefer", "short", "best"))
+    assert ends == {True, False}, "before and after"
+
+
+def test_an_empty_response_is_empty_and_a_padded_winner_keeps_its_loser() -> None:
+    for row in ROWS:
+        assert sides(changed(row, EMPTY, seed=1)) == (sides(row)[0], "")
+        winner, loser = sides(changed(row, PADDED_WINNER, seed=1))
+        assert loser == sides(row)[1] and sides(row)[0] in winner and len(winner) > 80
+    with pytest.raises(ValueError, match="c is a tie"):
+        changed(replace(ROW, label="tie"), EMPTY, seed=1)
+
 
 SMALL = ("data=simulation", "data.train=24", "data.validation=8", "data.suite=24", "progress=false")
 
@@ -47,7 +91,7 @@ def effects(judge: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> d
     return {effect.attack: effect for effect in robustness.run_robustness(config, 20, seed=1, show=False)}
 
 
-def test_a_judge_that_is_not_talked_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_robust_judge_withstands_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = effects(Reader(), tmp_path, monkeypatch)
     assert list(found) == [EMPTY, *ADDED, PADDED_WINNER]
     for name, effect in found.items():
@@ -55,21 +99,13 @@ def test_a_judge_that_is_not_talked_round(tmp_path: Path, monkeypatch: pytest.Mo
         assert effect.withstood is (None if name == PADDED_WINNER else True)
 
 
-def test_what_talks_a_judge_round_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flipping_attack_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = effects(Reader(["best one"], empty=True), tmp_path, monkeypatch)
     assert (found["instruction"].flipped.mean, found["instruction"].withstood) == (1.0, False)
     assert (found[EMPTY].flipped.mean, found[EMPTY].withstood) == (1.0, False)
     assert all(found[name].withstood for name in ADDED if name != "instruction")
     written = json.loads((tmp_path / "run" / "robustness.json").read_text())["attacks"]
     assert written["instruction"]["beyond"]["mean"] == 1.0 and not written["instruction"]["withstood"]
-
-
-def test_what_as_much_neutral_text_does_is_not_the_attack_s_doing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = effects(Reader(["\n\n"]), tmp_path, monkeypatch)
-    for name in ADDED:
-        assert (found[name].flipped.mean, found[name].beyond.mean, found[name].withstood) == (1.0, 0.0, True)  # type: ignore[union-attr]
 
 
 def test_shares_are_of_what_was_right_and_could_be_read() -> None:
@@ -91,7 +127,7 @@ def test_shares_are_of_what_was_right_and_could_be_read() -> None:
     assert found[PADDED_WINNER].flipped.mean == 0.5
 
 
-def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["judge=length", *SMALL, "--pairs", "1", "--out", str(tmp_path)]) == 2
     assert "--pairs=1: expected 2 or more" in capsys.readouterr().err
     assert main(["judge=length", *SMALL, "--pairs", "10", "--out", str(tmp_path)]) == 0

@@ -1,4 +1,4 @@
-"""`evaluate.py` by its settings: suites that no seed of a run changes, and devices that are said once."""
+"""`evaluate.py` by its settings: suites that no seed of a run changes, trackers, mistakes."""
 
 from __future__ import annotations
 
@@ -58,41 +58,28 @@ def test_the_suites_of_a_dataset_are_those_that_were_written(folder: Path, tmp_p
     assert found["D+_random"] == fixed_suites(["D+_random"], splits)["D+_random"][0]
 
 
-@pytest.mark.parametrize(
-    ("words", "devices", "precision", "threads", "strategy"),
-    [
-        ((), 1, "32-true", 0, "auto"),
-        (("devices=2", "precision=bf16-mixed", "threads=3"), 2, "bf16-mixed", 3, "auto"),
-        (("trainer.devices=2", "trainer.precision=bf16-mixed"), 2, "bf16-mixed", 0, "auto"),
-        (("trainer=ddp", "trainer.devices=2", "trainer.precision=bf16-mixed"), 2, "bf16-mixed", 0, "ddp"),
-        (("trainer=fsdp", "devices=4", "precision=bf16-mixed"), 4, "bf16-mixed", 0, "fsdp"),
-    ],
-)
-def test_devices_and_precision_are_said_once(
-    words: tuple[str, ...], devices: int, precision: str, threads: int, strategy: str, tmp_path: Path
-) -> None:
-    config = settings(tmp_path, "checkpoint=x", *words)
-    for place in (config, config.trainer):
-        assert (place.devices, place.nodes, place.precision, place.threads) == (devices, 1, precision, threads)
-    assert config.trainer.strategy == strategy
+def in_tensorboard(folder: Path) -> dict[str, float]:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    written = accumulator.EventAccumulator(str(folder / "tensorboard")).Reload()
+    return {tag: written.Scalars(tag)[0].value for tag in written.Tags()["scalars"] if tag != "hp_metric"}
+
+
+def test_a_tracker_gets_the_numbers_of_the_files(tmp_path: Path) -> None:
+    given = ("judge=length", "logger=tensorboard", f"predictions={tmp_path / 'kept'}", *SMALL)
+    results = run_evaluation(settings(tmp_path, *given), show=False)
+    finite = {f"{row.suite}/{row.metric}": row.value for row in results if row.value == row.value}
+    assert in_tensorboard(tmp_path) == pytest.approx(finite, abs=1e-6) and "D+/accuracy" in finite
+    with pytest.raises(ValueError, match=r"logger\.kinds='paper': expected one of csv, wandb, tensorboard"):
+        settings(tmp_path, "judge=length", "logger.kinds=[paper]")
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
-        (("trainer.devices=4", "devices=2"), r"devices=2 and trainer.devices=4: they are one setting"),
-        (("trainer.nodes=2", "nodes=3"), r"nodes=3 and trainer.nodes=2: they are one setting; leave out nodes=3"),
-        (("trainer.compile=true",), r"trainer.compile=True: expected false"),
-        (("trainer.devices=0",), r"trainer.devices=0: expected 1 or more"),
+        (("devices=0",), r"devices=0: expected 1 or more, or auto"),
+        (("criteria_rendering=prose",), r"criteria_rendering='prose': expected one of list, per_character"),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_wrong_settings_are_named(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
         settings(tmp_path, "checkpoint=x", *words)
-
-
-def test_the_precision_of_the_device_is_settled_before_anything_is_read(tmp_path: Path) -> None:
-    config = settings(tmp_path, "judge=length", "trainer=cpu", *SMALL, f"predictions='{tmp_path}/kept'")
-    assert config.trainer.precision == "auto"
-    run_evaluation(config, show=False)
-    assert config.precision == config.trainer.precision in ("32-true", "bf16-mixed")

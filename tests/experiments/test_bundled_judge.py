@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from crm.evaluation.attacks import ATTACKS
+from crm.evaluation.robustness import ATTACKS
 from crm.model.backbone import keep_lowest_layers
 from crm.model.batching.batches import collate
 from crm.model.export import export_model, load_checkpoint

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from crm.evaluation.attacks import ATTACKS, PADDED_WINNER
+from crm.evaluation.robustness import ATTACKS, PADDED_WINNER
 from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
 from experiments import jobs
 from experiments.demo import run as demo

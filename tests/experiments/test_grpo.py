@@ -16,7 +16,7 @@ from crm.leaderboard.bank.simulated import simulate_bank
 from crm.model.export import export_model
 from crm.rewards.scoring import Rewards
 from crm.schema import Message
-from crm.votes.simulation.authors import AUTHORS
+from crm.votes.simulation.lexicon import AUTHORS
 from crm.votes.simulation.responses import write
 from crm.votes.simulation.votes import RATIONALITY
 from experiments.grpo import measure, start, tune

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from crm.judges import Asked, Reading
+from crm.judges.judge import Asked, Reading
 from crm.votes.simulation.taste import pole_of
 from crm.votes.simulation.truth import levels_of
 from experiments.late.boards import boards

@@ -15,7 +15,7 @@ from crm.config import compose
 from crm.model.batching.batches import collate
 from crm.model.export import LATE_HEAD
 from crm.schema import Comparison, Message
-from crm.training.run import run_training
+from crm.training.train import run_training
 from experiments.real_judge.batching import collate_table
 from experiments.real_judge.tables import ComparisonTable
 from tests.conftest import TINY_MODEL, rounding

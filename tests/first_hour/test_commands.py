@@ -17,7 +17,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, Qwen3Config, Qwen3Model
 
 from crm import cli, load_judge
-from crm.training import LitRewardModel
+from crm.training.lit_module import LitRewardModel
 
 pytestmark = pytest.mark.slow
 TOKENIZER = Path(os.environ.get("CRM_DATA_ROOT", "data")) / "qwen3_tokenizer"

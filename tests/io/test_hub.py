@@ -59,15 +59,6 @@ def test_a_dataset_is_downloaded_once_by_commit_and_data_files_only(tmp_path: Pa
     assert len(there.downloads) == 1
 
 
-def test_its_rows_are_read_from_the_folder_inside(tmp_path: Path, install: Any) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "README.md").write_text("# votes")
-    (tmp_path / "data" / "train-0.jsonl").write_text('{"prompt": "q", "chosen": "a", "rejected": "b"}\n')
-    install(Hub(tmp_path, cached=True))
-    place = location("trl", root="", path="hf://owner/votes")
-    assert [row.query for row in SOURCES["trl"].read(place, Intake(strict=True))] == ["q"]
-
-
 @pytest.mark.parametrize("address", ["hf://votes", "hf://a/b/c/d", "hf://", "hf://a b/c", "hf://a/b:x:y"])
 def test_an_address_that_is_none(address: str) -> None:
     with pytest.raises(ValueError, match="expected hf://owner/name"):

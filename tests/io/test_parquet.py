@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
-from crm.io import parquet
-from crm.io.parquet import count_rows, open_parquet, read_parquet, read_rows, schema, write_parquet, write_rows
+from crm.io.parquet import count_rows, read_parquet, read_rows, write_parquet
 from crm.schema import Comparison, Message, Preference
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -55,15 +53,6 @@ def test_a_comparison_comes_back(tmp_path: Path) -> None:
     assert list(read_parquet(tmp_path / "c.parquet", Comparison)) == [row]
 
 
-def test_rows_go_out_in_portions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "ROW_GROUP", 3)
-    path = tmp_path / "rows.parquet"
-    rows = [preference(str(number)) for number in range(7)]
-    write_parquet(path, Preference, iter(rows))
-    assert [pq.ParquetFile(path).metadata.row_group(n).num_rows for n in range(3)] == [3, 3, 1]
-    assert list(read_parquet(path, Preference)) == rows
-
-
 def test_other_readers_see_conversations(tmp_path: Path) -> None:
     write_parquet(tmp_path / "rows.parquet", Preference, [preference("a")])
     (row,) = pq.read_table(tmp_path / "rows.parquet").to_pylist()
@@ -87,24 +76,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_two_files_grow_side_by_side(tmp_path: Path) -> None:
-    columns = pa.schema([("n", pa.int64())])
-    with open_parquet(tmp_path / "even", columns) as even, open_parquet(tmp_path / "odd", columns) as odd:
-        for number in range(5):
-            (odd if number % 2 else even).append({"n": number})
-    assert [row["n"] for row in read_rows(tmp_path / "even")] == [0, 2, 4]
-    assert (even.rows, odd.rows) == (3, 2)
-
-
 def test_what_is_no_file_of_ours_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none\.parquet: no such file; run the stage"):
         list(read_rows(tmp_path / "none.parquet"))
     (tmp_path / "text.parquet").write_text("no parquet")
     with pytest.raises(ValueError, match="not a Parquet file"):
         list(read_rows(tmp_path / "text.parquet"))
-
-
-def test_only_the_wanted_columns_are_read(tmp_path: Path) -> None:
-    write_rows(tmp_path / "r", pa.schema([("a", pa.string()), ("b", pa.string())]), [{"a": "x", "b": "y"}, {"a": "z"}])
-    assert list(read_rows(tmp_path / "r", ["b"])) == [{"b": "y"}, {"b": None}]
-    assert schema(Preference).names == list(Preference.__dataclass_fields__)

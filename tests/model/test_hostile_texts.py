@@ -6,12 +6,14 @@ import random
 import re
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from transformers import AutoTokenizer
 
+from crm.config import compose
 from crm.judges.crm_judge import CrmJudge
 from crm.model.encoding import Encoder, system_text
 from crm.model.export import export_model
@@ -178,8 +180,9 @@ def test_training_evaluation_and_the_server_read_the_same_tokens(
     rows = [row for row in drawn_rows if row.response_a != row.response_b]
     listening, encoder = Listening(monkeypatch), make_encoder(head, 4096, order)
     votes = [Preference(row.id, row.prompt, row.response_a, row.response_b, "a", row.criteria) for row in rows]
-    settings = {"direction": "original", "noise": "none", "ties": "drop", "criteria_mode": "own"}
-    data = PreferenceDataModule(votes, votes, encoder, **settings, batch_size=4, pad_id=0, seed=0)
+    settings = ["direction=original", "batching=padded", "batching.batch_size=4", "schedule.comparisons_per_step=4"]
+    config = compose("train", [*settings, "trainer.devices=1", "trainer.nodes=1"], Path("run"))
+    data = PreferenceDataModule(config, votes, votes, encoder, pad_id=0)
     of_training = {ids for loader in (data.train_dataloader(), data.train_dataloader()) for batch in loader
                    for ids in rows_of(batch)}  # fmt: skip
     judge = CrmJudge(make_model(head, "llama-1"), encoder, batch_size=4)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from crm.config import compose
-from crm.judges import check_judge, open_judge
+from crm.judges.open import check_judge, open_judge
 from crm.model import export
 from crm.model.export import checkpoint_folder, export_model, load_checkpoint
 from tests.model.test_backbone import block_network

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 from crm.picking.choice_model import Evidence, information, log_likelihood, probabilities
-from crm.picking.posterior import RATE, SHAPE, Posterior, fit
+from crm.picking.posterior import RATE, SHAPE, fit
 from crm.report.statistics import Floats
 
 
@@ -49,22 +49,6 @@ def test_many_picks_tell_the_weights_and_leave_the_rest_at_nothing() -> None:
     assert inside.all()
 
 
-def test_a_pick_of_same_between_answers_that_do_not_differ_says_nothing() -> None:
-    evidence = Evidence(np.zeros((1, 2)), np.array([1]), np.zeros((1, 2)), np.array([-1]))
-    np.testing.assert_allclose(fit(evidence, np.zeros(2)).mean, 0)
-
-
-def test_draws_have_the_mean_and_the_spread_that_they_should() -> None:
-    posterior = Posterior(np.array([1.0, -2.0]), np.array([[0.5, 0.2], [0.2, 0.3]]))
-    drawn = posterior.draw(20_000, np.random.default_rng(0))
-    np.testing.assert_allclose(drawn.mean(axis=0), posterior.mean, atol=0.02)
-    np.testing.assert_allclose(np.cov(drawn.T), posterior.covariance, atol=0.02)
-    far = posterior.draw_far(20_000, np.random.default_rng(0))
-    np.testing.assert_allclose(np.median(far, axis=0), posterior.mean, atol=0.02)
-    beyond = np.abs(far - posterior.mean) > 3 * posterior.deviation
-    assert beyond.mean() > 0.03, "a normal has 0.003"
-
-
 @pytest.mark.parametrize("wild", [1e3, 1e6])
 def test_huge_differences_do_no_harm(wild: float) -> None:
     evidence = picks(np.array([1.0, -1.0]), 30, 4)
@@ -76,9 +60,9 @@ def _rest(evidence: Evidence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return evidence.choices, evidence.shown, evidence.reasons
 
 
-def test_100_sets_of_picks_mirror_and_know_no_order() -> None:
+def test_sets_of_picks_mirror_and_have_no_order() -> None:
     """Whoever picks the other answer each time likes the opposite, and when a pick was made says nothing."""
-    for seed in range(100):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         evidence = picks(rng.normal(size=int(rng.integers(1, 6))), int(rng.integers(1, 40)), seed)
         nothing = np.zeros(evidence.differences.shape[1])

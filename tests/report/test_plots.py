@@ -94,47 +94,6 @@ def test_suite_accuracy_draws_every_value_and_chance(tmp_path: Path, figures: li
     check_text(figures[0])
 
 
-def test_learning_curves_skip_rows_that_were_not_logged(tmp_path: Path, figures: list[Figure]) -> None:
-    logged = pd.DataFrame(
-        {
-            "step": [10, 20, 20, 30],
-            "train/loss": [0.7, 0.6, np.nan, 0.5],
-            "validation/loss": [np.nan, np.nan, 0.65, np.nan],
-            "validation/accuracy": [np.nan, np.nan, 0.8, np.nan],
-        }
-    )
-    plots.learning_curves(tmp_path / "c.png", {"scalar": logged, "pairwise_span": logged[["step", "train/loss"]]})
-    loss, accuracy = figures[0].axes
-    drawn = [list(zip(line.get_xdata(), line.get_ydata(), strict=True)) for line in loss.lines]  # type: ignore[arg-type]
-    assert drawn == [[(10, 0.7), (20, 0.6), (30, 0.5)], [(20, 0.65)], [(10, 0.7), (20, 0.6), (30, 0.5)]]
-    assert points(accuracy) == [(20, 0.8)]
-    assert all(axes.get_xlabel() and axes.get_ylabel() for axes in (loss, accuracy))
-    check_text(figures[0])
-
-
-def test_a_long_training_loss_is_drawn_as_a_running_mean(tmp_path: Path, figures: list[Figure]) -> None:
-    zigzag = pd.DataFrame({"step": range(200), "train/loss": [0.0, 4.0] * 100})
-    plots.learning_curves(tmp_path / "c.png", {"scalar": zigzag, "other": pd.DataFrame({"step": [1]})})
-    drawn = figures[0].axes[0].lines[0].get_ydata()
-    assert len(drawn) == 200 and set(drawn[4:-4]) == {2.0}, "means of four neighbours"
-
-
-def test_two_leaderboards_join_each_model_to_itself(tmp_path: Path, figures: list[Figure]) -> None:
-    left, right = frame(0), frame(1)
-    names = ("prefers detailed answers", "prefers concise answers, and says so in many words")
-    plots.two_leaderboards(tmp_path / "t.png", left, right, names, -0.83)
-    slope, scatter = figures[0].axes
-    expected = [
-        (float(r), float(right.set_index("model").loc[m, "rank"]))
-        for m, r in zip(left.model, left["rank"], strict=True)
-    ]
-    assert [tuple(map(float, line.get_ydata())) for line in slope.lines] == expected
-    joined = left.merge(right, on="model")
-    assert points(scatter) == list(zip(joined["win_rate_x"], joined["win_rate_y"], strict=True))
-    assert "−0.83" in figures[0].get_suptitle()
-    check_text(figures[0])
-
-
 def test_one_leaderboard_shades_runs_of_equal_rank(tmp_path: Path, figures: list[Figure]) -> None:
     table = frame().assign(rank_low=[1, 2, 2, 4, 4, 4, 7, 8, 8, 10, 11, 11])
     table.loc[3, ["low", "high"]] = np.nan

@@ -51,20 +51,7 @@ def test_the_clustered_error_is_that_of_a_regression_and_the_limits_are_wilsons(
     assert [always.low, always.high] == pytest.approx(proportion_confint(20, 20, 0.05, "wilson"))
 
 
-def test_single_rows_give_wilson_with_students_t() -> None:
-    values = [1] * 30 + [0] * 10
-    got = s.cluster_interval(values, range(40))
-    assert got.standard_error == pytest.approx(np.std(values, ddof=1) / math.sqrt(40))
-    confidence = 2 * stats.norm.cdf(stats.t.ppf(0.975, 39)) - 1
-    # n_eff is 39 here: p(1-p) over the variance with the n-1 correction.
-    wilson = stats.binomtest(30, 40).proportion_ci(confidence, method="wilson")
-    assert [got.low, got.high] == pytest.approx([wilson.low, wilson.high], abs=0.004)
-    assert got.high - got.low > wilson.high - wilson.low
-
-
-@settings(
-    derandomize=True, deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 5)), min_size=1, max_size=30))
 def test_interval_holds_its_mean_mirrors_and_ignores_row_order(rows: list[tuple[float, int]]) -> None:
     values, clusters = zip(*rows, strict=True)
@@ -81,25 +68,13 @@ def test_interval_holds_its_mean_mirrors_and_ignores_row_order(rows: list[tuple[
 def test_nominal_95_percent_covers_clustered_data(rate: float, clusters: int, spread: float) -> None:
     generator = np.random.default_rng(7)
     covered = 0
-    for _ in range(300):
+    for _ in range(100):
         sizes = generator.integers(1, 6, clusters)
         keys = np.repeat(np.arange(clusters), sizes)
         chance = generator.beta(rate * spread, (1 - rate) * spread, clusters)[keys]
         got = s.cluster_interval((generator.random(len(keys)) < chance).astype(float), keys.tolist())
         covered += got.low <= rate <= got.high
-    assert covered >= 270
-
-
-def test_interval_without_clusters_would_not_cover() -> None:
-    """The control of the test above: rows treated as independent cover far less than 95 %."""
-    generator = np.random.default_rng(7)
-    covered = 0
-    for _ in range(200):
-        keys = np.repeat(np.arange(40), 8)
-        chance = generator.beta(0.9, 0.1, 40)[keys]
-        got = s.cluster_interval((generator.random(320) < chance).astype(float), range(320))
-        covered += got.low <= 0.9 <= got.high
-    assert covered < 150
+    assert covered >= 88
 
 
 def test_mean_interval_equals_scipy() -> None:
@@ -136,12 +111,6 @@ def test_holm_equals_statsmodels() -> None:
         assert s.holm(row) == pytest.approx(multipletests(row, method="holm")[1], rel=1e-12)
 
 
-def test_holm_keeps_the_family_wise_error() -> None:
-    draws = np.random.default_rng(3).random((2000, 10))
-    assert np.mean([s.holm(row).min() < 0.05 for row in draws]) < 0.065
-    assert np.mean(draws.min(axis=1) < 0.05) > 0.3
-
-
 def test_losses_by_hand() -> None:
     logits, labels = [math.log(3), math.log(3), 0.0], [1, 0, 1]
     assert s.correctness(logits, labels) == pytest.approx([1, 0, 0.5])
@@ -157,14 +126,6 @@ def test_calibration_by_hand_and_blind_to_names() -> None:
     swapped = s.expected_calibration_error([-x for x in logits], [1 - y for y in labels])
     assert swapped == pytest.approx(0.125)
     assert s.expected_calibration_error([900.0], [1]) == pytest.approx(0)
-
-
-def test_a_calibrated_judge_has_almost_no_calibration_error() -> None:
-    generator = np.random.default_rng(1)
-    logits = generator.normal(0, 2, 40000)
-    labels = (generator.random(40000) < 1 / (1 + np.exp(-logits))).astype(float)
-    assert s.expected_calibration_error(logits, labels) < 0.01
-    assert s.expected_calibration_error(3 * logits, labels) > 0.05
 
 
 def test_tau_by_hand() -> None:
@@ -188,11 +149,3 @@ def test_the_bootstrap_is_scipys() -> None:
     low, high = drawn.confidence_interval
     assert [got.low, got.high] == pytest.approx([low, high], abs=0.1 * (high - low))
     assert got.standard_error == pytest.approx(drawn.standard_error, rel=0.06)
-
-
-def test_bootstrap_depends_on_the_seed_alone_and_matches_the_t_interval() -> None:
-    data = np.random.default_rng(2).normal(0, 1, 400)
-    one, same, other = (s.bootstrap_interval(lambda i: float(data[i].mean()), 400, seed) for seed in (1, 1, 2))
-    assert one == same
-    assert one.low != other.low
-    assert one.standard_error == pytest.approx(data.std(ddof=1) / 20, rel=0.1)

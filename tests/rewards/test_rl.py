@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from crm.judges import Asked, Reading
 from crm.judges.controls import LengthJudge
+from crm.judges.judge import Asked, Reading
 from crm.judges.oracle import OracleJudge
 from crm.rewards.rl import SETTLED, Scales, grpo_reward, openrlhf_reward, verl_reward
 from tests.rewards.serving import OnlyCompares, WordJudge

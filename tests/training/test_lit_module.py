@@ -1,9 +1,8 @@
-"""Schedule by hand, decay groups, gradient checkpointing that really runs, accumulation, and the finite-loss guard."""
+"""Schedule by hand, gradient checkpointing that really runs, accumulation, what is logged, the finite-loss guard."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,43 +15,33 @@ from lightning.pytorch.callbacks import Callback
 import crm.training.metrics
 from crm.config import compose
 from crm.model.batching.loader import TrainLoader
-from crm.training.checkpointing import SafeCheckpointIO
+from crm.training.config import LossConfig, OptimizerConfig
 from crm.training.lit_module import LitRewardModel, NonFiniteError, lr_factor, total_norm
-from crm.training.run import run_training
+from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 
-pytestmark = pytest.mark.slow
-
 TINY = [
-    *TINY_MODEL,
-    *("data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "schedule.epochs=1"),
+    *(*TINY_MODEL, "data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "schedule.epochs=1"),
     *("trainer.precision=32-true", "trainer.progress=false", "schedule.validate_every=0", "schedule.save_every=2"),
+    "schedule.comparisons_per_step=8",
 ]
 
 
-def train(run_dir: Path, *overrides: str, callbacks: list[Callback] | None = None) -> Any:
-    return run_training(compose("train", [*TINY, *overrides], run_dir), callbacks or [])
+def train(run_dir: Path, *overrides: str, callbacks: tuple[Callback, ...] = ()) -> Any:
+    return run_training(compose("train", [*TINY, *overrides], run_dir), callbacks)
+
+
+def logged(run_dir: Path, column: str) -> list[float]:
+    return pd.read_csv(run_dir / "metrics.csv")[column].dropna().tolist()
 
 
 def test_the_schedule_warms_up_and_falls_as_a_cosine() -> None:
     factors = [lr_factor(step, 3, 11) for step in range(13)]
-    assert factors[:3] == [0.25, 0.5, 0.75]
-    assert factors[3] == 1.0
+    assert factors[:4] == [0.25, 0.5, 0.75, 1.0]
     assert factors[7] == pytest.approx(0.5)  # half of the eight steps that are left
     assert factors[5] == pytest.approx((1 + math.sqrt(0.5)) / 2)  # a quarter: cos(pi / 4)
     assert factors[11] == factors[12] == pytest.approx(0.0)
     assert all(0 < factor <= 1 for factor in factors[:11]), "a step with rate 0 would be lost"
-
-
-def module(model: Any, **changes: Any) -> LitRewardModel:
-    settings = {"lr": 1e-2, "weight_decay": 0.1, "betas": (0.9, 0.98), "warmup_fraction": 0.25, "total_steps": 10}
-    return LitRewardModel(model, **{**settings, **changes})
-
-
-def test_the_learning_rate_follows_the_schedule_in_a_run(tmp_path: Path) -> None:
-    train(tmp_path, "schedule.comparisons_per_step=4", "optimizer.lr=0.01", "optimizer.warmup_fraction=0.25")
-    rates = pd.read_csv(tmp_path / "metrics.csv")["train/lr"].dropna().tolist()
-    assert rates == pytest.approx([0.01 * lr_factor(step, 2, 8) for step in range(8)])
 
 
 class Watch(Callback):
@@ -75,15 +64,29 @@ class Watch(Callback):
         self.modes.add(pl_module.model.backbone.training)
 
 
-def test_gradient_checkpointing_really_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_what_a_run_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names and plausible values, a row a step; the accuracies by direction agree with the one over all rows."""
     watch = Watch(monkeypatch)
-    train(tmp_path, "schedule.comparisons_per_step=16", "model.gradient_checkpointing=true", callbacks=[watch])
+    settings = ("direction=both", "data.validation=12", "loss.ties=drop", "model.gradient_checkpointing=true")
+    rates = ("optimizer.lr=0.01", "optimizer.warmup_fraction=0.25", "schedule.max_steps=4", "schedule.validate_every=2")
+    train(tmp_path, "head=scalar", *settings, *rates, callbacks=(watch,))
+    table = pd.read_csv(tmp_path / "metrics.csv")
+    steps = table.dropna(subset=["train/loss"])
+    assert steps["train/lr"].tolist() == pytest.approx([0.01 * lr_factor(step, 1, 4) for step in range(4)])
+    assert (steps["train/gradient_norm"] > 0).all() and (steps["train/score_spread"][1:] > 0).all()
+    assert steps["tokens_seen"].is_monotonic_increasing and steps["tokens_seen"].iloc[0] > 16
+    last = table.dropna(subset=["validation/loss"]).iloc[-1]
+    original, reverse, both = (last[f"validation/accuracy_{name}"] for name in ("original", "reverse", "sum"))
+    assert both == pytest.approx(original + reverse) == pytest.approx(2 * last["validation/accuracy"])
+    assert 0 <= last["validation/expected_calibration_error"] <= 1
     assert watch.modes == {True}, "in eval mode transformers skips checkpointing and dropout in silence"
-    # Two layers, two steps; the last layer is pruned to the positions read and has next to nothing to recompute.
-    assert watch.recomputed in (2, 4)
+    # The last of two layers is pruned to the positions read and has next to nothing to recompute.
+    assert watch.recomputed in (4, 8)
 
 
-def test_four_batches_of_4_are_one_of_16(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_four_padded_passes_of_4_are_one_of_16(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Same rows, same steps: the batches of 4 are cut from those of 16, so the losses of the steps agree."""
     import crm.model.batching.loader
 
@@ -94,17 +97,13 @@ def test_four_batches_of_4_are_one_of_16(tmp_path: Path) -> None:
         fours = [batch[at : at + 4] for batch in plan.batches for at in range(0, len(batch), 4)]
         return type(plan)(fours, plan.overlong)
 
-    padded = ("batching=padded", "schedule.epochs=2")
-    whole = train(tmp_path / "whole", "schedule.comparisons_per_step=16", *padded)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crm.model.batching.loader.plan_epoch", cut_into_fours)
-        patch.setattr("crm.training.datamodule.plan_epoch", cut_into_fours)
-        parts = train(tmp_path / "parts", "schedule.comparisons_per_step=16", "batching.batch_size=4", *padded)
-    assert (whole.steps, parts.steps) == (4, 4)
-    assert parts.validation_loss == pytest.approx(whole.validation_loss, abs=1e-4)
-    steps = pd.read_csv(tmp_path / "whole/metrics.csv").dropna(subset=["validation/loss"])["validation/loss"]
-    others = pd.read_csv(tmp_path / "parts/metrics.csv").dropna(subset=["validation/loss"])["validation/loss"]
-    assert others.tolist() == pytest.approx(steps.tolist(), abs=1e-4)
+    settings = ("schedule.comparisons_per_step=16", "batching=padded", "schedule.epochs=2")
+    assert train(tmp_path / "whole", *settings).steps == 4
+    monkeypatch.setattr("crm.model.batching.loader.plan_epoch", cut_into_fours)
+    monkeypatch.setattr("crm.training.datamodule.plan_epoch", cut_into_fours)
+    assert train(tmp_path / "parts", *settings, "batching.batch_size=4").steps == 4
+    losses = [logged(tmp_path / name, "validation/loss") for name in ("parts", "whole")]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
 
 
 class Passes(Callback):
@@ -116,135 +115,67 @@ class Passes(Callback):
         self.passes += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["scalar", "pairwise_span"])
 def test_a_step_in_one_pass_is_that_step_in_many(head: str, tmp_path: Path) -> None:
     """The same rows a step, in one pack or in several of unequal size: the same curve."""
-    common = (f"head={head}", "schedule.comparisons_per_step=16", "loss.ties=drop")
-    curves = {}
-    for name, tokens in (("tree", 100_000), ("tree", 400)):
-        count = Passes()
-        settings = (f"batching={name}", f"batching.tokens={tokens}")
-        run = train(tmp_path / f"{name}{tokens}", *common, *settings, callbacks=[count])
-        rows = pd.read_csv(tmp_path / f"{name}{tokens}/metrics.csv")
-        validation, training = (rows[f"{stage}/loss"].dropna().tolist() for stage in ("validation", "train"))
-        curves[name, tokens] = (count.passes / run.steps, validation + training)
-    (one, expected), *others = curves.values()
-    assert one == 1 and all(passes > 1 for passes, _ in others)
-    for _, losses in others:
-        assert losses == pytest.approx(expected, abs=1e-4)
+    losses, passes = {}, {}
+    for tokens in (100_000, 400):
+        count, folder = Passes(), tmp_path / str(tokens)
+        run = train(folder, f"head={head}", "loss.ties=drop", f"batching.tokens={tokens}", callbacks=(count,))
+        passes[tokens] = count.passes / run.steps
+        losses[tokens] = logged(folder, "validation/loss") + logged(folder, "train/loss")
+    assert passes[100_000] == 1 < passes[400]
+    assert losses[400] == pytest.approx(losses[100_000], abs=1e-4)
 
 
 class Poison(Callback):
-    """Makes a weight NaN before an optimizer step's batch."""
+    """Makes the loss, a gradient or a weight NaN or infinite at an optimizer step."""
 
-    def __init__(self, step: int) -> None:
-        self.step = step
+    def __init__(self, what: str, step: int) -> None:
+        self.what, self.step = what, step
 
-    def on_train_batch_start(self, trainer: L.Trainer, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if trainer.global_step == self.step:
-            with torch.no_grad():
-                pl_module.model.score.weight[0, 0] = float("nan")
-
-
-def test_a_loss_that_is_not_finite_stops_the_run_with_the_step_named(tmp_path: Path) -> None:
-    with pytest.raises(NonFiniteError, match="loss is nan at optimizer step 5"):
-        train(tmp_path, "schedule.comparisons_per_step=4", callbacks=[Poison(5)])
-    kept = SafeCheckpointIO().load_checkpoint(tmp_path / "checkpoints/last.ckpt")
-    assert kept["global_step"] == 4
-    assert all(torch.isfinite(weights).all() for weights in kept["state_dict"].values())
-    assert issubclass(NonFiniteError, ValueError), "the command line turns it into one sentence and exit code 2"
-
-
-class PoisonGradient(Callback):
-    """Makes one gradient NaN at an optimizer step, behind a loss that is finite."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
+    def on_train_batch_start(self, trainer: L.Trainer, pl_module: Any, *_: Any) -> None:
+        if (self.what, self.step) == ("loss", trainer.global_step):
+            pl_module.model.score.weight.data[0, 0] = math.nan
 
     def on_after_backward(self, trainer: L.Trainer, pl_module: Any) -> None:
-        if trainer.global_step == self.step:
-            pl_module.model.score.weight.grad[0, 0] = float("nan")
-
-
-class Explode(Callback):
-    """A weight overflows in an optimizer step, as under a learning rate that it does not survive."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
+        if (self.what, self.step) == ("gradient", trainer.global_step):
+            pl_module.model.score.weight.grad[0, 0] = math.nan
 
     def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: Any, optimizer: Any) -> None:
-        if trainer.global_step == self.step:
+        if (self.what, self.step) == ("weight", trainer.global_step):
             weight = pl_module.model.score.weight.data
             optimizer.register_step_post_hook(lambda *_: weight.mul_(torch.inf))
 
 
-def assert_all_finite(run_dir: Path) -> None:
-    kept = [path for path in (run_dir / "checkpoints").glob("*.ckpt*") if path.suffix != ".sha256"]
-    assert kept, "at least one was saved"
-    for path in kept:
-        states = SafeCheckpointIO().load_checkpoint(path)["state_dict"].values()
-        assert all(torch.isfinite(weights).all() for weights in states), path
-
-
-def test_a_gradient_that_is_not_finite_touches_no_weight(tmp_path: Path) -> None:
-    step = 7  # the last one, whose weights would be exported
-    settings = ("schedule.comparisons_per_step=4", "schedule.save_every=1", "schedule.validate_every=2")
-    with pytest.raises(NonFiniteError, match=f"the gradient norm is nan at optimizer step {step}"):
-        train(tmp_path, *settings, callbacks=[PoisonGradient(step)])
-    assert_all_finite(tmp_path)
-    assert SafeCheckpointIO().load_checkpoint(tmp_path / "checkpoints/last.ckpt")["global_step"] == step
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ("loss", "loss is nan at optimizer step 3"),
+        ("gradient", "the gradient norm is nan at optimizer step 3"),
+        ("weight", "the weight norm is (inf|nan) after optimizer step 3"),
+    ],
+)
+def test_what_is_not_finite_stops_the_run_and_is_not_saved(what: str, why: str, tmp_path: Path) -> None:
+    """At the last of four steps, whose weights would be exported."""
+    with pytest.raises(NonFiniteError, match=f"{why}.*lower optimizer.lr"):
+        train(tmp_path, "schedule.save_every=1", "schedule.validate_every=2", callbacks=(Poison(what, 3),))
+    for name in ("last", "best"):
+        kept = torch.load(tmp_path / f"checkpoints/{name}.ckpt", weights_only=True)
+        assert kept["global_step"] == {"last": 3, "best": 2}[name]
+        assert all(torch.isfinite(weights).all() for weights in kept["state_dict"].values())
     assert not (tmp_path / "model").exists() and not (tmp_path / "summary.json").exists()
+    assert issubclass(NonFiniteError, ValueError), "the command line turns it into one sentence and exit code 2"
 
 
-def test_a_step_that_throws_the_weights_away_saves_none_of_them(tmp_path: Path) -> None:
-    with pytest.raises(NonFiniteError, match=r"the weight norm is (inf|nan) after optimizer step 1"):
-        train(tmp_path, "schedule.comparisons_per_step=4", "schedule.save_every=1", callbacks=[Explode(1)])
-    assert_all_finite(tmp_path)
-    assert SafeCheckpointIO().load_checkpoint(tmp_path / "checkpoints/last.ckpt")["global_step"] == 1
-
-
-def test_a_validation_that_is_not_finite_is_never_the_best_and_not_exported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_a_validation_that_is_not_finite_is_not_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crm.training.metrics, "preference_loss", lambda logit, _: logit * math.nan)
-    with pytest.raises(NonFiniteError, match="validation loss is nan after 8 optimizer steps, so no model"):
-        train(tmp_path, "schedule.comparisons_per_step=4", "schedule.validate_every=2", "schedule.patience=0")
-    assert not (tmp_path / "model").exists() and not (tmp_path / "checkpoints/best.ckpt").exists()
-
-
-def test_random_state_travels_with_the_checkpoint(make_model: Callable[..., Any]) -> None:
-    lit, kept = module(make_model("scalar")), {}
-    torch.manual_seed(3)
-    lit.on_save_checkpoint(kept)
-    expected = torch.rand(4)
-    torch.manual_seed(99)
-    lit.on_load_checkpoint(kept)
-    assert torch.equal(torch.rand(4), expected)
-
-
-@pytest.mark.parametrize("head", ["scalar", "pairwise"])
-def test_what_a_run_logs(head: str, tmp_path: Path) -> None:
-    """Names and plausible values, a row a step; the accuracies by direction agree with the one over all rows."""
-    train(
-        tmp_path,
-        f"head={head}",
-        "direction=both",
-        "schedule.comparisons_per_step=16",
-        "data.validation=12",
-        "loss.ties=drop",
-    )
-    table = pd.read_csv(tmp_path / "metrics.csv")
-    steps = table.dropna(subset=["train/loss"])
-    assert (steps["train/gradient_norm"] > 0).all()
-    assert steps["tokens_seen"].is_monotonic_increasing and steps["tokens_seen"].iloc[0] > 16
-    assert ("train/score_mean" in table, "train/score_spread" in table) == ((head == "scalar",) * 2)
-    if head == "scalar":
-        assert (steps["train/score_spread"][1:] > 0).all() and steps["train/score_mean"].notna().all()
-    last = table.dropna(subset=["validation/loss"]).iloc[-1]
-    original, reverse, both = (last[f"validation/accuracy_{name}"] for name in ("original", "reverse", "sum"))
-    assert both == pytest.approx(original + reverse) == pytest.approx(2 * last["validation/accuracy"])
-    assert 0 <= last["validation/expected_calibration_error"] <= 1
-    assert not [name for name in table.columns if "margins" in name], "a histogram is no column"
+    with pytest.raises(NonFiniteError, match="validation loss is nan after 4 optimizer steps, so no model"):
+        train(tmp_path, "schedule.validate_every=2", "schedule.patience=0")
+    assert not (tmp_path / "model").exists()
 
 
 class Step(Callback):
@@ -261,23 +192,23 @@ class Step(Callback):
         self.loss = float(trainer.callback_metrics["train/loss"])
 
 
+@pytest.mark.slow
 def test_a_short_step_of_padded_passes_has_gradient_and_loss_of_its_rows(
     make_model: Any, make_encoder: Any, many: Any, tmp_path: Path
 ) -> None:
     """One pass of all rows, passes of 4 and 3, and one pass of a step that could have four."""
     found = []
     for batch_size, passes in ((16, 1), (4, 4), (16, 4)):
-        torch.manual_seed(0)
-        model = make_model("scalar")
         given = {"batch_size": batch_size, "pad_id": 0, "seed": 1, "passes": passes}
         loader = TrainLoader(lambda _: many[:7], make_encoder("scalar"), **given)
         seen = Step()
-        quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
+        quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing"), False)
         trainer = L.Trainer(
-            accelerator="cpu", max_epochs=1, accumulate_grad_batches=passes, enable_checkpointing=False,
-            callbacks=[seen], default_root_dir=tmp_path, **quiet,
+            accelerator="cpu", max_epochs=1, accumulate_grad_batches=passes, callbacks=[seen],
+            default_root_dir=tmp_path, **quiet,
         )  # fmt: skip
-        trainer.fit(module(model, total_steps=1, lr=1e-6), train_dataloaders=loader)
+        lit = LitRewardModel(make_model("scalar"), OptimizerConfig(lr=1e-6), LossConfig(), total_steps=1)
+        trainer.fit(lit, train_dataloaders=loader)
         assert len(seen.norms) == 1
         found.append((seen.norms[0], seen.loss))
     for norm, loss in found[1:]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,12 +16,11 @@ from crm.training.memory import (
     MemoryNeed,
     layer_bytes_per_token,
     layers_with_gradient,
-    memory_at_hand,
     settle_strategy,
     training_need,
 )
 
-SIZES = {"0.6B": (1024, 3072, 16, 28), "1.7B": (2048, 6144, 16, 28), "4B": (2560, 9728, 32, 36)}
+SIZES = {"0.6B": (1024, 3072, 16, 28), "4B": (2560, 9728, 32, 36), "8B": (4096, 12288, 32, 36)}
 
 
 def qwen3(hidden: int, inner: int, heads: int, layers: int, keys: int = 8, size: int = 128) -> Qwen3Config:
@@ -34,15 +32,6 @@ def qwen3(hidden: int, inner: int, heads: int, layers: int, keys: int = 8, size:
         num_key_value_heads=keys,
         head_dim=size,
         num_hidden_layers=layers,
-    )
-
-
-@pytest.mark.parametrize(("name", "mebibytes"), [("0.6B", 2.30), ("4B", 7.14)])
-def test_a_tokens_activations_by_hand(name: str, mebibytes: float) -> None:
-    """0.6B: 28 (26 * 1024 + 8 * 3072 + 14 * 2048 + 6 * 1024) = 2,408,448 bytes."""
-    config = qwen3(*SIZES[name])
-    assert config.num_hidden_layers * layer_bytes_per_token(config, mixed=True) / 2**20 == pytest.approx(
-        mebibytes, abs=0.005
     )
 
 
@@ -70,7 +59,7 @@ def kept_bytes(config: Any, tokens: int, mixed: bool) -> int:
 
 
 @pytest.mark.parametrize("mixed", [True, False])
-@pytest.mark.parametrize("shape", [(64, 192, 4), (128, 192, 4), (64, 320, 4), (64, 192, 12)])
+@pytest.mark.parametrize("shape", [(64, 192, 4), (128, 320, 12)])
 def test_a_tokens_activations_are_what_autograd_keeps(shape: tuple[int, int, int], mixed: bool) -> None:
     """What a second layer adds is constant (copies of weights), linear in the tokens, and quadratic (the mask)."""
 
@@ -113,29 +102,6 @@ def test_layers_below_the_lowest_trained_weight_keep_nothing() -> None:
     assert layers_with_gradient(model) == 3
 
 
-def test_the_decision_and_the_line_that_tells_it() -> None:
-    need = MemoryNeed(10 * GIB, 8 * GIB)
-    assert need.fits(20 * GIB) and not need.fits(int(19.9 * GIB)), "nine tenths may be planned for"
-    assert "18.0 GiB (state 10.0, activations 8.0), 20.0 GiB at hand on cuda:0" in need.told(20 * GIB, "cuda:0")
-    assert "gradient checkpointing off (" in need.told(20 * GIB, "cuda:0")
-    assert "gradient checkpointing on (" in need.told(10 * GIB, "cuda:0")
-
-
-@pytest.mark.parametrize(("name", "tokens", "fits"), [("1.7B", 16384, True), ("4B", 8192, True), ("4B", 16384, False)])
-def test_what_fits_a_device_of_139_gib(name: str, tokens: int, fits: bool) -> None:
-    hidden, inner, heads, layers = SIZES[name]
-    with torch.device("meta"):
-        model = Qwen3Model(Qwen3Config(**{**qwen3(hidden, inner, heads, layers).to_dict(), "vocab_size": 151_936}))
-    assert training_need(model, tokens, mixed=True).fits(139 * GIB) == fits
-
-
-def test_memory_at_hand_is_the_machines_or_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=7))
-    monkeypatch.setattr("torch.cuda.mem_get_info", lambda device: (5, 9) if device.index == 1 else (0, 0))
-    assert memory_at_hand(torch.device("cpu")) == 7
-    assert memory_at_hand(torch.device("cuda", 1)) == 5
-
-
 def test_checkpointing_keeps_inputs_and_one_layer_or_the_copies_of_all() -> None:
     model = Qwen3Model(qwen3(32, 48, 2, 3, keys=1, size=16))
     layer = layer_bytes_per_token(model.config, mixed=True)
@@ -160,7 +126,6 @@ def test_fsdp_gathers_the_embedding_and_computes_in_bfloat16() -> None:
     assert checkpointed == 3 * 10 * 32 * 2 + embedding + max(5 * layer // 4, embedding)
 
 
-PUBLISHED = {**SIZES, "8B": (4096, 12288, 32, 36)}
 CHOICES = [
     ("0.6B", 1, 24, 0, "auto"),
     ("0.6B", 8, 24, 0, "ddp"),
@@ -168,9 +133,7 @@ CHOICES = [
     ("4B", 1, 24, 16, "auto"),
     ("4B", 1, 80, 0, "auto"),
     ("4B", 8, 24, 0, "fsdp"),
-    ("4B", 8, 80, 0, "fsdp"),
     ("8B", 1, 80, 0, "refused"),
-    ("8B", 8, 24, 0, "fsdp"),
     ("8B", 8, 80, 0, "fsdp"),
 ]
 """Full 4B: 16 bytes a weight are 60 GiB, 20 with DDP 75; 8B: 113 GiB, on 8 devices 14 each."""
@@ -180,7 +143,7 @@ CHOICES = [
 def test_the_strategy_of_a_pretrained_model(
     name: str, devices: int, gigabytes: int, rank: int, chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = Qwen3Config(**{**qwen3(*PUBLISHED[name]).to_dict(), "vocab_size": 151_936})
+    config = Qwen3Config(**{**qwen3(*SIZES[name]).to_dict(), "vocab_size": 151_936})
     config.architectures = ["Qwen3Model"]
     config.save_pretrained(tmp_path)
     settings = ["model=pretrained", f"model.path={tmp_path}", "data=simulation", "trainer.accelerator=gpu"]

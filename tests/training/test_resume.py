@@ -1,200 +1,263 @@
-"""A run that was killed and resumed is the run that was never stopped: same losses, same validations, same weights.
-
-The kills are real (SIGKILL to a process of its own, at a step that its metrics file shows).
-"""
+"""A run that was stopped and resumed is the run that was never stopped: same rows, same curves, same weights."""
 
 from __future__ import annotations
 
 import ast
+import multiprocessing
 import os
-import re
-import shutil
 import signal
-import sys
 import time
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
+from omegaconf import OmegaConf
 
-from crm import cli
+from crm.cli.resume import FinishedError, rewrite_resume
 from crm.config import compose
+from crm.model.batching.packs import Packing
 from crm.model.export import load_checkpoint
-from crm.schema import to_json
-from crm.training.checkpointing import SafeCheckpointIO
-from crm.training.run import run_training
-from crm.training.run_folder import AnotherRunError, alone_in
-from crm.training.sweep_jobs import read_jobs
-from crm.votes.simulation.arena import simulate
-from tests.training.killed_runs import (
-    EVERY_STEP,
-    FORK,
-    TINY,
-    assert_same_run,
-    kill_at,
-    last_step,
-    train,
-    train_with_dropout,
-    votes_read,
+from crm.training.config import TrainConfig
+from crm.training.resume import AnotherRunError, check_unfinished
+from crm.training.train import TrainingOutcome, run_training
+from tests.conftest import TINY_MODEL
+
+TINY = (
+    *(*TINY_MODEL, "loss=ranking", "data.train=24", "data.validation=8", "data.suite=4", "schedule.epochs=2"),
+    *("schedule.comparisons_per_step=4", "trainer.precision=32-true", "trainer.progress=false", "trainer.threads=1"),
+    # Several passes a step, noise that is drawn anew, a rate that rises and falls: all that can be lost.
+    *("schedule.save_every=2", "schedule.validate_every=3", "schedule.patience=30", "batching.tokens=300"),
+    *("noise=random", "optimizer.warmup_fraction=0.6"),
 )
+FORK = multiprocessing.get_context("fork")
+"""torch is imported already, so that a killed run costs its steps and not its imports."""
 
-pytestmark = pytest.mark.slow
 
-SETTINGS = (*EVERY_STEP, "batching.batch_size=2", "noise=random", "optimizer.warmup_fraction=0.6")
-"""Steps of several batches, noise and dropout that are drawn, a rate that rises and falls: all that can be lost."""
+class Read(Callback):
+    """Notes which votes every batch was of, by epoch and batch, and how many batches were read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.votes: dict[tuple[int, int], list[str]] = {}
+        self.batches = 0
+        self._names: dict[bytes, list[str]] = {}
+        collate = Packing.collate
+
+        def noted(packing: Packing, rows: Any, weight: float = 1.0) -> Any:
+            batch = collate(packing, rows, weight)
+            self._names[batch.input_ids.numpy().tobytes()] = [row.comparison.preference_id for row in rows]
+            return batch
+
+        monkeypatch.setattr(Packing, "collate", noted)
+
+    def on_train_batch_end(self, trainer: Any, _module: Any, _outputs: Any, batch: Any, batch_idx: int) -> None:
+        self.batches += 1
+        names = self._names[batch.input_ids.numpy().tobytes()]
+        self.votes[trainer.current_epoch, batch_idx] = names if batch.weight else []  # a filler repeats a row
+
+
+class StopAt(Callback):
+    """A crash at an optimizer step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+        if trainer.global_step == self.step:
+            raise RuntimeError("crashed")
+
+
+class CtrlC(StopAt):
+    """``times`` SIGINT amid an optimizer step."""
+
+    def __init__(self, step: int, times: int = 1) -> None:
+        super().__init__(step)
+        self.times = times
+
+    def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
+        if trainer.global_step == self.step and self.times:
+            self.times -= 1
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def train(run_dir: Path, *overrides: str, callbacks: tuple[Callback, ...] = ()) -> TrainingOutcome:
+    return run_training(compose("train", [*TINY, *overrides], run_dir), callbacks)
+
+
+def resumed(folder: Path, *more: str) -> TrainConfig:
+    """What ``python train.py resume=<folder>`` composes."""
+    words = rewrite_resume([f"resume={folder}", *more])
+    config: TrainConfig = compose("train", [word for word in words if not word.startswith("hydra.")], folder)
+    return config
+
+
+def curves(run_dir: Path) -> pd.DataFrame:
+    """What was logged but speed, which is a clock's, and the accuracy over an epoch, which counts from the resume."""
+    frame = pd.read_csv(run_dir / "metrics.csv")
+    kept = sorted(name for name in frame if not name.startswith("throughput/") and name != "train/accuracy")
+    frame = frame[kept].dropna(how="all", subset=[name for name in kept if name not in ("step", "epoch")])
+    return frame.sort_values(["step", "train/loss"]).reset_index(drop=True)
+
+
+def weights(run_dir: Path) -> dict[str, torch.Tensor]:
+    return load_checkpoint(run_dir / "model")[0].state_dict()
+
+
+def assert_same_run(run: Path, whole: Path) -> None:
+    pd.testing.assert_frame_equal(curves(run), curves(whole), check_dtype=False, rtol=1e-5, atol=1e-6)
+    for name, expected in weights(whole).items():
+        torch.testing.assert_close(weights(run)[name], expected, rtol=0, atol=1e-5, msg=name)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Read]:
+    """A run of 12 steps that nothing stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        read = Read(patch)
+        assert train(folder, callbacks=(read,)).steps == 12
+    return folder, read
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "steps",
+    [(3,), (7, 10), (6,), (12,)],
+    ids=("after a save", "twice", "after a save at a validation and an epoch's end", "after the last step"),
+)
+def test_a_resumed_run_reads_what_was_left_and_ends_the_same(
+    steps: tuple[int, ...], whole: tuple[Path, Read], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, expected = whole
+    passes = expected.batches // 12
+    read = Read(monkeypatch)
+    for number, step in enumerate(steps):
+        with pytest.raises(RuntimeError, match="crashed"):
+            stop: Callback = StopAt(step) if step < 12 else AtEnd()
+            train(tmp_path, *(("resume=true",) if number else ()), callbacks=(read, stop))
+    outcome = run_training(resumed(tmp_path), [read])
+    assert outcome.steps == 12
+    assert_same_run(tmp_path, folder)
+    assert read.votes == expected.votes
+    again = sum(step - step // 2 * 2 for step in steps)  # since the last checkpoint
+    assert read.batches == expected.batches + again * passes
+    for epoch in (0, 1):
+        votes = [name for (of, _), names in read.votes.items() if of == epoch for name in names]
+        assert len(votes) == len(set(votes)) > 20, "every vote once an epoch"
+
+
+class AtEnd(Callback):
+    """A crash once the last step is saved."""
+
+    def on_train_epoch_end(self, trainer: Any, _module: Any) -> None:
+        if trainer.global_step == 12:
+            raise RuntimeError("crashed")
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on(whole: tuple[Path, Read], tmp_path: Path) -> None:
+    """SIGKILL, at a step that the metrics file shows."""
+    process = FORK.Process(target=train, args=(tmp_path,))
+    process.start()
+    metrics, deadline = tmp_path / "metrics.csv", time.monotonic() + 60
+    while not metrics.is_file() or metrics.read_text().count("\n") < 9:
+        assert process.is_alive() and time.monotonic() < deadline
+        time.sleep(0.002)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    moved = tmp_path.rename(tmp_path.with_name("moved"))
+    best = torch.load(moved / "checkpoints/last.ckpt", weights_only=True)["callbacks"]
+    score = next(state["best_model_score"] for state in best.values() if "best_model_score" in state)
+    seen = KeptScore()
+    run_training(resumed(moved), [seen])
+    assert seen.score == score, "the best of before the move is known after it"
+    assert_same_run(moved, whole[0])
+
+
+class KeptScore(Callback):
+    """The best score of validations at the start of the run."""
+
+    score: Any = None
+
+    def on_train_start(self, trainer: Any, _module: Any) -> None:
+        self.score = trainer.checkpoint_callbacks[0].best_model_score
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_the_step_and_names_the_command_that_goes_on(whole: tuple[Path, Read], tmp_path: Path) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt, match=f"go on with: python train.py resume={tmp_path}$"):
+        train(tmp_path, callbacks=(CtrlC(4),))
+    assert signal.getsignal(signal.SIGINT) == handler
+    assert torch.load(tmp_path / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 5
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        run_training(resumed(tmp_path), [CtrlC(5, times=2)])
+    run_training(resumed(tmp_path))
+    assert signal.getsignal(signal.SIGINT) == handler
+    assert_same_run(tmp_path, whole[0])
+    with pytest.raises(FinishedError, match=f"has ended; next: python evaluate.py checkpoint={tmp_path}"):
+        rewrite_resume([f"resume={tmp_path}"])
+    with pytest.raises(AnotherRunError, match=r"a finished run is there; .*overwrite=true"):
+        check_unfinished(compose("train", TINY, tmp_path))
+    check_unfinished(compose("train", [*TINY, "overwrite=true"], tmp_path))
 
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with records of one's own and a run on them that was killed in the middle of its first epoch."""
     folder = tmp_path_factory.mktemp("stopped")
-    votes = simulate(seed=1, train=70, validation=8, suite=4).train
-    (folder / "votes.jsonl").write_text("".join(to_json(vote) + "\n" for vote in votes), encoding="utf-8")
-    kill_at(7, folder / "run", train_with_dropout, *own_data(folder))
-    assert SafeCheckpointIO().load_checkpoint(folder / "run/checkpoints/last.ckpt")["global_step"] < 12
+    with pytest.raises(RuntimeError, match="crashed"):
+        train(folder, callbacks=(StopAt(5),))
     return folder
 
 
-def test_a_killed_moved_and_resumed_run_is_the_run_that_was_never_stopped(stopped: Path, tmp_path: Path) -> None:
-    expected = train_with_dropout(tmp_path / "whole", *own_data(stopped))
-    shutil.copytree(stopped, tmp_path / "moved")
-    resumed = train_with_dropout(tmp_path / "moved/run", *own_data(tmp_path / "moved"), "resume=true")
-    assert_same_run(tmp_path / "moved/run", tmp_path / "whole")
-    assert resumed.digest == expected.digest, "the best checkpoint is another one"
-    assert resumed.validation_loss == expected.validation_loss
-    read = votes_read(tmp_path / "whole")
-    assert votes_read(tmp_path / "moved/run") == read
-    assert read[0] == read[1] and len(read[0]) == len(set(read[0])) > 24, "every vote is read once an epoch"
-
-
-def own_data(folder: Path) -> tuple[str, ...]:
-    return (*SETTINGS, "data=records", f"data.path={folder / 'votes.jsonl'}", "data.train=48", "data.validation=8")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "why"),
     [
         ("seed=7", "seed was 42, now 7"),
         ("loss=cls", "head.name was 'scalar', now 'pairwise'"),
         ("optimizer.lr=0.5", r"optimizer.lr was [\de.-]+, now 0.5"),
-        ("trainer.precision=bf16-mixed", "trainer.precision was '32-true', now 'bf16-mixed'"),
-        ("schedule.max_steps=9", "schedule.max_steps was 0, now 9"),
-        ("data.train=40", "data.train was 48, now 40"),
-        (("data=simulation", "data.path=null"), "data.name was 'records', now 'simulation'"),
+        ("schedule.max_steps=9", r"schedule.max_steps was 0, now 9.*or start a new run in another hydra.run.dir"),
     ],
 )
-def test_a_run_of_other_settings_is_refused_before_anything_is_written(
-    changed: str | tuple[str, ...], said: str, stopped: Path
-) -> None:
-    before = contents(stopped / "run")
-    with pytest.raises(AnotherRunError, match=said):
-        train(
-            stopped / "run", *own_data(stopped), "resume=true", *((changed,) if isinstance(changed, str) else changed)
-        )
-    assert contents(stopped / "run") == before
+def test_changed_settings_are_named_before_anything_is_written(changed: str, why: str, stopped: Path) -> None:
+    before = {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()}
+    with pytest.raises(AnotherRunError, match=why):
+        train(stopped, "resume=true", changed)
+    assert {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()} == before
 
 
-def test_a_file_with_flipped_labels_is_other_data(stopped: Path, tmp_path: Path) -> None:
-    flipped = {'"winner": "a"': '"winner": "b"', '"winner": "b"': '"winner": "a"'}
-    text = (stopped / "votes.jsonl").read_text(encoding="utf-8")
-    other = tmp_path / "votes.jsonl"
-    other.write_text(re.sub("|".join(flipped), lambda found: flipped[found[0]], text), encoding="utf-8")
-    before = contents(stopped / "run")
-    with pytest.raises(AnotherRunError, match=r"other settings: the data \(rows to train and validate on\) differ"):
-        train(stopped / "run", *own_data(stopped), "resume=true", f"data.path={other}")
-    assert contents(stopped / "run") == before
+@pytest.mark.slow
+def test_a_new_run_in_an_old_folder_starts_anew(stopped: Path) -> None:
+    assert (stopped / "checkpoints/best.ckpt").exists()
+    train(stopped, "schedule.max_steps=1")
+    assert pd.read_csv(stopped / "metrics.csv")["step"].max() == 0
+    assert not (stopped / "checkpoints/best.ckpt").exists(), "no validation in one step: this is the old run's best"
 
 
-def test_a_checkpoint_without_its_settings_is_refused(stopped: Path, tmp_path: Path) -> None:
-    shutil.copytree(stopped / "run", tmp_path / "run")
-    last = tmp_path / "run/checkpoints/last.ckpt"
-    state = SafeCheckpointIO().load_checkpoint(last)
-    del state["run"]
-    SafeCheckpointIO().save_checkpoint(state, last)
-    with pytest.raises(AnotherRunError, match="does not say which run it is of"):
-        train(tmp_path / "run", *own_data(stopped), "resume=true")
-
-
-class Ruin(Callback):
-    """Makes every validation from now on worse."""
-
-    def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        with torch.no_grad():
-            pl_module.model.score.weight.normal_(0.0, 100.0)
-
-
-def test_the_best_of_before_a_move_is_the_best_after_it(stopped: Path, tmp_path: Path) -> None:
-    shutil.copytree(stopped, tmp_path / "moved")
-    run = tmp_path / "moved/run"
-    best = SafeCheckpointIO().load_checkpoint(run / "checkpoints/best.ckpt")["state_dict"]
-    outcome = run_training(compose("train", [*TINY, *own_data(tmp_path / "moved"), "resume=true"], run), [Ruin()])
-    exported = load_checkpoint(outcome.checkpoint)[0].state_dict()
-    assert all(torch.equal(best[f"model.{name}"], weight) for name, weight in exported.items())
-
-
-def test_two_trainings_never_share_a_folder(tmp_path: Path) -> None:
-    with alone_in(tmp_path / "run"):
-        before = contents(tmp_path / "run")
-        with pytest.raises(AnotherRunError, match=r"hydra\.run\.dir=.*run: another training is at work there"):
-            train(tmp_path / "run", *EVERY_STEP)
-        assert contents(tmp_path / "run") == before
-    with alone_in(tmp_path / "run"):
-        pass  # free again
-
-
-def test_the_default_folder_is_one_s_own_to_the_microsecond() -> None:
-    conf = Path(__file__).resolve().parents[2] / "conf"
-    patterns = [line for file in conf.glob("*.yaml") for line in file.read_text().splitlines() if "{now:" in line]
-    assert len(patterns) >= 10 and all(line.endswith("${now:%H-%M-%S-%f}") for line in patterns)
-
-
-def test_resuming_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="resume=true: no whole checkpoint"):
+def test_resuming_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="resume=true: no checkpoint"):
         train(tmp_path, "resume=true")
+    with pytest.raises(ValueError, match=r"it holds no config\.yaml of a run; give the folder of a training run"):
+        rewrite_resume([f"resume={tmp_path}"])
+    with pytest.raises(ValueError, match="no such folder"):
+        rewrite_resume([f"resume={tmp_path / 'nothing'}"])
+    assert rewrite_resume(["resume=true", "seed=1"]) == ["resume=true", "seed=1"]
 
 
-def test_a_new_run_in_an_old_folder_starts_anew(stopped: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(stopped / "run", tmp_path / "run")
-    assert (run / "checkpoints/best.ckpt").exists()
-    train(run, *own_data(stopped), "schedule.max_steps=3")
-    assert last_step(run) == 2
-    assert not (run / "checkpoints/best.ckpt").exists(), "no validation in 3 steps: this is the old run's best"
-
-
-def test_a_killed_sweep_goes_on_job_by_job(tmp_path: Path) -> None:
-    process = command(tmp_path, "-m", "seed=1,2", "hydra.sweep.dir=sweep")
-    deadline = time.monotonic() + 90
-    while last_step(tmp_path / "sweep/0") < 4:
-        assert process.is_alive() and time.monotonic() < deadline
-        time.sleep(0.002)
-    os.kill(process.pid or 0, signal.SIGKILL)
-    process.join(60)
-    assert [job.status for job in read_jobs(tmp_path / "sweep")] == ["unfinished", "not started"]
-    for words in (("seed=1", "hydra.run.dir=sweep/0", "resume=true"), ("seed=2", "hydra.run.dir=sweep/1")):
-        going_on = command(tmp_path, *words)
-        going_on.join(120)
-        assert going_on.exitcode == 0
-    assert [job.status for job in read_jobs(tmp_path / "sweep")] == ["finished", "finished"]
-
-
-def command(folder: Path, *words: str) -> BaseProcess:
-    """``train.py`` with these words, in a process of its own."""
-
-    def work() -> None:
-        os.chdir(folder)
-        sys.argv = ["train.py", *words, *TINY, *EVERY_STEP, "schedule.epochs=1"]
-        cli.train()
-
-    process = FORK.Process(target=work)
-    process.start()
-    return process
+def test_a_run_goes_on_with_its_own_settings(tmp_path: Path) -> None:
+    words = ["head=late", "data=table", "data.path=v.csv", 'data.columns=["prompt=Frage, bitte"]', "seed=7"]
+    config = compose("train", [*words, "logger=wandb"], tmp_path)
+    config.logger.notes = 'it is ${x} and "so", isn\'t it'
+    (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.structured(config)))
+    again = resumed(tmp_path)
+    assert again.resume and again.run_dir == str(tmp_path)
+    again.resume = False
+    assert again == config
+    assert resumed(tmp_path, "schedule.epochs=9", "trainer.devices=2").trainer.devices == 2
 
 
 def test_nobody_asks_lightning_for_the_number_of_steps() -> None:

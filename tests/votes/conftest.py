@@ -79,11 +79,6 @@ def vote(question: str, winner: str) -> dict[str, str]:
     return {**row, "category_labels": "Chat"}
 
 
-def talk(ends: tuple[str, str], score: list[float]) -> dict[str, Any]:
-    opening = "\n\nHuman: Hi\n\nAssistant: Hello\n\nHuman: More\n\nAssistant:"
-    return {"text": [f"{opening} {end}" for end in ends], "score": score}
-
-
 SETS: dict[str, Files] = {
     "summeval": {
         "ratings.jsonl.gz": [
@@ -178,16 +173,6 @@ SETS: dict[str, Files] = {
             panda(2, 1, 0, 2, instruction=" "),
             panda(3, 0, 0, 2, response2=False),
         ]
-    },
-    "dsp_plain": {
-        "helpful.test.json.gz": [
-            talk(("good", "bad"), [1, 0]),
-            talk(("best", "so so\n\nAssistant: and more"), [1.0, 0.0]),
-        ],
-        "harmless.test.json.gz": [talk(("bad", "good"), [0, 1])],
-        "webgpt.test.json.gz": [
-            {"text": [f"## Human:\nQ\n\n\n\n## Assistant:\n{end}" for end in "AB"], "score": [1.0, 1.0]}
-        ],
     },
     "cot_rationales": {
         "cat.annotations.json.gz": [

@@ -3,16 +3,10 @@ which are refused by `RecordError`, counted, and nothing else is raised."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import json
 import os
-from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,8 +15,7 @@ from crm.dataset.load import load_data
 from crm.io.intake import Intake
 from crm.schema import LABELS, Preference, to_json
 from crm.votes.catalogue import PUBLIC
-from crm.votes.public import d2t, topicalchat
-from crm.votes.public.rated import flips
+from crm.votes.public.pairs import flips
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 AS_PUBLISHED = {"llmbar", "vibecheck_arena", "autoj", "pandalm", "cot_rationales"}
@@ -53,7 +46,6 @@ EXPECTED = {
     "vibecheck_arena": Counts(1803, 1415, dropped=388),
     "autoj": Counts(1392, 1392, ties=373),
     "pandalm": Counts(999, 999, ties=105),
-    "dsp_plain": Counts(5565, 5565, ties=245),
     "cot_rationales": Counts(8855, 8833, dropped=22, ties=20),
 }
 
@@ -91,62 +83,6 @@ def test_every_row_is_accounted_for(name: str) -> None:
         assert 0.4 < first / (got.records - got.ties) < 0.6, "which side stands as A is drawn"
 
 
-def flips_of(rows: list[dict[str, Any]], key: str, aspects: tuple[str, ...]) -> tuple[int, int]:
-    """Pairs of rows that share ``key``, and those of them that two aspects decide differently."""
-    groups: dict[Any, list[dict[str, float]]] = defaultdict(list)
-    for row in rows:
-        groups[row[key]].append(row["scores"])
-    pairs = [pair for group in groups.values() for pair in combinations(group, 2)]
-    signs = [{(x[aspect] > y[aspect]) - (x[aspect] < y[aspect]) for aspect in aspects} for x, y in pairs]
-    return len(pairs), sum({1, -1} <= sign for sign in signs)
-
-
-def test_flips_of_d2t_are_those_of_the_ratings() -> None:
-    pairs, flipping, between_two = 0, 0, 0
-    for name in d2t.PLACES:
-        rows = json.loads((folder("d2t") / f"{name}.json").read_bytes())
-        made, found = flips_of(rows, "source", tuple(d2t.FIELDS.values()))
-        pairs, flipping = pairs + made, flipping + found
-        between_two += flips_of(rows, "source", ("informativeness", "naturalness"))[1]
-    assert (pairs, flipping, between_two) == (1241, 236, 111)
-    reading = Intake(strict=True)
-    records = list(PUBLIC["d2t"].read(folder("d2t"), reading))
-    assert len(records) + reading.counts["dropped_identical_responses"] == pairs
-    assert sum(map(flips, records)) + reading.counts["dropped_identical_responses_that_flip"] == flipping
-
-
-def test_flips_of_topicalchat_are_those_of_the_ratings() -> None:
-    rows = json.loads((folder("topicalchat") / "topical_chat.json").read_bytes())
-    assert flips_of(rows, "source", tuple(topicalchat.RANGES)) == (900, 196)
-
-
-def test_the_case_studies_of_llmbar_are_reversed() -> None:
-    rows = {row.id: row for row in PUBLIC["llmbar"].read(folder("llmbar"), Intake(strict=True))}
-    assert Counter(row.source for row in rows.values()) == {"llmbar/human": 419, "llmbar/construction": 315}
-    for subset, other, pairs in (("Normal", "Negation", 59), ("Base_9", "Base_10", 54)):
-        for number in range(1, pairs + 1):
-            assert rows[f"llmbar-{subset}-{number}"].winner != rows[f"llmbar-{other}-{number}"].winner
-
-
-def test_what_pandalm_counts() -> None:
-    reading = Intake(strict=True)
-    list(PUBLIC["pandalm"].read(folder("pandalm"), reading))
-    assert reading.counts == {
-        "unanimous": 879, "three_way_splits": 0, "ties": 105, "responses_given_as_true_or_false": 6
-    }  # fmt: skip
-
-
-def test_vibecheck_repeats_one_file_in_another() -> None:
-    distinct, everything = set(), 0
-    for path in folder("vibecheck_arena").iterdir():
-        data = path.read_bytes()
-        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-        for row in csv.DictReader(io.StringIO(text, newline="")):
-            distinct.add(tuple(row.values()))
-            everything += 1
-    assert (everything, len(distinct)) == (1803, 1415)
-
-
 def test_a_set_that_is_missing_says_how_to_fetch_it(tmp_path: Path) -> None:
     data = asdict(compose("evaluate", ["judge=length", "data=summeval", f"data.root={tmp_path}"], tmp_path).data)
     for name in PUBLIC:
@@ -155,42 +91,3 @@ def test_a_set_that_is_missing_says_how_to_fetch_it(tmp_path: Path) -> None:
         )
         with pytest.raises(ValueError, match=sentence):
             load_data(**data | {"name": name})
-
-
-def test_public_sets_are_looked_for_in_a_folder_of_the_users_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv("CRM_DATA_ROOT", raising=False)
-    assert compose("evaluate", ["judge=length"], tmp_path).data.root == "data"
-    monkeypatch.setenv("CRM_DATA_ROOT", "/elsewhere")
-    assert compose("evaluate", ["judge=length"], tmp_path).data.root == "/elsewhere"
-
-
-@pytest.mark.parametrize("name", PUBLIC)
-def test_bad_values_are_refused_and_counted(name: str, made_up: Any, write_set: Any, tmp_path: Path) -> None:
-    """One at a time in every field of the first row of every file."""
-    refused = 0
-    for file, rows in made_up(name).items():
-        first = next(iter(rows), {})
-        for field in first if isinstance(first, dict) else range(len(first)):
-            files = made_up(name)
-            files[file][0][field] = "" if ".csv" in file else {"role": None}
-            write_set(tmp_path, files)
-            reading, strict = Intake(strict=False), Intake(strict=True)
-            records = list(PUBLIC[name].read(tmp_path, reading))
-            assert reading.read == reading.kept + reading.rejected == sum(map(len, files.values()))
-            assert reading.rejected == len(reading.rejections)
-            refused += reading.rejected
-            if reading.rejections:
-                with pytest.raises(ValueError) as told:
-                    list(PUBLIC[name].read(tmp_path, strict))
-                assert str(told.value) == str(reading.rejections[0]) and str(told.value).isprintable()
-            else:
-                assert list(PUBLIC[name].read(tmp_path, strict)) == records
-    assert refused
-
-
-@pytest.mark.parametrize("name", PUBLIC)
-def test_an_empty_folder_is_named(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no such file; check the path|no file in this folder ends in"):
-        list(PUBLIC[name].read(tmp_path, Intake(strict=False)))

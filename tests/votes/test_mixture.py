@@ -77,10 +77,3 @@ def test_rows_that_are_alike_when_cut_are_dropped() -> None:
 def test_mistakes_are_named(words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         compose("train", words)
-
-
-def test_responses_without_spaces_are_cut_too() -> None:
-    rows = [vote("1", "p", a="很短的回答", b="很短"), vote("2", "q", a="天气好", b="天气坏")]
-    kept, dropped = shorten(rows, 2)
-    assert dropped == 1 and [row.response_a[0].content for row in kept] == ["很短 ..."]
-    assert [row.response_b[0].content for row in kept] == ["很短"]

@@ -1,7 +1,7 @@
 """Queries that a dataset shares with benchmarks and banks.
 
 A query is the first user turn. Exact matches ignore case and white space; near ones have nearly the same letters and
-digits (`crm.votes.near_duplicates`).
+digits (`crm.votes.splits`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from crm.io.intake import Intake
 from crm.schema import Message, RecordError, folded, messages, query_of
 from crm.votes.catalogue import PUBLIC
-from crm.votes.near_duplicates import NearDuplicates, plain_text
+from crm.votes.splits import NearDuplicates, plain_text
 
 BANKS = {"bank_alpacaeval": "*.json*", "bank_justeval": "outputs/*.json*"}
 """Public banks under the root, and the files that hold their queries (``instruction``)."""

@@ -1,35 +1,55 @@
-"""A bank: responses of many LLMs to the same queries. In: a folder of three files or plain data. Out: a checked `Bank`.
+"""A bank: responses of many LLMs to the same queries, in memory and as a folder of three files.
 
 The folder holds ``bank.json`` (name, baseline), ``queries.jsonl`` (id, prompt, topic) and ``responses.jsonl`` (author,
-query_id, text). What `Bank.save` writes has a seal in every line, so that a changed byte is found; lines that people
-write need none. Every author must answer every query; what is missing is named, never scored as a loss. A bank in
-memory holds nothing that its files could not bring back.
+query_id, text). Every author must answer every query; what is missing is named, never scored as a loss.
 """
 
 from __future__ import annotations
 
-import codecs
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from crm.io.files import replace_file
-from crm.io.intake import Intake
-from crm.io.untrusted import MAX_LINE_BYTES, check_row, check_text, decode, open_file, printable
 from crm.schema import Message, RecordError, messages, short
-from crm.sealed import SEAL, check_line, sealed_line
 
 HEAD, QUERIES, RESPONSES = "bank.json", "queries.jsonl", "responses.jsonl"
+Name = Annotated[str, StringConstraints(pattern=r"\S")]
+"""Not blank."""
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Head(_Line):
+    name: Name
+    baseline: Name
+
+
+class _Query(_Line):
+    id: Name
+    prompt: list[dict[str, str]]
+    topic: Name
+
+
+class _Response(_Line):
+    author: Name
+    query_id: Name
+    text: str
+
+
+AnyLine = TypeVar("AnyLine", bound=_Line)
 
 
 @dataclass(frozen=True, slots=True)
 class BankQuery:
-    """One query of a bank: a prompt (non-empty) and the topic it belongs to.
-
-    Raises `RecordError` for an id or a topic that is blank or no text, and for NUL and lone surrogates anywhere.
-    """
+    """One query of a bank: a prompt (non-empty) and the topic it belongs to."""
 
     id: str
     prompt: tuple[Message, ...]
@@ -37,10 +57,8 @@ class BankQuery:
 
     def __post_init__(self) -> None:
         for name in ("id", "topic"):
-            _check_string(name, getattr(self, name))
+            _check_name(name, getattr(self, name))
         object.__setattr__(self, "prompt", messages(self.prompt, "prompt"))
-        for index, turn in enumerate(self.prompt):
-            check_text(f"prompt[{index}].content", turn.content)
 
 
 @dataclass(frozen=True)
@@ -48,8 +66,7 @@ class Bank:
     """``responses[author][query id]`` is the text of an author's response; ``baseline`` is one of the authors.
 
     Raises `RecordError` (a ``ValueError``; its field is ``name``, ``baseline``, ``queries`` or ``responses``) for
-    duplicate query ids, an unknown baseline, missing, surplus or non-text responses, names that are blank or no text,
-    and for NUL and lone surrogates anywhere.
+    duplicate query ids, an unknown baseline, missing, surplus or non-text responses, and blank names.
     """
 
     name: str
@@ -59,16 +76,19 @@ class Bank:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queries", tuple(self.queries))
-        _check_string("name", self.name)
-        _check_string("baseline", self.baseline)
-        _check_queries(self.queries)
+        _check_name("name", self.name)
+        ids = [query.id for query in self.queries]
+        if not ids:
+            raise RecordError("queries", "the bank holds none; give at least one query")
+        if len(set(ids)) < len(ids):
+            twice = next(name for name in ids if ids.count(name) > 1)
+            raise RecordError("queries", f"the id {short(twice)} occurs twice; every query needs an id of its own")
         if self.baseline not in self.responses:
-            authors = printable(", ".join(sorted(map(str, self.responses)))) or "(no authors)"
+            authors = ", ".join(sorted(map(str, self.responses))) or "(no authors)"
             why = f"{short(self.baseline)} has no responses in bank {short(self.name)}; choose one of {authors}"
             raise RecordError("baseline", why)
-        ids = {query.id for query in self.queries}
         for author, texts in self.responses.items():
-            _check_author(author, texts, ids)
+            _check_responses(author, texts, set(ids))
 
     @property
     def authors(self) -> tuple[str, ...]:
@@ -93,10 +113,7 @@ class Bank:
         return Bank(self.name, self.baseline, tuple(queries), responses)
 
     def save(self, folder: Path) -> None:
-        """Write the three files into ``folder``, made if needed; existing ones are replaced, each in one step.
-
-        Raises ``ValueError``, before anything is written, for a response too long to be read back.
-        """
+        """Write the three files into ``folder``, made if needed; existing ones are replaced, each in one step."""
         queries = (
             {"id": query.id, "prompt": [asdict(turn) for turn in query.prompt], "topic": query.topic}
             for query in self.queries
@@ -106,11 +123,10 @@ class Bank:
             for author in self.authors
             for query in self.queries
         )
-        files = {QUERIES: _lines(queries, "queries"), RESPONSES: _lines(responses, "responses")}
+        replace_file(folder / QUERIES, _lines(queries))
+        replace_file(folder / RESPONSES, _lines(responses))
         # The head last: without it there is no bank, and a folder in which it is missing can be written again.
-        files[HEAD] = sealed_line({"name": self.name, "baseline": self.baseline})
-        for name, content in files.items():
-            replace_file(folder / name, content)
+        replace_file(folder / HEAD, _lines([{"name": self.name, "baseline": self.baseline}]))
 
 
 def load_bank(folder: Path) -> Bank:
@@ -122,13 +138,21 @@ def load_bank(folder: Path) -> Bank:
     for name in (HEAD, QUERIES, RESPONSES):
         if not (folder / name).is_file():
             raise ValueError(f"{folder / name}: no such file; a bank is {HEAD}, {QUERIES} and {RESPONSES}")
-    name, baseline = _read_head(folder / HEAD)
-    queries = _read_queries(folder / QUERIES)
-    responses = _read_responses(folder / RESPONSES)
-    if not responses:
-        raise ValueError(f"{folder / RESPONSES}: holds no responses; fetch the file again, or save the bank again")
+    head = _parsed(_Head, (folder / HEAD).read_bytes(), str(folder / HEAD))
+    queries: list[BankQuery] = []
+    for place, query in _read(folder / QUERIES, _Query):
+        try:
+            queries.append(BankQuery(query.id, query.prompt, query.topic))  # type: ignore[arg-type]
+        except RecordError as error:
+            raise ValueError(f"{place}: {error}") from None
+    responses: dict[str, dict[str, str]] = {}
+    for place, row in _read(folder / RESPONSES, _Response):
+        if row.query_id in responses.setdefault(row.author, {}):
+            why = f"{short(row.author)} answers {short(row.query_id)} twice; keep one answer"
+            raise ValueError(f"{place}: query_id: {why}")
+        responses[row.author][row.query_id] = row.text
     try:
-        return Bank(name, baseline, queries, responses)
+        return Bank(head.name, head.baseline, tuple(queries), responses)
     except RecordError as error:
         file = {"queries": QUERIES, "responses": RESPONSES}.get(error.field, HEAD)
         raise ValueError(f"{folder / file}: {error}") from None
@@ -154,104 +178,44 @@ def check_topics(wanted: Sequence[str], known: Sequence[str]) -> set[str]:
     return set(wanted)
 
 
-def _check_queries(queries: tuple[BankQuery, ...]) -> None:
-    if not queries:
-        raise RecordError("queries", "the bank holds none; give at least one query")
-    seen: set[str] = set()
-    for query in queries:
-        if query.id in seen:
-            raise RecordError("queries", f"the id {short(query.id)} occurs twice; every query needs an id of its own")
-        seen.add(query.id)
+def _check_name(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise RecordError(name, f"expected non-blank text, got {short(value)}")
 
 
-def _check_author(author: str, texts: Mapping[str, str], ids: set[str]) -> None:
-    _check_string("responses", author)
-    who = short(author)
-    missing, surplus = sorted(ids - texts.keys()), sorted(map(short, texts.keys() - ids))
+def _check_responses(author: str, texts: Mapping[str, str], ids: set[str]) -> None:
+    _check_name("responses", author)
+    who, missing = short(author), sorted(ids - texts.keys())
     if missing:
         raise RecordError(
             "responses",
             f"{who} lacks {len(missing)} of {len(ids)} queries (first: {short(missing[0])});"
             " add them, or leave the author or these queries out of the bank",
         )
-    if surplus:
-        raise RecordError("responses", f"{who} answers {surplus[0]}, which is not a query of the bank")
-    for query_id, text in texts.items():
-        try:
-            _check_string("text", text, blank=True)
-        except RecordError as error:
-            raise RecordError("responses", f"{who} on {short(query_id)}: {error.why}") from None
+    for key, text in texts.items():
+        if key not in ids:
+            raise RecordError("responses", f"{who} answers {short(key)}, which is not a query of the bank")
+        if not isinstance(text, str):
+            raise RecordError("responses", f"{who} on {short(key)}: expected text, got {short(text)}")
 
 
-def _check_string(name: str, value: object, *, blank: bool = False) -> None:
-    if not isinstance(value, str) or not (blank or value.strip()):
-        raise RecordError(name, f"expected {'' if blank else 'non-blank '}text, got {short(value)}")
-    check_text(name, value)
+def _lines(rows: Iterable[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _check_fields(row: object, names: tuple[str, ...]) -> None:
-    if not isinstance(row, dict) or set(row) - {SEAL} != set(names):
-        found = ", ".join(sorted(row)) if isinstance(row, dict) else type(row).__name__
-        raise RecordError("row", f"expected exactly the fields {', '.join(names)}; found {printable(found) or 'none'}")
+def _read(path: Path, kind: type[AnyLine]) -> Iterator[tuple[str, AnyLine]]:
+    """Place (``file:line``) and content of every line that is not blank."""
+    for number, line in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        if line.strip():
+            yield f"{path}:{number}", _parsed(kind, line, f"{path}:{number}")
+
+
+def _parsed(kind: type[AnyLine], line: bytes, place: str) -> AnyLine:
+    """Raises ``ValueError`` as ``place: field: why, got value``."""
     try:
-        check_line(row)
-    except ValueError as error:
-        raise RecordError(SEAL, f"{error}; fetch the file again, or remove the seal of what you changed") from None
-
-
-def _lines(rows: Iterable[dict[str, Any]], what: str) -> str:
-    lines = list(map(sealed_line, rows))
-    for number, line in enumerate(lines, start=1):
-        if len(line) * 4 > MAX_LINE_BYTES and len(line.encode()) > MAX_LINE_BYTES:
-            why = f"number {number} takes more than {MAX_LINE_BYTES:,} bytes, which cannot be read back; shorten it"
-            raise RecordError(what, why)
-    return "".join(lines)
-
-
-def _read_head(path: Path) -> tuple[str, str]:
-    """Name and baseline of a bank."""
-    with open_file(path) as stream:
-        data = stream.read(MAX_LINE_BYTES + 1)
-    try:
-        if len(data) > MAX_LINE_BYTES:
-            raise RecordError("file", f"more than {MAX_LINE_BYTES:,} bytes")
-        row = decode(data.removeprefix(codecs.BOM_UTF8))
-        check_row(row)
-        _check_fields(row, ("name", "baseline"))
-        for name, value in row.items():
-            _check_string(name, value)
-    except RecordError as error:
-        raise ValueError(f"{path}: {printable(error.field)}: {printable(error.why)}; save the bank again") from None
-    return row["name"], row["baseline"]
-
-
-def _read_queries(path: Path) -> tuple[BankQuery, ...]:
-    first: dict[str, int] = {}
-
-    def parse(row: dict[str, Any], line: int) -> BankQuery:
-        _check_fields(row, ("id", "prompt", "topic"))
-        query = BankQuery(row["id"], row["prompt"], row["topic"])
-        if first.setdefault(query.id, line) != line:
-            raise RecordError("id", f"{short(query.id)} is already on line {first[query.id]}; give each query its own")
-        return query
-
-    return tuple(Intake(strict=True).lines(path, parse))
-
-
-def _read_responses(path: Path) -> dict[str, dict[str, str]]:
-    responses: dict[str, dict[str, str]] = {}
-
-    def parse(row: dict[str, Any], _line: int) -> None:
-        _check_fields(row, ("author", "query_id", "text"))
-        _check_string("author", row["author"])
-        _check_string("query_id", row["query_id"])
-        _check_string("text", row["text"], blank=True)
-        answers = responses.setdefault(row["author"], {})
-        if row["query_id"] in answers:
-            why = f"{short(row['author'])} answers {short(row['query_id'])} twice; keep one answer"
-            raise RecordError("query_id", why)
-        answers[row["query_id"]] = row["text"]
-
-    for _ in Intake(strict=True).lines(path, parse):
-        pass
-    return responses
+        return kind.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "row"
+        why = "expected non-blank text" if first["type"] == "string_pattern_mismatch" else first["msg"]
+        raise ValueError(f"{place}: {field}: {why}, got {short(first['input'])}") from None

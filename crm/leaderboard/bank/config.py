@@ -1,4 +1,4 @@
-"""Settings of banks: which one is ranked, and `bank.py`. In: the values Hydra composed. Out: checked ones."""
+"""Settings of banks: which one is ranked, and `bank.py`."""
 
 from __future__ import annotations
 

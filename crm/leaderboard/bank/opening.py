@@ -1,4 +1,4 @@
-"""A bank by its settings. In: `BankConfig`. Out: a `Bank`, made smaller as they say."""
+"""Open a bank by its settings, made smaller where they say so."""
 
 from __future__ import annotations
 

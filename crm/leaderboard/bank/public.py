@@ -1,4 +1,4 @@
-"""Banks of published responses (`crm.votes.public.banks`). In: a bank's name. Out: a `Bank`; smaller ones."""
+"""Banks of published responses (`crm.votes.public.banks`), and smaller ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_public_bank(name: str, root: str) -> Bank:
 def smaller_bank(bank: Bank, *, without: Collection[str] = (), queries: int = 0, max_words: int = 0, seed: int) -> Bank:
     """The bank without the queries whose `prompt_key` is in ``without``; of the others at most ``queries`` (0: all).
 
-    They are drawn by ``seed``, in turns over topics, so that topics stand side by side as evenly as they can.
+    They are drawn by ``seed``, in turns over topics, so that topics are as even as they can be.
     ``max_words`` cuts every response to its first words (0: none); judges then see less than people would. Raises
     ``ValueError`` where no query is left.
     """

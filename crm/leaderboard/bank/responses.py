@@ -1,4 +1,4 @@
-"""Files of responses: which column of a row is the prompt and which the response, and one more model for a bank.
+"""Files of queries and responses: which column of a row is the prompt, and which the response.
 
 A row names its query by ``query_id``, or repeats its text (``query``, ``instruction`` or ``prompt``); the response is
 ``text``, ``output`` or ``response``. Of Alpaca's columns ``input`` belongs to the prompt, and ``text``, which holds
@@ -16,8 +16,8 @@ from typing import Any
 
 from crm.chat.replies import split_thoughts
 from crm.io.intake import Intake
-from crm.io.untrusted import Limits, printable
 from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.leaderboard.bank.public import UNTAGGED
 from crm.schema import RecordError, folded, prompt_key, query_of, short
 from crm.votes.fields import any_text
 from crm.votes.sampling import turn
@@ -32,12 +32,37 @@ SHOWN = 10
 MAX_NAME = 80
 
 
-def read_responses(path: Path, queries: Sequence[BankQuery], limits: Limits | None = None) -> dict[str, str]:
+def read_queries(path: Path) -> tuple[BankQuery, ...]:
+    """Rows with ``query`` (or ``prompt``, or ``instruction`` with its ``input``), and ``topic`` and ``id`` where known.
+
+    Equal queries are one. Raises ``ValueError`` naming file and line, also where their topics or ids differ.
+    """
+    found: dict[str, tuple[BankQuery, int]] = {}
+    unread: Counter[str] = Counter()
+
+    def parse(row: Row, line: int) -> None:
+        column, text = prompt_cell(row)
+        if not any_text(text, column).strip():
+            raise RecordError(column, "blank")
+        prompt = turn("user", text)
+        query = BankQuery(row.get("id") or prompt_key(prompt), prompt, row.get("topic") or UNTAGGED)
+        first, at = found.setdefault(prompt_key(prompt), (query, line))
+        for name in ("id", "topic"):
+            if (own := getattr(query, name)) != (known := getattr(first, name)):
+                raise RecordError(name, f"{own!r:.80}, but line {at} has the same query with {known!r:.80}; give one")
+        unread.update(unread_columns(row, *QUERY_FIELDS, MORE_OF_QUERY, "id", "topic"))
+
+    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
+        pass
+    show_unread(path, unread)
+    return tuple(query for query, _ in found.values())
+
+
+def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
     """Response by query id, for every query; rows about other queries are passed over.
 
     Thoughts before a response (`split_thoughts`) are left out. Raises ``ValueError`` naming file and line for a row
-    that cannot be read or answers a query twice, and the queries that are not answered, the first `SHOWN` of them in
-    words; and a file beyond ``limits``, which belong wherever a stranger sends the file.
+    that cannot be read or answers a query twice, and the first `SHOWN` of the queries that are not answered.
     """
     by_text = {prompt_key(query.prompt): query.id for query in queries if len(query.prompt) == 1}
     ids = {query.id for query in queries}
@@ -62,7 +87,7 @@ def read_responses(path: Path, queries: Sequence[BankQuery], limits: Limits | No
             if known != text:
                 raise RecordError(column, f"{key!r} is answered twice, and differently: line {first}; keep one")
 
-    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None, limits=limits):
+    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
         pass
     show_unread(path, unread)
     found = {key: text for key, (text, _) in answers.items()}
@@ -89,10 +114,8 @@ def response_column(row: Row) -> str:
     """The column that is the response. Raises `RecordError` for none, and for two that differ."""
     text, asked = row.get("text"), row.get("instruction")
     others = [name for name in TEXT_FIELDS if name != "text" and isinstance(row.get(name), str) and row[name].strip()]
-    if isinstance(text, str) and isinstance(asked, str) and asked.strip() and others:
-        whole = folded(text)
-        if folded(asked) in whole and (folded(row[others[0]]) in whole or whole.endswith(":")):
-            return _column(row, others)
+    if isinstance(text, str) and isinstance(asked, str) and asked.strip() and others and folded(asked) in folded(text):
+        return _column(row, others)  # Alpaca's text holds the whole prompt
     return _column(row, TEXT_FIELDS)
 
 
@@ -115,7 +138,7 @@ def unread_columns(row: Row, *read: str) -> list[str]:
 def show_unread(path: Path, columns: Mapping[str, int]) -> None:
     """Log which columns of a file were not read, and in how many rows there is something in them."""
     if columns:
-        named = ", ".join(f"{printable(name):.80} ({count} rows)" for name, count in list(columns.items())[:SHOWN])
+        named = ", ".join(f"{name:.80} ({count} rows)" for name, count in list(columns.items())[:SHOWN])
         log.info("%s: columns that are not read: %s%s", path.name, named, " ..." if len(columns) > SHOWN else "")
 
 
@@ -136,8 +159,3 @@ def with_author(bank: Bank, author: str, answers: Mapping[str, str]) -> Bank:
     if name in bank.responses:
         raise ValueError(f"author: {name!r} is already in bank {bank.name!r}; give another name")
     return replace(bank, responses={**bank.responses, name: dict(answers)})
-
-
-def without_author(bank: Bank, author: str) -> Bank:
-    """The bank without one of its authors, who is not the baseline."""
-    return replace(bank, responses={name: texts for name, texts in bank.responses.items() if name != author})

@@ -1,10 +1,9 @@
-"""`bank.py`: a bank made a model at a time, or a public one fetched. In: a checked `BankBuildConfig`. Out: the bank."""
+"""`bank.py`: a bank made a model at a time, or a public one fetched."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,25 +12,11 @@ from rich.progress import Progress
 from crm.chat.cache import ReplyCache
 from crm.io.fetch import fetch
 from crm.io.files import replace_file
-from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.bank.collecting import collect
 from crm.leaderboard.bank.config import BankBuildConfig
-from crm.leaderboard.bank.public import UNTAGGED, read_public_bank
-from crm.leaderboard.bank.responses import (
-    MORE_OF_QUERY,
-    QUERY_FIELDS,
-    Row,
-    check_complete,
-    prompt_cell,
-    read_responses,
-    show_unread,
-    unread_columns,
-    with_author,
-)
-from crm.schema import RecordError, prompt_key
-from crm.votes.fields import any_text
-from crm.votes.sampling import turn
+from crm.leaderboard.bank.public import read_public_bank
+from crm.leaderboard.bank.responses import check_complete, read_queries, read_responses, with_author
 
 log = logging.getLogger(__name__)
 REPLIES = "replies.sqlite"
@@ -67,32 +52,6 @@ def run_bank(config: BankBuildConfig) -> Bank:
         _keep_thoughts(out / THOUGHTS, config.author, thoughts)
     log.info("bank %s: %d queries, %d models (%s)", bank.name, len(bank.queries), len(bank.authors), out)
     return bank
-
-
-def read_queries(path: Path) -> tuple[BankQuery, ...]:
-    """Rows with ``query`` (or ``prompt``, or ``instruction`` with its ``input``), and ``topic`` and ``id`` where known.
-
-    Equal queries are one. Raises ``ValueError`` naming file and line, also where their topics or ids differ.
-    """
-    found: dict[str, tuple[BankQuery, int]] = {}
-    unread: Counter[str] = Counter()
-
-    def parse(row: Row, line: int) -> None:
-        column, text = prompt_cell(row)
-        if not any_text(text, column).strip():
-            raise RecordError(column, "blank")
-        prompt = turn("user", text)
-        query = BankQuery(row.get("id") or prompt_key(prompt), prompt, row.get("topic") or UNTAGGED)
-        first, at = found.setdefault(prompt_key(prompt), (query, line))
-        for name in ("id", "topic"):
-            if (own := getattr(query, name)) != (known := getattr(first, name)):
-                raise RecordError(name, f"{own!r:.80}, but line {at} has the same query with {known!r:.80}; give one")
-        unread.update(unread_columns(row, *QUERY_FIELDS, MORE_OF_QUERY, "id", "topic"))
-
-    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
-        pass
-    show_unread(path, unread)
-    return tuple(query for query, _ in found.values())
 
 
 def _keep_thoughts(file: Path, author: str, thoughts: Mapping[str, str]) -> None:

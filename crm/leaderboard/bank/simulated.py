@@ -1,4 +1,4 @@
-"""A bank of simulated LLMs with known truth. In: a seed and a size. Out: a `Bank`, its levels, and true win rates."""
+"""A bank of simulated LLMs with known true win rates."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
 from crm.schema import Message
-from crm.votes.simulation.authors import AUTHORS, BASELINE
+from crm.votes.simulation.lexicon import AUTHORS, BASELINE, TOPICS, Query, queries
 from crm.votes.simulation.responses import write
 from crm.votes.simulation.taste import nearest_wording, pole_of
-from crm.votes.simulation.topics import TOPICS, Query, queries
 
 
 @dataclass(frozen=True, slots=True)

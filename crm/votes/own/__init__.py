@@ -1,7 +1,1 @@
-"""Votes in formats of one's own.
-
-- `dataset`: what ``prepare.py`` wrote
-- `table`: a CSV, TSV, JSON or Parquet table
-"""
-
-__all__ = ["dataset", "table"]
+"""Formats of votes of one's own."""

@@ -1,25 +1,24 @@
-"""LMArena's public votes. In: rows of its human preference sets, as the hub serves them. Out: `Preference` records.
-
-Two kinds of columns are told apart, row by row:
+"""LMArena's public votes (https://huggingface.co/lmarena-ai), in two kinds of columns.
 
 - ``arena-human-preference-55k``: ``prompt``, ``response_a`` and ``response_b`` are JSON lists of texts, one a turn; one
-  of ``winner_model_a``, ``winner_model_b`` and ``winner_tie`` is 1. A null turn of a response is an LLM that said
-  nothing: it is read as empty text and counted (``rows_with_null_turns``).
+  of ``winner_model_a``, ``winner_model_b`` and ``winner_tie`` is 1. A null turn of a response is an LLM that did not
+  answer: it is read as empty text and counted (``rows_with_null_turns``).
 - ``-100k`` and ``-140k``: ``conversation_a`` and ``conversation_b`` are lists of messages (or their JSON text) and
-  ``winner`` is text. The content of a message is text, or a list of one part of the type ``text``. Images are refused.
+  ``winner`` is text. The content of a message is text, or a list of one part of the type ``text``; rows with images are
+  bad rows.
 
-The prompt is the leading turns that both conversations share. Where a user went on talking, each LLM has a history of
-its own: those turns are part of the response. Rows in which a conversation ends with the user, as the LLM failed to
-answer, are left out and counted (``dropped_unanswered``). Both bad is a tie (also counted as ``ties_both_bad``). No
-set has criteria; language, tags and all other columns are not read. Source: https://huggingface.co/lmarena-ai.
+The prompt is the leading turns that both conversations share; later turns, where each LLM has a history of its own, are
+part of the response. Rows in which a conversation ends with the user are left out and counted (``dropped_unanswered``).
+Both bad is a tie (also counted as ``ties_both_bad``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from crm.schema import Message, Preference, RecordError, messages
+from crm.schema import Message, Preference, RecordError, messages, short
 from crm.votes.fields import Conversation, any_text, identity, items, require, split_shared
 from crm.votes.row_reader import At, Row, rows_of
 
@@ -28,9 +27,18 @@ WINNERS = {"model_a": "a", "model_b": "b", **dict.fromkeys(("tie", *BOTH_BAD), "
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
 
 
-def parse_row(row: Row, at: At) -> Preference | tuple[()]:
-    """One row as a record with the id ``arena-<id>``, or none where a conversation ends with the user. Raises
-    `RecordError`."""
+def _count(row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
+    answers = ("response_a", "response_b") if "winner_tie" in row else ()
+    return {
+        "dropped_unanswered": not records,
+        "ties_both_bad": row.get("winner") in BOTH_BAD,
+        "rows_with_null_turns": any(None in items(row[name], name) for name in answers),
+    }
+
+
+@rows_of(count=_count, drop_identical=True)
+def read(row: Row, at: At) -> Preference | tuple[()]:
+    """Records of one file, or of every data file of a folder; ids are unique in each file."""
     if "winner_tie" in row:
         names = ("response_a", "response_b")
         require(row, ("id", "model_a", "model_b", "prompt", *names, *FLAGS))
@@ -40,7 +48,9 @@ def parse_row(row: Row, at: At) -> Preference | tuple[()]:
         names = ("conversation_a", "conversation_b")
         require(row, ("model_a", "model_b", "winner", *names))
         a, b = (_conversation(row[name], name) for name in names)
-        side = _named(row["winner"])
+        side = WINNERS.get(str(row["winner"]), "")
+        if not side:
+            raise RecordError("winner", f"{short(row['winner'])} is not one of {', '.join(WINNERS)}")
     else:
         raise RecordError("row", "has neither conversation_a nor winner_tie; expected the columns of an LMArena set")
     if a[-1].role == "user" or b[-1].role == "user":
@@ -59,33 +69,14 @@ def parse_row(row: Row, at: At) -> Preference | tuple[()]:
     )
 
 
-def _count(row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
-    answers = ("response_a", "response_b") if "winner_tie" in row else ()
-    return {
-        "dropped_unanswered": not records,
-        "ties_both_bad": row.get("winner") in BOTH_BAD,
-        "rows_with_null_turns": any(None in items(row[name], name) for name in answers),
-    }
-
-
-read = rows_of(count=_count, drop_identical=True)(parse_row)
-"""Records of one file, or of every data file of a folder; ids are unique in each file."""
-
-
 def _answered(asked: Any, answers: Any, field: str) -> Conversation:
     """User and assistant in turns, from two lists of texts."""
     questions, replies = items(asked, "prompt"), items(answers, field)
     if not questions or len(questions) != len(replies):
         raise RecordError(field, f"{len(replies)} turns, the prompt has {len(questions)}")
-    pairs = zip(questions, replies, strict=True)
-    return tuple(
-        message
-        for number, (question, reply) in enumerate(pairs)
-        for message in (
-            Message("user", any_text(question, f"prompt[{number}]")),
-            Message("assistant", "" if reply is None else any_text(reply, f"{field}[{number}]")),
-        )
-    )
+    users = [Message("user", any_text(text, f"prompt[{number}]")) for number, text in enumerate(questions)]
+    texts = ["" if text is None else any_text(text, f"{field}[{number}]") for number, text in enumerate(replies)]
+    return tuple(chain.from_iterable(zip(users, (Message("assistant", text) for text in texts), strict=True)))
 
 
 def _flagged(row: Row) -> str:
@@ -96,12 +87,6 @@ def _flagged(row: Row) -> str:
     if len(sides) != 1:
         raise RecordError("winner_tie", f"{len(sides)} of {', '.join(FLAGS)} are 1, expected one")
     return sides[0]
-
-
-def _named(value: Any) -> str:
-    if not isinstance(value, str) or value not in WINNERS:
-        raise RecordError("winner", f"{value!r:.80} is not one of {', '.join(WINNERS)}")
-    return WINNERS[value]
 
 
 def _conversation(value: Any, field: str) -> Conversation:

@@ -1,4 +1,4 @@
-"""A prepared dataset. In: the folder that `prepare.py` wrote. Out: `Splits`, as its parts were placed; its suites."""
+"""A prepared dataset: the folder that `prepare.py` wrote, its parts as they were placed, and its suites."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from crm.io.parquet import read_parquet
 from crm.schema import Comparison, Preference
 from crm.votes.splits import Splits, sizes
 
-SUITES = ("D", "T", "C")
-
 
 def load(folder: Path) -> Splits:
     """Read the parts; a suite without rows is left out. Raises ``ValueError`` for a folder that is no dataset."""
     if not (folder / "splits").is_dir():
         raise ValueError(f"data.path={folder}: holds no folder splits; make the dataset with prepare.py")
-    parts = {name: _part(folder, name) for name in ("train", "validation", *SUITES)}
+    parts = {
+        name: list(read_parquet(folder / "splits" / f"{name}.parquet", Preference))
+        for name in ("train", "validation", "D", "T", "C")
+    }
     train, validation = parts.pop("train"), parts.pop("validation")
     suites = {name: rows for name, rows in parts.items() if rows}
     return Splits(train, validation, suites, sizes(train, validation, suites))
@@ -25,7 +26,3 @@ def suite(folder: Path, name: str) -> list[Comparison] | None:
     """The comparisons of a suite such as ``D-_add``; ``None`` where the dataset was made without it."""
     path = folder / "suites" / f"{name}.parquet"
     return list(read_parquet(path, Comparison)) if path.is_file() else None
-
-
-def _part(folder: Path, name: str) -> list[Preference]:
-    return list(read_parquet(folder / "splits" / f"{name}.parquet", Preference))

@@ -1,15 +1,12 @@
-"""A table of one's own. In: CSV, TSV, JSON Lines or Parquet with named columns. Out: `Preference` records.
+"""A table of one's own: CSV, TSV, JSON Lines or Parquet with named columns.
 
 A field is read from the column that ``columns`` names for it, or else from the column of its own name. A table has one
 of two layouts: `VOTES`, two responses and a winner, or `PAIRS`, a chosen and a rejected response. Fields that are not
 required may lack a column, and their cells may be empty. Cells:
 
-- ``prompt``, ``response_a``, ``response_b``, ``chosen``, ``rejected``: plain text (one turn) or a list of messages, or
-  its JSON text where the column holds nothing else.
-- ``winner``: see `crm.votes.own.votes`.
-- ``criteria_a``, ``criteria_b``; ``criteria`` (of who chose) and ``criteria_rejected``: a list of texts (or its JSON
-  text), or text with one criterion a line; text of one line is split at its semicolons. A single criterion that holds a
-  semicolon is written as a list.
+- ``prompt``, ``response_a``, ``response_b``, ``chosen``, ``rejected``: plain text (one turn) or a list of messages.
+- ``winner``: see `crm.votes.own.winners`.
+- ``criteria_a``, ``criteria_b``; ``criteria`` (of who chose) and ``criteria_rejected``: see `fields.criteria_cell`.
 - ``id``: text or a whole number; where there is none, a digest of the row's fields, numbered where rows are equal: five
   people who vote alike are five votes.
 - ``topic``, ``author_a``, ``author_b``, ``author_chosen``, ``author_rejected``, ``reason``: text.
@@ -23,20 +20,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from crm.io import rows as formats
 from crm.io.intake import Intake
-from crm.io.rows import data_files
-from crm.io.untrusted import Rows, printable
+from crm.io.rows import data_files, printable
 from crm.schema import Preference, RecordError, check_responses
 from crm.votes.fields import asked, criteria_cell, identity, optional_text, require, turns
-from crm.votes.own.votes import Votes
+from crm.votes.own.winners import Winners
 from crm.votes.public.pairs import chosen_pair
-from crm.votes.row_reader import LOOK_AHEAD, with_turns
 
 
 class Layout(NamedTuple):
@@ -58,6 +52,8 @@ PAIRS = Layout(
     ("prompt", "chosen", "rejected"), ("criteria", "criteria_rejected"), ("author_chosen", "author_rejected")
 )
 FIELDS = tuple(dict.fromkeys((*VOTES.fields, *PAIRS.fields)))
+LOOK_AHEAD = 100
+"""Rows read before the first record, to learn what a file's columns hold."""
 MAX_COUNTED = 100
 """Names of columns that are shown or counted."""
 
@@ -70,8 +66,10 @@ def read(
     ``columns`` maps our fields to the file's columns, ``winners`` cells of the winner column to ``a``, ``b``, ``tie``.
     Raises ``ValueError`` for a field that there is not and for a column that the file does not have.
     """
-    _refuse_unknown(columns)
-    votes: Votes | None = None
+    for field in columns:
+        if field not in FIELDS:
+            nearest = _nearest(field, FIELDS)
+            raise ValueError(f"data.columns.{field}: no such field{nearest}; there are {', '.join(FIELDS)}")
     repeats: Counter[str] = Counter()
     for file in data_files(path):
         numbered = formats.rows(file)
@@ -84,35 +82,31 @@ def read(
             _check(file, columns, used, names, layout)
         for name in [name for name in names if name not in used.values()][:MAX_COUNTED]:
             reading.counts[f"unread_column_{printable(name)}"] = 1
-        if layout is VOTES:  # one reading of winners for all files
-            if votes is None:
-                cells = partial(_cells, path, used["winner"])
-                votes = Votes(winners, used["winner"], (used["response_a"], used["response_b"]), cells)
-            votes.look_ahead(row.get(used["winner"]) for row in first)
-        prompt, *responses = (used[field] for field in layout.required[:3])
-        whole = with_turns(chain(ahead, numbered), ((prompt,), responses))
-        yield from _records(file, whole, reading, used, layout, votes, repeats)
-    try:
-        if votes:
-            votes.check_sides()
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        sides = None
+        if layout is VOTES:
+            cells = [row.get(used["winner"]) for row in first]
+            sides = Winners(winners, used["winner"], (used["response_a"], used["response_b"]), cells)
+        null = "an empty cell" if file.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")) else "null"
 
+        def parse(row: dict[str, Any], line: int) -> tuple[Preference, dict[str, Any]]:
+            try:
+                require(row, tuple(used[field] for field in layout.required), null)  # noqa: B023 - used at once
+                record = _record(row, used, layout, sides, repeats)  # noqa: B023 - used at once
+                check_responses(record)
+            except RecordError:
+                raise
+            except ValueError as error:  # the file as a whole cannot be trusted
+                raise ValueError(f"{file}:{line}: {error}") from None  # noqa: B023 - used at once
+            return record, row
 
-def _cells(path: Path, column: str) -> Iterator[Any]:
-    """Every cell of a column, in all files."""
-    for file in data_files(path):
-        for _, row in formats.rows(file):
-            if isinstance(row, dict) and not isinstance(row.get(column), (list, dict)):
-                yield row.get(column)
-
-
-def _refuse_unknown(given: Mapping[str, str]) -> None:
-    for field in given:
-        if field not in FIELDS:
-            raise ValueError(
-                f"data.columns.{field}: no such field{_nearest(field, FIELDS)}; there are {', '.join(FIELDS)}"
-            )
+        for record, row in reading.take(file, chain(ahead, numbered), parse, key=lambda parsed: parsed[0].id):
+            given = [row.get(used.get(field, "")) for field in layout.criteria]
+            reading.counts["criteria_given_as_text"] += any(isinstance(cell, str) and cell.strip() for cell in given)
+            if record.response_a == record.response_b:
+                reading.counts["dropped_identical_responses"] += 1
+            else:
+                reading.counts["ties"] += record.winner == "tie"
+                yield record
 
 
 def _layout(given: Mapping[str, str], winners: Mapping[str, str], names: list[str]) -> Layout:
@@ -145,9 +139,8 @@ def _check(file: Path, given: Mapping[str, str], used: dict[str, str], names: li
     shown = ", ".join(printable(name) for name in names[:MAX_COUNTED])
     for field in dict.fromkeys((*given, *layout.required)):
         if used[field] not in names:
-            nearest = _nearest(used[field], names)
             raise ValueError(
-                f"{file}: no column {used[field]!r}{nearest} for {field}; "
+                f"{file}: no column {used[field]!r}{_nearest(used[field], names)} for {field}; "
                 f"name one of the file's with data.columns.{field}=...; it has {shown}"
             )
 
@@ -157,40 +150,8 @@ def _nearest(word: str, words: Iterable[str]) -> str:
     return f" (nearest is {printable(close[0])!r})" if close else ""
 
 
-def _records(
-    file: Path,
-    numbered: Rows,
-    reading: Intake,
-    used: dict[str, str],
-    layout: Layout,
-    votes: Votes | None,
-    repeats: Counter[str],
-) -> Iterator[Preference]:
-    null = "an empty cell" if file.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")) else "null"
-
-    def parse(row: dict[str, Any], line: int) -> tuple[Preference, dict[str, Any]]:
-        try:
-            require(row, tuple(used[field] for field in layout.required), null)
-            record = _record(row, used, layout, votes, repeats)
-            check_responses(record)
-            return record, row
-        except RecordError:
-            raise
-        except ValueError as error:  # the file as a whole cannot be trusted
-            raise ValueError(f"{file}:{line}: {error}") from None
-
-    for record, row in reading.take(file, numbered, parse, key=lambda parsed: parsed[0].id):
-        given = [row.get(used.get(field, "")) for field in layout.criteria]
-        reading.counts["criteria_given_as_text"] += any(isinstance(cell, str) and cell.strip() != "" for cell in given)
-        if record.response_a == record.response_b:
-            reading.counts["dropped_identical_responses"] += 1
-        else:
-            reading.counts["ties"] += record.winner == "tie"
-            yield record
-
-
 def _record(
-    row: dict[str, Any], used: dict[str, str], layout: Layout, votes: Votes | None, repeats: Counter[str]
+    row: dict[str, Any], used: dict[str, str], layout: Layout, sides: Winners | None, repeats: Counter[str]
 ) -> Preference:
     cells = {field: (row.get(column), column) for field, column in used.items()}
     none = (None, "")
@@ -198,36 +159,23 @@ def _record(
     first, second = (turns(*cells[field], "assistant") for field in layout.required[1:3])
     topic, *authors, reason = (optional_text(*cells.get(field, none)) for field in ("topic", *layout.authors, "reason"))
     of_first, of_second = (criteria_cell(*cells.get(field, none)) for field in layout.criteria)
-    side = votes.side(cells["winner"][0], (authors[0], authors[1])) if votes else "a"
+    side = sides.side(cells["winner"][0], (authors[0], authors[1])) if sides else "a"
     content = (prompt, first, second, side, of_first, of_second, topic, *authors, reason)
     given, column = cells.get("id", none)
     given = None if given == "" else given
     name = identity(given, column, repeats, content)
-    name = f"table-{name}" if given is None else name
-    if layout is PAIRS:
-        return chosen_pair(
-            name,
-            prompt,
-            first,
-            second,
-            source="table",
-            topic=topic,
-            authors=(authors[0], authors[1]),
-            criteria=of_first,
-            criteria_rejected=of_second,
-            reason=reason,
-        )
-    return Preference(
-        id=name,
-        prompt=prompt,
-        response_a=first,
-        response_b=second,
-        winner=side,
-        criteria_a=of_first,
-        criteria_b=of_second,
-        topic=topic,
-        author_a=authors[0],
-        author_b=authors[1],
+    record = chosen_pair(
+        f"table-{name}" if given is None else name,
+        prompt,
+        first,
+        second,
+        first=None if layout is PAIRS else True,
         source="table",
+        topic=topic,
+        authors=(authors[0], authors[1]),
+        criteria=of_first,
+        criteria_rejected=of_second,
         reason=reason,
+        winner=side,
     )
+    return record

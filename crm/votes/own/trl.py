@@ -1,16 +1,15 @@
-"""Preferences as TRL's trainers take them. In: rows with ``chosen`` and ``rejected``. Out: `Preference` records.
+"""Preferences as TRL's trainers take them: rows with ``chosen`` and ``rejected``.
 
 - ``prompt`` given: ``chosen`` and ``rejected`` continue it. Each of the three is text or a list of messages.
 - ``prompt`` is text and the other two are whole conversations that start with the user: their shared leading turns are
   the prompt, and the text must be one of its user turns.
-- no ``prompt`` ("implicit prompt"): the leading turns that both conversations share. Two plain texts are refused: where
-  the prompt ends cannot be told from where two responses merely start alike.
+- no ``prompt`` ("implicit prompt"): the leading turns that both conversations share. Two plain texts are an error:
+  nobody can tell the prompt from two responses that merely start alike.
 
-``criteria`` is optional: what the user who chose cares about; ``criteria_rejected`` is what one who would choose the
-other response cares about. Each is a list of texts or one text, as in a table (`crm.votes.own.table`). ``id`` is
-optional: else it is a digest of the content, numbered where rows are equal. Which side stands as A is drawn.
-``margin``, scores and other columns are not read; rows that have any are counted. Rows with images are refused.
-Source: TRL, "Dataset formats and types", https://huggingface.co/docs/trl/dataset_formats.
+``criteria`` (of the user who chose) and ``criteria_rejected`` (of one who would choose the other response) are
+optional, each a list of texts or one text, as in a table. ``id`` is optional: else it is a digest of the content,
+numbered where rows are equal. Which side is A is drawn. Other columns are not read; rows that have any are counted, and
+rows with images are bad rows. See https://huggingface.co/docs/trl/dataset_formats.
 """
 
 from __future__ import annotations
@@ -22,22 +21,9 @@ from crm.votes.fields import Conversation, asked, criteria_cell, identity, requi
 from crm.votes.public.pairs import chosen_pair
 from crm.votes.row_reader import At, Row, rows_of
 
+SIDES = ("chosen", "rejected")
 CRITERIA = ("criteria", "criteria_rejected")
-FIELDS = ("id", "prompt", "chosen", "rejected", *CRITERIA)
-IMAGES = ("image", "images")
-
-
-def parse_row(row: Row, at: At) -> Preference:
-    """One row as a record with the id ``trl-<id or digest>``. Raises `RecordError`."""
-    require(row, ("chosen", "rejected"))
-    for name in IMAGES:
-        if row.get(name):
-            raise RecordError(name, "the row comes with images; only text is read")
-    prompt, chosen, rejected = _implicit(row) if row.get("prompt") is None else _explicit(row)
-    given, against = (criteria_cell(row.get(name), name) for name in CRITERIA)
-    told = (given, against) if given or against else ()  # two users may say different things of one pair
-    name = f"trl-{identity(row.get('id'), 'id', at.repeats, prompt, chosen, rejected, *told)}"
-    return chosen_pair(name, prompt, chosen, rejected, source="trl", criteria=given, criteria_rejected=against)
+FIELDS = ("id", "prompt", *SIDES, *CRITERIA)
 
 
 def _count(row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
@@ -48,32 +34,37 @@ def _count(row: Row, records: Sequence[Preference]) -> Mapping[str, int]:
     }
 
 
-read = rows_of(count=_count, drop_identical=True, turns=(("prompt",), ("chosen", "rejected")))(parse_row)
-"""Records of one file, or of every data file of a folder; ids are unique in each file."""
+@rows_of(count=_count, drop_identical=True)
+def read(row: Row, at: At) -> Preference:
+    """Records of one file, or of every data file of a folder; ids are unique in each file."""
+    require(row, SIDES)
+    for name in ("image", "images"):
+        if row.get(name):
+            raise RecordError(name, "the row has images; only text is read")
+    prompt, chosen, rejected = _parts(row)
+    given, against = (criteria_cell(row.get(name), name) for name in CRITERIA)
+    criteria = (given, against) if given or against else ()  # two users may say different things of one pair
+    name = f"trl-{identity(row.get('id'), 'id', at.repeats, prompt, chosen, rejected, *criteria)}"
+    return chosen_pair(name, prompt, chosen, rejected, source="trl", criteria=given, criteria_rejected=against)
 
 
-def _explicit(row: Row) -> tuple[Conversation, Conversation, Conversation]:
+def _parts(row: Row) -> tuple[Conversation, Conversation, Conversation]:
+    """Prompt, chosen and rejected."""
+    chosen, rejected = (turns(row[name], name, "assistant") for name in SIDES)
+    if row.get("prompt") is None:
+        if "assistant" in (chosen[0].role, rejected[0].role):
+            why = "missing, and chosen or rejected is no whole conversation: nobody can tell where the prompt ends"
+            raise RecordError("prompt", why)
+        return split_shared(chosen, rejected, SIDES)
     prompt = asked(row["prompt"], "prompt")
-    chosen, rejected = (turns(row[name], name, "assistant") for name in ("chosen", "rejected"))
     if isinstance(row["prompt"], str) and chosen[0].role != "assistant":
-        shared, chosen, rejected = split_shared(chosen, rejected, ("chosen", "rejected"))
+        shared, chosen, rejected = split_shared(chosen, rejected, SIDES)
         questions = {folded(turn.content) for turn in shared if turn.role == "user"}
         if folded(row["prompt"]) not in questions and prompt != shared:
             raise RecordError("prompt", "is no user turn of the conversations in chosen and rejected")
         return shared, chosen, rejected
-    for name, response in (("chosen", chosen), ("rejected", rejected)):
+    for name, response in zip(SIDES, (chosen, rejected), strict=True):
         if response[0].role != "assistant":
-            raise RecordError(
-                name, f"starts with the {response[0].role}'s turn; leave prompt out where conversations are whole"
-            )
+            why = f"starts with the {response[0].role}'s turn; leave prompt out where conversations are whole"
+            raise RecordError(name, why)
     return prompt, chosen, rejected
-
-
-def _implicit(row: Row) -> tuple[Conversation, Conversation, Conversation]:
-    chosen, rejected = (turns(row[name], name, "assistant") for name in ("chosen", "rejected"))
-    if chosen[0].role == "assistant" or rejected[0].role == "assistant":
-        raise RecordError(
-            "prompt",
-            "missing, and chosen or rejected is no whole conversation: where a prompt ends in them cannot be told",
-        )
-    return split_shared(chosen, rejected, ("chosen", "rejected"))

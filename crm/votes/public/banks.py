@@ -1,4 +1,4 @@
-"""Published responses of many LLMs to the same queries. In: folders as their authors publish them. Out: texts by LLM.
+"""Published responses of many LLMs to the same queries, in folders as their authors publish them.
 
 ``alpacaeval``: a file an LLM (``instruction``, ``output``); the queries that all of them answered. ``justeval``: the
 queries of ``tags_list.json.gz``, with topics; 442 of them are AlpacaEval's, which have their topics from there.
@@ -10,17 +10,26 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from crm.io.intake import Intake
-from crm.schema import RecordError, prompt_key
-from crm.votes.fields import text
+from crm.schema import prompt_key
+from crm.votes.fields import PublicRow, Text
 from crm.votes.sampling import turn
 
 log = logging.getLogger(__name__)
 FOLDERS = {"alpacaeval": "bank_alpacaeval", "justeval": "bank_justeval"}
 UNTAGGED = "untagged"
 """Topic of a query that nobody gave one."""
+
+
+class _Answer(PublicRow):
+    instruction: Text
+    output: str
+
+
+class _Tags(PublicRow):
+    instruction: Text
+    topics: list[str]
 
 
 @dataclass(frozen=True)
@@ -70,30 +79,13 @@ def _files(folder: Path) -> list[Path]:
 
 def _outputs(path: Path) -> dict[str, str]:
     """Response by query; of a query that is asked twice, the first."""
-    answers: dict[str, str] = {}
-    for query, response in Intake(strict=True).array(path, _answer):
-        answers.setdefault(query, response)
-    return answers
-
-
-def _answer(row: dict[str, Any], _line: int) -> tuple[str, str]:
-    if not isinstance(row.get("output"), str):
-        raise RecordError("output", "missing or not a string")
-    return text(row, "instruction"), row["output"]
+    rows = list(Intake(strict=True).array(path, lambda row, _: _Answer.model_validate(row)))
+    return {row.instruction: row.output for row in reversed(rows)}
 
 
 def _topics(path: Path) -> Mapping[str, str]:
     """Topic by query, of one that is there twice the first; nothing where the file is missing."""
     if not path.is_file():
         return {}
-    topics: dict[str, str] = {}
-    for query, topic in Intake(strict=True).array(path, _tag):
-        topics.setdefault(query, topic)
-    return topics
-
-
-def _tag(row: dict[str, Any], _line: int) -> tuple[str, str]:
-    tags = row.get("topics")
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise RecordError("topics", "expected a list of texts")
-    return text(row, "instruction"), next(iter(tags), UNTAGGED)
+    rows = list(Intake(strict=True).array(path, lambda row, _: _Tags.model_validate(row)))
+    return {row.instruction: next(iter(row.topics), UNTAGGED) for row in reversed(rows)}

@@ -1,11 +1,10 @@
-"""Concise or verbose. In: the files of ``alpacaeval_concise_verbose``. Out: `Splits` of flip pairs.
+"""Concise or verbose: flip pairs of a model's answers, by how long it was asked to be.
 
 Six LLMs answered the same instructions three times: asked to be concise, left alone, asked to be verbose. Two of a
-model's answers to one instruction make a flip pair: "prefers concise" wordings speak for one side, "prefers detailed"
-wordings for the other. True by construction (nobody voted), so ``winner`` is a seeded coin and only names the original
-direction. The detailed side is always the longer one (pairs where it is not are dropped and counted): this source
-measures whether a model follows criteria about length and detail, and a judge that reads the criteria and counts words
-is right everywhere. Both directions are always present, so a judge that only likes long answers scores one half.
+model's answers to one instruction make a flip pair (`pairs.flip_pair`), by construction: nobody voted. The detailed
+side is always the longer one (pairs where it is not are dropped and counted): this source measures whether a model
+follows criteria about length and detail, and a judge that reads the criteria and counts words is right everywhere. Both
+directions are always there, so a judge that only likes long answers scores one half.
 
 Two of six models are held out. Instructions (near-duplicates together) are split 80 train, 10 validation, 10 held out
 (in 100). Suite ``D``: held-out instructions, models seen in training; ``M``: held-out instructions and models; ``C``:
@@ -20,13 +19,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from crm.io.intake import Intake
 from crm.io.words import count_words, first_words
 from crm.schema import Preference, prompt_key
-from crm.votes.fields import response, text
-from crm.votes.public.pairs import wished_pair
+from crm.votes.fields import PublicRow, Text
+from crm.votes.public.pairs import flip_pair, wordings_of
 from crm.votes.sampling import hold_out, shuffled, turn, wordings
 from crm.votes.splits import Splits, prompt_groups, subsampled
 
@@ -40,57 +38,15 @@ MODELS = (
     "gpt4_0613",
     "gpt4_1106_preview",
 )
-WORDINGS: dict[str, tuple[str, ...]] = {
-    "concise": (
-        "I am in a hurry, so say it in as few words as you can",
-        "Prefer the shorter answer that still responds to the question",
-        "No padding: get to the point and stop",
-        "I like brief replies without background",
-        "Skip the elaboration and just tell me the essential part",
-        "Whichever answer takes less time to read is better for me",
-        "Short and crisp beats long and complete",
-        "Prefers short responses",
-        "Wants the bottom line first and little after it",
-        "Dislikes: wordy answers that ramble",
-        "A sentence or two is plenty for me",
-        "Length should be as small as the question allows",
-        "I skim on my phone, so less text is better",
-        "Values economy of words",
-    ),
-    "detailed": (
-        "I have time to read, so explain everything thoroughly",
-        "Prefer the longer answer that goes into depth",
-        "Give me the full picture with background and particulars",
-        "I like elaborate replies that leave nothing out",
-        "Do not be brief: expand on each point",
-        "Whichever answer tells me more is better for me",
-        "Long and complete beats short and crisp",
-        "Prefers extensive responses",
-        "Wants every aspect of the topic covered",
-        "Dislikes: superficial answers that stop early",
-        "A page or two is welcome if it helps me understand",
-        "Length should be whatever a complete treatment takes",
-        "I read closely at my desk, so more text is better",
-        "Values completeness",
-    ),
-}
-UNSEEN_WORDINGS: dict[str, tuple[str, ...]] = {
-    "concise": (
-        "Prefers concise answers",
-        "Keep it brief",
-        "Brevity matters most to me",
-        "I want quick, compact replies",
-        "Dislikes: long answers",
-    ),
-    "detailed": (
-        "Prefers detailed answers",
-        "Go into detail",
-        "Depth matters most to me",
-        "I want thorough, comprehensive replies",
-        "Dislikes: short answers",
-    ),
-}
+WORDINGS, UNSEEN_WORDINGS = wordings_of("concise_verbose"), wordings_of("concise_verbose_unseen")
 _Key = tuple[str, str]
+
+
+class Row(PublicRow):
+    """One answer."""
+
+    instruction: Text
+    output: str
 
 
 def load(
@@ -126,7 +82,8 @@ def load(
             in_training = "validation" if keys[instruction] in validation_keys else "train"
             parts[("M" if model in new_models else "D") if held else in_training] += rows
     parts["C"] = [_with_unseen_wordings(row, seed) for row in parts["M"]]
-    return subsampled(parts, counts, reading, max_train, max_suite, seed, _kind, _model, lambda row: row.query)
+    levels = (lambda row: "-".join(row.id.rsplit("-", 2)[1:]), lambda row: str(row.author_a), lambda row: row.query)
+    return subsampled(parts, counts, reading, max_train, max_suite, seed, *levels)
 
 
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
@@ -143,13 +100,9 @@ def _read(folder: Path, reading: Intake) -> dict[_Key, dict[str, str]]:
             plain = folder / f"{model}{'' if style == 'plain' else '_' + style}.json"
             zipped = plain.with_name(plain.name + ".gz")
             path = zipped if zipped.exists() else plain
-            for instruction, output in reading.array(path, _parse, key=lambda item: item[0]):
-                answers.setdefault((model, instruction), {})[style] = output
+            for row in reading.array(path, lambda row, _: Row.model_validate(row), key=lambda row: row.instruction):
+                answers.setdefault((model, row.instruction), {})[style] = row.output
     return answers
-
-
-def _parse(row: dict[str, Any], _line: int) -> tuple[str, str]:
-    return text(row, "instruction"), response(row, "output")[0].content
 
 
 def _pairs(
@@ -171,7 +124,7 @@ def _pairs(
             prompt, answers = turn("user", instruction), {"detailed": detailed, "concise": concise}
             name = f"concise_verbose-{model}-{prompt_key(prompt)}-{shorter}-{longer}"
             source = "concise_verbose/construction"
-            rows.append(wished_pair(name, prompt, answers, WORDINGS, source=source, seed=seed, author=model))
+            rows.append(flip_pair(name, prompt, answers, WORDINGS, source=source, seed=seed, author=model))
     return rows
 
 
@@ -184,11 +137,3 @@ def _with_unseen_wordings(row: Preference, seed: int) -> Preference:
         criteria_a=wordings(UNSEEN_WORDINGS[wish_a], seed, row.id, wish_a),
         criteria_b=wordings(UNSEEN_WORDINGS[wish_b], seed, row.id, wish_b),
     )
-
-
-def _kind(row: Preference) -> str:
-    return "-".join(row.id.rsplit("-", 2)[1:])
-
-
-def _model(row: Preference) -> str:
-    return str(row.author_a)

@@ -1,19 +1,74 @@
-"""Two responses become a record. In: texts, and what speaks for them. Out: a `Preference`; which side is A is drawn."""
+"""Two responses become a `Preference`: a chosen one and another, flip pairs of requests, pairs of rated responses.
+
+Which side is A is drawn. Of rated responses, an aspect speaks for the side rated higher on it; a side's criteria are
+one wording of each of its aspects. Where aspects disagree the pair **flips**: who wins depends on the criterion.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
 
 from crm.schema import Preference
 from crm.votes.fields import Conversation
-from crm.votes.sampling import fraction, turn, wordings
+from crm.votes.sampling import fraction, shuffled, turn, wordings
+
+EQUAL = 1e-9
+"""Ratings are means of few raters: differences below this are rounding."""
+OTHER = {"a": "b", "b": "a", "tie": "tie"}
+T = TypeVar("T")
+Wordings = Mapping[str, Sequence[str]]
+Side = tuple[str | Conversation, tuple[str, ...], tuple[str, ...], str | None]
+"""A response, its criteria, their topics, its author."""
+
+
+@cache
+def _all_wordings() -> dict[str, dict[str, list[str]]]:
+    text = Path(__file__).with_name("wordings.yaml").read_text(encoding="utf-8")
+    return yaml.CSafeLoader(text).get_single_data()  # type: ignore[no-any-return]
+
+
+def wordings_of(name: str) -> dict[str, tuple[str, ...]]:
+    """The wordings of a public set's criteria, by what they ask for, from wordings.yaml."""
+    return {key: tuple(texts) for key, texts in _all_wordings()[name].items()}
+
+
+def vote(name: str, prompt: str | Conversation, a: Side, b: Side, winner: str, source: str, **more: Any) -> Preference:
+    """The record of two sides; a text is one turn."""
+    (first, criteria_a, topics_a, author_a), (second, criteria_b, topics_b, author_b) = a, b
+    return Preference(
+        id=name,
+        prompt=turn("user", prompt) if isinstance(prompt, str) else prompt,
+        response_a=turn("assistant", first) if isinstance(first, str) else first,
+        response_b=turn("assistant", second) if isinstance(second, str) else second,
+        winner=winner,
+        criteria_a=criteria_a,
+        criteria_b=criteria_b,
+        criteria_topics_a=topics_a,
+        criteria_topics_b=topics_b,
+        author_a=author_a,
+        author_b=author_b,
+        source=source,
+        **more,
+    )
+
+
+def plain(response: str, author: str | None = None) -> Side:
+    """A side that no criterion speaks for."""
+    return response, (), (), author
 
 
 def chosen_pair(
     name: str,
-    prompt: Conversation,
-    chosen: Conversation,
-    rejected: Conversation,
+    prompt: str | Conversation,
+    chosen: str | Conversation,
+    rejected: str | Conversation,
     *,
     source: str,
     topic: str | None = None,
@@ -23,61 +78,109 @@ def chosen_pair(
     criteria_topic: str | None = None,
     reason: str | None = None,
     first: bool | None = None,
+    winner: str = "a",
 ) -> Preference:
     """The record of a chosen and a rejected response; ``authors`` are theirs, ``criteria`` speak for the chosen one.
 
-    ``criteria_topic`` is that of each of ``criteria``. The chosen one stands as A if it is ``first``; ``None`` draws.
+    ``criteria_topic`` is that of each of ``criteria``. The chosen one is A if it is ``first``; ``None`` draws.
+    ``winner`` is who wins where the chosen one is A.
     """
     first = fraction(0, name, "side") < 0.5 if first is None else first
     topics = () if criteria_topic is None else (criteria_topic,) * len(criteria)
-    return Preference(
-        id=name,
-        prompt=prompt,
-        response_a=chosen if first else rejected,
-        response_b=rejected if first else chosen,
-        winner="a" if first else "b",
-        criteria_a=criteria if first else criteria_rejected,
-        criteria_b=criteria_rejected if first else criteria,
-        topic=topic,
-        criteria_topics_a=topics if first else (),
-        criteria_topics_b=() if first else topics,
-        author_a=authors[0] if first else authors[1],
-        author_b=authors[1] if first else authors[0],
-        source=source,
-        reason=reason,
-    )
+    one: Side = (chosen, criteria, topics, authors[0])
+    other: Side = (rejected, criteria_rejected, (), authors[1])
+    a, b = (one, other) if first else (other, one)
+    return vote(name, prompt, a, b, winner if first else OTHER[winner], source, topic=topic, reason=reason)
 
 
-def wished_pair(
+def flip_pair(
     name: str,
-    prompt: Conversation,
+    prompt: str | Conversation,
     answers: Mapping[str, str],
-    bank: Mapping[str, Sequence[str]],
+    bank: Wordings,
     *,
     source: str,
     seed: int,
     drawn_by: str | None = None,
     author: str | None = None,
 ) -> Preference:
-    """The flip pair of two answers, by the wish that each was written to: one or two wordings of it are its criteria.
+    """The flip pair of two answers, by what each was asked to be: one or two wordings of that are its criteria.
 
     Nobody voted, so ``winner`` is a coin and only names the original direction. Draws are by ``seed`` and the name
     (``drawn_by`` where it is given).
     """
     draw = name if drawn_by is None else drawn_by
-    first, second = answers
-    a, b = (first, second) if fraction(seed, draw, "side") < 0.5 else (second, first)
-    return Preference(
-        id=name,
-        prompt=prompt,
-        response_a=turn("assistant", answers[a]),
-        response_b=turn("assistant", answers[b]),
-        winner="a" if fraction(seed, draw, "winner") < 0.5 else "b",
-        criteria_a=wordings(bank[a], seed, draw, a),
-        criteria_b=wordings(bank[b], seed, draw, b),
-        criteria_topics_a=(a,),
-        criteria_topics_b=(b,),
-        author_a=author,
-        author_b=author,
-        source=source,
-    )
+    keys = list(answers) if fraction(seed, draw, "side") < 0.5 else list(answers)[::-1]
+    a, b = ((answers[key], wordings(bank[key], seed, draw, key), (key,), author) for key in keys)
+    return vote(name, prompt, a, b, "a" if fraction(seed, draw, "winner") < 0.5 else "b", source)
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A response and its ratings, by aspect; ``overall`` where the raters gave one. Any unit, higher is better."""
+
+    text: str
+    author: str | None
+    scores: Mapping[str, float]
+    overall: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RatedInPlace:
+    """A rated response and what it answers; ``group`` names the document or dialogue whose responses are compared."""
+
+    group: str
+    prompt: Conversation
+    rated: Rated
+
+
+def pairs_within(items: Iterable[T], group: Callable[[T], str]) -> Iterator[tuple[T, T]]:
+    """Every two items of one group, in their order."""
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(group(item), []).append(item)
+    for members in groups.values():
+        yield from combinations(members, 2)
+
+
+def rated_pair(
+    name: str,
+    prompt: str | Conversation,
+    first: Rated,
+    second: Rated,
+    bank: Wordings,
+    *,
+    source: str,
+    topic: str | None = None,
+    seed: int = 0,
+    worded_for: str | None = None,
+) -> Preference:
+    """The record of two responses rated on the same aspects, keys of ``bank``.
+
+    ``winner`` is the side with the higher overall rating (where there is none, the higher mean over the aspects); where
+    that is equal a flip pair gets a seeded coin, since there it only names the original direction, and any other pair
+    is a tie. Draws are by ``seed`` and ``name``, the id; wordings by ``worded_for`` where it is given.
+    """
+    a, b = (first, second) if fraction(seed, name, "side") < 0.5 else (second, first)
+    gaps = {aspect: a.scores[aspect] - b.scores[aspect] for aspect in a.scores if aspect in b.scores}
+    for_a = shuffled((aspect for aspect in gaps if gaps[aspect] > EQUAL), seed, name, "a")
+    for_b = shuffled((aspect for aspect in gaps if gaps[aspect] < -EQUAL), seed, name, "b")
+    gap = sum(gaps.values()) if a.overall is None or b.overall is None else a.overall - b.overall
+    coin = "a" if fraction(seed, name, "winner") < 0.5 else "b"
+    winner = "a" if gap > EQUAL else "b" if gap < -EQUAL else coin if for_a and for_b else "tie"
+
+    def side(rated: Rated, aspects: list[str]) -> Side:
+        criteria = tuple(shuffled(bank[aspect], seed, worded_for or name)[0] for aspect in aspects)
+        return rated.text, criteria, tuple(aspects), rated.author
+
+    return vote(name, prompt, side(a, for_a), side(b, for_b), winner, source, topic=topic)
+
+
+def aspects_of(row: Preference) -> str:
+    """What both sides' criteria are about."""
+    return "+".join(sorted(row.criteria_topics_a + row.criteria_topics_b))
+
+
+def flips(row: Preference) -> bool:
+    """Whether who wins depends on the criterion: both sides have criteria that speak for them."""
+    return bool(row.criteria_a and row.criteria_b)

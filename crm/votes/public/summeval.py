@@ -1,4 +1,4 @@
-"""SummEval. In: ``summeval/ratings.jsonl.gz``, experts' mean ratings of 16 systems' summaries. Out: `Splits`.
+"""SummEval: experts' mean ratings of 16 systems' summaries of 100 news articles.
 
 A pair is two summaries of one article. An aspect speaks for the side rated higher on it by more than ``min_gap`` points
 (ratings are in [1, 5], means of three experts); a pair that no aspect decides is dropped and counted. Where aspects
@@ -16,72 +16,38 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field
 
 from crm.io.intake import Intake
 from crm.io.words import first_words
-from crm.schema import Message, Preference
-from crm.votes.fields import inner, number, text
-from crm.votes.public.rated import EQUAL, Rated, RatedInPlace, flips, pairs_within, rated_pair
+from crm.schema import Message, Preference, one_of
+from crm.votes.fields import PublicRow, Text
+from crm.votes.public.pairs import EQUAL, Rated, RatedInPlace, aspects_of, flips, pairs_within, rated_pair, wordings_of
 from crm.votes.sampling import fraction, hold_out, turn
 from crm.votes.splits import Splits, subsampled
 
-WORDINGS: dict[str, tuple[str, ...]] = {
-    "coherence": (
-        "I want a summary whose sentences build on each other and read as one story",
-        "The text should be well organised, not a heap of loose facts",
-        "Each sentence should follow naturally from the one before it",
-        "Prefer the version with a clear structure from beginning to end",
-        "I care about logical flow more than anything else",
-        "It should hang together as one connected piece of writing",
-        "No sudden jumps between unrelated points",
-    ),
-    "consistency": (
-        "Everything it says must be backed by the article",
-        "I need the facts to be right: no invented names, numbers or events",
-        "Prefer the summary that stays faithful to the source",
-        "Do not claim anything that the article does not say",
-        "Factual accuracy matters most to me",
-        "Nothing in it may contradict the original text",
-        "I would rather have a dull summary than a made-up detail",
-    ),
-    "fluency": (
-        "The grammar should be correct in every sentence",
-        "I want clean, natural English without mistakes",
-        "Prefer text that is free of broken or unfinished sentences",
-        "Each sentence should be well formed and easy to read",
-        "No garbled words, repeated phrases or odd punctuation",
-        "It has to read as if a careful native writer had written it",
-        "Good spelling and grammar matter most to me",
-    ),
-    "relevance": (
-        "It should pick out the most important points of the article",
-        "I want the key information and nothing beside the point",
-        "Prefer the summary that covers what the article is really about",
-        "Leave out side details and keep what matters",
-        "The main events must be there, trivia must not",
-        "Choose the one that a busy reader would learn most of the story from",
-        "Good selection of content matters most to me",
-    ),
-}
 SOURCE = "summeval/human"
+Score = Annotated[float, Field(ge=1, le=5)]
 SHARES = (0.3, 0.1)
 """Of the documents: held out, and for validation."""
 INSTRUCTION = "Summarise this news article in a few sentences."
+WORDINGS = wordings_of("summeval")
+Aspect = Annotated[str, one_of(*WORDINGS)]
 
 
-@dataclass(frozen=True)
-class Rating:
-    """One system's summary of one document; ``scores`` maps each aspect of `WORDINGS` to a mean rating in [1, 5]."""
+class Rating(PublicRow):
+    """One system's summary of one document; ``scores`` are mean ratings in [1, 5], by aspect."""
 
-    document: str
-    system: str
-    article: str
-    summary: str
-    scores: dict[str, float]
+    document: Text = Field(alias="doc_id")
+    system: Text
+    article: Text = Field(alias="source")
+    summary: Text
+    scores: Annotated[dict[Aspect, Score], Field(min_length=4)]
 
 
 def load(
@@ -106,9 +72,8 @@ def load(
     """
     if not 0 <= min_gap < 4:
         raise ValueError(f"min_gap: {min_gap} points; ratings are in [1, 5], so give a gap in [0, 4)")
-    path = Path(root) / "summeval" / "ratings.jsonl.gz"
     reading = Intake(strict=strict)
-    ratings = list(reading.lines(path, _parse, key=lambda rating: (rating.document, rating.system)))
+    ratings = read_ratings(Path(root) / "summeval", reading)
     held_out, validation_documents = hold_out((rating.document for rating in ratings), SHARES, seed)
     counts = Counter(reading.all_counts() | {"pairs": 0, "dropped_no_aspect_decides": 0})
     parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "F": []}
@@ -122,14 +87,15 @@ def load(
         counts["dropped_no_aspect_decides"] += not made
         for row in made:
             parts[split if not held else "F" if flips(row) else "D"].append(row)
-    splits = subsampled(parts, counts, reading, max_train, max_suite, seed, _kind, _aspects, _document)
+    levels = (lambda row: "flip" if flips(row) else "agree", aspects_of, lambda row: row.id.split("-")[1])
+    splits = subsampled(parts, counts, reading, max_train, max_suite, seed, *levels)
     splits.counts["train_flips"] = sum(map(flips, splits.train))
     return splits
 
 
 def rated(folder: Path, reading: Intake, *, max_document_words: int | None, seed: int) -> Iterator[RatedInPlace]:
     """Every summary of the documents that `load` holds out under this seed."""
-    ratings = list(reading.lines(folder / "ratings.jsonl.gz", _parse, key=lambda row: (row.document, row.system)))
+    ratings = read_ratings(folder, reading)
     held_out, _ = hold_out((rating.document for rating in ratings), SHARES, seed)
     for rating in ratings:
         if rating.document in held_out:
@@ -139,16 +105,17 @@ def rated(folder: Path, reading: Intake, *, max_document_words: int | None, seed
 
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """All pairs of summaries of one article, whole, with every aspect on which they differ (`rated_pair`)."""
-    ratings = reading.lines(folder / "ratings.jsonl.gz", _parse, key=lambda rating: (rating.document, rating.system))
-    for first, second in _pairs(ratings):
+    for first, second in _pairs(read_ratings(folder, reading)):
         a, b = (Rated(side.summary, side.system, side.scores) for side in (first, second))
         yield rated_pair(_name(first, second), _prompt(first, None), a, b, WORDINGS, source=SOURCE, topic="News")
 
 
-def _parse(row: dict[str, Any], _line: int) -> Rating:
-    given = inner(row, "scores")
-    scores = {aspect: number(given, f"scores.{aspect}", 1, 5) for aspect in WORDINGS}
-    return Rating(text(row, "doc_id"), text(row, "system"), text(row, "source"), text(row, "summary"), scores)
+def read_ratings(folder: Path, reading: Intake) -> list[Rating]:
+    """All summaries with their ratings."""
+    path = folder / "ratings.jsonl.gz"
+    return list(
+        reading.lines(path, lambda row, _: Rating.model_validate(row), lambda rating: (rating.document, rating.system))
+    )
 
 
 def _pairs(ratings: Iterable[Rating]) -> Iterator[tuple[Rating, Rating]]:
@@ -198,15 +165,3 @@ def _preference(
         criteria_topics_a=row.criteria_topics_a[:kept],
         criteria_topics_b=row.criteria_topics_b[:kept],
     )
-
-
-def _kind(row: Preference) -> str:
-    return "flip" if flips(row) else "agree"
-
-
-def _aspects(row: Preference) -> str:
-    return "+".join(sorted(row.criteria_topics_a + row.criteria_topics_b))
-
-
-def _document(row: Preference) -> str:
-    return row.id.split("-")[1]

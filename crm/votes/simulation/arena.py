@@ -10,11 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crm.schema import Message, Preference, prompt_key
-from crm.votes.simulation import taste, topics, votes
-from crm.votes.simulation.authors import AUTHORS
-from crm.votes.simulation.draws import generator
+from crm.votes.simulation import lexicon, taste, votes
+from crm.votes.simulation.lexicon import AUTHORS, Query, generator
 from crm.votes.simulation.responses import DETAIL, Response, write, write_short
-from crm.votes.simulation.topics import Query
 
 SOURCE = "simulation"
 SHORT_SHARE = 0.1
@@ -47,12 +45,12 @@ class _Split:
 
 
 def _splits(train: int, validation: int, suite: int) -> list[_Split]:
-    seen, axes = topics.TRAIN_TOPICS, taste.TRAIN_AXES
+    seen, axes = lexicon.TRAIN_TOPICS, taste.TRAIN_AXES
     return [
         _Split("train", train, seen, axes, ("train",), SHORT_SHARE),
         _Split("validation", validation, seen, axes, ("train",)),
         _Split("D", suite, seen, axes, ("train",)),
-        _Split("T", suite, topics.HELD_OUT_TOPICS, axes, ("train",)),
+        _Split("T", suite, lexicon.HELD_OUT_TOPICS, axes, ("train",)),
         _Split("C", suite, seen, axes, ("held_out",)),
         _Split("C_axes", suite, seen, taste.HELD_OUT_AXES, taste.WORDINGS),
         _Split("S", suite, seen, (DETAIL,), ("train",), 1.0),
@@ -62,8 +60,8 @@ def _splits(train: int, validation: int, suite: int) -> list[_Split]:
 def _query_streams(seed: int) -> dict[str, Iterator[Query]]:
     """A stream of different queries for every topic, in an order of the seed's own."""
     streams = {}
-    for topic in topics.TOPIC:
-        order = list(topics.queries(topic, "votes"))
+    for topic in lexicon.TOPIC:
+        order = list(lexicon.queries(topic, "votes"))
         generator(seed, topic, "order").shuffle(order)
         streams[topic] = iter(order)
     return streams
@@ -128,10 +126,10 @@ def _fill(seed: int, split: _Split, streams: dict[str, Iterator[Query]]) -> list
 
 
 def _check_capacity(splits: Sequence[_Split]) -> None:
-    for topic in topics.TOPIC:
+    for topic in lexicon.TOPIC:
         # Ceiling division: splits deal their preferences out to their topics in turn.
         needed = sum(-(-split.size // len(split.topics)) for split in splits if topic in split.topics)
-        held = len(topics.queries(topic, "votes"))
+        held = len(lexicon.queries(topic, "votes"))
         if needed > held:
             names = ", ".join(f"{split.name}={split.size}" for split in splits if topic in split.topics)
             raise ValueError(
@@ -166,6 +164,6 @@ def lexicon_texts(seed: int, responses: int = 3000) -> Iterator[str]:
                 yield wording.lower()
     rng = generator(seed, "lexicon")
     for _ in range(responses):
-        query = rng.choice(topics.queries(rng.choice(topics.TRAIN_TOPICS), "votes"))
+        query = rng.choice(lexicon.queries(rng.choice(lexicon.TRAIN_TOPICS), "votes"))
         yield query.text
         yield write(seed, rng.choice(AUTHORS), query).text

@@ -1,4 +1,4 @@
-"""Write one response. In: seed, author, query. Out: a short text and the true levels of taste that it expresses.
+"""Responses of simulated authors: short texts, and the true levels of taste that they express.
 
 A response says something about the query's matter, and expresses three or four axes of taste in the proportions of
 its author's profile. Level +1 or -1 of an axis puts one marker sentence of that pole into the text; the detail axis
@@ -12,11 +12,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from crm.votes.simulation.authors import PROFILES
-from crm.votes.simulation.axes import AXES
-from crm.votes.simulation.draws import generator
-from crm.votes.simulation.markers import CONTENT, MARKERS
-from crm.votes.simulation.topics import TOPIC, Query, Topic
+from crm.votes.simulation.lexicon import AXES, CONTENT, MARKERS, PROFILES, TOPIC, Query, Topic, generator
 
 DETAIL = AXES[0].name
 _OTHER_AXES = tuple(axis.name for axis in AXES[1:])

@@ -1,4 +1,4 @@
-"""Criteria and what they stand for. In: an axis and a sign. Out: a wording; and back from a wording to axis and sign.
+"""Criteria of the simulation: from an axis and a sign to a wording, and back.
 
 A wording is a verb and a body ("Prefers" + "detailed answers with plenty of specifics"), or "Prefers" and the name of
 a pole ("Prefers detailed").
@@ -10,7 +10,7 @@ import difflib
 import random
 from collections import Counter
 
-from crm.votes.simulation.axes import AXES, Axis
+from crm.votes.simulation.lexicon import AXES, Axis
 
 VERBS = ("Prefers", "Wants", "Likes", "Values", "Enjoys", "Favors")
 

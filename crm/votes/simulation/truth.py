@@ -1,4 +1,4 @@
-"""What the simulation knows of a text. In: a response it wrote. Out: the levels of taste in it, read off its sentences.
+"""The levels of taste in a response of the simulation, read off its sentences.
 
 A response is made of templates, so that reading it back is exact; nothing else about it (author, seed) is needed.
 """
@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from crm.votes.simulation.axes import AXES
-from crm.votes.simulation.markers import CONTENT, MARKERS
-from crm.votes.simulation.topics import TOPICS
+from crm.votes.simulation.lexicon import AXES, CONTENT, MARKERS, TOPICS
 
 
 def _pattern(template: str) -> re.Pattern[str]:

@@ -1,4 +1,4 @@
-"""Votes of simulated users. In: two responses with their true levels. Out: a winner and criteria for both sides.
+"""Votes of simulated users between two responses: a winner and criteria for both sides.
 
 A user holds one to four signed axes; the utility of a response is the sum of sign times level. The user of each side
 prefers that side, but for Bradley-Terry noise: now and then someone's vote contradicts their criteria.
@@ -84,7 +84,7 @@ def cast(rng: random.Random, levels_a: Levels, levels_b: Levels, axes: Sequence[
     """One vote between two responses by users whose tastes lie on ``axes``; None when the responses give no ground.
 
     The winner is drawn first, then a user for each side, so nothing but the criteria tells who won. A user whose noisy
-    vote contradicts their tastes stands on the wrong side: their criteria prefer the other response.
+    vote contradicts their tastes is on the wrong side: their criteria prefer the other response.
     """
     gaps = {axis: levels_a[axis] - levels_b[axis] for axis in axes}
     winner = "tie" if rng.random() < TIE_SHARE else rng.choice("ab")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ import pytest
 
 from crm.chat.replies import Reply
 from crm.config import compose
-from crm.io.untrusted import Limits
 from crm.leaderboard.bank.bank import load_bank
-from crm.leaderboard.bank.responses import read_responses
-from crm.leaderboard.bank.run import read_queries, run_bank
+from crm.leaderboard.bank.public import FOLDERS, read_public_bank
+from crm.leaderboard.bank.responses import read_queries, read_responses
+from crm.leaderboard.bank.run import run_bank
 from crm.schema import query_of
 from tests.repeating_endpoint import repeating_endpoint
 
+ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
 QUERIES = [{"query": f"Question {n}?", "topic": "ab"[n % 2]} for n in range(6)]
 
 
@@ -70,20 +72,6 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, queries: Path, rows: 
     with pytest.raises(ValueError, match=message):
         build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{bad}'")
     assert not (tmp_path / "made" / "bank.json").exists()
-
-
-def test_a_file_of_responses_is_read_within_limits(tmp_path: Path, queries: Path) -> None:
-    asked = read_queries(queries)
-    path = write(tmp_path / "one.jsonl", [{"query": row["query"], "text": "x", "unread": 1} for row in QUERIES])
-    enough = Limits(decompressed_bytes=path.stat().st_size, rows=6, columns=3)
-    assert read_responses(path, asked, enough) == read_responses(path, asked) == {query.id: "x" for query in asked}
-    for limits, why in (
-        (replace(enough, decompressed_bytes=200), r"one.jsonl: more than 200 bytes \(decompressed\)"),
-        (replace(enough, rows=5), "one.jsonl: more than 5 rows"),
-        (replace(enough, columns=2), "one.jsonl:1: row: more than 2 columns"),
-    ):
-        with pytest.raises(ValueError, match=why):
-            read_responses(path, asked, limits)
 
 
 def test_names_and_settings(tmp_path: Path, queries: Path) -> None:
@@ -148,7 +136,6 @@ def test_the_response_is_the_column_that_answers(tmp_path: Path, queries: Path, 
         ),
         ({"query": "Question {n}?", "response": "one", "output": "other"}, "output and response: both are there"),
         (ALPACA | {"text": "answer {n}!"}, "text and output: both are there"),
-        (ALPACA | {"text": "Task. Question {n}? Something else"}, "text and output: both are there"),
         ({"query": "Question {n}?", "prompt": "Another?", "text": "x"}, "query and prompt: both are there"),
         ({"query": "Question {n}?", "input": "more", "text": "x"}, "input: expected nothing beside query, got 'more'"),
         ({"query": "Question {n}?", "text": 3}, "text: expected text, got int"),
@@ -157,38 +144,6 @@ def test_the_response_is_the_column_that_answers(tmp_path: Path, queries: Path, 
 def test_columns_that_leave_a_doubt_are_named(tmp_path: Path, queries: Path, columns: Any, said: str) -> None:
     with pytest.raises(ValueError, match=f"r.jsonl:1: {said}"):
         read_responses(write(tmp_path / "r.jsonl", rows_of(**columns)), read_queries(queries))
-
-
-def test_an_input_is_part_of_the_prompt(tmp_path: Path) -> None:
-    rows = [{"instruction": "Translate.", "input": word, "output": f"{word}-de"} for word in ("dog", "cat")]
-    asked = read_queries(write(tmp_path / "q.jsonl", rows))
-    assert [query_of(query.prompt) for query in asked] == ["Translate.\n\ndog", "Translate.\n\ncat"]
-    assert list(read_responses(tmp_path / "q.jsonl", asked).values()) == ["dog-de", "cat-de"]
-    with pytest.raises(ValueError, match="2 of 2 queries have no response"):
-        read_responses(write(tmp_path / "r.jsonl", [{"instruction": "Translate.", "output": "x"}]), asked)
-
-
-def test_columns_that_are_not_read_are_counted_and_shown(
-    tmp_path: Path, queries: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    rows = [*rows_of(4, **ALPACA, generator="m", note=""), *({"query": f"Question {n}?", "text": "x"} for n in (4, 5))]
-    read_responses(write(tmp_path / "r.jsonl", rows), read_queries(queries))
-    assert "r.jsonl: columns that are not read: text (4 rows), generator (4 rows)" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("second", "said"),
-    [
-        ({"query": "why? ", "topic": "b"}, "topic: 'b', but line 1 has the same query with 'a'"),
-        ({"query": "Why?", "topic": "a", "id": "q2"}, "id: 'q2', but line 1 has the same query with 'q1'"),
-    ],
-)
-def test_one_query_has_one_topic_and_one_id(tmp_path: Path, second: dict[str, str], said: str) -> None:
-    first = {"query": "Why?", "topic": "a", "id": "q1"}
-    assert len(read_queries(write(tmp_path / "q.jsonl", [first, first]))) == 1
-    with pytest.raises(ValueError, match=rf"q\.jsonl:2: {said}"):
-        read_queries(write(tmp_path / "q.jsonl", [first, {"id": "q1", **second}]))
 
 
 @pytest.fixture
@@ -238,15 +193,21 @@ def test_thoughts_are_kept_apart_and_are_no_part_of_a_response(
     assert set(made.responses["o"].values()) == {f"re: {row['query']}" for row in QUERIES}
 
 
-def test_a_reply_that_ends_with_thoughts_is_no_response(
-    tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("crm.chat.client.ChatClient.call", lambda _, messages: Reply(f"<think>{messages[-1].content} "))
-    with pytest.raises(ValueError, match="endpoint: 6 of 6 queries have no response"):
-        build(
-            tmp_path,
-            *("author=m", f"queries='{queries}'", "endpoint.base_url=http://127.0.0.1:9/v1", "endpoint.model=m"),
-        )
-    file = write(tmp_path / "o.jsonl", [{"query": row["query"], "text": "<think>hm"} for row in QUERIES])
-    with pytest.raises(ValueError, match=r"o.jsonl:1: text: the response to '.*' ends with the model's thoughts"):
-        build(tmp_path, "author=o", f"queries='{queries}'", f"responses='{file}'")
+def test_nothing_else_is_asked_beside_it() -> None:
+    with pytest.raises(ValueError, match=r"author='me': expected nothing beside fetch, which adds no model"):
+        compose("bank", ["fetch=alpacaeval", "out=here", "author=me"])
+    with pytest.raises(ValueError, match=r"author='': expected the model's name in the bank; or fetch=alpacaeval"):
+        compose("bank", ["out=here"])
+
+
+def test_a_fetched_bank_is_the_copy_at_hand(tmp_path: Path) -> None:
+    """The copy is compressed here and there; the pins are of the content."""
+    if not (ROOT / FOLDERS["justeval"]).is_dir():
+        pytest.skip(f"no {FOLDERS['justeval']} under {ROOT}; set CRM_DATA_ROOT")
+    words = ["fetch=justeval", f"out='{tmp_path / 'out'}'", f"fetch.mirror='{tmp_path / 'mirror'}'", "progress=false"]
+    for place in compose("bank", words).fetch.files:
+        copy, packed = ROOT / place, ROOT / f"{place}.gz"
+        (tmp_path / "mirror" / place).parent.mkdir(parents=True, exist_ok=True)
+        content = copy.read_bytes() if copy.is_file() else gzip.decompress(packed.read_bytes())
+        (tmp_path / "mirror" / place).write_bytes(content)
+    assert run_bank(compose("bank", words)) == read_public_bank("justeval", str(ROOT))

@@ -20,7 +20,7 @@ from crm.model.batching.batches import collate
 from crm.model.batching.packs import collate_forest
 from crm.model.export import export_model, load_checkpoint
 from crm.model.reward_model import RewardModel, build_score
-from crm.training.kernels import compiled_layers, enable_checkpointing
+from crm.training.devices import compile_layers, enable_checkpointing
 from tests.conftest import rounding
 from tests.model.outcomes import assert_same, outcome
 
@@ -193,9 +193,10 @@ def test_dropout_is_left_out_below(make_deep, batches) -> None:
 def test_compiled_layers_give_the_same(make_deep, batches) -> None:
     plain = make_deep()
     model = keeping(plain)
-    with compiled_layers(model.backbone, torch.device("cpu"), backend="eager"):
-        for batch in batches()[:2]:
-            assert_same(outcome(model, batch), outcome(plain, batch))
+    expected = [outcome(plain, batch) for batch in batches()[:2]]
+    compile_layers(model.backbone, torch.device("cpu"), backend="eager")
+    for batch, found in zip(batches()[:2], expected, strict=True):
+        assert_same(outcome(model, batch), found)
 
 
 def test_nothing_that_is_kept_is_saved(make_deep, batches, tokenizer, tmp_path: Path) -> None:

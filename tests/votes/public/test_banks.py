@@ -65,7 +65,7 @@ def test_what_is_missing_or_malformed_is_named(root: Path) -> None:
     ):
         read_published("justeval", "nowhere")
     for row, reason in (
-        ({"instruction": "Why?", "output": None}, "output: missing or not a string"),
+        ({"instruction": "Why?", "output": None}, "output: expected a valid string, got None"),
         ({"output": "Because."}, "instruction: "),
     ):
         write(root / "bank_alpacaeval" / "third.json", [row])

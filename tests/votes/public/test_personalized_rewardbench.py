@@ -69,13 +69,6 @@ def test_the_profile_speaks_for_the_chosen_side_the_nearest_post_first(tmp_path:
     assert not any(word in repr(splits) for word in ("SECRET", "Food safe"))
 
 
-def test_the_oracle_is_told_the_aspects_and_nothing_else(tmp_path: Path) -> None:
-    splits = load(write(tmp_path, row("1")), oracle_rubric=True)
-    assert chosen_criteria(splits.suites["D"][0]) == ("Food safe",)
-    assert (splits.counts["rows_with_rubric_withheld"], splits.counts["rows_with_rubric_told"]) == (0, 1)
-    assert not any(word in repr(splits) for word in ("SECRET", "Has asked"))
-
-
 def test_without_a_profile_the_generic_criterion_is_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path, row("1"), row("2"))
     with pytest.raises(ValueError, match=r"no record has criteria.*data\.profile=bm25.*criteria=none"):
@@ -87,18 +80,6 @@ def test_without_a_profile_the_generic_criterion_is_asked_for(tmp_path: Path) ->
             splits.suites["D"], direction=direction, noise="none", pool=None, seed=0, epoch=0, criteria_mode="none"
         )
         assert [item.criteria for item in rows] == [(GENERIC_CRITERION,)] * made
-
-
-def test_the_control_has_the_rows_of_the_profile(tmp_path: Path) -> None:
-    path = write(tmp_path, row("1"), row("2", ()), row("3", None))
-    ids = []
-    for mode in ("own", "none"):
-        splits = load(path, profile="first", criteria=mode)
-        rows, _ = make_comparisons(
-            splits.suites["D"], direction="original", noise="none", pool=None, seed=0, epoch=0, criteria_mode=mode
-        )
-        ids.append([item.id for item in rows])
-    assert ids[0] == ids[1] and len(ids[0]) == 3
 
 
 def test_the_topic_is_the_subset_where_files_are_named_after_it(tmp_path: Path) -> None:

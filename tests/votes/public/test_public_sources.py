@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +12,8 @@ import pytest
 from crm.io.intake import Intake
 from crm.schema import LABELS, Preference
 from crm.votes.catalogue import PUBLIC
-from crm.votes.public import conditioned, d2t, topicalchat
-from crm.votes.public.conditioned import as_criteria
-from crm.votes.public.dialogues import dialogue
-from crm.votes.public.rated import flips
+from crm.votes.public.conditioned import as_criteria, dialogue
+from crm.votes.public.pairs import flips, wordings_of
 
 Read = Callable[..., list[Preference]]
 
@@ -51,10 +48,6 @@ def spoken_for(row: Preference) -> dict[str, tuple[str, ...]]:
     return {row.response_a[-1].content: row.criteria_topics_a, row.response_b[-1].content: row.criteria_topics_b}
 
 
-def by_id(rows: list[Preference]) -> dict[str, Preference]:
-    return {row.id: row for row in rows}
-
-
 def test_personas_become_criteria_of_the_chosen_side(read: Read) -> None:
     rows = read("personas8")
     assert len(rows) == 8
@@ -86,19 +79,6 @@ def test_prefeval_pairs_the_first_option_with_each_other(read: Read) -> None:
     assert {row.topic for row in rows} == {"pets"}, "a copy's name is not a topic"
 
 
-def test_llmbar_keeps_the_numbers_of_reversed_instructions(read: Read) -> None:
-    rows = by_id(read("llmbar"))
-    assert len(rows) == 20
-    for number in (1, 2):
-        normal, negation = (rows[f"llmbar-{subset}-{number}"] for subset in ("Normal", "Negation"))
-        assert (normal.response_a, normal.response_b) == (negation.response_a, negation.response_b)
-        assert (winner(normal), winner(negation)) == ("one", "two")
-        assert set(spoken_for(normal)["one"]) == set(spoken_for(negation)["two"]) == {"instruction following"}
-        assert not spoken_for(normal)["two"]
-    assert rows["llmbar-GPTOut-1"].topic == "GPTOut"
-    assert Counter(row.source for row in rows.values()) == {"llmbar/human": 10, "llmbar/construction": 10}
-
-
 def test_topicalchat_rates_replies_to_one_dialogue(read: Read) -> None:
     rows = {frozenset((row.author_a, row.author_b)): row for row in read("topicalchat")}
     assert len(rows) == 3, "a reply to another dialogue makes no pair"
@@ -115,16 +95,9 @@ def test_topicalchat_rates_replies_to_one_dialogue(read: Read) -> None:
     assert "Article:\nAn article .\n\nChat:\nhi\nhello" in flipping.prompt[0].content
 
 
-def test_topicalchat_shows_no_placeholder_for_an_article_that_was_not_there() -> None:
-    scores = dict.fromkeys(topicalchat.RANGES, 1) | {"overall": 1}
-    row = {"source": "hi\nhello\n", "context": "_nofact\n", "system_id": "S", "system_output": "s", "scores": scores}
-    (turn,) = topicalchat._parse(row, 1).prompt
-    assert turn.content == "Write the next message of this chat.\n\nChat:\nhi\nhello"
-
-
 def test_d2t_flips_between_three_aspects_and_drops_equal_texts(read: Read) -> None:
     counts = {"dropped_identical_responses": 1, "dropped_identical_responses_that_flip": 1}
-    rows = by_id(read("d2t", counts))
+    rows = {row.id: row for row in read("d2t", counts)}
     assert rows.keys() == {"d2t-sfres-0-1", "d2t-sfres-1-2", "d2t-sfhot-0-1"}
     assert spoken_for(rows["d2t-sfres-0-1"]) == {"a": ("informativeness",), "b": ("quality",)}
     assert spoken_for(rows["d2t-sfres-1-2"]) == {"a": ("naturalness",), "b": ("quality",)}
@@ -165,29 +138,12 @@ def test_autoj_labels(read: Read) -> None:
 
 
 def test_pandalm_takes_the_majority(read: Read) -> None:
-    counts = {"unanimous": 1, "three_way_splits": 1, "ties": 2, "responses_given_as_true_or_false": 1}
+    counts = {"unanimous": 1, "three_way_splits": 1, "ties": 2}
     rows = read("pandalm", counts)
     assert [row.winner for row in rows] == ["a", "b", "tie", "tie"]
     assert [row.query for row in rows] == ["Do\n\nthis", "Do", "this", "Do\n\nthis"]
     assert rows[3].response_b[0].content == "False"
     assert (rows[0].author_a, rows[0].author_b) == ("bloom-7b", "opt-7b")
-
-
-def test_dsp_plain_splits_dialogues_where_they_part(read: Read) -> None:
-    rows = by_id(read("dsp_plain", {"ties": 1, "pairs_with_a_response_of_several_turns": 1}))
-    assert [winner(rows[f"dsp_plain-{name}-1"]) for name in ("helpful", "harmless")] == ["good", "good"]
-    row = rows["dsp_plain-helpful-1"]
-    assert [(turn.role, turn.content) for turn in row.prompt] == [
-        ("user", "Hi"),
-        ("assistant", "Hello"),
-        ("user", "More"),
-    ]
-    long = rows["dsp_plain-helpful-2"]
-    assert {len(long.response_a), len(long.response_b)} == {1, 2}
-    assert winner(long) == "best"
-    web = rows["dsp_plain-webgpt-1"]
-    assert (web.winner, web.query) == ("tie", "Q")
-    assert {web.response_a[0].content, web.response_b[0].content} == {"A", "B"}
 
 
 def test_cot_rationales_say_who_is_meant(read: Read) -> None:
@@ -197,14 +153,6 @@ def test_cot_rationales_say_who_is_meant(read: Read) -> None:
     assert (winner(rows[0]), rows[0].author_b) == ("new", "cat")
 
 
-def test_a_vote_against_its_own_ranking_is_refused(tmp_path: Path, read: Read, made_up: Any, write_set: Any) -> None:
-    files = made_up("cot_rationales")
-    files["cat.annotations.json.gz"][0]["preference"] = 1
-    write_set(tmp_path, files)
-    with pytest.raises(ValueError, match=r"json\.gz:1: preference: is for the output that ordered_models puts second"):
-        list(PUBLIC["cot_rationales"].read(tmp_path, Intake(strict=True)))
-
-
 def test_dialogues() -> None:
     assert [(turn.role, turn.content) for turn in dialogue("Say Human: is fine\n\nAssistant: ok ")] == [
         ("user", "Say Human: is fine"), ("assistant", "ok")
@@ -212,15 +160,20 @@ def test_dialogues() -> None:
     assert dialogue(" \n") == ()
 
 
+def test_llmbar_keeps_the_numbers_of_reversed_instructions(read: Read) -> None:
+    rows = {row.id: row for row in read("llmbar")}
+    for number in (1, 2):
+        normal, negation = (rows[f"llmbar-{subset}-{number}"] for subset in ("Normal", "Negation"))
+        assert (normal.response_a, normal.response_b) == (negation.response_a, negation.response_b)
+        assert (winner(normal), winner(negation)) == ("one", "two")
+        assert set(spoken_for(normal)["one"]) == set(spoken_for(negation)["two"]) == {"instruction following"}
+    assert Counter(row.source for row in rows.values()) == {"llmbar/human": 10, "llmbar/construction": 10}
+
+
 def test_wordings_are_many_and_all_different() -> None:
-    modules = [importlib.import_module(f"crm.votes.public.{name}") for name in ("summeval", "dsp", "concise_verbose")]
-    banks = [module.WORDINGS for module in modules] + [
-        d2t.WORDINGS,
-        topicalchat.WORDINGS,
-        {"": conditioned.FOLLOW_WORDINGS},
-    ]
-    unseen = [module.UNSEEN_WORDINGS for module in modules if hasattr(module, "UNSEEN_WORDINGS")]
+    names = ("summeval", "dsp", "concise_verbose", "d2t", "topicalchat", "llmbar")
+    banks = [wordings_of(name) for name in names]
+    unseen = [wordings_of(f"{name}_unseen") for name in ("dsp", "concise_verbose")]
     texts = [text.casefold() for bank in [*banks, *unseen] for wordings in bank.values() for text in wordings]
     assert len(set(texts)) == len(texts)
     assert all(6 <= len(wordings) <= 14 for bank in banks for wordings in bank.values())
-    assert len(unseen) == 2

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import statistics
-from collections import Counter
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -75,29 +74,12 @@ def test_summeval_pairs_by_hand(tmp_path: Path) -> None:
     )
 
 
-def test_summeval_winner_of_a_flip_pair_is_the_side_with_the_higher_mean(tmp_path: Path) -> None:
-    write_summeval(tmp_path, [("S", (5, 2, 3, 3)), ("T", (2, 4, 3, 3)), ("W", (4, 3, 3, 3))], documents=40)
-    rows = everything(summeval.load(tmp_path))
-    flips = [row for row in rows if row.criteria_a and row.criteria_b]
-    better = {("S", "T"): "S", ("T", "W"): "W"}
-    equal = []
-    for row in flips:
-        pair = tuple(sorted((str(row.author_a), str(row.author_b))))
-        winner = row.author_a if row.winner == "a" else row.author_b
-        if pair in better:
-            assert winner == better[pair]
-        else:
-            equal.append(winner)
-    assert {"S", "W"} == set(equal), "means are equal (13 and 13), so a coin decides"
-    assert 0.2 < statistics.mean(row.author_a == "S" for row in flips if "S" in (row.author_a, row.author_b)) < 0.8
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"scores": {"coherence": 1}}, r"scores.consistency: expected a number in \[1, 5\], got nothing"),
-        ({"scores": dict.fromkeys(ASPECTS, 5.1)}, r"scores.coherence: expected a number in \[1, 5\], got 5.1"),
-        ({"scores": dict.fromkeys(ASPECTS, True)}, r"scores.coherence: expected a number in \[1, 5\], got True"),
+        ({"scores": {"coherence": 1}}, "scores: object should have at least 4 items"),
+        ({"scores": dict.fromkeys(ASPECTS, 5.1)}, "scores.coherence: expected less than or equal to 5, got 5.1"),
+        ({"scores": dict.fromkeys(ASPECTS, True)}, "scores.coherence: expected a valid number, got True"),
         ({"summary": " "}, "summary: expected a non-blank text, got ' '"),
     ],
 )
@@ -192,12 +174,6 @@ def test_concise_verbose_by_hand(tmp_path: Path) -> None:
     assert cut.counts["dropped_both_cut"] == 40 * 6 + 1, "plain and verbose answers lose their ends"
 
 
-@pytest.mark.parametrize("name", LOADERS)
-def test_a_missing_folder_is_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match=f"{FOLDERS[name]}.*: no such file; check the path"):
-        LOADERS[name](tmp_path)
-
-
 def test_impossible_limits_are_refused(tmp_path: Path) -> None:
     write_dsp(tmp_path, 30)
     with pytest.raises(ValueError, match="-1 rows cannot be drawn"):
@@ -230,39 +206,3 @@ def test_real_files_add_up_and_share_no_prompt(real: tuple[str, Splits]) -> None
     if shares:
         got = (len(keys["train"]), len(keys["validation"]), len(keys["D"]))
         assert all(abs(a - b) <= 8 for a, b in zip(got, shares, strict=True)), got
-
-
-@pytest.mark.slow
-def test_real_files_subsample_in_balance_and_by_seed_only(real: tuple[str, Splits]) -> None:
-    name, whole = real
-    small = LOADERS[name](ROOT, seed=1, max_train=120, max_suite=60)
-    assert {part: len(rows) for part, rows in parts(small).items()} == {
-        part: 120 if part == "train" else 60 for part in parts(small)
-    }
-    by_id = {row.id: row for row in everything(whole)}
-    assert all(by_id[row.id] == row for row in everything(small)), "a limit chooses rows, it does not change them"
-    for rows in parts(small).values():
-        groups = Counter(
-            "+".join(sorted(row.criteria_topics_a + row.criteria_topics_b))
-            for row in rows
-            if row.criteria_b and row.criteria_a
-        )
-        if name != "concise_verbose":
-            assert not groups or max(groups.values()) <= min(groups.values()) + 2, groups
-        assert len({prompt_key(row.prompt) for row in rows}) >= 9
-    other = LOADERS[name](ROOT, seed=2, max_train=120, max_suite=60)
-    assert {row.id for row in other.train} != {row.id for row in small.train}
-
-
-def test_real_summeval_flips_are_those_of_the_ratings() -> None:
-    path = ROOT / "summeval" / "ratings.jsonl.gz"
-    if not path.is_file():
-        pytest.skip(f"no summeval under {ROOT}; set CRM_DATA_ROOT")
-    ratings = [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().split("\n") if line]
-    flips = 0
-    for x, y in combinations(ratings, 2):
-        if x["doc_id"] == y["doc_id"]:
-            gaps = [x["scores"][aspect] - y["scores"][aspect] for aspect in ASPECTS]
-            flips += max(gaps) > 0.5 and min(gaps) < -0.5
-    rows = everything(summeval.load(ROOT, seed=5))
-    assert sum(bool(row.criteria_a and row.criteria_b) for row in rows) == flips == 1564

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections import defaultdict
 
 import pytest
 
-from crm.votes.simulation.axes import AXES
-from crm.votes.simulation.markers import MARKERS
-from crm.votes.simulation.taste import AXIS, HELD_OUT_AXES, draw_wording, nearest_wording, pole_of, wordings
+from crm.votes.simulation.lexicon import AXES, MARKERS
+from crm.votes.simulation.taste import AXIS, HELD_OUT_AXES, pole_of, wordings
 
 POLES = [(axis.name, sign) for axis in AXES for sign in (1, -1)]
 
@@ -38,13 +36,6 @@ def test_every_wording_leads_back_to_its_pole(axis: str, sign: int) -> None:
             assert 2 <= len(wording.split()) <= 9
 
 
-def test_the_two_criteria_of_the_headline_claim() -> None:
-    assert pole_of("prefers detailed") == ("detail", 1)
-    assert pole_of("prefers concise") == ("detail", -1)
-    assert pole_of("prefers verbose") is None
-    assert pole_of(nearest_wording("prefers detailled answers")) == ("detail", 1)
-
-
 def test_no_wording_serves_two_poles_and_none_is_both_seen_and_held_out() -> None:
     owners = defaultdict(set)
     for axis, sign in POLES:
@@ -52,25 +43,3 @@ def test_no_wording_serves_two_poles_and_none_is_both_seen_and_held_out() -> Non
             for wording in wordings(axis, sign, kind):
                 owners[wording.lower()].add((axis, sign, kind))
     assert all(len(owner) == 1 for owner in owners.values())
-
-
-@pytest.mark.parametrize(("axis", "sign"), POLES)
-def test_held_out_wordings_rearrange_words_of_their_own_pole(axis: str, sign: int) -> None:
-    """Each word of a held-out body is a training word of the same pole or common to several axes; two are telling."""
-    used_by = defaultdict(set)
-    for other, other_sign in POLES:
-        for body in AXIS[other].pole(other_sign).train:
-            for word in words(body):
-                used_by[word].add((other, other_sign))
-    own = {word for word, poles in used_by.items() if (axis, sign) in poles}
-    common = {word for word, poles in used_by.items() if len({name for name, _ in poles}) >= 2}
-    for body in AXIS[axis].pole(sign).held_out:
-        assert words(body) <= own | common, body
-        # A telling word occurs in training bodies of this pole and of no other: the reader needs no negation.
-        assert any(used_by[word] == {(axis, sign)} for word in words(body)), body
-
-
-def test_draws_reach_every_training_wording_and_only_those() -> None:
-    rng = random.Random(0)
-    drawn = {draw_wording(rng, "humor", -1, "train") for _ in range(2000)}
-    assert drawn == set(wordings("humor", -1, "train"))

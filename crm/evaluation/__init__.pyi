@@ -1,9 +1,0 @@
-from . import config as config
-from . import judge_sweep as judge_sweep
-from . import prediction_file as prediction_file
-from . import results as results
-from . import robustness as robustness
-from . import samples as samples
-from .datamodule import EvaluationDataModule as EvaluationDataModule
-from .lit_judge import LitJudge as LitJudge
-from .run import run_evaluation as run_evaluation

@@ -1,0 +1,167 @@
+"""Predictions as JSON lines: a judge reads what a suite's file lacks; both orders of a comparison make a sample."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from glob import escape
+from pathlib import Path
+
+from rich.progress import Progress
+
+from crm.io.files import read_records, replace_file
+from crm.io.processes import ALONE, Processes
+from crm.judges.judge import Asked, Judge, Reading
+from crm.schema import Comparison, Prediction, to_json
+
+log = logging.getLogger(__name__)
+Key = tuple[str, str]
+"""Comparison id and order."""
+
+
+def reading_digest(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
+    """Cache key, 16 hex digits, of a judge and the texts of the comparisons in any order."""
+    rows = sorted(hashlib.sha256(to_json(row).encode("utf-8", "surrogatepass")).hexdigest() for row in comparisons)
+    return hashlib.sha256("|".join([judge_digest, *rows]).encode()).hexdigest()[:16]
+
+
+def read_predictions(path: Path | str) -> list[Prediction]:
+    """Read a prediction file; a bad line raises ``ValueError`` with ``file:line: field: why``."""
+    return read_records(path, Prediction)
+
+
+def predict(
+    judge: Judge,
+    comparisons: Sequence[Comparison],
+    *,
+    suite: str,
+    digest: str,
+    path: Path,
+    progress: bool,
+    processes: Processes = ALONE,
+) -> dict[str, int]:
+    """Append the missing readings of a suite to ``path``; counts of wanted, already there, made, and left out.
+
+    Rows that are there are not read again. Each of several processes reads a block of what is missing into a file of
+    its own, ``<name>.<rank>.part``; the first one puts them together, or the next run where this one was killed.
+    Raises ``ValueError`` for two comparisons of one id and for a file of another digest.
+    """
+    if twice := [name for name, count in Counter(row.id for row in comparisons).items() if count > 1]:
+        raise ValueError(
+            f"suite {suite}: the comparison id {twice[0]!r} occurs twice; every row needs an id of its own"
+        )
+    done = processes.from_first(lambda: merge_parts(path, digest))
+    asked: list[Asked] = [(row, order) for row in comparisons for order in ("ab", "ba")]
+    missing = [pair for pair in asked if (pair[0].id, pair[1]) not in done]
+    share = processes.share(missing)
+    with (
+        _part(path, processes).open("a", encoding="utf-8") as file,
+        Progress(disable=not (progress and processes.first), transient=True) as bar,
+    ):
+        task = bar.add_task(f"{suite:>12}", total=len(share))
+        for readings in judge.read(share):
+            file.write("".join(to_json(_prediction(row, suite, digest)) + "\n" for row in readings))
+            file.flush()
+            bar.advance(task, len(readings))
+    processes.wait()
+    made = len(processes.from_first(lambda: merge_parts(path, digest))) - len(done)
+    counts = {"readings": len(asked), "already_there": len(done), "made": made}
+    return {**counts, judge.left_out: len(missing) - made}
+
+
+def merge_parts(path: Path, digest: str) -> set[Key]:
+    """Keys of the rows in ``path`` once the parts of several processes were added and a cut-off line was removed.
+
+    Raises ``ValueError`` where a row has another fingerprint.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parts = sorted(path.parent.glob(f"{escape(path.name)}.*.part"))
+    files = [file for file in (path, *parts) if file.exists()]
+    rows: dict[Key, Prediction] = {}
+    for file in files:
+        whole = file.read_bytes().rpartition(b"\n")
+        if whole[2]:  # was being written when the run was killed
+            file.write_bytes(whole[0] + whole[1])
+        for row in read_predictions(file):
+            rows.setdefault((row.comparison_id, row.order), row)
+    if others := {row.fingerprint for row in rows.values()} - {digest}:
+        raise ValueError(
+            f"{path}: holds predictions of {', '.join(sorted(others))}, this run is {digest}; move it away"
+        )
+    if parts:
+        replace_file(path, "".join(to_json(row) + "\n" for row in rows.values()))
+    for part in parts:
+        part.unlink()
+    return set(rows)
+
+
+def _part(path: Path, processes: Processes) -> Path:
+    return path if processes.size == 1 else path.with_name(f"{path.name}.{processes.rank}.part")
+
+
+def _prediction(reading: Reading, suite: str, digest: str) -> Prediction:
+    return Prediction(
+        comparison_id=reading.comparison.id,
+        order=reading.order,
+        preference_logit=reading.preference_logit,
+        label=reading.comparison.label,
+        cluster=reading.comparison.cluster,
+        suite=suite,
+        fingerprint=digest,
+        score_a=reading.score_a,
+        score_b=reading.score_b,
+        failure=reading.failure,
+        tokens=reading.tokens,
+    )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One comparison with its orders put together: mean ``logit``, 1 if the label is A else 0 (None for a tie).
+
+    ``failures`` are those of its readings; with any, it has no verdict, and ``logit`` is NaN. ``tokens`` is the sum
+    over its readings, NaN where one of them is not known.
+    """
+
+    comparison_id: str
+    cluster: str
+    label: int | None
+    logit: float
+    orders: dict[str, float]
+    failures: tuple[str, ...] = ()
+    tokens: float = math.nan
+
+
+def to_samples(predictions: Iterable[Prediction]) -> dict[str, list[Sample]]:
+    """The samples of every suite, sorted by id so that the order of the files does not matter.
+
+    Raises ``ValueError`` for a reading that appears twice, two fingerprints in a suite, or orders of one comparison
+    that differ in label or cluster.
+    """
+    suites: dict[str, dict[str, dict[str, Prediction]]] = {}
+    prints: dict[str, str] = {}
+    for row in predictions:
+        if (known := prints.setdefault(row.suite, row.fingerprint)) != row.fingerprint:
+            raise ValueError(f"fingerprint: suite {row.suite} mixes {known}, {row.fingerprint}; use one file a judge")
+        orders = suites.setdefault(row.suite, {}).setdefault(row.comparison_id, {})
+        if orders.setdefault(row.order, row) is not row:
+            raise ValueError(
+                f"comparison_id: {row.comparison_id} in order {row.order} appears twice in suite {row.suite}"
+            )
+    return {suite: [_sample(key, rows[key]) for key in sorted(rows)] for suite, rows in suites.items()}
+
+
+def _sample(identifier: str, readings: Mapping[str, Prediction]) -> Sample:
+    if len({(reading.label, reading.cluster) for reading in readings.values()}) > 1:
+        raise ValueError(f"comparison_id: the orders of {identifier} differ in label or cluster; the data changed")
+    first = next(iter(readings.values()))
+    label = None if first.label == "tie" else int(first.label == "a")
+    failures = tuple(reading.failure for reading in readings.values() if reading.failure is not None)
+    orders = {name: r.preference_logit for name, r in readings.items() if r.preference_logit is not None}
+    logit = math.nan if failures else sum(orders.values()) / len(orders)
+    tokens = float(sum(math.nan if reading.tokens is None else reading.tokens for reading in readings.values()))
+    return Sample(identifier, first.cluster, label, logit, orders, failures, tokens)

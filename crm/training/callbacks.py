@@ -1,0 +1,313 @@
+"""Callbacks of a run (its last checkpoint, Ctrl-C, progress, speed) and the few lines that it logs."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
+from lightning.pytorch.utilities import rank_zero_only
+from torch import Tensor, nn
+
+from crm.io.files import shown_path
+from crm.report.tables import number
+from crm.training.config import TrainConfig
+from crm.training.resume import BEST, LAST
+
+log = logging.getLogger(__name__)
+LARGE = 500_000_000
+"""Weights from which on a CPU is no place to train."""
+NOISE = ("💡 Tip", "GPU available", "TPU available", "HPU available", "`weights_only` was not")
+"""Beginnings of Lightning's messages that are no news (2026-11, Lightning 2.6.6)."""
+WARNINGS = (
+    # 2026-11: Lightning 2.6.6 calls a function that torch 2.13 deprecates; gone with a later Lightning.
+    r".*treespec, LeafSpec.*is deprecated",
+    # 2026-11: the run folder holds the log, and in a resumed run its own checkpoints.
+    r"Checkpoint directory .* exists and is not empty",
+    r"Experiment logs directory .* exists and is not empty",
+    # 2026-11: torch 2.13 warns of views from a sharded model because they must not be changed in place; nothing does.
+    r"FSDP2-wrapped module .* returned a view tensor",
+    # 2026-11: our loaders hold finished tensors; worker processes would only copy them.
+    r"The '\w+_dataloader' does not have many workers",
+    # 2026-11: these numbers are reduced already, and the same on every rank.
+    r"It is recommended to use `self.log\('validation/",
+    # 2026-11: Lightning 2.6.6 looks for a sampler's indices; our rows know their ids.
+    r"Couldn't infer the batch indices fetched from your dataloader",
+)
+EVERY = 20
+"""Optimizer steps between two measurements of speed; only there is the device waited for."""
+
+
+class StoppedError(Exception):
+    """Ctrl-C: the run is saved, and the message names the command that goes on."""
+
+
+class LastCheckpoint(Checkpoint):
+    """Saves ``last.ckpt`` every ``every`` optimizer steps (0: never), and at Ctrl-C once the current step is done.
+
+    Where a validation follows the step it is saved after that: Lightning's `ModelCheckpoint` saves before, and a
+    resumed run then skips the validation (2.6.6). A second Ctrl-C stops at once.
+    """
+
+    def __init__(self, run_dir: Path, every: int) -> None:
+        super().__init__()
+        self.path, self.every = run_dir / LAST, every
+        self._due = self._asked = self._stop = False
+        self._step = 0
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
+        """Handle Ctrl-C, at which Lightning would exit amid a step."""
+        self._step = trainer.global_step
+        if threading.current_thread() is threading.main_thread():
+            self._handler = signal.signal(signal.SIGINT, self._ask_to_stop)
+
+    def _ask_to_stop(self, *_: Any) -> None:
+        self._restore_handler()
+        self._asked = True
+        rank_zero_only(log.info)("stopping after this step; Ctrl-C again stops at once, without saving")
+
+    def _restore_handler(self) -> None:
+        if threading.current_thread() is threading.main_thread() and hasattr(self, "_handler"):
+            signal.signal(signal.SIGINT, self._handler)
+
+    def on_fit_end(self, *_: Any) -> None:
+        """Handle Ctrl-C as before."""
+        self._restore_handler()
+
+    def on_exception(self, *_: Any) -> None:
+        """Handle Ctrl-C as before."""
+        self._restore_handler()
+
+    def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
+        """Stop once the step before is saved and logged; a run that is over ends as always."""
+        if self._stop:
+            raise StoppedError(f"stopped; go on with: python train.py resume={shown_path(self.path.parents[1])}")
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        """Save, or leave it to `on_validation_end`."""
+        if trainer.global_step == self._step:
+            return  # amid accumulation
+        self._step = trainer.global_step
+        several = trainer.world_size > 1  # all stop at the same step
+        self._stop = trainer.strategy.reduce_boolean_decision(self._asked, all=False) if several else self._asked
+        self._due = self._stop or bool(self.every and self._step % self.every == 0)
+        if not validation_follows(trainer):
+            self.on_validation_end(trainer)
+
+    def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
+        """Save; early stopping and the best checkpoint have had their turn."""
+        if self._due:
+            self._due = False
+            trainer.save_checkpoint(self.path)
+
+    def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Count the epoch of the checkpoint, which every save is within.
+
+        Lightning (2.6.6) no longer does once a run has gone on from an epoch's end: resumed again, it would train an
+        epoch too many.
+        """
+        for counts in checkpoint["loops"]["fit_loop"]["epoch_progress"].values():
+            counts["ready"] = counts["started"] = counts["processed"] + 1
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """The weights of the best validation, also where the run folder was moved.
+
+    Lightning (2.6.6) then forgets the best score, and a resumed run would export a worse model.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        super().__init__(
+            run_dir / BEST.parent,
+            filename=BEST.stem,
+            monitor="validation/loss",
+            save_weights_only=True,
+            enable_version_counter=False,
+            save_on_train_epoch_end=False,  # else after `last.ckpt`, which would not know of it
+        )
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up the best score with its file in this folder."""
+        best = str(Path(str(self.dirpath)) / BEST.name)
+        scores = dict.fromkeys([best], state_dict["best_model_score"]) if state_dict["best_k_models"] else {}
+        paths = {"dirpath": self.dirpath, "best_model_path": best, "kth_best_model_path": best}
+        super().load_state_dict({**state_dict, **paths, "best_k_models": scores})
+
+
+def validation_follows(trainer: L.Trainer) -> bool:
+    """Whether Lightning validates after the training batch that has just ended."""
+    if trainer.check_val_every_n_epoch is None:
+        return (trainer.fit_loop.total_batch_idx + 1) % int(trainer.val_check_batch or 1) == 0
+    return trainer.is_last_batch
+
+
+class ValidationLines(Callback):
+    """Logs loss and accuracy after every validation of the fit, so that a log file shows progress too."""
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: Any) -> None:
+        """One line, on the first rank."""
+        if trainer.state.fn != "fit" or not trainer.is_global_zero:
+            return
+        numbers = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        log.info(
+            "step %d of %d: train loss %.3f, validation loss %.3f, accuracy %s",
+            trainer.global_step,
+            pl_module.total_steps,
+            numbers.get("train/loss", float("nan")),
+            numbers.get("validation/loss", float("nan")),
+            number(numbers.get("validation/accuracy", float("nan"))),
+        )
+
+
+class Throughput(Callback):
+    """Logs steps, comparisons and tokens a second, of all processes together; ``mean`` has those of the whole run.
+
+    The first step, which warms up and compiles, and validations do not count. With ``show`` the first measurement is
+    shown as the time that is left. Lightning's own monitor takes every batch and every rank for equal.
+    """
+
+    def __init__(self, show: bool = False) -> None:
+        self.mean: dict[str, float] = {}
+        self._show = show
+        self._comparisons = 0
+        self._paused = self._pause_began = 0.0
+        self._first: Tensor | None = None
+        self._last = torch.zeros(4)
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
+        """Count from here, in a resumed run too."""
+        self._step = trainer.global_step
+
+    def on_train_batch_end(self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Count; at the end of every `EVERY`-th optimizer step also measure and log."""
+        self._comparisons += len(batch) if batch.weight else 0  # else another rank's row, read to keep in step
+        if trainer.global_step == self._step:
+            return  # amid accumulation
+        self._step = trainer.global_step
+        if self._first is None:
+            self._first = self._last = self._mark(trainer)
+        elif self._step - self._last[0] >= EVERY:
+            now = self._mark(trainer)
+            measured = rates(now - self._last)
+            self._last = now
+            # Not by the module's log: from there a number is written again with every later step of the epoch.
+            for logger in trainer.loggers:
+                logger.log_metrics({f"throughput/{name}": value for name, value in measured.items()}, self._step - 1)
+            left, pace = pl_module.total_steps - self._step, measured["steps_per_second"]
+            if self._show and left > 0 and trainer.is_global_zero:
+                log.info(
+                    "time: %s at most for the %d steps that are left, without validations", duration(left / pace), left
+                )
+            self._show = False
+
+    def on_validation_start(self, trainer: L.Trainer, pl_module: Any) -> None:
+        """Stop the clock."""
+        self._pause_began = _now(trainer)
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: Any) -> None:
+        """Let it go on."""
+        self._paused += _now(trainer) - self._pause_began
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: Any) -> None:
+        """The mean from the end of the first step to here."""
+        if self._first is not None:
+            self.mean = rates(self._mark(trainer) - self._first)
+
+    def _mark(self, trainer: L.Trainer) -> Tensor:
+        """Steps, comparisons, tokens and seconds so far, (4,); all ranks must call it together."""
+        seconds = _now(trainer) - self._paused
+        total = torch.tensor([self._comparisons, trainer.datamodule.tokens_read], dtype=torch.float64)  # type: ignore[attr-defined]
+        if trainer.world_size > 1:
+            total = trainer.strategy.reduce(total.to(trainer.strategy.root_device), reduce_op="sum")
+        return torch.tensor([trainer.global_step, *total.tolist(), seconds], dtype=torch.float64)
+
+
+def rates(done: Tensor) -> dict[str, float]:
+    """Steps, comparisons and tokens of ``done`` (4,) by its seconds; empty where nothing was done."""
+    if done[0] <= 0 or done[3] <= 0:
+        return {}
+    names = ("steps_per_second", "comparisons_per_second", "tokens_per_second")
+    return dict(zip(names, (done[:3] / done[3]).tolist(), strict=True))
+
+
+def _now(trainer: L.Trainer) -> float:
+    """Seconds on the clock once the device has caught up."""
+    if trainer.strategy.root_device.type == "cuda":
+        torch.cuda.synchronize(trainer.strategy.root_device)
+    return time.perf_counter()
+
+
+def quieten() -> None:
+    """Hide, one by one, messages that are no news to a user. Calling it again changes nothing."""
+    for name in ("utilities.rank_zero", "trainer.connectors.checkpoint_connector"):
+        logger = logging.getLogger(f"lightning.pytorch.{name}")
+        if _is_news not in logger.filters:
+            logger.addFilter(_is_news)
+    # Lightning prints through handlers of its own beside Hydra's, so that every message would come twice.
+    for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).propagate = True
+    for message in WARNINGS:
+        warnings.filterwarnings("ignore", message=message)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith(NOISE)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words: ``40 s``, ``8 min``, ``2 h 05 min``."""
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int]) -> None:
+    """Rows of the source, and of an epoch of training: trained on, and dropped and why."""
+    log.info("source: %s", _listed(splits))
+    dropped = {key: epoch[key] for key in ("ties_dropped", "without_criteria", "overlong") if epoch.get(key)}
+    log.info("an epoch: %d comparisons to train on%s", epoch["trained_on"], f" ({_listed(dropped)})" if dropped else "")
+
+
+def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> None:
+    """One line on what is trained, on what, where, and into which folder; a warning for a large model on a CPU."""
+    trainer, data = config.trainer, config.data
+    weights = sum(p.numel() for p in model.parameters())
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    share = "all trained" if trained == weights else f"{_short(trained)} trained"
+    devices = int(trainer.devices) * int(trainer.nodes)
+    where = f"{devices} x {trainer.accelerator}{f' ({trainer.strategy})' if devices > 1 else ''}"
+    rows_of = f"{data.path or data.name}{' (simulated templates)' if data.name == 'simulation' else ''}"
+    log.info(
+        f"train: {config.model.name} ({_short(weights)} weights, {share}), head={config.head.name} "
+        f"loss={config.loss.name}; data {rows_of}, {rows:,} comparisons an epoch; {where}, {trainer.precision}; "
+        f"{config.schedule.comparisons_per_step} comparisons a step, at most {steps:,} steps; "
+        f"into {shown_path(config.run_dir)}"
+    )
+    if trainer.accelerator == "cpu" and weights > LARGE:
+        log.warning(
+            "train: %s has %s weights and trains on a CPU: torch %s sees no GPU here. That takes days; a CUDA build of "
+            "torch (make TORCH=cuda install) or another machine is faster",
+            *(config.model.name, _short(weights), torch.__version__),
+        )
+
+
+def _short(count: int) -> str:
+    """A number of weights: ``4.0B``, ``135M``, ``359k``."""
+    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}" if count < 10 * size else f"{count / size:.0f}{unit}"
+    return str(count)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)

@@ -1,0 +1,72 @@
+"""Which run a folder holds, and whether a training may go on or begin there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from crm.training.config import TrainConfig
+
+BEST, LAST, SUMMARY = Path("checkpoints/best.ckpt"), Path("checkpoints/last.ckpt"), "summary.json"
+IGNORED_ON_RESUME = {
+    *("run_dir", "resume", "overwrite", "logger", "data.root", "schedule.name", "schedule.save_every"),
+    *("model.gradient_checkpointing", "model.kept_states", "model.kept_states_gb", "batching.batch_size"),
+    *(f"trainer.{name}" for name in ("name", "accelerator", "devices", "nodes", "strategy")),
+    *(f"trainer.{name}" for name in ("threads", "compile", "liger", "progress")),
+}
+"""Settings that may differ when a run goes on: where and how fast the same numbers are computed. The loader compares
+what its batches depend on."""
+SHOWN = 5
+"""Differences that a message names; the others are counted."""
+
+
+class AnotherRunError(ValueError):
+    """The folder belongs to another run: nothing may be written into it, not even that this one failed."""
+
+
+def check_unfinished(config: TrainConfig) -> None:
+    """Raise `AnotherRunError` where ``run_dir`` holds a finished run, unless ``overwrite=true`` or ``resume=true``."""
+    folder = Path(config.run_dir)
+    if (folder / SUMMARY).is_file() and not config.overwrite and not config.resume:
+        raise AnotherRunError(
+            f"hydra.run.dir={folder}: a finished run is there; name another folder, or overwrite=true replaces it"
+        )
+
+
+def checkpoint_to_resume(config: TrainConfig, settings: Mapping[str, Any]) -> Path | None:
+    """The last checkpoint in ``run_dir`` where ``resume`` is set, else None.
+
+    Raises ``ValueError`` without a checkpoint, and `AnotherRunError` where ``settings`` (nested, plain) are not those
+    of the run's ``config.yaml``.
+    """
+    if not config.resume:
+        return None
+    last = Path(config.run_dir) / LAST
+    if not last.is_file():
+        raise ValueError(f"resume=true: no checkpoint {last}; give an interrupted run's folder as resume=<folder>")
+    saved: Any = OmegaConf.to_container(OmegaConf.load(last.parents[1] / "config.yaml"))
+    before, now = _flat(saved), _flat(settings)
+    differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if differing:
+        shown = "; ".join(
+            f"{name} was {before.get(name)!r:.60}, now {now.get(name)!r:.60}" for name in differing[:SHOWN]
+        )
+        more = f"; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+        raise AnotherRunError(
+            f"resume=true: {last} is of a run with other settings: {shown}{more}. Give those of its config.yaml "
+            f"(resume={last.parents[1]} does), or start a new run in another hydra.run.dir"
+        )
+    return last
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        full = f"{prefix}{name}"
+        if full in IGNORED_ON_RESUME:
+            continue
+        found |= _flat(value, f"{full}.") if isinstance(value, Mapping) and value else {full: value}
+    return found

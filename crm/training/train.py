@@ -1,0 +1,395 @@
+"""One training run: config, data, model, module, fit, export."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import lightning as L
+import pandas as pd
+import torch
+import torch.distributed as dist
+from hydra.core.hydra_config import HydraConfig
+from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
+from lightning.pytorch.utilities import rank_zero_only
+from omegaconf import OmegaConf
+from transformers.utils import logging as transformers_logging
+
+from crm import __version__
+from crm.dataset.load import load_data, tokenizer_texts
+from crm.io.files import replace_file, shown_path, with_nulls
+from crm.io.installed import commit, plugin
+from crm.model.attention.frozen_layers import freeze_lower_layers
+from crm.model.backbone import (
+    add_lora,
+    build_tiny_backbone,
+    check_reachable,
+    keep_lowest_layers,
+    load_backbone,
+    merge_lora,
+    show_loading,
+    train_tokenizer,
+    without_lora_wrapper,
+)
+from crm.model.config import BATCHINGS
+from crm.model.encoding import EncodedComparison, Encoder
+from crm.model.export import export_as_single_label, export_model, load_checkpoint
+from crm.model.heads import PromptOrder
+from crm.model.manifest import MANIFEST
+from crm.model.reward_model import RewardModel, build_score
+from crm.report.tables import write_table
+from crm.schema import Message
+from crm.training.callbacks import (
+    BestCheckpoint,
+    LastCheckpoint,
+    StoppedError,
+    Throughput,
+    ValidationLines,
+    quieten,
+    show_counts,
+    show_run,
+)
+from crm.training.config import TrainConfig
+from crm.training.datamodule import BatchLoader, PreferenceDataModule
+from crm.training.devices import (
+    compile_layers,
+    liger_kernels,
+    settle_devices,
+    settle_precision,
+    trainer_settings,
+    training_device,
+)
+from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
+from crm.training.memory import keep_frozen_states, settle_checkpointing, settle_strategy
+from crm.training.resume import BEST, SUMMARY, checkpoint_to_resume
+from crm.training.sharding import load_whole
+from crm.training.tracking import build_loggers, finished, log_summary, rows_before
+
+log = logging.getLogger(__name__)
+SHOWN_CHARACTERS = 300
+Judged = tuple[EncodedComparison, float]
+"""A validation row, and the log-odds that its response shown first is preferred."""
+
+
+@dataclass(frozen=True)
+class TrainingOutcome:
+    """``checkpoint`` is the exported model folder; loss (nats) and accuracy (0 to 1, None where every validation row
+    is a tie) are those of its best step."""
+
+    checkpoint: Path
+    digest: str
+    validation_loss: float
+    validation_accuracy: float | None
+    steps: int
+    seconds: float
+
+
+def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> TrainingOutcome:
+    """Train, export the best step, write ``summary.json``. Raises ``ValueError`` for anything a user can correct."""
+    started, run_dir = time.perf_counter(), Path(config.run_dir)
+    quieten()
+    show_loading(config.trainer.progress)
+    settle_devices(config.trainer)
+    devices = config.trainer.devices * config.trainer.nodes
+    config.schedule.share(devices)
+    settle_precision(config.trainer)
+    if config.model.path is not None:
+        check_reachable(config.model.path, config.model.revision)
+    settle_strategy(config)
+    if threads := config.trainer.threads or (1 if config.model.path is None else 0):  # more slow down a small model
+        torch.set_num_threads(threads)
+    settings = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.structured(config)))
+    resume = checkpoint_to_resume(config, settings)
+    L.seed_everything(config.seed, verbose=False)
+
+    splits = load_data(**asdict(config.data), criteria=config.criteria)
+    model, tokenizer = build_model(config)
+    _prepare_folder(run_dir, settings, resumed=resume is not None)
+    encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
+    loader = _added_loader(config, encoder, model)
+    data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id, loader)
+    batches, counts = data.survey(devices)
+    _check_counts(config, batches, counts)
+    settle_checkpointing(config, model, counts["largest_batch_tokens"])
+    keep_frozen_states(config, model, counts["largest_batch_tokens"], run_dir)
+
+    steps = config.schedule.epochs * math.ceil(batches / data.passes)
+    steps = min(steps, config.schedule.max_steps) if config.schedule.max_steps else steps
+    lit = LitRewardModel(model, config.optimizer, config.loss, steps)
+    rank_zero_only(show_counts)(splits.counts, counts)
+    rank_zero_only(show_run)(config, model, counts["trained_on"], steps)
+    done = torch.load(resume, map_location="cpu", weights_only=True, mmap=True)["global_step"] if resume else 0
+    loggers = build_loggers(
+        config.logger,
+        run_dir,
+        name=run_name(config),
+        group=f"{config.model.name} {config.head.name} {config.loss.name}",
+        config=settings,
+        rows=rows_before(run_dir / "metrics.csv", done),
+    )
+    with finished(loggers):
+        speed = Throughput(show=config.trainer.progress)
+        trainer = build_trainer(config, loggers, [speed, *callbacks], data.passes)
+        backbone, device = without_lora_wrapper(model.backbone), training_device(config.trainer.accelerator)
+        if config.trainer.compile:
+            compile_layers(backbone, device)
+        if config.trainer.liger:
+            liger_kernels(backbone, device)
+        try:
+            trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
+        except StoppedError as stop:
+            raise KeyboardInterrupt(str(stop)) from None
+        except SystemExit:  # what Lightning makes of a second Ctrl-C
+            raise KeyboardInterrupt from None
+        facts = {"counts": counts, "throughput": speed.mean, "config": settings, "commit": commit()}
+        return finish(config, trainer, lit, data, facts, started)
+
+
+def run_name(config: TrainConfig) -> str:
+    """Model, head, data, what was overridden on the command line, and the seed: no two runs of a sweep are alike."""
+    named = ("model", "head", "loss", "data", "seed", "logger", "hydra", "resume", "overwrite", "experiment")
+    words = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
+    changed = [word for word in words if not word.startswith(named) and "path" not in word.partition("=")[0]]
+    data = Path(config.data.path).stem if config.data.path else config.data.name
+    return " ".join([config.model.name, config.head.name, data, *changed[:4], f"seed {config.seed}"])
+
+
+def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
+    """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``.
+
+    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, where it fits, head.
+    Under another prompt order than that run's a head reads another state, so only the backbone is taken over.
+    """
+    settings, head = config.model, config.head.name
+    late = {name: getattr(config.head, name) for name in ("kept", "width", "response_layers", "gated")}
+    score = None
+    if settings.path is None:
+        assert settings.vocab_size and settings.hidden_size and settings.layers and settings.heads
+        tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
+        backbone: Any = build_tiny_backbone(
+            len(tokenizer),
+            settings.hidden_size,
+            settings.layers,
+            settings.heads,
+            settings.max_length,
+            tokenizer.pad_token_id,
+            config.seed,
+        )
+    elif (Path(settings.path) / MANIFEST).is_file():
+        start, tokenizer, manifest = load_checkpoint(Path(settings.path))
+        backbone, score = start.backbone, start.score if manifest["prompt_order"] == config.prompt.order else None
+    else:
+        # Sharding distributes the weights of the first process: the others need none.
+        weights = config.trainer.strategy != "fsdp" or getattr(rank_zero_only, "rank", 0) == 0
+        backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length, weights)
+    keep_lowest_layers(backbone, settings.use_layers)
+    freeze_lower_layers(backbone, settings.freeze_layers)
+    hidden_size = backbone.config.hidden_size
+    if settings.lora_rank:
+        backbone = add_lora(
+            backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout, settings.freeze_layers
+        )
+    model = RewardModel(backbone, build_score(head, hidden_size, config.seed, score, **late), head)
+    if not model.reads_forests and config.batching.name != "padded":
+        raise ValueError(
+            f"batching={config.batching.name}: layers of {type(backbone).__name__} are not known to pack (those of "
+            "Qwen3 and Llama are); use batching=padded"
+        )
+    return model, tokenizer
+
+
+def _added_loader(config: TrainConfig, encoder: Encoder, model: RewardModel) -> BatchLoader | None:
+    """The loader of another package for ``batching.name``. Raises ``ValueError`` for several devices."""
+    if config.batching.name in BATCHINGS:
+        return None
+    if (devices := config.trainer.devices * config.trainer.nodes) > 1:
+        raise ValueError(
+            f"trainer.devices={devices} with batching.name={config.batching.name}: batches of another package are made "
+            "for one device; use trainer.devices=1, or batching=tree"
+        )
+    loader: BatchLoader = plugin("batching", config.batching.name)(config, encoder, model)
+    return loader
+
+
+def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[Callback], passes: int) -> L.Trainer:
+    """Lightning's trainer, with ``passes`` forward passes a step."""
+    run_dir, schedule = Path(config.run_dir), config.schedule
+    every = schedule.validate_every * passes
+    bar = config.trainer.progress and sys.stderr.isatty()  # in a log file it would be thousands of lines
+    callbacks = [
+        *callbacks,
+        *([EarlyStopping("validation/loss", patience=schedule.patience)] if schedule.patience else []),
+        *([ValidationLines()] if config.trainer.progress else []),
+        *([TQDMProgressBar(refresh_rate=5)] if bar else []),
+        BestCheckpoint(run_dir),
+        LastCheckpoint(run_dir, schedule.save_every),
+    ]
+    return L.Trainer(
+        **trainer_settings(config.trainer, run_dir),
+        max_epochs=schedule.epochs,
+        max_steps=schedule.max_steps or -1,
+        accumulate_grad_batches=passes,
+        gradient_clip_val=config.optimizer.clip or None,
+        val_check_interval=every or None,
+        check_val_every_n_epoch=None if every else 1,
+        num_sanity_val_steps=0,
+        log_every_n_steps=1,
+        callbacks=callbacks,
+        logger=loggers,
+        enable_progress_bar=bar,
+    )
+
+
+@rank_zero_only
+def _prepare_folder(run_dir: Path, settings: dict[str, Any], resumed: bool) -> None:
+    """Write ``config.yaml``; a new run in an old folder starts without the old checkpoints, which are another model."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    if not resumed:
+        shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
+        (run_dir / "metrics.csv").unlink(missing_ok=True)
+    replace_file(run_dir / "config.yaml", f"# crm {__version__}\n{OmegaConf.to_yaml(OmegaConf.create(settings))}")
+
+
+def _check_counts(config: TrainConfig, batches: int, counts: dict[str, int]) -> None:
+    if not counts["read"]:
+        raise ValueError(f"data={config.data.name}: a set to evaluate on; choose another to train on")
+    if not batches:
+        raise ValueError(f"data={config.data.name}: no comparison left to train on; rows went here: {counts}")
+    if counts["validation_made"] == counts["validation_overlong"] > 0:
+        raise ValueError(
+            f"model.max_length={config.model.max_length}: all {counts['validation_made']} comparisons to validate on "
+            "are longer; raise it"
+        )
+    if not counts["validation_made"]:
+        raise ValueError(
+            f"data={config.data.name}: no comparison to validate on; raise data.validation_fraction or data.validation"
+        )
+
+
+def finish(
+    config: TrainConfig,
+    trainer: L.Trainer,
+    lit: LitRewardModel,
+    data: PreferenceDataModule,
+    facts: dict[str, Any],
+    started: float,
+) -> TrainingOutcome:
+    """Validate the best weights; on the first rank export them and write results. All ranks must call it together.
+
+    ``facts`` go into ``summary.json``; ``started`` is the run's first `time.perf_counter`.
+    """
+    run_dir, steps, loggers = Path(config.run_dir), trainer.global_step, list(trainer.loggers)
+    best = run_dir / BEST
+    if best.is_file():
+        load_whole(lit, torch.load(best, map_location="cpu", weights_only=True)["state_dict"])
+    trainer.loggers = []  # these are numbers of an earlier step: in the curves they would stand as the last point
+    numbers = trainer.validate(lit, datamodule=data, verbose=False)[0]
+    loss, accuracy = float(numbers["validation/loss"]), with_nulls(float(numbers["validation/accuracy"]))
+    if not math.isfinite(loss):
+        found = f"validation loss is {loss} after {steps} optimizer steps, so no model was exported"
+        raise NonFiniteError(f"{found}: {WAY_OUT}")
+    judged, whole = gather_judged(lit, data), lit.whole_model()
+    outcome = TrainingOutcome(run_dir / "model", "", loss, accuracy, steps, time.perf_counter() - started)
+    if not trainer.is_global_zero:
+        return outcome
+    model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
+    digest = _export(config, model, data.encoder, facts, accuracy)
+    outcome = replace(outcome, digest=digest, seconds=time.perf_counter() - started)
+    summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), **facts}
+    if lit.model.keeping:
+        parts = [asdict(part.counts) for part in lit.model.keeping]
+        summary["frozen_layers"] = {name: sum(part[name] for part in parts) for name in parts[0]}
+        lit.model.keep_nothing()  # the memory is free for what follows
+    replace_file(run_dir / SUMMARY, json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    worst = worst_pairs(judged)
+    write_table(run_dir, "worst_pairs", worst)
+    best_numbers = {"best/loss": loss} | ({} if accuracy is None else {"best/accuracy": accuracy})
+    log_summary(loggers, best_numbers, {"worst_pairs": worst})
+    shown = "unknown (every row is a tie)" if accuracy is None else f"{accuracy:.3f}"
+    speed = (
+        "; {comparisons_per_second:,.1f} comparisons/s, {tokens_per_second:,.0f} tokens/s"
+        if facts["throughput"]
+        else ""
+    )
+    speed = speed.format(**facts["throughput"])
+    log.info("validation accuracy %s, loss %.3f%s; the model is in %s", shown, loss, speed, outcome.checkpoint)
+    log.info("next: python evaluate.py checkpoint=%s", shown_path(run_dir))
+    return outcome
+
+
+def gather_judged(lit: LitRewardModel, data: PreferenceDataModule) -> list[Judged]:
+    """Every validation row that counts and its logit in the latest validation, of all ranks together, on each."""
+    batches = ((data.validation_batches[place], logits.tolist()) for place, logits in lit.validation_logits.items())
+    own = {row: logit for rows, logits in batches for row, logit in zip(rows, logits, strict=True)}
+    shares: list[Any] = [own]
+    if dist.is_available() and dist.is_initialized():
+        shares = [None] * dist.get_world_size()
+        dist.all_gather_object(shares, own)
+    logits = {number: logit for share in shares for number, logit in share.items()}
+    assert sorted(logits) == list(range(len(data.validation_rows))), "each row is read once"
+    return [(row, logits[number]) for number, row in enumerate(data.validation_rows) if data.counts_in_loss(row)]
+
+
+def worst_pairs(judged: Sequence[Judged], size: int = 20) -> pd.DataFrame:
+    """The ``size`` comparisons with the largest loss (nats), worst first.
+
+    ``p_first`` is the probability that the response shown first is preferred, ``label`` which one was (``first``,
+    ``second`` or ``tie``); long texts are cut.
+    """
+    rows = []
+    for row, logit in judged:
+        comparison = row.comparison
+        texts = [comparison.response_a, comparison.response_b]
+        first, second = texts if row.order == "ab" else texts[::-1]
+        rows.append(
+            {
+                "loss": max(logit, 0.0) - logit * row.target + math.log1p(math.exp(-abs(logit))),
+                "p_first": 0.5 * (1.0 + math.tanh(0.5 * logit)),
+                "label": {1.0: "first", 0.0: "second"}.get(row.target, "tie"),
+                "criteria": " | ".join(comparison.criteria),
+                "query": _cut(comparison.prompt),
+                "first": _cut(first),
+                "second": _cut(second),
+                "comparison_id": comparison.id,
+            }
+        )
+    return pd.DataFrame(rows).sort_values(["loss", "comparison_id"], ascending=[False, True]).head(size)
+
+
+def _cut(turns: Sequence[Message]) -> str:
+    text = "\n".join(turn.content for turn in turns)
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS].rstrip() + " …"
+
+
+def _export(
+    config: TrainConfig, model: RewardModel, encoder: Encoder, facts: Mapping[str, Any], accuracy: float | None
+) -> str:
+    """``model/`` and, for the pairwise head, its one-label twin; returns the digest."""
+    run_dir = Path(config.run_dir)
+    manifest = {
+        "template": encoder.digest,
+        "max_length": config.model.max_length,
+        "seed": config.seed,
+        "commit": facts["commit"],
+        "validation_accuracy": accuracy,
+        "config": {**facts["config"], "data": with_whole_paths(facts["config"]["data"])},
+    }
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    digest = export_model(model, encoder.tokenizer, run_dir / "model", manifest, encoder.prompt_order)
+    if model.head == "pairwise":
+        export_as_single_label(model, encoder.tokenizer, run_dir / "model_single_label", manifest, encoder.prompt_order)
+    return digest
+
+
+def with_whole_paths(data: dict[str, Any]) -> dict[str, Any]:
+    """Paths as they are found from any folder: the model is evaluated elsewhere, on the same data."""
+    path = data["path"] and (data["path"] if data["path"].startswith("hf://") else str(Path(data["path"]).absolute()))
+    return {**data, "path": path, "root": str(Path(data["root"]).absolute())}

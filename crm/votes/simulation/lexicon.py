@@ -1,0 +1,130 @@
+"""The words of the simulation, from simulation.yaml: axes of taste, markers, topics with their queries, authors."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_WORDS: dict[str, Any] = yaml.CSafeLoader(
+    Path(__file__).with_name("simulation.yaml").read_text(encoding="utf-8")
+).get_single_data()
+BANK_SHARE = 0.1
+"""Share of a topic's queries set aside for banks, so that no bank query is ever a training prompt."""
+
+
+def generator(*purpose: str | int) -> random.Random:
+    """A random generator for (seed, id, purpose): equal arguments give equal draws, on any machine, in any order."""
+    return random.Random("|".join(map(str, purpose)))  # noqa: S311 - a simulation, not a secret
+
+
+@dataclass(frozen=True, slots=True)
+class Pole:
+    """One end of an axis: a one-word name, and bodies of criteria for training and for the unseen-wordings suite."""
+
+    name: str
+    train: tuple[str, ...]
+    held_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension of taste. ``topic`` is the broad topic that its criteria belong to."""
+
+    name: str
+    topic: str
+    plus: Pole
+    minus: Pole
+    held_out: bool = False
+
+    def pole(self, sign: int) -> Pole:
+        """The pole of a sign, +1 or -1."""
+        return self.plus if sign > 0 else self.minus
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic's words: plural subjects, singular nouns, its own query templates, and sentences about its matter."""
+
+    name: str
+    subjects: tuple[str, ...]
+    nouns: tuple[str, ...]
+    how: str
+    why: str
+    content: tuple[str, ...]
+    held_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question of a user: its text, and the topic, subject and noun it is about."""
+
+    text: str
+    topic: str
+    subject: str
+    noun: str
+
+
+def _tuples(words: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in words.items() if key != "markers"}
+
+
+AXES = tuple(
+    Axis(name, words["topic"], Pole(**_tuples(words["plus"])), Pole(**_tuples(words["minus"])), "held_out" in words)
+    for name, words in _WORDS["axes"].items()
+)
+"""Every axis. The first is always expressed in a response (it also shows in the length), the others now and then."""
+MARKERS: dict[tuple[str, int], tuple[str, ...]] = {
+    (name, sign): tuple(words[pole]["markers"])
+    for name, words in _WORDS["axes"].items()
+    for pole, sign in (("plus", 1), ("minus", -1))
+}
+"""Templates of sentences that show a pole in a response, by axis and sign."""
+CONTENT = tuple(_WORDS["content"])
+"""What any answer may say about the matter itself; topics add sentences of their own."""
+TOPICS = tuple(Topic(name, **_tuples(words)) for name, words in _WORDS["topics"].items())
+TOPIC: dict[str, Topic] = {topic.name: topic for topic in TOPICS}
+TRAIN_TOPICS = tuple(topic.name for topic in TOPICS if not topic.held_out)
+HELD_OUT_TOPICS = tuple(topic.name for topic in TOPICS if topic.held_out)
+
+
+@functools.cache
+def queries(topic: str, purpose: str) -> tuple[Query, ...]:
+    """Every query of a topic for a purpose, ``votes`` or ``bank``, in a fixed random order; the two never meet."""
+    own = TOPIC[topic]
+    templates = [(template, _WORDS["how_tails"]) for template in (*_WORDS["how"], own.how)]
+    templates += [(template, _WORDS["why_tails"]) for template in (*_WORDS["why"], own.why)]
+    everything = [
+        Query(template.format(noun=noun, subject=subject, tail=tail), topic, subject, noun)
+        for template, tails in templates
+        for tail in tails
+        for subject in own.subjects
+        for noun in own.nouns
+    ]
+    generator("queries", topic).shuffle(everything)
+    cut = int(len(everything) * BANK_SHARE)
+    return tuple(everything[:cut] if purpose == "bank" else everything[cut:])
+
+
+def _profiles(baseline: str, *others: str) -> dict[str, dict[str, float]]:
+    steps = [2 * rank / (len(others) - 1) - 1 for rank in range(len(others))]
+    profiles: dict[str, dict[str, float]] = {baseline: {axis.name: 0.0 for axis in AXES}}
+    profiles |= {author: {} for author in others}
+    for axis in AXES:
+        order = list(others)
+        generator("profile", axis.name).shuffle(order)
+        for author, tendency in zip(order, steps, strict=True):
+            profiles[author][axis.name] = tendency
+    return profiles
+
+
+PROFILES: Mapping[str, Mapping[str, float]] = _profiles(*_WORDS["authors"])
+"""Tendency in [-1, 1] of every author on every axis, the same for every seed: evenly spaced numbers in an order of the
+axis's own, so that each axis ranks the authors differently; the baseline is in the middle of all axes."""
+BASELINE = str(_WORDS["authors"][0])
+AUTHORS = tuple(sorted(PROFILES))

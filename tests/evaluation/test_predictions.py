@@ -1,0 +1,170 @@
+"""Prediction files: both orders of every comparison once, however often a run was stopped, about the record's A."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from crm.evaluation.predictions import predict, read_predictions, reading_digest
+from crm.io.processes import Processes, start
+from crm.judges.controls import LengthJudge
+from crm.judges.crm_judge import CrmJudge
+from crm.model.batching.batches import collate
+from crm.model.batching.packs import Packing
+from crm.model.heads import HEADS, LINEAR_HEADS
+from crm.schema import Comparison, Message, Prediction
+from tests.conftest import rounding
+
+MakeJudge = Callable[..., CrmJudge]
+
+
+@pytest.fixture(scope="module")
+def make_judge(make_model: Any, make_encoder: Any) -> MakeJudge:
+    def make(head: str = "pairwise_span", batch_size: int = 2, max_length: int = 2048, **settings: Any) -> CrmJudge:
+        return CrmJudge(make_model(head), make_encoder(head, max_length), batch_size=batch_size, **settings)
+
+    return make
+
+
+def run(judge: Any, rows: list[Any], path: Path, mark: str = "mark", **given: Any) -> dict[str, int]:
+    return predict(judge, rows, suite="D+", digest=mark, path=path, progress=False, **given)
+
+
+def by_key(path: Path) -> dict[tuple[str, str], Prediction]:
+    rows = read_predictions(path)
+    keyed = {(row.comparison_id, row.order): row for row in rows}
+    assert len(keyed) == len(rows), "every comparison and order is there once"
+    return keyed
+
+
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize(("head", "packing"), [*((head, None) for head in LINEAR_HEADS), ("pairwise", Packing(900))])
+def test_logits_are_about_the_records_response_a(
+    make_judge: MakeJudge, make_model: Any, make_encoder: Any, many: list[Comparison], tmp_path: Path, head: str,
+    packing: Packing | None,
+) -> None:  # fmt: skip
+    counts = run(make_judge(head, packing=packing), many, tmp_path / "p.jsonl")
+    assert counts == {"readings": 48, "already_there": 0, "made": 48, "too_long": 0}
+    read = by_key(tmp_path / "p.jsonl")
+    assert read.keys() == {(row.id, order) for row in many for order in ("ab", "ba")}
+    model = make_model(head)
+    for row in many:
+        for order, sign in (("ab", 1), ("ba", -1)):
+            found = read[row.id, order]
+            with torch.no_grad():
+                alone = model(collate([make_encoder(head).encode(row, order)], pad_id=0))
+            assert found.preference_logit == pytest.approx(sign * alone.preference_logit.item(), abs=1e-12)
+            facts = (found.label, found.cluster, found.suite, found.fingerprint)
+            assert facts == (row.label, row.cluster, "D+", "mark")
+            if head == "pairwise":
+                assert found.score_a is None and found.score_b is None
+            else:
+                scores = tuple(alone.scores[0].tolist()[::sign])
+                assert (found.score_a, found.score_b) == pytest.approx(scores, abs=1e-12)
+
+
+@pytest.mark.parametrize("head", ["scalar", "late"])
+def test_both_orders_of_a_head_that_scores_agree(
+    make_judge: MakeJudge, many: list[Comparison], tmp_path: Path, head: str
+) -> None:
+    assert head in HEADS
+    run(make_judge(head, packing=Packing(900)), many, tmp_path / "p.jsonl")
+    read = by_key(tmp_path / "p.jsonl")
+    allowed = rounding([row.score_a for row in read.values()])
+    for row in many:
+        ab, ba = read[row.id, "ab"], read[row.id, "ba"]
+        assert ab.preference_logit == pytest.approx(ba.preference_logit, abs=allowed)
+        assert ab.preference_logit == pytest.approx(ab.score_a - ab.score_b, abs=allowed)  # type: ignore[operator]
+
+
+def test_a_run_that_was_stopped_goes_on_with_what_is_missing(many: list[Comparison], tmp_path: Path) -> None:
+    """Its last line was cut off; two processes of another run left parts, one of them cut off too."""
+    rows = [replace(row, id=f"東京 {row.id}") for row in many]
+    whole, path = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    run(LengthJudge(), rows, whole)
+    lines = whole.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:10]) + lines[10][:30])
+    (tmp_path / "cut.jsonl.0.part").write_bytes(b"".join(lines[8:14]))
+    (tmp_path / "cut.jsonl.1.part").write_bytes(lines[30] + lines[31][:-5])
+    counts = run(LengthJudge(), rows, path)
+    assert (counts["already_there"], counts["made"]) == (15, 33)
+    assert by_key(path) == by_key(whole)
+    assert [file.name for file in tmp_path.glob("cut*")] == ["cut.jsonl"]
+    assert run(LengthJudge(), rows, path)["made"] == 0
+
+
+def test_a_file_of_another_run_is_an_error_and_left_alone(many: list[Comparison], tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    run(LengthJudge(), many[:2], path, mark="other")
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match="holds predictions of other, this run is mark; move it away"):
+        run(LengthJudge(), many[:2], path)
+    assert path.read_bytes() == content
+    with pytest.raises(ValueError, match=r"suite D\+: the comparison id 'c0' occurs twice"):
+        run(LengthJudge(), [many[0], many[1], many[0]], tmp_path / "twice.jsonl")
+
+
+def test_what_is_too_long_is_counted_each_time(make_judge: MakeJudge, many: list[Comparison], tmp_path: Path) -> None:
+    giant = replace(many[0], id="giant", prompt=(Message("user", "long " * 300),))
+    for made, there in ((6, 0), (0, 6)):
+        counts = run(make_judge(max_length=400), [*many[:3], giant], tmp_path / "p.jsonl")
+        assert counts == {"readings": 8, "already_there": there, "made": made, "too_long": 2}
+
+
+def test_the_fingerprint_names_model_template_and_every_character(
+    make_judge: MakeJudge, many: list[Comparison]
+) -> None:
+    same = reading_digest("mt", many)
+    assert same == reading_digest("mt", many[::-1])
+    changed = replace(many[3], response_b=(Message("assistant", many[3].response_b[0].content + " "),))
+    others = [reading_digest("nt", many), reading_digest("mt", many[1:])]
+    others.append(reading_digest("mt", [*many[:3], changed, *many[4:]]))
+    assert len({same, *others}) == 4
+    digests = {make_judge().digest, make_judge(precision="bf16-mixed").digest, make_judge("scalar").digest}
+    assert len(digests) == 3, "precisions and heads do not mix"
+
+
+def test_bfloat16_stays_near_and_makes_no_ties(make_judge: MakeJudge, many: list[Comparison], tmp_path: Path) -> None:
+    for precision in ("32-true", "bf16-mixed"):
+        run(make_judge("scalar", precision=precision), many, tmp_path / precision)
+    exact, mixed = by_key(tmp_path / "32-true"), by_key(tmp_path / "bf16-mixed")
+    apart = [abs(exact[key].preference_logit - mixed[key].preference_logit) for key in exact]  # type: ignore[operator]
+    assert 1e-5 < max(apart) < 0.1
+    assert all(mixed[row.id, "ab"].preference_logit for row in many if row.response_a != row.response_b)
+
+
+def read_on_rank(judge: CrmJudge, rows: list[Comparison], path: Path) -> None:
+    expected = {"readings": 46, "already_there": 0, "made": 46, "too_long": 0}
+    assert run(judge, rows, path, processes=start(2, 1)) == expected, "the counts are of all processes, on each"
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_readings_of_one(
+    make_judge: MakeJudge, many: list[Comparison], on_ranks: Any, tmp_path: Path
+) -> None:
+    together, alone = tmp_path / "together/p.jsonl", tmp_path / "alone/p.jsonl"
+    on_ranks(2, read_on_rank, make_judge(), many[:23], together)
+    run(make_judge(), many[:23], alone)
+    ours, theirs = by_key(together), by_key(alone)
+    assert ours.keys() == theirs.keys()
+    allowed = rounding([row.preference_logit for row in theirs.values()])
+    for key, row in theirs.items():
+        assert ours[key].preference_logit == pytest.approx(row.preference_logit, abs=allowed)
+    assert [path.name for path in together.parent.iterdir()] == ["p.jsonl"], "the parts are gone"
+
+
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_shares_are_blocks_that_differ_by_one_at_most(size: int) -> None:
+    for count in (0, 1, 5, 48):
+        blocks = []
+        for rank in range(size):
+            processes = Processes()
+            processes.rank, processes.size = rank, size
+            blocks.append(list(processes.share(range(count))))
+        assert [item for block in blocks for item in block] == list(range(count))
+        assert max(map(len, blocks)) - min(map(len, blocks)) <= 1

@@ -1,0 +1,189 @@
+"""Rows of files: every fault names file, line and field, the rows around it survive, and counts add up."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+from crm.io.intake import Intake
+from crm.io.rows import data_files, is_data_file, rows
+from crm.schema import RecordError
+
+GOOD = b'{"id": "x", "text": "fine"}'
+
+
+def parse(row: dict[str, Any], _line: int) -> str:
+    if not isinstance(row.get("id"), str):
+        raise RecordError("id", "missing or not text")
+    if extra := sorted(set(row) - {"id", "text"}):
+        raise RecordError(extra[0], "unknown field")
+    return str(row["id"])
+
+
+def read(tmp_path: Path, data: bytes, *, strict: bool = False, name: str = "rows.jsonl") -> tuple[list[str], Intake]:
+    (tmp_path / name).write_bytes(data)
+    reading = Intake(strict=strict)
+    records = list(reading.rows(tmp_path / name, parse, key=lambda record: record))
+    assert reading.read == reading.kept + reading.rejected == len(records) + len(reading.rejections)
+    return records, reading
+
+
+BAD_LINES = {
+    "truncated": (b'{"id": "x", "te', "row: not valid JSON"),
+    "non-UTF-8": (b'{"id": "caf\xe9"}', "row: not valid JSON in UTF-8"),
+    "lone surrogate": (b'{"id": "x", "text": "ab\\ud800"}', "row: not valid JSON"),
+    "NaN": (b'{"id": "x", "text": NaN}', "row: not valid JSON"),
+    "Infinity": (b'{"id": "x", "text": -Infinity}', "row: not valid JSON"),
+    "5,000 digits": (b'{"id": ' + b"1" * 5_000 + b"}", "row: not valid JSON"),
+    "10,000 levels": (b'{"id": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", "row: not valid JSON"),
+    "UTF-16": ('{"id": "x"}'.encode("utf-16"), "row: not valid JSON in UTF-8"),
+    "a list": (b'["id"]', "row: expected a JSON object, got list"),
+    "blank": (b"  \t", "row: blank line"),
+    "missing field": (b'{"text": "no id"}', "id: missing"),
+    "a hostile field name": (b'{"id": "x", "a\\u001b[2J\\nb": 1}', "a\\x1b[2J\\nb: unknown field"),
+    "duplicate id": (b'{"id": "first"}', "id: 'first' is already on line 1"),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_LINES)
+def test_each_fault_names_line_and_field_and_the_rows_around_it_survive(tmp_path: Path, fault: str) -> None:
+    line, why = BAD_LINES[fault]
+    data = b'{"id": "first"}\n' + line + b'\n{"id": "last"}\n'
+    records, reading = read(tmp_path, data)
+    assert records == ["first", "last"]
+    (rejection,) = map(str, reading.rejections)
+    assert rejection.startswith(f"{tmp_path}/rows.jsonl:2: {why}") and rejection.isprintable()
+    with pytest.raises(ValueError) as caught:
+        read(tmp_path, data, strict=True)
+    assert str(caught.value) == rejection
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("last", [0, 1, 2])
+def test_line_ends_bom_and_the_end_of_the_file(tmp_path: Path, end: bytes, start: bytes, last: int) -> None:
+    data = start + end.join([b'{"id": "a\xe2\x80\xa8"}', b'{"id": "b"}']) + end * last
+    assert read(tmp_path, data, strict=True)[0] == ["a\u2028", "b"]
+
+
+def test_an_id_in_two_files_is_an_error_or_left_out() -> None:
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.id = name
+
+    reading = Intake(strict=False)
+    reading.read = reading.kept = 3
+    assert [each.id for each in reading.unique(map(Named, "aba"))] == ["a", "b"]
+    assert (reading.read, reading.kept, reading.rejected) == (3, 2, 1)
+    with pytest.raises(ValueError, match="data: id: 'a' is also in another file"):
+        list(Intake(strict=True).unique(map(Named, "aa")))
+
+
+ROWS = [{"prompt": f"p{n}", "text": f"é; {n}", "choice": "ab"[n % 2]} for n in range(3)]
+LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
+CSV = "prompt,text,choice\r\n" + "".join(f'{row["prompt"]},"{row["text"]}",{row["choice"]}\r\n' for row in ROWS)
+
+
+def write(path: Path, text: str) -> Path:
+    packed = {".gz": gzip.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}
+    path.write_bytes(packed.get(path.suffix, bytes)(text.encode()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.jsonl", LINES),
+        ("x.jsonl.gz", LINES),
+        ("x.jsonl.zst", LINES),
+        ("x.json", json.dumps(ROWS)),
+        ("x.json.gz", json.dumps(ROWS, indent=1)),
+        ("x.json", "\ufeff" + LINES),
+        ("x.csv", CSV),
+        ("x.csv", "\ufeff" + CSV),
+        ("x.csv.zst", CSV.replace("\r", "")),
+        ("x.tsv", CSV.replace(",", "\t")),
+        ("x.csv", CSV.replace(",", ";")),
+        ("x.csv", "sep=|\r\n" + CSV.replace(",", "|")),
+    ],
+)
+def test_every_format_gives_the_same_rows(tmp_path: Path, name: str, text: str) -> None:
+    assert [row for _, row in rows(write(tmp_path / name, text))] == ROWS
+
+
+def test_parquet_has_null_for_nan(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": ["x", "y"], "b": [float("nan"), 2.0]}), tmp_path / "x.parquet")
+    assert list(rows(tmp_path / "x.parquet")) == [(1, {"a": "x", "b": None}), (2, {"a": "y", "b": 2.0})]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("x.json", b'{\n"a": 1\n}', "x.json:1: .*write objects as one array, or one a line"),
+        ("x.json.gz", b"not gzip", "x.json.gz: cannot be read to its end .*; fetch the file again"),
+        ("x.csv.gz", b"not gzip", "x.csv.gz: cannot be read .*; fetch the file again"),
+        ("x.csv", b"", "x.csv:1: row: expected a header that names every column once; the file is empty"),
+        ("x.csv", b",a\n0,x\n", r"column 1 has none \(pandas: save with index=False\)"),
+        ("x.csv", b"a,a\nx,y\n", "'a' is there twice"),
+        ("x.csv", "a;b".encode("utf-16"), "is not UTF-8; save the file with the encoding UTF-8"),
+        ("x.parquet", b"no parquet", "x.parquet: not a Parquet file that can be read"),
+        ("x.xlsx", b"", "unknown format; the name must end in one of .jsonl, .json, .csv, .tsv, .parquet"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, data: bytes, why: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ValueError, match=why):
+        list(rows(tmp_path / name))
+    with pytest.raises(ValueError, match=r"no such file; check the path|unknown format"):
+        list(rows(tmp_path / f"nosuch{''.join(Path(name).suffixes)}"))
+
+
+def test_a_compressed_file_that_was_cut_keeps_what_is_before_the_cut(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(LINES.encode() * 9_000)[:-2_000])
+    *found, (_, last) = rows(tmp_path / "x.jsonl.gz")
+    assert len(found) > 1_000 and "the file cannot be read on from here" in str(last)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b"1,x", "row: 2 cells, the header names 3 columns"),
+        (b"1,x,y,z", "row: 4 cells, the header names 3 columns"),
+        (b"1,caf\xe9,y", "text: not UTF-8"),
+        (b'1,"x"y,z', "row: ',' expected after '\"'"),
+    ],
+)
+def test_a_broken_line_of_a_table_costs_one_row(tmp_path: Path, line: bytes, why: str) -> None:
+    (tmp_path / "x.csv").write_bytes(b"prompt,text,choice\n1,,a\n" + line + b'\n2,"x\ny",b\n3,x,b\n')
+    (_, first), (number, bad), (third, _), (fourth, _) = rows(tmp_path / "x.csv")
+    assert first == {"prompt": "1", "text": None, "choice": "a"}
+    assert (number, third, fourth) == (3, 4, 6) and str(bad).startswith(why)
+
+
+def test_a_quote_that_is_never_closed_is_no_cell(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(b'a,b\n1,2\n1,"cut off\n1,2\n')
+    assert [str(row) for _, row in rows(tmp_path / "x.csv")][1] == "row: a quote opens a cell here and never closes"
+
+
+def test_data_files_of_a_folder(tmp_path: Path) -> None:
+    for name in ("b.csv", "a.jsonl.gz", "README.md", "dataset_infos.json", "._b.csv", "deep/d.json", ".cache/e.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("[]")
+    assert [file.name for file in data_files(tmp_path)] == ["a.jsonl.gz", "b.csv"]
+    assert data_files(tmp_path / "*.csv") == [tmp_path / "b.csv"]
+    assert data_files(tmp_path / ".cache") == [tmp_path / ".cache" / "e.json"]
+    for name in ("b.csv", "a.jsonl.gz"):
+        (tmp_path / name).unlink()
+    assert data_files(tmp_path) == [tmp_path / "deep" / "d.json"], "without files of its own, those further down"
+    (tmp_path / "deep" / "d.json").unlink()
+    with pytest.raises(ValueError, match="no file in this folder ends in one of"):
+        data_files(tmp_path)
+    with pytest.raises(ValueError, match="no such file; check the pattern"):
+        data_files(tmp_path / "train-*")
+    assert is_data_file("rows.CSV.zst") and not is_data_file("rows.zst")

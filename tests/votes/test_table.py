@@ -1,0 +1,338 @@
+"""A table of one's own: mapped columns, winners and criteria, each checked by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+from crm.config import compose
+from crm.io.intake import Intake
+from crm.schema import Message, Preference
+from crm.votes.own import table
+
+MAPPED = {
+    "prompt": "question",
+    "response_a": "answer_1",
+    "response_b": "answer_2",
+    "winner": "better",
+    "criteria_a": "likes_1",
+    "author_a": "model_1",
+    "author_b": "model_2",
+}
+ROW = {
+    "question": 'Say "hi",\nplease; now\tor later',
+    "answer_1": "Hi,\r\nthere",
+    "answer_2": "Good day",
+    "better": "answer_1",
+    "likes_1": "short; kind",
+    "model_1": "gpt-x",
+    "model_2": "claude-y",
+    "colour": "red",
+}
+BY_HAND = Preference(
+    id="7",
+    prompt=(Message("user", 'Say "hi",\nplease; now\tor later'),),
+    response_a=(Message("assistant", "Hi,\r\nthere"),),
+    response_b=(Message("assistant", "Good day"),),
+    winner="a",
+    criteria_a=("short", "kind"),
+    author_a="gpt-x",
+    author_b="claude-y",
+    source="table",
+)
+
+
+def read(
+    path: Path, columns: Mapping[str, str] | None = None, winners: Mapping[str, str] | None = None
+) -> tuple[list[Preference], Intake]:
+    reading = Intake(strict=False)
+    records = list(table.read(path, reading, columns=columns or {}, winners=winners or {}))
+    assert reading.read == reading.kept + reading.rejected
+    return records, reading
+
+
+def as_csv(rows: list[dict[str, Any]], delimiter: str = ",", end: str = "\n") -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, rows[0].keys(), delimiter=delimiter, lineterminator=end)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def said(role: str, text: str) -> list[dict[str, str]]:
+    return [{"role": role, "content": text}]
+
+
+def plain(**changes: Any) -> dict[str, Any]:
+    return {"prompt": "p", "response_a": "x", "response_b": "y", "winner": "a", **changes}
+
+
+def write(tmp_path: Path, *rows: dict[str, Any]) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def refusals(reading: Intake) -> list[tuple[int, str, str]]:
+    return [(rejection.line, rejection.field, rejection.why) for rejection in reading.rejections]
+
+
+@pytest.mark.parametrize(
+    ("cell", "criteria"),
+    [
+        ("", ()),
+        (None, ()),
+        (" \n ", ()),
+        ("short", ("short",)),
+        ("short; kind ;", ("short", "kind")),
+        ("short, kind", ("short, kind",)),
+        ("short\r\n\r\nkind; and sweet\r\n", ("short", "kind; and sweet")),
+        ('["one; two"]', ("one; two",)),
+        ("['one', \"two\"]", ("one", "two")),
+        (["one", " two "], ("one", "two")),
+        ([], ()),
+    ],
+)
+def test_criteria_cells(tmp_path: Path, cell: Any, criteria: tuple[str, ...]) -> None:
+    records, reading = read(write(tmp_path, plain(criteria_a=cell)))
+    assert records[0].criteria_a == criteria
+    assert reading.counts["criteria_given_as_text"] == (isinstance(cell, str) and bool(cell.strip()))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json", "parquet"])
+def test_every_format_is_the_record_written_by_hand(tmp_path: Path, kind: str) -> None:
+    row = {**ROW, "id": "7"}
+    path = tmp_path / f"rows.{kind}"
+    if kind == "csv":
+        path.write_bytes(as_csv([row]))
+    else:
+        messages = {"question": said("user", ROW["question"]), "answer_1": said("assistant", ROW["answer_1"])}
+        row |= messages | {"likes_1": ["short", "kind"]}
+        path.write_text(json.dumps([row] if kind == "json" else row))
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist([row]), path)
+    records, reading = read(path, MAPPED)
+    assert records == [BY_HAND]
+    assert [name for name in reading.counts if name.startswith("unread")] == ["unread_column_colour"]
+
+
+KNOWN = {
+    "a": "a A model_a Model_A response_a left LEFT 1 answer_1 Answer_1 gpt-x",
+    "b": "b B model_b response_b right 2 answer_2 claude-y CLAUDE-Y",
+    "tie": "tie Tie draw both bothbad both_bad",
+}
+
+
+@pytest.mark.parametrize(
+    ("cell", "side"),
+    [(cell, side) for side, cells in KNOWN.items() for cell in cells.split()]
+    + [("tie (bothbad)", "tie"), ("Tie (both bad)", "tie"), ("1.0", "a"), ("+2", "b"), ("ｍｏｄｅｌ＿ａ", "a")],
+)
+def test_winners_that_are_known(tmp_path: Path, cell: str, side: str) -> None:
+    rows = [{**ROW, "better": text} for text in (cell, f"  {cell}\t")]
+    records, reading = read(write(tmp_path, *rows), MAPPED)
+    assert [record.winner for record in records] == [side, side]
+    assert reading.counts["ties"] == 2 * (side == "tie")
+
+
+def test_a_cell_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
+    rows = [
+        plain(winner="same", author_a="same", author_b="same"),
+        plain(winner="left", author_a="right", author_b="left"),
+        plain(winner="left", author_a="left", author_b="right"),
+        plain(winner="right", author_a="left", author_b="right"),
+    ]
+    records, reading = read(write(tmp_path, *rows))
+    assert [record.winner for record in records] == ["a", "b"]
+    assert [line for line, _, _ in refusals(reading)] == [1, 2]
+    assert all("can be read in two ways; map it: 'data.winners={" in why for _, _, why in refusals(reading))
+
+
+def test_ids_are_kept_or_made_of_the_content(tmp_path: Path) -> None:
+    rows = [plain(id="7"), plain(id=8), plain(id=""), plain(id=None), plain(winner="b"), plain(id=0.5), plain(id="7")]
+    records, reading = read(write(tmp_path, *rows))
+    assert [record.id for record in records][:2] == ["7", "8"]
+    assert len({record.id for record in records}) == 5
+    assert all(record.id.startswith("table-") for record in records[2:])
+    assert [(line, field) for line, field, _ in refusals(reading)] == [(6, "id"), (7, "id")]
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({"promt": "question"}, r"data\.columns\.promt: no such field \(nearest is 'prompt'\); there are prompt, resp"),
+        (
+            {"prompt": "questions"},
+            r"no column 'questions' \(nearest is 'question'\) for prompt; .*it has question, ans",
+        ),
+        ({"topic": "zzz"}, r"no column 'zzz' for topic; name one of the file's with data\.columns\.topic=\.\.\."),
+        ({"winner": "prompt"}, r"data\.columns gives the column 'prompt' to another field; add data\.columns\.prompt"),
+        (
+            {},
+            r"no column 'prompt' for prompt; name one of the file's with data\.columns\.prompt=\.\.\.; it has question",
+        ),
+    ],
+)
+def test_columns_that_are_not_there_are_named_with_the_nearest(
+    tmp_path: Path, columns: dict[str, str], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        read(write(tmp_path, ROW), columns)
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "why"),
+    [
+        (plain(prompt=" "), "prompt", "blank"),
+        (plain(response_a=None), "response_a", "null"),
+        ({"prompt": "p", "response_a": "x", "winner": "a"}, "response_b", "missing"),
+        (plain(response_b=3), "response_b", "expected text or a list of messages, got int"),
+        (plain(winner=["a"]), "winner", "expected a text or a number, got a list"),
+        (plain(topic=3), "topic", "expected text, got int"),
+        (plain(criteria_a=3), "criteria_a", "expected a valid list, got 3"),
+        (
+            plain(criteria_a="[x"),
+            "criteria_a",
+            "not valid JSON in UTF-8: expected value at line 1 column 2; "
+            "a list in a text must be JSON (Python: json.dumps)",
+        ),
+        (plain(criteria_b=[" "]), "criteria_b[0]", "expected a non-blank string, got ' '"),
+    ],
+)
+def test_bad_rows_between_good_ones(tmp_path: Path, row: dict[str, Any], field: str, why: str) -> None:
+    path = write(tmp_path, plain(id="1"), row, plain(id="2"))
+    records, reading = read(path)
+    assert [record.id for record in records] == ["1", "2"]
+    assert refusals(reading) == [(2, field, why)]
+    with pytest.raises(ValueError) as caught:
+        list(table.read(path, Intake(strict=True), columns={}, winners={}))
+    assert str(caught.value) == str(reading.rejections[0])
+
+
+CHOSEN = {"prompt": "p", "chosen": "Yes", "rejected": "No"}
+
+
+def told(record: Preference) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+    """The response that won, the other one, and what speaks for each."""
+    a, b = (record.response_a[0].content, record.criteria_a), (record.response_b[0].content, record.criteria_b)
+    (won, why), (lost, why_not) = (a, b) if record.winner == "a" else (b, a)
+    return won, lost, why, why_not
+
+
+def test_chosen_and_rejected_need_no_winner(tmp_path: Path) -> None:
+    rows = [
+        {**CHOSEN, "criteria": "short; kind", "criteria_rejected": ["blunt"], "id": n, "topic": "Art"}
+        for n in range(40)
+    ]
+    records, reading = read(write(tmp_path, *rows))
+    assert {told(record) for record in records} == {("Yes", "No", ("short", "kind"), ("blunt",))}
+    assert {record.winner for record in records} == {"a", "b"} and {record.topic for record in records} == {"Art"}
+    assert reading.counts["criteria_given_as_text"] == 40 and reading.counts["ties"] == 0
+
+
+def test_chosen_and_rejected_columns_may_be_named(tmp_path: Path) -> None:
+    row = {"question": "p", "better": "Yes", "worse": "No", "why": "short", "by": "gpt-x", "winner": "not read"}
+    columns = {"prompt": "question", "chosen": "better", "rejected": "worse", "criteria": "why", "author_chosen": "by"}
+    records, reading = read(write(tmp_path, row), columns)
+    assert told(records[0]) == ("Yes", "No", ("short",), ())
+    assert {records[0].author_a, records[0].author_b} == {"gpt-x", None}
+    assert reading.counts["unread_column_winner"] == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "winners", "why"),
+    [
+        (
+            {"chosen": "chosen", "winner": "x"},
+            {},
+            r"data\.columns: chosen is of a table of chosen .*, winner of one with",
+        ),
+        ({}, {"x": "a"}, r"data\.winners: a table of chosen and rejected responses says who won; leave it out"),
+        ({"chosen": "chosn"}, {}, r"no column 'chosn' \(nearest is 'chosen'\) for chosen"),
+        ({"chosn": "chosen"}, {}, r"data\.columns\.chosn: no such field \(nearest is 'chosen'\)"),
+    ],
+)
+def test_layouts_that_cannot_be(tmp_path: Path, columns: dict[str, str], winners: dict[str, str], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read(write(tmp_path, CHOSEN), columns, winners)
+
+
+def shown(message: str) -> list[str]:
+    """The words of a command line that a sentence shows, as a shell gives them to the command."""
+    return [word for word in shlex.split(message) if word.startswith("data.winners=")]
+
+
+def given(word: str) -> Mapping[str, str]:
+    winners: Mapping[str, str] = compose("train", ["data=table", "data.path=x", word], Path("run")).data.winners
+    return winners
+
+
+@pytest.mark.parametrize(
+    ("cells", "winners", "unknown"),
+    [
+        ("1 2 3 4", {}, "'1', '2', '3', '4'"),
+        ("1 0", {}, "'1', '0'"),
+        ("-1 1", {}, "'-1', '1'"),
+        ("1 2 3", {"3": "tie"}, "'1', '2'"),
+        ("1.0 2.0 1.5", {}, "'1', '2', '1.5'"),
+    ],
+)
+def test_a_number_beside_others_has_to_be_mapped(
+    tmp_path: Path, cells: str, winners: dict[str, str], unknown: str
+) -> None:
+    path = write(tmp_path, *(plain(winner=cell, prompt=f"p{n}") for n, cell in enumerate(cells.split())))
+    with pytest.raises(ValueError, match=rf"rows.jsonl:1: winner: {unknown}: not known; say what each means") as caught:
+        read(path, winners=winners)
+    whole = given(shown(str(caught.value))[0])
+    assert len(read(path, winners=whole)[0]) == len(cells.split())
+
+
+def test_one_and_two_alone_are_sides_also_beside_words(tmp_path: Path) -> None:
+    rows = [plain(winner=cell) for cell in (1, 2.0, "2", "tie", "left")]
+    assert [row.winner for row in read(write(tmp_path, *rows))[0]] == ["a", "b", "b", "tie", "a"]
+    assert read(write(tmp_path, plain(winner=1)), winners={"1": "b"})[0][0].winner == "b"
+
+
+WORDS = [
+    ["Réponse A", "Réponse B", "égalité"],
+    ["A is better!", "B & co (50%), 'so'", 'say "b"'],
+    ["a=b", "${seed}", "back\\slash\\"],
+    ["null", "no", "{x: y}"],
+]
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("mapped", [{}, {"nobody": "tie"}])
+def test_the_word_that_an_error_shows_maps_every_cell_when_it_is_typed(
+    tmp_path: Path, words: list[str], mapped: dict[str, str]
+) -> None:
+    path = write(tmp_path, *(plain(winner=word) for word in words))
+    _, reading = read(path, winners=mapped)
+    whole = given(shown(str(reading.rejections[0]))[0])
+    assert {row.winner for row in read(path, winners=whole)[0]} == {"a", "b", "tie"}
+
+
+def test_many_unknown_words_are_most_likely_models(tmp_path: Path) -> None:
+    _, reading = read(write(tmp_path, *(plain(winner=f"model-{n}") for n in range(20))))
+    assert "'model-0' is not known, nor are 19 other cells; if they name models" in str(reading.rejections[0])
+
+
+@pytest.mark.parametrize(
+    ("winners", "why"),
+    [
+        ({"x": "left"}, r"data\.winners=\{x: left\}: 'left' is not one of a, b, tie"),
+        ({"x": "a", " X": "b"}, "a cell is mapped twice"),
+    ],
+)
+def test_winners_that_cannot_be_mapped(tmp_path: Path, winners: dict[str, str], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read(write(tmp_path, plain()), winners=winners)
