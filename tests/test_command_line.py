@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hydra import initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
-from crm import __version__
+from crm import __version__, cli
 from crm.cli.aliases import ANSWERS, SAME, rewrite_aliases
 from crm.cli.launched import rewrite_launched
 from crm.cli.mistakes import group_names, option_names, taken_groups
@@ -123,18 +124,20 @@ def test_ranks_share_a_folder_and_the_first_writes_hydras_files() -> None:
         assert rewrite_launched(["seed=1"], "train", alone) == ["seed=1"]
 
 
+def train_as_rank(folder: Path) -> None:
+    """In a forked process with the environment of torchrun."""
+    os.chdir(folder)
+    sys.argv = ["train.py", *TINY]
+    cli.train()
+
+
 @pytest.mark.slow
-def test_torchrun_trains_as_everybody_writes_it(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    run = subprocess.run(
-        [*command, str(ROOT / "train.py"), *TINY], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr[-2000:]
-    assert "2 x cpu (ddp)" in run.stdout + run.stderr
+def test_torchrun_trains_as_everybody_writes_it(on_ranks: Callable[..., None], tmp_path: Path) -> None:
+    on_ranks(2, train_as_rank, tmp_path)
     (folder,) = (tmp_path / "outputs/train").glob("*/*")
     assert (folder / "model/crm.json").is_file() and (folder / ".hydra/overrides.yaml").is_file()
     assert sorted(path.name for path in folder.glob("*.log")) == ["train.log", "train_1.log"]
+    assert "2 x cpu (ddp)" in (folder / "train.log").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ENTRY_POINTS)

@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_thin_qwen3(place: Path) -> None:
-    """Qwen3-0.6B in everything but size: its tokenizer, four thin layers, random weights."""
+    """Qwen3-0.6B in everything but size: its tokenizer, 28 thin layers, random weights."""
     place.mkdir()
     (place / "tokenizer.json").write_bytes(gzip.decompress((TOKENIZER / "tokenizer.json.gz").read_bytes()))
     (place / "tokenizer_config.json").write_bytes((TOKENIZER / "tokenizer_config.json").read_bytes())
@@ -72,7 +72,7 @@ def write_thin_qwen3(place: Path) -> None:
         "head_dim": 8,
     }
     torch.manual_seed(0)
-    Qwen3Model(Qwen3Config(vocab_size=151936, num_hidden_layers=4, **sizes)).save_pretrained(place)
+    Qwen3Model(Qwen3Config(vocab_size=151936, num_hidden_layers=28, **sizes)).save_pretrained(place)
 
 
 def run(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> tuple[object, str]:
