@@ -65,12 +65,6 @@ def panel(name: str, page: Any, address: str) -> None:
         page.locator("#panel svg").wait_for()
 
 
-def api(page: Any, address: str) -> None:
-    """The HTTP API in words."""
-    page.goto(f"{address}/static/api.html")
-    page.locator("article").first.wait_for()
-
-
 VIEWS: dict[str, Callable[[Any, str], None]] = {
     "start": start,
     "likes": partial(start, query=LIKES),
@@ -83,5 +77,4 @@ VIEWS: dict[str, Callable[[Any, str], None]] = {
     "compare": partial(panel, "Compare"),
     "share": partial(panel, "Share and keep"),
     "researchers": partial(panel, "For researchers"),
-    "api": api,
 }

@@ -34,11 +34,11 @@ UNKNOWN = np.full(len(AXES), np.nan, dtype=np.float32)
 class Scorer(Protocol):
     """Scores of all responses of ``bank`` under any criteria, without reading a response again.
 
-    Letters: N criteria, Q queries, M models.
+    ``example`` is a criterion to start from; empty where a ranking without criteria means something. A score that is
+    NaN cannot be read. Letters: N criteria, Q queries, M models.
     """
 
     example: str
-    """A criterion to start from; empty where a ranking without criteria means something."""
 
     @property
     def bank(self) -> Bank:
@@ -46,7 +46,7 @@ class Scorer(Protocol):
         ...
 
     def scores(self, criteria: Sequence[str]) -> Scores:
-        """(N, Q, M) float32, each criterion alone; NaN: it or the response cannot be read."""
+        """(N, Q, M) float32, each criterion alone."""
         ...
 
     def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:
@@ -54,7 +54,7 @@ class Scorer(Protocol):
         ...
 
     def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
-        """A score for each of ``texts``, which the bank need not have; NaN: it cannot be read."""
+        """A score for each of ``texts``, which the bank need not have."""
         ...
 
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:

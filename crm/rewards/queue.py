@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastapi import HTTPException
@@ -14,7 +14,7 @@ from crm.rewards.scoring import Group, Pair, Reward, Rewards
 
 log = logging.getLogger(__name__)
 NO_VERDICT, ALONE = "no_verdict", "alone"
-"""Reasons: the judge gave no finite number; a judge that only compares got one response and no anchor."""
+"""Reasons: the judge gave no finite number; a judge that only compares got one response."""
 Work = Sequence[Group | Pair]
 Outcome = list[tuple[list[Reward], list[str | None]]]
 """Rewards of a group, or log-odds of a pair in both orders, with a reason for each None."""
@@ -24,7 +24,6 @@ Outcome = list[tuple[list[Reward], list[str | None]]]
 class _Job:
     work: Work
     rows: int
-    gone: Callable[[], Awaitable[bool]]
     answer: asyncio.Future[Outcome]
 
 
@@ -37,16 +36,15 @@ class RewardQueue:
         self._line: deque[_Job] = deque()
         self._added = asyncio.Event()
 
-    async def submit(self, work: Work, gone: Callable[[], Awaitable[bool]]) -> Outcome:
-        """Wait for the judge. ``gone`` tells whether the client has left; its work is then not read."""
+    async def submit(self, work: Work) -> Outcome:
+        """Wait for the judge. Raises `HTTPException` for too much."""
         rows = sum(_rows(item, self.rewards.pointwise) for item in work)
         if rows > self.queue_rows:
-            hint = "" if self.rewards.pointwise else " a group, or an anchor: this judge only compares"
-            raise HTTPException(422, f"{rows:,} readings, at most {self.queue_rows:,}; send fewer responses{hint}")
+            raise HTTPException(422, f"{rows:,} readings, at most {self.queue_rows:,}; send fewer responses")
         if self.waiting + rows > self.queue_rows:
             busy = f"{self.waiting:,} readings wait already; try again in a moment"
             raise HTTPException(503, busy, headers={"Retry-After": "1"})
-        job = _Job(work, rows, gone, asyncio.get_running_loop().create_future())
+        job = _Job(work, rows, asyncio.get_running_loop().create_future())
         self._line.append(job)
         self.waiting += rows
         self._added.set()
@@ -61,9 +59,8 @@ class RewardQueue:
             while self._line and (not taken or rows + self._line[0].rows <= self.batch_rows):
                 job = self._line.popleft()
                 self.waiting -= job.rows
-                if not await job.gone():
-                    taken.append(job)
-                    rows += job.rows
+                taken.append(job)
+                rows += job.rows
             if not self._line:
                 self._added.clear()
             await self._read(taken)
@@ -98,23 +95,18 @@ def read(rewards: Rewards, works: Sequence[Work]) -> list[Outcome | Exception]:
 def _rows(item: Group | Pair, pointwise: bool) -> int:
     """Readings: a response once, or a pair in both orders."""
     count = 2 if isinstance(item, Pair) else len(item.responses)
-    if isinstance(item, Pair) or pointwise:
-        return count
-    return 2 * count if item.anchor else count * (count - 1)
+    return count if isinstance(item, Pair) or pointwise else count * (count - 1)
 
 
 def _reasons(rewards: Rewards, item: Group | Pair, given: Sequence[Reward]) -> list[str | None]:
     if isinstance(item, Pair):
         pairs = [item, item]
-    elif not rewards.pointwise and item.anchor is None and len(given) == 1:
+    elif not rewards.pointwise and len(given) == 1:
         return [ALONE]
     else:
-        beside = item.anchor is not None and not rewards.pointwise
-        pairs = [Pair(item, place, -1 if beside else place) for place in range(len(given))]
-    reasons: list[str | None] = []
-    for pair, reward in zip(pairs, given, strict=True):
-        if reward is not None:
-            reasons.append(None)
-        else:
-            reasons.append(NO_VERDICT if rewards.judge.fits((pair.comparison("why"), "ab")) else rewards.judge.left_out)
-    return reasons
+        pairs = [Pair(item, place, place) for place in range(len(given))]
+
+    def reason(pair: Pair) -> str:
+        return NO_VERDICT if rewards.judge.fits((pair.comparison("why"), "ab")) else rewards.judge.left_out
+
+    return [None if reward is not None else reason(pair) for pair, reward in zip(pairs, given, strict=True)]

@@ -1,8 +1,8 @@
 """A judge as a source of rewards.
 
 A pointwise judge gives each response its score, in nats: the difference of two is the log-odds that the user prefers
-the first. A judge that only compares gives the mean log-odds of a response against the others of its group, or against
-an anchor; every pair is read in both orders. A response that cannot be read has no reward: None, never a number.
+the first. A judge that only compares gives the mean log-odds of a response against the others of its group, every pair
+read in both orders. A response that cannot be read has no reward: None, never a number.
 """
 
 from __future__ import annotations
@@ -28,20 +28,16 @@ Turns = tuple[Message, ...]
 
 @dataclass(frozen=True)
 class Group:
-    """Responses to one prompt, for a user with these criteria; none are the generic criterion.
-
-    A judge that only compares compares each response with the ``anchor``, or without one with all others.
-    """
+    """Responses to one prompt, for a user with these criteria; none are the generic criterion."""
 
     criteria: tuple[str, ...]
     prompt: Turns
     responses: tuple[Turns, ...]
-    anchor: Turns | None = None
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two responses of a group, by their places in it; the anchor is -1."""
+    """Two responses of a group, by their places in it."""
 
     group: Group
     first: int
@@ -50,14 +46,13 @@ class Pair:
     def comparison(self, name: str) -> Comparison:
         """The record that a judge reads, without a vote."""
         group = self.group
-        a, b = (group.responses[place] if place >= 0 else group.anchor or () for place in (self.first, self.second))
         return Comparison(
             id=name,
             preference_id=name,
             criteria=group.criteria or (GENERIC_CRITERION,),
             prompt=group.prompt,
-            response_a=a,
-            response_b=b,
+            response_a=group.responses[self.first],
+            response_b=group.responses[self.second],
             label="tie",
             direction="none",
         )
@@ -114,7 +109,7 @@ class Rewards:
         return found
 
     def _means(self, groups: Sequence[Group]) -> list[list[Reward]]:
-        pairs = [_pairs(group) for group in groups]
+        pairs = [[Pair(group, *two) for two in combinations(range(len(group.responses)), 2)] for group in groups]
         logits = iter(self.of_pairs([pair for own in pairs for pair in own]))
         found = []
         for group, own in zip(groups, pairs, strict=True):
@@ -122,8 +117,7 @@ class Rewards:
             for pair in own:
                 if (logit := next(logits)) is not None:
                     against[pair.first].append(logit)
-                    if pair.second >= 0:
-                        against[pair.second].append(-logit)
+                    against[pair.second].append(-logit)
             found.append([fmean(known) if known else None for known in against])
         return found
 
@@ -139,13 +133,6 @@ def open_rewards(judge: str | Path | Judge, batch_size: int = 32) -> Rewards:
     if not isinstance(judge, str | Path):
         return Rewards(judge)
     return Rewards(open_checkpoint(judge, batch_size=batch_size)[0])
-
-
-def _pairs(group: Group) -> list[Pair]:
-    count = len(group.responses)
-    if group.anchor is not None:
-        return [Pair(group, place, -1) for place in range(count)]
-    return [Pair(group, a, b) for a, b in combinations(range(count), 2)]
 
 
 def _by_vectors(reader: LateReader, groups: Sequence[Group]) -> list[list[Reward]]:

@@ -25,22 +25,7 @@ from crm.io.installed import commit
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.open import check_judge, open_judge
 from crm.model.backbone import show_loading
-from crm.rewards.bodies import (
-    ClassifyReply,
-    ClassifyRequest,
-    Compared,
-    CompareReply,
-    CompareRequest,
-    GetRewardReply,
-    GetRewardRequest,
-    GroupRewards,
-    Ranked,
-    RankReply,
-    RankRequest,
-    ScoreReply,
-    ScoreRequest,
-    Unread,
-)
+from crm.rewards.bodies import ClassifyRequest, CompareRequest, GetRewardRequest, RankRequest, ScoreRequest
 from crm.rewards.config import ServeConfig
 from crm.rewards.queue import ALONE, RewardQueue
 from crm.rewards.rl import openrlhf_group
@@ -107,13 +92,13 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
         if model not in (None, name, digest):
             raise HTTPException(404, f"model: {model[:80]!r} is not served here, expected {name!r} or its digest")
 
-    async def rewards_of(request: Request, groups: list[Group], field: str) -> list[float]:
+    async def rewards_of(groups: list[Group], field: str) -> list[float]:
         """Of groups of one response each, for replies without null: 422 where one has no reward."""
         rewards = []
-        found = await queue.submit(groups, request.is_disconnected)
+        found = await queue.submit(groups)
         for place, ((reward,), (reason,)) in enumerate(found):
             if reward is None:
-                hint = "; this judge only compares: use /v1/compare, or an anchor in the label" * (reason == ALONE)
+                hint = "; this judge only compares: use /v1/compare" * (reason == ALONE)
                 raise RecordError(f"{field}[{place}]", f"cannot be read ({reason}){hint}")
             rewards.append(reward)
         return rewards
@@ -124,39 +109,40 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
         return {"status": "ok", "model": name, "digest": digest, "pointwise": pointwise, "waiting": queue.waiting}
 
     @api.post("/v1/score")
-    async def score(request: Request, body: ScoreRequest) -> ScoreReply:
+    async def score(body: ScoreRequest) -> dict[str, Any]:
         """A reward for each response of each group, null where it could not be read."""
         check_model(body.model)
-        found = await queue.submit([group.group() for group in body.groups], request.is_disconnected)
-        groups = [GroupRewards(rewards=own, reasons=reasons) for own, reasons in found]
-        return ScoreReply(model=name, digest=digest, pointwise=pointwise, groups=groups)
+        found = await queue.submit([group.group() for group in body.groups])
+        groups = [{"rewards": own, "reasons": reasons} for own, reasons in found]
+        return {"model": name, "digest": digest, "pointwise": pointwise, "groups": groups}
 
     @api.post("/v1/compare")
-    async def compare(request: Request, body: CompareRequest) -> CompareReply:
+    async def compare(body: CompareRequest) -> dict[str, Any]:
         """The log-odds that the user prefers the first response of each pair."""
         check_model(body.model)
-        found = await queue.submit([pair.pair() for pair in body.pairs], request.is_disconnected)
+        found = await queue.submit([pair.pair() for pair in body.pairs])
         pairs = []
         for (ab, ba), reasons in found:
             logit, reason = None if ab is None or ba is None else (ab + ba) / 2, next(filter(None, reasons), None)
             probability = None if logit is None else float(expit(logit))
-            pairs.append(Compared(logit=logit, probability=probability, shown_first=ab, shown_second=ba, reason=reason))
-        return CompareReply(model=name, digest=digest, pairs=pairs)
+            row = {"logit": logit, "probability": probability, "shown_first": ab, "shown_second": ba, "reason": reason}
+            pairs.append(row)
+        return {"model": name, "digest": digest, "pairs": pairs}
 
     @api.post("/v1/rank")
-    async def rank(request: Request, body: RankRequest) -> RankReply:
+    async def rank(body: RankRequest) -> dict[str, Any]:
         """The best response first; one that could not be read has no rank."""
         check_model(body.model)
-        ((rewards, reasons),) = await queue.submit([body.group()], request.is_disconnected)
+        ((rewards, reasons),) = await queue.submit([body.group()])
         rows = list(enumerate(zip(rewards, reasons, strict=True)))
         known = sorted(((reward, place) for place, (reward, _) in rows if reward is not None), key=lambda row: -row[0])
         values = [reward for reward, _ in known]
-        ranking = [Ranked(rank=values.index(reward) + 1, response=place, reward=reward) for reward, place in known]
-        unread = [Unread(response=place, reason=reason) for place, (_, reason) in rows if reason is not None]
-        return RankReply(model=name, digest=digest, ranking=ranking, unread=unread)
+        ranking = [{"rank": values.index(reward) + 1, "response": at, "reward": reward} for reward, at in known]
+        unread = [{"response": place, "reason": reason} for place, (_, reason) in rows if reason is not None]
+        return {"model": name, "digest": digest, "ranking": ranking, "unread": unread}
 
     @api.post("/get_reward")
-    async def get_reward(request: Request, body: GetRewardRequest) -> GetRewardReply:
+    async def get_reward(body: GetRewardRequest) -> dict[str, Any]:
         """OpenRLHF: texts, their prompts, and labels that are JSON with ``criteria`` and ``prompt``."""
         if not len(body.query) == len(body.prompts) == len(body.labels):
             counts = f"{len(body.query)}, {len(body.prompts)} and {len(body.labels)} items"
@@ -166,16 +152,17 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
             if (group := openrlhf_group(*row, f"[{place}]")) is None:
                 raise RecordError(f"query[{place}]", "holds half a character or NUL")
             groups.append(group)
-        found = await rewards_of(request, groups, "query")
-        return GetRewardReply(rewards=found, scores=expit(found).tolist(), extra_logs={"reward": found})
+        found = await rewards_of(groups, "query")
+        return {"rewards": found, "scores": expit(found).tolist(), "extra_logs": {"reward": found}}
 
     @api.post("/classify")
-    async def classify(request: Request, body: ClassifyRequest) -> ClassifyReply:
+    async def classify(body: ClassifyRequest) -> dict[str, Any]:
         """vLLM: messages that end in the response; the reward in ``probs``."""
         check_model(body.model)
-        (reward,) = await rewards_of(request, [body.group()], "messages")
+        (reward,) = await rewards_of([body.group()], "messages")
         data = [{"index": 0, "label": "reward", "probs": [reward], "num_classes": 1}]
-        return ClassifyReply(id=f"classify-{uuid.uuid4().hex}", created=int(time.time()), model=name, data=data)
+        made = {"id": f"classify-{uuid.uuid4().hex}", "object": "list", "created": int(time.time()), "usage": None}
+        return made | {"model": name, "data": data}
 
     app.include_router(api)
 

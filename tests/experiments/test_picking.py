@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from crm.data.sampling import turn
-from crm.picking.contrasts import contrasts
-from crm.picking.from_votes import Proposal
-from crm.picking.in_words import Wish
+from crm.picking.__main__ import Taste
+from crm.picking.criteria import contrasts
+from crm.picking.posterior import WeightedCriterion
 from crm.picking.session import Pair, Pick
 from crm.schema import Preference
 from experiments.picking.__main__ import summary
@@ -112,7 +112,7 @@ def test_a_persona_is_told_in_words_of_the_pool_beside_the_share_of_longer_respo
         )
         for number in range(4)
     ]
-    found = Proposal((Wish("Short answers", 1.25, 0.5, 2.0, 0.99),), 4, 0, 3, 4)
+    found = Taste((WeightedCriterion("Short answers", 1.25, 0.5, 2.0, 0.99),), 4, 0, 3, 4)
     told = row("user9", votes, found)
     assert told["seems to like"] == "Short answers (1.2)" and told["foreseen"] == "3 of 4"
     assert told["longer is chosen"] == "1 of 4"

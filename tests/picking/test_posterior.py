@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from crm.picking.choice_model import Evidence, information, log_likelihood, probabilities
-from crm.picking.posterior import RATE, SHAPE, fit
+from crm.picking.posterior import RATE, SHAPE, Evidence, fit, information, log_likelihood, probabilities
 from crm.report.statistics import Floats
 
 

@@ -21,7 +21,6 @@ from torch.nn.init import normal_
 from crm.cli import best_of_n
 from crm.config import compose
 from crm.model.export import export_model
-from crm.report.statistics import mean_interval
 from crm.rewards.best_of_n import run_best_of_n
 from crm.rewards.estimator import best_of_k, expected, kl_bound, reached, sizes
 from tests.test_docs import DOCS, example
@@ -72,20 +71,6 @@ def test_sizes_and_the_largest_k() -> None:
     for k in (1, 2, 64):
         assert kl_bound(k) == pytest.approx(np.mean(xlogy(k * u ** (k - 1), k * u ** (k - 1))), abs=1e-3)
     assert kl_bound(2) == pytest.approx(log(2) - 0.5)
-
-
-def test_bands_cover_the_true_value() -> None:
-    """A proxy that is gold and noise, as well as an effect of the query; truth from 250,000 draws."""
-    random = np.random.default_rng(1)
-    gold = random.normal(size=(250_000, 4))
-    best = np.take_along_axis(gold, (gold + random.normal(size=gold.shape)).argmax(axis=1)[:, None], axis=1)
-    truth, covered, runs = float(best.mean()), 0, 600
-    for _ in range(runs):
-        gold = random.normal(size=(25, 12)) + 0.5 * random.normal(size=(25, 1))
-        picked = best_of_k(gold + random.normal(size=gold.shape), (4,))
-        interval = mean_interval(expected(picked, gold)[:, 0], list(range(25)))
-        covered += interval.low <= truth <= interval.high
-    assert 0.92 < covered / runs < 0.98
 
 
 def run(tmp_path: Path, *overrides: str) -> pd.Series:

@@ -26,7 +26,7 @@ def log_words(place: int) -> float:
     return math.log(1 + len(ANSWERS[place][0].content.split()))
 
 
-@pytest.mark.parametrize("count", range(1, 6))
+@pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_pointwise_judge_gives_the_score_of_each_response(count: int) -> None:
     group = Group((), PROMPT, ANSWERS[:count])
     assert Rewards(LengthJudge()).of_groups([group]) == [[log_words(place) for place in range(count)]]
@@ -51,12 +51,6 @@ def test_a_judge_that_only_compares_gives_the_mean_over_the_group_in_both_orders
     lengths = Rewards(OnlyCompares(place=5.0)).of_groups([GROUP])[0]
     mean = fmean(map(log_words, range(5)))
     assert lengths == pytest.approx([5 / 4 * (log_words(place) - mean) for place in range(5)])
-
-
-def test_an_anchor_is_what_all_are_compared_with() -> None:
-    group = Group((), PROMPT, ANSWERS, anchor=say("assistant: one two"))
-    found = Rewards(OnlyCompares()).of_groups([group])[0]
-    assert found == pytest.approx([log_words(place) - math.log(3) for place in range(5)])
 
 
 def test_a_pair_that_failed_in_one_order_is_left_out_and_never_a_number() -> None:
