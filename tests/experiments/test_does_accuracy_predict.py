@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from crm.config import compose
-from crm.judges.controls import CoinJudge
-from crm.judges.oracle import OracleJudge
+from crm.judges.controls import CoinJudge, OracleJudge
 from crm.rewards.estimator import expected
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import truth_of

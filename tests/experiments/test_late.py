@@ -11,8 +11,8 @@ import pytest
 from crm.data.simulation.arena import simulate
 from crm.data.simulation.taste import pole_of
 from crm.data.simulation.truth import levels_of
+from crm.judges.controls import OracleJudge
 from crm.judges.judge import Asked, Reading
-from crm.judges.oracle import OracleJudge
 from experiments.late.__main__ import verdicts
 from experiments.late.boards import boards
 

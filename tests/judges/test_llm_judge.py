@@ -14,8 +14,7 @@ import pytest
 from crm.chat.cache import ReplyCache
 from crm.chat.client import EndpointConfig
 from crm.judges.judge import Reading
-from crm.judges.llm_judge import VERDICT_LOGIT, LlmJudge
-from crm.judges.llm_prompt import judge_messages
+from crm.judges.llm_judge import VERDICT_LOGIT, LlmJudge, judge_messages
 from crm.schema import Comparison, Message
 from tests.chat.endpoint import Answer, chat_endpoint, completion
 
@@ -98,8 +97,7 @@ def test_an_adversarial_response_stays_in_its_place(text: str) -> None:
     ("kind", "answer"),
     [
         ("no_verdict", completion("Answer B is better")),
-        ("contradictory", completion("Verdict: A or B")),
-        ("tie", completion("Verdict: tie")),
+        ("contradictory", completion("Verdict: A\nVerdict: B")),
         ("refusal", completion("I'm sorry, but I can't help with that.")),
         ("refusal", completion(None, refusal="No.")),
         ("truncated", completion("Verdict: A", "length")),

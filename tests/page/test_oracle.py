@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from scipy.special import expit
 
 from crm.config import compose
-from crm.judges.oracle import OracleJudge
+from crm.judges.controls import OracleJudge
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank

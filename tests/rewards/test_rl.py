@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crm.judges.controls import LengthJudge
+from crm.judges.controls import LengthJudge, OracleJudge
 from crm.judges.judge import Asked, Reading
-from crm.judges.oracle import OracleJudge
 from crm.rewards.rl import grpo_reward, openrlhf_group, verl_reward
 from crm.rewards.scoring import Rewards
 from tests.rewards.serving import OnlyCompares, WordJudge
