@@ -51,9 +51,6 @@ class EndpointConfig(Settings, group="endpoint"):
     call_deadline_s: float = setting(120.0, above=0, unit="seconds")
     """Seconds for one attempt of a call."""
     attempts: int = setting(4, at_least=1)
-    budget_calls: int = setting(0, at_least=0, zero="no limit")
-    """Calls at most in one run, attempts of one call counted once."""
-    budget_tokens: int = setting(0, at_least=0, zero="no limit")
 
     def need(self, option: str) -> None:
         """Raise ``ValueError`` unless an endpoint is named; ``option`` of the group is what makes one necessary."""
@@ -96,7 +93,7 @@ class Counts:
     calls: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     tokens: int = 0
-    """As the server reported them, else characters / 4."""
+    """As the server reported them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +108,12 @@ class Plan:
 
 
 class ChatClient:
-    """Asks one endpoint and counts; budgets hold over all that one client asks.
-
-    ``extra`` are further parameters of the API, such as ``logprobs``. With ``json_schema`` a schema that is asked for
-    is sent as ``response_format``; some servers reject requests that carry one.
-    """
+    """Asks one endpoint and counts; ``extra`` are further parameters of the API, such as ``logprobs``."""
 
     def __init__(
-        self,
-        endpoint: EndpointConfig,
-        cache: ReplyCache | None = None,
-        extra: Mapping[str, Any] | None = None,
-        *,
-        json_schema: bool = False,
+        self, endpoint: EndpointConfig, cache: ReplyCache | None = None, extra: Mapping[str, Any] | None = None
     ) -> None:
-        self.endpoint, self.cache, self.extra, self.json_schema = endpoint, cache, dict(extra or {}), json_schema
+        self.endpoint, self.cache, self.extra = endpoint, cache, dict(extra or {})
         self.counts = Counts()
         self._key = endpoint.api_key()
         self._client: Any = None
@@ -162,20 +150,13 @@ class ChatClient:
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Outcome[Schema]]:
         """One ``schema`` a request, as `ask` gives them; an invalid reply is sent back once."""
-        version = self._version(schema)
-        return self.ask(requests, partial(read_object, schema=schema), version, repairs=True, progress=progress)
+        return self.ask(
+            requests, partial(read_object, schema=schema), _version(schema), repairs=True, progress=progress
+        )
 
     def plan_for(self, schema: type[BaseModel], requests: Sequence[Sequence[Message]]) -> Plan:
         """What `ask_for` would cost; sends nothing."""
-        return self.plan(requests, self._version(schema))
-
-    def _version(self, schema: type[BaseModel]) -> str:
-        """The version of replies that fit a schema, which goes into ``extra`` where the server is to know it."""
-        form = schema.model_json_schema()
-        if self.json_schema:  # not strict: strict mode allows no limits on lengths
-            named = {"name": schema.__name__, "schema": form}
-            self.extra["response_format"] = {"type": "json_schema", "json_schema": named}
-        return json.dumps(form, sort_keys=True)
+        return self.plan(requests, _version(schema))
 
     def ask(
         self,
@@ -255,20 +236,14 @@ class ChatClient:
             self._unanswered = self._unanswered + 1 if failure.kind in UNANSWERED else 0
             raise CallFailed(failure.kind, self._hidden(failure.detail)) from None
         self._unanswered = 0
-        used = sum(len(turn.content) for turn in messages) + len(reply.text)
         with self._lock:
-            self.counts.tokens += used // CHARACTERS_PER_TOKEN if reply.tokens is None else reply.tokens
+            self.counts.tokens += reply.tokens or 0
         return reply
 
     def _admit(self) -> None:
-        endpoint = self.endpoint
         with self._lock:
             if self._unanswered >= BREAKER:
                 raise CallFailed("endpoint_down", f"not sent: {self._unanswered} calls in a row got no answer")
-            if 0 < endpoint.budget_calls <= self.counts.calls:
-                raise CallFailed("budget", f"not sent: the budget is {endpoint.budget_calls} calls")
-            if 0 < endpoint.budget_tokens <= self.counts.tokens:
-                raise CallFailed("budget", f"not sent: the budget is {endpoint.budget_tokens} tokens")
             self.counts.calls += 1
 
     def _complete(self, messages: Sequence[Message]) -> Any:
@@ -313,6 +288,10 @@ class ChatClient:
                     http_client=openai.DefaultHttpxClient(follow_redirects=False),
                 )
             return self._client
+
+
+def _version(schema: type[BaseModel]) -> str:
+    return json.dumps(schema.model_json_schema(), sort_keys=True)
 
 
 def _sent_back(text: str, detail: str) -> tuple[Message, Message]:

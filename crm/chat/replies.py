@@ -21,7 +21,6 @@ FAILURES = {
     "truncated": "the reply was cut at max_tokens",
     "not_json": "the reply does not hold exactly one JSON object",
     "wrong_schema": "the reply's JSON object breaks a rule",
-    "budget": "not sent: the calls or tokens allowed are used up",
     "endpoint_down": "not sent: too many calls in a row had got no answer",
 }
 """Every kind of failure and what it means."""

@@ -30,7 +30,7 @@ def make_client(annotator: AnnotatorConfig, cache: Path) -> ChatClient | None:
     """
     if annotator.name == "offline":
         return None
-    return ChatClient(annotator, ReplyCache(cache), json_schema=annotator.json_schema)
+    return ChatClient(annotator, ReplyCache(cache))
 
 
 def drop_objective(rows: Sequence[Preference], client: ChatClient, progress: bool) -> Annotated:

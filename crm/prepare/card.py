@@ -1,16 +1,13 @@
-"""The card of a prepared dataset, ``README.md``, whose head names the file of each split, and its two plots."""
+"""The card of a prepared dataset, ``README.md``, whose head names the file of each split."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from huggingface_hub import DatasetCard, DatasetCardData
-from matplotlib.figure import Figure
 
 from crm.criteria.topics import Topics
 from crm.data.catalogue import source_named
@@ -20,14 +17,10 @@ from crm.prepare.config import AnnotatorConfig, PrepareConfig
 from crm.prepare.leakage import Leak
 from crm.prepare.publish import license_of
 from crm.prepare.split import Placed
-from crm.report.plots import COLOURS, save_figure, short_name, tidy_axes
 from crm.report.tables import markdown_text
 from crm.schema import Comparison, Preference
 
-PLOTS = ("topics", "criteria")
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-MOST = 20
-"""Bars of a plot; rarer topics are not drawn."""
 
 
 def write_card(
@@ -40,7 +33,7 @@ def write_card(
     references: Iterable[str],
     counts: Mapping[str, Mapping[str, int]],
 ) -> None:
-    """Draw the plots and write the card."""
+    """Write the card."""
     source = config.data.name
     card = DatasetCard.from_template(
         DatasetCardData(
@@ -57,7 +50,6 @@ def write_card(
         parts=markdown_text(pd.DataFrame([_part(name, rows) for name, rows in placed.parts.items()])),
         held_out_topics=_code(placed.held_out_topics),
         held_out_criteria=_code(placed.held_out_criteria),
-        plots=_plots(out / "plots", placed.parts),
         steps=markdown_text(
             pd.DataFrame([(step, _listed(found)) for step, found in counts.items()], columns=["step", "counts"])
         ),
@@ -139,38 +131,3 @@ def _listed(counts: Mapping[str, int]) -> str:
 def _code(names: Sequence[str]) -> str:
     """Names in code spans: they come from data, and a comma or a link in one is part of it."""
     return ", ".join(f"`{' '.join(name.split()).replace('`', chr(39))}`" for name in names) or "none"
-
-
-def _plots(folder: Path, parts: Mapping[str, Sequence[Preference]]) -> list[str]:
-    """Draw topics by part, and where there are any the broad topics of criteria by side; names of what was drawn."""
-    topics = {name: Counter(row.topic or "none" for row in rows) for name, rows in parts.items()}
-    _bars(folder / "topics.png", topics, "preferences", "Topics of the queries, by part")
-    sides: dict[str, Counter[str]] = {"for the winner": Counter(), "for the loser": Counter()}
-    for row in (row for name, rows in parts.items() if name != "C" for row in rows if row.winner != "tie"):
-        of_a, of_b = set(row.criteria_topics_a), set(row.criteria_topics_b)
-        sides["for the winner"].update(of_a if row.winner == "a" else of_b)
-        sides["for the loser"].update(of_b if row.winner == "a" else of_a)
-    if not any(sides.values()):
-        return ["topics"]
-    _bars(folder / "criteria.png", sides, "preferences with such a criterion", "Broad topics of the criteria, by side")
-    return list(PLOTS)
-
-
-def _bars(path: Path, groups: Mapping[str, Counter[str]], unit: str, title: str) -> None:
-    """Stacked bars of the most frequent names, one colour per group."""
-    total = sum(groups.values(), Counter())
-    names = sorted(total, key=lambda name: (-total[name], name))[:MOST]
-    figure = Figure(figsize=(8, max(2.4, 1.3 + 0.28 * len(names))), layout="constrained")
-    axes = figure.subplots()
-    left = np.zeros(len(names))
-    for (label, counts), colour in zip(groups.items(), COLOURS, strict=False):
-        sizes = np.array([counts[name] for name in names])
-        axes.barh(range(len(names)), sizes, left=left, color=colour, label=label)
-        left += sizes
-    axes.set_yticks(range(len(names)), [short_name(name, 40) for name in names], fontsize=8)
-    axes.invert_yaxis()
-    axes.set(xlabel=unit)
-    axes.set_title(title, fontsize=11)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
-    tidy_axes(axes, "x")
-    save_figure(figure, path)

@@ -28,7 +28,7 @@ from crm.io.files import replace_file
 from crm.io.intake import MAX_SHOWN, Intake
 from crm.io.parquet import write_parquet
 from crm.prepare.annotate import add_criteria, add_topics, drop_objective, make_client
-from crm.prepare.card import PLOTS, write_card
+from crm.prepare.card import write_card
 from crm.prepare.config import PrepareConfig
 from crm.prepare.leakage import check_sets, find_leaks, queries_of, reference_folders
 from crm.prepare.publish import check_upload, upload
@@ -166,7 +166,7 @@ def _write(
 ) -> None:
     """Write parts, suites and tables of topics in place of those of an earlier run."""
     earlier = [f"suites/{name}.parquet" for name in suite_names(SUITES, NOISES)]
-    earlier += [f"plots/{name}.png" for name in PLOTS] + ["topics/queries.csv", "topics/criteria.csv"]
+    earlier += ["topics/queries.csv", "topics/criteria.csv"]
     for name in earlier:
         (out / name).unlink(missing_ok=True)
     for name, rows in parts.items():

@@ -180,6 +180,6 @@ def test_the_digest_names_what_decides_and_not_the_key(monkeypatch: pytest.Monke
 
     plain = digest()
     monkeypatch.setenv("CRM_API_KEY", "other")
-    assert plain == digest(concurrency=9, attempts=3, budget_calls=3, call_deadline_s=1.0)
+    assert plain == digest(concurrency=9, attempts=3, call_deadline_s=1.0)
     others = [digest("http://y/v1"), digest(verdict="logprobs"), digest(temperature=1.0), digest(max_tokens=5)]
     assert len({plain, *others}) == 5
