@@ -1,6 +1,6 @@
 """Chat endpoints (OpenAI-compatible): requests side by side, validated replies, one cache of replies.
 
-A request that fails is an outcome with a kind (`crm.chat.replies.FAILURES`) and never has a value. The next run asks
+A request that fails is an outcome with a kind (`crm.chat.replies.CallFailed`) and never has a value. The next run asks
 it again, and takes what was answered from the cache.
 """
 
@@ -11,10 +11,9 @@ import json
 import os
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -74,26 +73,13 @@ class EndpointConfig(Settings, group="endpoint"):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Value]):
-    """What became of one request: a ``value``, or a ``failure`` (of `crm.chat.replies.FAILURES`) and its ``detail``."""
+    """What became of one request: a ``value``, or a ``failure`` (kind of `CallFailed`) and its ``detail``."""
 
     value: Value | None = None
     failure: str | None = None
     detail: str = ""
     cached: bool = False
     tokens: int | None = None
-
-
-@dataclass
-class Counts:
-    """``requests`` = ``cached`` + ``answered`` + all ``failures``; ``calls`` were sent, repairs among them."""
-
-    requests: int = 0
-    cached: int = 0
-    answered: int = 0
-    calls: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
-    tokens: int = 0
-    """As the server reported them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +100,6 @@ class ChatClient:
         self, endpoint: EndpointConfig, cache: ReplyCache | None = None, extra: Mapping[str, Any] | None = None
     ) -> None:
         self.endpoint, self.cache, self.extra = endpoint, cache, dict(extra or {})
-        self.counts = Counts()
         self._key = endpoint.api_key()
         self._client: Any = None
         self._unanswered, self._lock = 0, threading.Lock()
@@ -190,7 +175,6 @@ class ChatClient:
                     progress(done, len(requests))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        self._count(found)
         return found
 
     def _remembered(self, key: str, read: Callable[[Reply], Value], found: list[Outcome[Value]], place: int) -> bool:
@@ -202,12 +186,6 @@ class ChatClient:
         except CallFailed:
             return False
         return True
-
-    def _count(self, found: Sequence[Outcome[Any]]) -> None:
-        self.counts.requests += len(found)
-        self.counts.cached += sum(outcome.cached for outcome in found)
-        self.counts.failures.update(outcome.failure for outcome in found if outcome.failure)
-        self.counts.answered += sum(not outcome.failure and not outcome.cached for outcome in found)
 
     def _answer(
         self, messages: Sequence[Message], read: Callable[[Reply], Value], repairs: bool
@@ -229,22 +207,15 @@ class ChatClient:
 
     def call(self, messages: Sequence[Message]) -> Reply:
         """The reply to one request. Raises `CallFailed`; ``ValueError`` where no request can succeed."""
-        self._admit()
+        if self._unanswered >= BREAKER:
+            raise CallFailed("endpoint_down", f"not sent: {self._unanswered} calls in a row got no answer")
         try:
             reply = reply_of(self._complete(messages), bool(self.extra.get("logprobs")))
         except CallFailed as failure:
             self._unanswered = self._unanswered + 1 if failure.kind in UNANSWERED else 0
             raise CallFailed(failure.kind, self._hidden(failure.detail)) from None
         self._unanswered = 0
-        with self._lock:
-            self.counts.tokens += reply.tokens or 0
         return reply
-
-    def _admit(self) -> None:
-        with self._lock:
-            if self._unanswered >= BREAKER:
-                raise CallFailed("endpoint_down", f"not sent: {self._unanswered} calls in a row got no answer")
-            self.counts.calls += 1
 
     def _complete(self, messages: Sequence[Message]) -> Any:
         import openai
@@ -258,16 +229,15 @@ class ChatClient:
             if not isinstance(error, openai.NotFoundError):
                 mistake = "the endpoint does not accept the key; check api_key and the variable it comes from"
             raise ValueError(f"{self.endpoint.base_url}: {mistake} ({detail[:200]})") from None
-        except openai.RateLimitError as error:
-            raise CallFailed("rate_limited", f"status {error.status_code}: {error.body}") from None
-        except openai.InternalServerError as error:
-            raise CallFailed("server_error", f"status {error.status_code}: {error.body}") from None
         except openai.APITimeoutError:
             raise CallFailed("timeout", f"no reply within {self.endpoint.call_deadline_s:g} s") from None
         except openai.APIConnectionError as error:
             raise CallFailed("connection", str(error.__cause__ or error)) from None
         except openai.APIStatusError as error:
-            raise CallFailed("rejected", f"status {error.status_code}: {error.body}") from None
+            kind = {429: "rate_limited"}.get(
+                error.status_code, "server_error" if error.status_code >= 500 else "rejected"
+            )
+            raise CallFailed(kind, f"status {error.status_code}: {error.body}") from None
         except (openai.APIError, ValueError) as error:
             raise CallFailed("not_completion", str(error)) from None
 

@@ -9,21 +9,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-FAILURES = {
-    "rate_limited": "status 429 until the attempts ran out",
-    "server_error": "a 5xx status",
-    "timeout": "no reply in time",
-    "connection": "no connection, or it broke",
-    "rejected": "any other status: the endpoint does not take this request",
-    "not_completion": "status 200, but no chat completion",
-    "empty": "a completion without a choice or without text",
-    "refusal": "the model, or a filter before it, declined",
-    "truncated": "the reply was cut at max_tokens",
-    "not_json": "the reply does not hold exactly one JSON object",
-    "wrong_schema": "the reply's JSON object breaks a rule",
-    "endpoint_down": "not sent: too many calls in a row had got no answer",
-}
-"""Every kind of failure and what it means."""
 UNANSWERED = frozenset({"rate_limited", "server_error", "timeout", "connection", "not_completion"})
 """Kinds in which no model answered; many in a row mean that the endpoint is down"""
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -39,7 +24,12 @@ _REFUSAL = re.compile(
 
 
 class CallFailed(Exception):  # noqa: N818 - an outcome on its way, not an error that a user meets
-    """A call without a usable reply: its ``kind`` (of `FAILURES`, or the reader's own) and one line of ``detail``."""
+    """A call without a usable reply: its ``kind`` and one line of ``detail``.
+
+    ``rate_limited``, ``server_error``, ``timeout``, ``connection`` and ``not_completion`` are no reply (`UNANSWERED`);
+    ``rejected``: the endpoint does not take this request; ``endpoint_down``: not sent, after many calls without an
+    answer. Of a reply: ``empty``, ``refusal``, ``truncated``, ``not_json``, ``wrong_schema``, or the reader's own.
+    """
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")

@@ -88,7 +88,7 @@ class LlmJudge:
     With ``verdict="text"`` the model reasons and ends with a verdict line; every verdict is the same logit,
     `VERDICT_LOGIT`, so that log loss, Brier score and calibration say little of this judge. With ``logprobs`` it is
     asked for one token, and the logit is that of A against B among the likely ones. Valid replies are kept in
-    ``cache`` and never paid again; ``client.counts`` adds up calls and tokens.
+    ``cache`` and never paid again.
     """
 
     left_out, together = "unanswered", 1

@@ -28,10 +28,9 @@ from crm.io.files import replace_file
 from crm.io.intake import MAX_SHOWN, Intake
 from crm.io.parquet import write_parquet
 from crm.prepare.annotate import add_criteria, add_topics, drop_objective, make_client
-from crm.prepare.card import write_card
+from crm.prepare.card import check_upload, upload, write_card
 from crm.prepare.config import PrepareConfig
 from crm.prepare.leakage import check_sets, find_leaks, queries_of, reference_folders
-from crm.prepare.publish import check_upload, upload
 from crm.prepare.split import SUITES, place
 from crm.report.tables import csv_text
 from crm.schema import Comparison, Preference

@@ -9,8 +9,10 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import torch
@@ -27,9 +29,8 @@ from crm.judges.open import check_judge, open_judge
 from crm.model.backbone import show_loading
 from crm.rewards.bodies import ClassifyRequest, CompareRequest, GetRewardRequest, RankRequest, ScoreRequest
 from crm.rewards.config import ServeConfig
-from crm.rewards.queue import ALONE, RewardQueue
 from crm.rewards.rl import openrlhf_group
-from crm.rewards.scoring import Group, Rewards
+from crm.rewards.scoring import Group, Pair, Reward, Rewards
 from crm.schema import RecordError
 from crm.web import BodyLimit, KnownHosts, bound, serve
 
@@ -41,6 +42,11 @@ TEXTS = 4096
 SWITCH_S = 0.0005
 """Seconds until the judge's thread lets the one in that answers requests; Python's 0.005 make a second of it with 50
 clients."""
+NO_VERDICT, ALONE = "no_verdict", "alone"
+"""Reasons: the judge gave no finite number; a judge that only compares got one response."""
+Work = Sequence[Group | Pair]
+Outcome = list[tuple[list[Reward], list[str | None]]]
+"""Rewards of a group, or log-odds of a pair in both orders, with a reason for each None."""
 
 
 def run_server(config: ServeConfig) -> None:
@@ -177,3 +183,95 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
         return JSONResponse({"detail": rows}, 422)
 
     return app
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    work: Work
+    rows: int
+    answer: asyncio.Future[Outcome]
+
+
+class RewardQueue:
+    """Reads ``batch_rows`` of what waits at a time, the oldest first; at most ``queue_rows`` wait."""
+
+    def __init__(self, rewards: Rewards, *, queue_rows: int, batch_rows: int) -> None:
+        self.rewards, self.queue_rows, self.batch_rows = rewards, queue_rows, batch_rows
+        self.waiting = 0
+        self._line: deque[_Job] = deque()
+        self._added = asyncio.Event()
+
+    async def submit(self, work: Work) -> Outcome:
+        """Wait for the judge. Raises `HTTPException` for too much."""
+        rows = sum(_rows(item, self.rewards.pointwise) for item in work)
+        if rows > self.queue_rows:
+            raise HTTPException(422, f"{rows:,} readings, at most {self.queue_rows:,}; send fewer responses")
+        if self.waiting + rows > self.queue_rows:
+            busy = f"{self.waiting:,} readings wait already; try again in a moment"
+            raise HTTPException(503, busy, headers={"Retry-After": "1"})
+        job = _Job(work, rows, asyncio.get_running_loop().create_future())
+        self._line.append(job)
+        self.waiting += rows
+        self._added.set()
+        return await job.answer
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        while True:
+            await self._added.wait()
+            taken: list[_Job] = []
+            rows = 0
+            while self._line and (not taken or rows + self._line[0].rows <= self.batch_rows):
+                job = self._line.popleft()
+                self.waiting -= job.rows
+                taken.append(job)
+                rows += job.rows
+            if not self._line:
+                self._added.clear()
+            await self._read(taken)
+
+    async def _read(self, jobs: Sequence[_Job]) -> None:
+        """A batch that breaks the judge is read again request by request, so that others get their answer."""
+        try:
+            outcomes = await asyncio.to_thread(read, self.rewards, [job.work for job in jobs])
+        except Exception as error:
+            if len(jobs) > 1:
+                for job in jobs:
+                    await self._read([job])
+                return
+            log.exception("a request broke the judge")
+            sentence = f"the judge could not read this ({type(error).__name__}); the server's log says more"
+            outcomes = [HTTPException(500, sentence)]
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            if not job.answer.done():
+                job.answer.set_exception(outcome) if isinstance(outcome, Exception) else job.answer.set_result(outcome)
+
+
+def read(rewards: Rewards, works: Sequence[Work]) -> list[Outcome | Exception]:
+    """What the judge says of each of ``works``, all read together."""
+    items = [item for work in works for item in work]
+    scored = iter(rewards.of_groups([item for item in items if isinstance(item, Group)]))
+    compared = iter(rewards.in_both_orders([item for item in items if isinstance(item, Pair)]))
+    given = [next(scored) if isinstance(item, Group) else list(next(compared)) for item in items]
+    found = iter([(own, _reasons(rewards, item, own)) for item, own in zip(items, given, strict=True)])
+    return [[next(found) for _ in work] for work in works]
+
+
+def _rows(item: Group | Pair, pointwise: bool) -> int:
+    """Readings: a response once, or a pair in both orders."""
+    count = 2 if isinstance(item, Pair) else len(item.responses)
+    return count if isinstance(item, Pair) or pointwise else count * (count - 1)
+
+
+def _reasons(rewards: Rewards, item: Group | Pair, given: Sequence[Reward]) -> list[str | None]:
+    if isinstance(item, Pair):
+        pairs = [item, item]
+    elif not rewards.pointwise and len(given) == 1:
+        return [ALONE]
+    else:
+        pairs = [Pair(item, place, place) for place in range(len(given))]
+
+    def reason(pair: Pair) -> str:
+        return NO_VERDICT if rewards.judge.fits((pair.comparison("why"), "ab")) else rewards.judge.left_out
+
+    return [None if reward is not None else reason(pair) for pair, reward in zip(pairs, given, strict=True)]

@@ -63,13 +63,10 @@ def question(text: str) -> tuple[Message, ...]:
 def test_every_answer_is_a_value_or_a_failure_of_its_kind() -> None:
     """One endpoint gives all answers, side by side."""
     with chat_endpoint(lambda body, _: ANSWERS[int(body["messages"][0]["content"])][0]) as url:
-        asking = client(url)
-        found = asking.ask([question(str(number)) for number in range(len(ANSWERS))], READ, "1")
+        found = client(url).ask([question(str(number)) for number in range(len(ANSWERS))], READ, "1")
     for (answer, kind), outcome in zip(ANSWERS, found, strict=True):
         assert outcome.failure == kind, answer
         assert (outcome.value == Wanted(name="x")) == (kind is None)
-    counts = asking.counts
-    assert counts.requests == len(ANSWERS) == counts.answered + counts.failures.total() and counts.answered == 4
 
 
 def test_answers_are_paid_for_once_and_failures_asked_again(tmp_path: Path) -> None:
@@ -104,9 +101,7 @@ def test_an_invalid_reply_is_sent_back_once() -> None:
         return completion(GOOD if "cannot be used: name: Field required" in last else "{}")
 
     with chat_endpoint(answer) as url:
-        repairing = client(url)
-        assert repairing.ask([question("a")], READ, "1", repairs=True)[0].value == Wanted(name="x")
-        assert repairing.counts.calls == 2
+        assert client(url).ask([question("a")], READ, "1", repairs=True)[0].value == Wanted(name="x")
         assert client(url).ask([question("a")], READ, "1")[0].failure == "wrong_schema"
 
 

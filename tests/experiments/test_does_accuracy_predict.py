@@ -11,7 +11,7 @@ import pytest
 
 from crm.config import compose
 from crm.judges.controls import CoinJudge, OracleJudge
-from crm.rewards.estimator import expected
+from crm.rewards.best_of_n import expected
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import truth_of
 from experiments.does_accuracy_predict.__main__ import main

@@ -20,7 +20,6 @@ from crm.judges.crm_judge import open_checkpoint
 from crm.judges.hub_reward_model import HubRewardModel
 from crm.judges.open import check_judge
 from crm.model.export import export_model
-from crm.schema import Message
 from tests.conftest import rounding
 
 
@@ -97,24 +96,6 @@ def test_no_control_token_comes_from_data(opened, comparisons) -> None:
         assert not set(others) & set(ids)
         written = judge.tokenizer.apply_chat_template(judge.messages(row, response), tokenize=False)
         assert judge.tokenizer.decode(list(ids)) == written
-
-
-@pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("pad", ["pad", "eos", None], ids=["own pad", "pad is eos", "no pad"])
-def test_alone_or_among_others_the_score_is_the_same(
-    pad, make_hub_model, chatml, tokenizer, tmp_path, read_all, many
-) -> None:
-    pad_id = {"pad": tokenizer.pad_token_id, "eos": tokenizer.eos_token_id, None: None}[pad]
-    folder = make_hub_model(tmp_path / "m", template=chatml + "<|endoftext|>", pad_token_id=pad_id)
-    judge = in_double(open_reward_model(folder, batch_size=8))
-    longer = tuple(Message("assistant", "never " * count) for count in (1, 40, 150))
-    rows = [replace(row, response_b=(longer[index % 3],)) for index, row in enumerate(many[:9])]
-    together = read_all(judge, rows)
-    for row in rows:
-        alone = read_all(judge, [row])[row.id, "ab"]
-        assert together[row.id, "ab"].score_a == pytest.approx(alone.score_a, abs=1e-12)
-    expected = stock_score(folder, judge.messages(rows[1], rows[1].response_b))
-    assert together[rows[1].id, "ab"].score_b == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.usefixtures("in_float64")
@@ -251,18 +232,3 @@ def predicted(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]
         json.loads(line) for file in document["run"]["files"].values() for line in Path(file).read_text().splitlines()
     ]
     return {(row["comparison_id"], row["order"]): row for row in rows}
-
-
-def test_an_evaluation_from_the_command_line(folder, tmp_path) -> None:
-    words = ("judge=reward_model", f"judge.path='{folder}'")
-    document = evaluate(tmp_path / "run", *words)
-    assert document["run"]["judge"] == "reward_model tiny-rm"
-    assert document["run"]["cost"]["readings_made"] == len(predicted(document)) == 24
-    again = evaluate(tmp_path / "run", *words)
-    assert again["run"]["cost"]["readings_made"] == 0
-    assert again["results"] == document["results"]
-    flips = [row["value"] for row in document["results"] if row["metric"] == "flip_rate"]
-    assert flips == [0.0, 0.0]
-    assert (
-        evaluate(tmp_path / "blind", *words, "judge.criteria_in=none")["run"]["judge"] == "reward_model tiny-rm, blind"
-    )

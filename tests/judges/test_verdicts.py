@@ -44,18 +44,6 @@ def test_swapping_the_letters_swaps_the_verdict_and_nothing_else() -> None:
             assert outcome(text.translate(swap)) == mirrored.get(expected, expected), text
 
 
-def test_long_replies_are_read_in_no_time() -> None:
-    million = 1_000_000
-    assert outcome("word " * million + "\nVerdict: B") == "second"
-    assert outcome("Verdict:" + " " * million + "A") == "first"
-    for text in (
-        "Verdict: A" + " " * million + "x",
-        "**Verdict: A" + "*" * million,
-        "Verdict: A or B" * (million // 10),
-    ):
-        assert outcome(text) == "no_verdict"
-
-
 def test_token_logit_by_hand() -> None:
     likely = [("A", math.log(0.5)), (" A", math.log(0.1)), ("B", math.log(0.2)), ("The", math.log(0.05))]
     assert token_logit(likely) == pytest.approx(math.log(0.6 / 0.2))

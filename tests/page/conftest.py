@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ def bank() -> Bank:
 @pytest.fixture
 def make_ranker() -> Callable[..., Ranker]:
     """A ranker of a bank, by words."""
-    return lambda bank=None: Ranker(WordScorer(bank or small_bank()))
+    return lambda bank=None: Ranker(cast(Any, WordScorer(bank or small_bank())))
 
 
 @pytest.fixture(scope="session")

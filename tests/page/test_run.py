@@ -21,10 +21,6 @@ def refused(*words: str, folder: Path) -> str:
     [
         (["judge=length"], "python leaderboard.py judge=length"),
         (
-            ["judge=llm", "judge.base_url=http://127.0.0.1:1/v1", "judge.model=m"],
-            "python leaderboard.py judge=llm judge.base_url=http://127.0.0.1:1/v1 judge.model=m",
-        ),
-        (
             ["judge=coin", "bank=folder", "bank.path=my bank"],
             "judge=coin bank=folder 'bank.path=my bank'",
         ),

@@ -21,8 +21,7 @@ from torch.nn.init import normal_
 from crm.cli import best_of_n
 from crm.config import compose
 from crm.model.export import export_model
-from crm.rewards.best_of_n import run_best_of_n
-from crm.rewards.estimator import best_of_k, expected, kl_bound, reached, sizes
+from crm.rewards.best_of_n import best_of_k, expected, kl_bound, reached, run_best_of_n, sizes
 from tests.test_docs import DOCS, example
 
 NAN = float("nan")
@@ -104,20 +103,6 @@ def test_any_head_is_a_judge(head: str, make_model: Any, tokenizer: Any, tmp_pat
     means = run(tmp_path, f"checkpoint={tmp_path / 'model'}", f"candidates={tmp_path / 'pool.jsonl'}")
     assert set(means.index.levels[0]) == {"judge", "blind", "length", "random", "oracle"}
     assert (means["judge", 1], means["length", 3], means["oracle", 3]) == (2.5, 4.5, 4.5)
-
-
-def test_a_file_without_gold_shows_the_reward(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows = ["query,response,gold", "Why?,one two,", "Why?,one,", "How?,one,"]
-    (tmp_path / "pool.csv").write_text("\n".join(rows), encoding="utf-8")
-    means = run(tmp_path, "judge=length", f"candidates={tmp_path / 'pool.csv'}")
-    assert means["judge", 2] == pytest.approx(log(3)) and "nobody knows what" in caplog.text
-    assert written(tmp_path)["counts"] == {
-        "queries": 1,
-        "queries_left_out": 1,
-        "responses": 2,
-        "no_gold": 0,
-        "unread": 0,
-    }
 
 
 def test_mistakes_are_one_sentence(

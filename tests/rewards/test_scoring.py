@@ -62,11 +62,6 @@ def test_a_pair_that_failed_in_one_order_is_left_out_and_never_a_number() -> Non
     assert rewards.of_pairs([Pair(GROUP, 0, 2), Pair(GROUP, 0, 1)])[0] is None
 
 
-def test_a_score_that_is_no_number_is_no_reward() -> None:
-    answers = tuple(say(f"assistant: {text}") for text in ("nan", "two words"))
-    assert Rewards(WordJudge()).of_groups([Group((), PROMPT, answers)]) == [[None, math.log(3)]]
-
-
 def test_groups_keep_their_order_and_their_criteria() -> None:
     detailed, concise = "Prefers detailed answers", "Prefers concise answers"
     long = "In detail, the homework depends on the deadline and the tutor."
@@ -97,11 +92,3 @@ def test_every_head_gives_what_its_comparisons_say(head, make_model, make_encode
             assert logits == pytest.approx(expected, abs=rounding(torch.tensor(found)))
         else:
             assert sum(found) == pytest.approx(0, abs=rounding(torch.tensor(found)))
-
-
-def test_what_is_too_long_has_no_reward(make_model, make_encoder) -> None:
-    long = (*ANSWERS[:2], say(f"assistant: {'word ' * 5000}"), ANSWERS[3])
-    for head in ("late", "scalar", "pairwise"):
-        rewards = Rewards(CrmJudge(make_model(head, "llama-1", seed=3), make_encoder(head), batch_size=4))
-        found = rewards.of_groups([Group((), PROMPT, long)])[0]
-        assert [reward is None for reward in found] == [False, False, True, False]
