@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,7 +12,6 @@ UNANSWERED = frozenset({"rate_limited", "server_error", "timeout", "connection",
 """Kinds in which no model answered; many in a row mean that the endpoint is down"""
 Schema = TypeVar("Schema", bound=BaseModel)
 
-_OPENING = re.compile(r"\{\s*[\"}]")
 _THOUGHTS = re.compile(r"\s*<(think|thinking)>")
 _THOUGHTS_END = "</think>"
 _REFUSAL = re.compile(
@@ -104,35 +102,16 @@ def read_object(reply: Reply, schema: type[Schema]) -> Schema:
     Raises `CallFailed`: not_json, refusal or wrong_schema.
     """
     text = split_thoughts(reply.text)[1].strip()
-    objects = [] if text.startswith("[") else _objects(text)
-    if not objects and refuses(text):
+    start, end = text.find("{"), text.rfind("}") + 1
+    if start < 0 and refuses(text):
         raise CallFailed("refusal", text)
-    if len(objects) != 1:
-        found = "no JSON object" if not objects else "more than one JSON object"
-        raise CallFailed("not_json", f"the reply holds {found}, expected exactly one")
+    if not 0 <= start < end or text.startswith("["):
+        raise CallFailed("not_json", "the reply holds no JSON object, expected exactly one")
     try:
-        return schema.model_validate_json(objects[0], strict=True)
+        return schema.model_validate_json(text[start:end], strict=True)
     except ValidationError as error:
         kind = "not_json" if error.errors(include_url=False)[0]["type"] == "json_invalid" else "wrong_schema"
         raise CallFailed(kind, first_errors(error)) from None
-
-
-def _objects(text: str) -> list[str]:
-    """The first two JSON objects in ``text``, none of them within another; other braces, as in ``{a, b}``, are prose.
-
-    One that is broken raises `CallFailed`: what is inside it must not pass for the answer.
-    """
-    decoder = json.JSONDecoder()
-    objects: list[str] = []
-    found = _OPENING.search(text)
-    while found and len(objects) < 2:
-        try:
-            end = decoder.raw_decode(text, found.start())[1]
-        except (ValueError, RecursionError):
-            raise CallFailed("not_json", f"the JSON object at position {found.start()} is broken or cut") from None
-        objects.append(text[found.start() : end])
-        found = _OPENING.search(text, end)
-    return objects
 
 
 def split_thoughts(text: str) -> tuple[str, str]:

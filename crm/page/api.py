@@ -129,8 +129,6 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
         return {
             "queries": len(ranking.part.queries),
             "failed": ranking.failed,
-            "profile": profile.digest,
-            "criteria": profile.judge_criteria,
             "refusal": why_invalid(ranking),
             "not_understood": ranking.not_understood,
             "leaderboard": ranking.board.records() if ranking.board else [],
@@ -168,7 +166,7 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
         if ending not in ("csv", "json"):
             raise ProfileError(f"export: {ending!r} is not one of csv, json")
         ranking, board = ranked(from_query(request.url.query))
-        name = f"leaderboard-{ranking.profile.digest[:8]}.{ending}"
+        name = f"leaderboard.{ending}"
         if ending == "json":
             return _file(name, as_json(ranking, board, about), "application/json")
         table = pd.DataFrame(board.records()).astype({"low": float, "high": float})
@@ -189,11 +187,8 @@ def as_json(ranking: Ranking, board: Leaderboard, about: About) -> bytes:
         "judge": about.judge,
         "version": about.version,
         "baseline": ranking.part.baseline,
-        "criteria": ranking.profile.judge_criteria,
         "queries": len(ranking.part.queries),
-        "models": len(ranking.part.authors),
         "comparisons_without_a_verdict": ranking.failed,
-        "unread": board.explain_unread(),
     }
     document = {"facts": facts, "profile": ranking.profile.model_dump(), "leaderboard": board.records()}
     return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False).encode()

@@ -70,7 +70,7 @@ class Picking:
         ``settled`` is the expected Kendall's tau of two rankings that this person may have.
         """
         profile = asked.profile
-        part = self.ranker.selector.select(profile)
+        part = self.ranker.select(profile)
         digest = self._digest(part, profile)
         if asked.bank not in ("", digest):
             raise ProfileError("bank: these picks were made on other answers or models; pick again")

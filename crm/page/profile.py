@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -25,8 +24,6 @@ from crm.schema import GENERIC_CRITERION, short
 MAX_LINES = 20
 """Criteria and dislikes together."""
 MAX_CHARACTERS = 500
-DISLIKE = "Dislikes: "
-"""Put before what the person dislikes, so that the judge reads it as a criterion."""
 LISTS = ("criteria", "dislikes", "topics", "models", "weights")
 TEXTS = ("about", "baseline", "queries")
 
@@ -123,22 +120,12 @@ class Profile(Body):
         return (*self.criteria, *self.dislikes)
 
     @property
-    def judge_criteria(self) -> tuple[str, ...]:
-        """What the judge reads, dislikes marked; the generic criterion where there is nothing."""
-        return (*self.criteria, *(DISLIKE + line for line in self.dislikes)) or (GENERIC_CRITERION,)
-
-    @property
     def signed(self) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """Lines and their weights, below 0 for dislikes; the generic criterion where there are none."""
         if not self.lines:
             return (GENERIC_CRITERION,), (1.0,)
         sizes, likes = self.weights or (1.0,) * len(self.lines), len(self.criteria)
         return self.lines, (*sizes[:likes], *(-size for size in sizes[likes:]))
-
-    @property
-    def digest(self) -> str:
-        """16 hex digits of all fields."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
 
 def from_query(query: str) -> Profile:

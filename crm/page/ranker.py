@@ -35,21 +35,57 @@ MOST_SENTENCES = 24
 END = re.compile(r"(?<=[.!?:])\s+(?=\S)|\n+")
 
 
-class Selector:
-    """Chooses the part of a bank that a profile asks about."""
+@dataclass(frozen=True)
+class Ranking:
+    """Models of ``part`` as ``profile`` asks for; ``board`` is ``None`` where there are no scores to rank by."""
 
-    def __init__(self, bank: Bank) -> None:
-        self.bank = bank
+    profile: Profile
+    part: Bank
+    outcomes: Outcomes
+    board: Leaderboard | None
+    not_understood: tuple[str, ...] = ()
+    """Lines of the profile that say nothing to the judge."""
+    advice: str = ""
+    """What to do where no line is understood; empty where one is."""
+
+    @property
+    def failed(self) -> int:
+        """Comparisons without a verdict: they count as lost, unless nobody could be read on their query."""
+        return int(self.outcomes.unread.sum())
+
+    def logits(self, model: str) -> dict[str, float]:
+        """By query id: log-odds that the model's response is preferred to the baseline's, where it was read."""
+        column = self.outcomes.logits[:, self.outcomes.models.index(model)].tolist()
+        rows = zip(self.outcomes.queries, column, strict=True)
+        return {query: value for query, value in rows if not math.isnan(value)}
+
+
+class Ranker:
+    """Rankings of one bank by one scorer, for any number of threads."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer, self.bank = scorer, scorer.bank
         self._part = lru_cache(16)(self._select)  # to check all texts of a large bank takes a quarter of a second
 
     def select(self, profile: Profile) -> Bank:
-        """The part that ``profile`` asks about, with the baseline and at least one other model.
+        """The part of the bank that ``profile`` asks about, queries in turns over topics or the most similar first.
 
-        Queries are in turns over topics, or the most similar first. Raises `ProfileError` for topics or models that the
-        bank does not have.
+        Raises `ProfileError` for topics or models that the bank does not have.
         """
         baseline = profile.baseline or self.bank.baseline
         return self._part(baseline, profile.models, profile.topics, profile.about, profile.queries)
+
+    def rank(self, profile: Profile) -> Ranking:
+        """The ranking. Raises `ProfileError` for what the bank does not have or the judge cannot read."""
+        part, lines = self.select(profile), profile.lines
+        lost = self.scorer.not_understood(lines)  # reads lines of several people together, which outcomes does not
+        try:
+            outcomes = self.scorer.outcomes(*profile.signed, part)
+        except ValueError as error:
+            raise ProfileError(str(error)) from None
+        board = Leaderboard(outcomes) if outcomes.readable.any() else None
+        nothing = len(lost) == len(lines) and (lines or self.scorer.example)
+        return Ranking(profile, part, outcomes, board, lost, self.scorer.advice(lines) if nothing else "")
 
     def _select(self, baseline: str, wanted: tuple[str, ...], topics: tuple[str, ...], about: str, number: int) -> Bank:
         for field, name in (("baseline", baseline), *(("models", name) for name in wanted)):
@@ -84,50 +120,6 @@ class Selector:
         """The vectorizer, and a row a query."""
         words = TfidfVectorizer(sublinear_tf=True, stop_words="english")
         return words, words.fit_transform([query_of(query.prompt) for query in self.bank.queries])
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Models of ``part`` as ``profile`` asks for; ``board`` is ``None`` where there are no scores to rank by."""
-
-    profile: Profile
-    part: Bank
-    outcomes: Outcomes
-    board: Leaderboard | None
-    not_understood: tuple[str, ...] = ()
-    """Lines of the profile that say nothing to the judge."""
-    advice: str = ""
-    """What to do where no line is understood; empty where one is."""
-
-    @property
-    def failed(self) -> int:
-        """Comparisons without a verdict: they count as lost, unless nobody could be read on their query."""
-        return int(self.outcomes.unread.sum())
-
-    def logits(self, model: str) -> dict[str, float]:
-        """By query id: log-odds that the model's response is preferred to the baseline's, where it was read."""
-        column = self.outcomes.logits[:, self.outcomes.models.index(model)].tolist()
-        rows = zip(self.outcomes.queries, column, strict=True)
-        return {query: value for query, value in rows if not math.isnan(value)}
-
-
-class Ranker:
-    """Rankings of one bank by one scorer, for any number of threads."""
-
-    def __init__(self, scorer: Scorer) -> None:
-        self.scorer, self.bank, self.selector = scorer, scorer.bank, Selector(scorer.bank)
-
-    def rank(self, profile: Profile) -> Ranking:
-        """The ranking. Raises `ProfileError` for what the bank does not have or the judge cannot read."""
-        part, lines = self.selector.select(profile), profile.lines
-        lost = self.scorer.not_understood(lines)  # reads lines of several people together, which outcomes does not
-        try:
-            outcomes = self.scorer.outcomes(*profile.signed, part)
-        except ValueError as error:
-            raise ProfileError(str(error)) from None
-        board = Leaderboard(outcomes) if outcomes.readable.any() else None
-        nothing = len(lost) == len(lines) and (lines or self.scorer.example)
-        return Ranking(profile, part, outcomes, board, lost, self.scorer.advice(lines) if nothing else "")
 
 
 def why_invalid(ranking: Ranking) -> str:
@@ -197,7 +189,7 @@ def sentence_effects(ranker: Ranker, profile: Profile, model: str, query_id: str
 
     Raises `ProfileError` for a model or a query that the profile's part of the bank does not have.
     """
-    part = ranker.selector.select(profile)
+    part = ranker.select(profile)
     query = next((query for query in part.queries if query.id == query_id), None)
     if query is None:
         raise ProfileError(f"query_id: {short(query_id)} is not among the {len(part.queries)} that were asked for")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from crm.criteria.topics import Topics
 from crm.data.catalogue import source_named
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.prepare.config import AnnotatorConfig, PrepareConfig
+from crm.prepare.config import PrepareConfig
 from crm.prepare.leakage import Leak
 from crm.prepare.split import Placed
 from crm.report.tables import markdown_text
@@ -39,7 +40,7 @@ def write_card(
     counts: Mapping[str, Mapping[str, int]],
 ) -> None:
     """Write the card."""
-    source = config.data.name
+    source, simulated = config.data.name, config.data.name == "simulation"
     card = DatasetCard.from_template(
         DatasetCardData(
             pretty_name=out.name,
@@ -51,19 +52,23 @@ def write_card(
         ),
         template_path=str(Path(__file__).with_name("card.md.j2")),
         name=out.name,
-        about=_about(source),
+        source=source,
+        about="the simulated arena of this project: known truth, no people"
+        if simulated
+        else source_named(source).about,
         parts=markdown_text(pd.DataFrame([_part(name, rows) for name, rows in placed.parts.items()])),
         held_out_topics=_code(placed.held_out_topics),
         held_out_criteria=_code(placed.held_out_criteria),
         steps=markdown_text(
             pd.DataFrame([(step, _listed(found)) for step, found in counts.items()], columns=["step", "counts"])
         ),
-        criteria_by=_criteria_by(config.annotator),
+        annotator=config.annotator,
         topics=", ".join(f"{len(found.names)} of {name}" for name, found in topics.items()),
         leakage=markdown_text(_leaks(leaks)) if leaks else "None found.\n",
         leaked=counts["split"].get("leaked", 0),
         references=", ".join(references),
-        licence=_licence(source, config.license),
+        licence=license_of(source, config.license),
+        given=config.license,
         commit=commit(),
         seed=config.seed,
     )
@@ -82,31 +87,6 @@ def _configs(parts: Mapping[str, Sequence[Any]], suites: Mapping[str, Sequence[A
     return configs + ([{"config_name": "suites", "data_files": fixed}] if fixed else [])
 
 
-def _about(source: str) -> str:
-    if source == "simulation":
-        return "Source: `simulation`, the simulated arena of this project: known truth, no people."
-    facts = source_named(source)
-    return f"Source: `{source}`, {facts.about}" + (f" ({facts.origin})." if facts.origin else ".")
-
-
-def _licence(source: str, given: str | None) -> str:
-    name = license_of(source, given)
-    if name:
-        return f"{name}, as " + ("stated by whoever prepared this dataset." if given else "its source gives it.")
-    if source_named(source).folder:
-        return "The source gives no licence: measure with it, and do not pass it on."
-    return "Not stated. Say under which licence the votes may be used before you pass this dataset on."
-
-
-def _criteria_by(annotator: AnnotatorConfig) -> str:
-    if annotator.name == "openai":
-        return f"written by {annotator.model} (temperature {annotator.temperature})"
-    return (
-        "a first guess from traits that can be counted (length, lists, questions and the like), which says nothing "
-        "about why anybody voted"
-    )
-
-
 def _part(name: str, rows: Sequence[Preference]) -> dict[str, Any]:
     return {
         "part": name,
@@ -119,14 +99,9 @@ def _part(name: str, rows: Sequence[Preference]) -> dict[str, Any]:
 
 
 def _leaks(leaks: Sequence[Leak]) -> pd.DataFrame:
-    of_set: dict[str, list[Leak]] = {}
-    for leak in leaks:
-        of_set.setdefault(leak.set, []).append(leak)
-    rows = [
-        (name, sum(leak.match == "exact" for leak in own), sum(leak.match == "near" for leak in own), own[0].query[:80])
-        for name, own in of_set.items()
-    ]
-    return pd.DataFrame(rows, columns=["set", "exact", "near", "for example"])
+    """A row a set, how many queries are in it exactly and nearly."""
+    frame = pd.DataFrame([asdict(leak) for leak in leaks])
+    return pd.crosstab(frame["set"], frame["match"]).reset_index().rename_axis(None, axis=1)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

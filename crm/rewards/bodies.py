@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from crm.model.heads import POINTWISE_INSTRUCTION
-from crm.rewards.scoring import Group, Pair
-from crm.rewards.turns import Turns, conversation, criteria_texts
+from crm.rewards.scoring import Group, Pair, Turns, conversation, criteria_texts
 from crm.schema import MAX_CRITERIA, Message, RecordError
 
 Text = Annotated[str, Field(max_length=200_000)]

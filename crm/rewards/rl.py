@@ -11,8 +11,16 @@ from statistics import fmean
 from typing import Any
 
 from crm.judges.judge import Judge
-from crm.rewards.scoring import Group, Reward, open_rewards
-from crm.rewards.turns import Turns, completion_turns, conversation, criteria_texts, prompt_turns
+from crm.rewards.scoring import (
+    Group,
+    Reward,
+    Turns,
+    completion_turns,
+    conversation,
+    criteria_texts,
+    open_rewards,
+    prompt_turns,
+)
 from crm.schema import RecordError
 
 TRL_OWN = {"completion_ids", "trainer_state", "log_extra", "environments"}

@@ -8,22 +8,28 @@ read in both orders. A response that cannot be read has no reward: None, never a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import torch
 
+from crm.data.fields import criteria_cell
+from crm.io.rows import check_text
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.judges.judge import Asked, Judge, Reading
 from crm.model.encoding import Order
 from crm.model.late_reading import LateReader
-from crm.schema import GENERIC_CRITERION, Comparison, Message
+from crm.schema import GENERIC_CRITERION, Comparison, Message, RecordError, check_response, messages
 
 Reward = float | None
 Turns = tuple[Message, ...]
+EMPTY_THOUGHT = re.compile(r"\A\s*<think>\s*</think>\s*")
+"""Written by templates of reasoning models before a response without thoughts."""
 
 
 @dataclass(frozen=True)
@@ -152,3 +158,57 @@ def _by_vectors(reader: LateReader, groups: Sequence[Group]) -> list[list[Reward
 
 def _finite(number: float | None) -> Reward:
     return number if number is not None and math.isfinite(number) else None
+
+
+def prompt_turns(given: Any, field: str) -> Turns:
+    """Plain text is one turn of a user, whatever template it is written in; a list holds ``{"role", "content"}``."""
+    return _turns(given, field, "user")
+
+
+def answer_turns(given: Any, field: str) -> Turns:
+    """Plain text is one turn of an assistant, a list holds ``{"role", "content"}``."""
+    turns = _turns(given, field, "assistant")
+    check_response(turns, field)
+    return turns
+
+
+def completion_turns(given: Any) -> Turns | None:
+    """As `answer_turns`, or None for what no judge here reads: the result of a tool, a lone surrogate."""
+    try:
+        return answer_turns(given, "completion")
+    except RecordError:
+        return None
+
+
+def conversation(prompt: Turns, response: Turns, field: str = "prompt") -> tuple[Turns, Turns]:
+    """Prompt and response of what a policy wrote after ``prompt``, whose last turn may begin the response.
+
+    An empty thought before the response is dropped. Raises `RecordError` for a prompt without any other turn.
+    """
+    if prompt and prompt[-1].role == "assistant" and response[0].role == "assistant":
+        whole = Message("assistant", prompt[-1].content + response[0].content)
+        prompt, response = prompt[:-1], (whole, *response[1:])
+    if not prompt:
+        raise RecordError(field, "holds no turn before the response")
+    first = response[0]
+    return prompt, (Message(first.role, EMPTY_THOUGHT.sub("", first.content, count=1)), *response[1:])
+
+
+def criteria_texts(given: Any, field: str) -> tuple[str, ...]:
+    """A list of texts, its JSON text, or one text, read as a cell of a table (`crm.data.fields.criteria_cell`).
+
+    None and an empty list are the generic criterion. Raises `RecordError` for blank text.
+    """
+    if isinstance(given, str) and not given.strip():
+        raise RecordError(f"{field}[0]", f"expected a non-blank string, got {given!r:.80}")
+    found = criteria_cell(given, field)
+    for place, text in enumerate(found):
+        check_text(f"{field}[{place}]", text)
+    return found
+
+
+def _turns(given: Any, field: str, role: str) -> Turns:
+    found = (Message(role, given),) if isinstance(given, str) else messages(given, field)
+    for turn in found:
+        check_text(field, turn.content)
+    return found

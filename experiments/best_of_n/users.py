@@ -18,7 +18,8 @@ from crm.data.simulation.taste import TRAIN_AXES, wordings
 from crm.io.draws import generator
 from crm.judges.controls import OracleJudge
 from crm.leaderboard.bank.public import read_public_bank
-from crm.rewards.best_of_n import Candidates, Floats, of_bank, table
+from crm.report.statistics import Floats
+from crm.rewards.best_of_n import Candidates, of_bank, table
 from crm.rewards.scoring import Rewards
 from experiments.real_judge.source import UNSEEN_TRAITS, unseen_queries
 

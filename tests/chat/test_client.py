@@ -28,7 +28,7 @@ READ = partial(read_object, schema=Wanted)
 ANSWERS: list[tuple[Answer, str | None]] = [
     (completion(GOOD), None),
     (completion(f"```json\n{GOOD}\n```"), None),
-    (completion(f"Certainly, for {{a, b}}:\n{GOOD}\nDoes {{this}} help?"), None),
+    (completion(f"Certainly:\n{GOOD}\nDoes this help?"), None),
     (completion(f"<think>maybe {GOOD}</think>\n{GOOD}"), None),
     (completion(f"{GOOD} or {GOOD}"), "not_json"),
     (completion(f"[{GOOD}]"), "not_json"),

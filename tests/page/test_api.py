@@ -56,7 +56,7 @@ def test_the_client_gets_what_the_ranker_says(
         board = ranker.rank(Profile(criteria=("concise",), topics=("T",))).board
         assert board is not None
         assert {row["model"]: row["win_rate"] for row in ranking["leaderboard"]} == pytest.approx(board.win_rates())
-        assert ranking["queries"] == 15 and ranking["criteria"] == ["concise"]
+        assert ranking["queries"] == 15
         first, second = {"criteria": ["long"], "topics": ["T"]}, {"criteria": ["concise"], "topics": ["T"]}
         found = client.compare(first, second)
         assert found["tau"] == pytest.approx(-1.0) and found["models"][0]["model"] == "brief"

@@ -74,7 +74,7 @@ def test_it_is_the_session_of_the_whole_bank(http: TestClient, indexed: Ranker) 
     scorer = indexed.scorer
     seen = contrasts(*(scorer.scores([getattr(entry, side) for entry in POOL]) for side in ("like", "opposite")))
     place = {query.id: row for row, query in enumerate(indexed.bank.queries)}
-    order = [place[query.id] for query in indexed.selector.select(Profile()).queries]
+    order = [place[query.id] for query in indexed.select(Profile()).queries]
     seen = replace(seen, values=seen.values[order])
     own = tuple(
         Pick(Pair(p["query"], p["left"], p["right"], p["random"]), p["choice"], tuple(p["offered"]), p["reason"])

@@ -129,7 +129,7 @@ def test_an_index_has_the_numbers_of_single_readings(
     ranker = Ranker(IndexScorer(found))
     mine = board_of(ranker, SOURCES)
     folder = tmp_path / "predictions"
-    matches, _ = score_bank(late, bank, SOURCES.judge_criteria, baseline="base", folder=folder, progress=False)
+    matches, _ = score_bank(late, bank, SOURCES.criteria, baseline="base", folder=folder, progress=False)
     assert mine.win_rates() == pytest.approx(Leaderboard(matches).win_rates(), abs=2e-3)
     monkeypatch.setattr(found.reader, "responses", lambda texts: pytest.fail("read responses again"))
     turned = board_of(ranker, Profile(criteria=SOURCES.criteria, baseline="wordy"))
