@@ -39,8 +39,7 @@ from crm.model.export import checkpoint_folder
 from crm.model.model_card import CARD
 from crm.quoting import hydra_text
 from crm.rewards.rl import grpo_reward
-from crm.rewards.scoring import Group, Pair, Rewards
-from crm.rewards.turns import answer_turns, criteria_texts, prompt_turns
+from crm.rewards.scoring import Group, Pair, Rewards, answer_turns, criteria_texts, prompt_turns
 
 Text = str | Sequence[Mapping[str, str]]
 """A text, or a conversation as ``[{"role": ..., "content": ...}, ...]``."""

@@ -170,7 +170,7 @@ def test_a_bank_is_named_or_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_reward_for_trl(judges: dict[str, Judge]) -> None:
     judge = judges["scalar"]
-    reward = judge.as_reward(column="likes", standardize=False)
+    reward = judge.as_reward(column="likes")
     assert reward([ASK] * 2, [SHORT, LONG], likes=[TASTE] * 2) == pytest.approx(judge.score(ASK, [SHORT, LONG], TASTE))
 
 

@@ -1,6 +1,6 @@
 """Chat endpoints (OpenAI-compatible): requests side by side, validated replies, one cache of replies.
 
-A request that fails is an outcome with a kind (`crm.chat.replies.FAILURES`) and never has a value. The next run asks
+A request that fails is an outcome with a kind (`crm.chat.replies.CallFailed`) and never has a value. The next run asks
 it again, and takes what was answered from the cache.
 """
 
@@ -11,10 +11,9 @@ import json
 import os
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -51,9 +50,6 @@ class EndpointConfig(Settings, group="endpoint"):
     call_deadline_s: float = setting(120.0, above=0, unit="seconds")
     """Seconds for one attempt of a call."""
     attempts: int = setting(4, at_least=1)
-    budget_calls: int = setting(0, at_least=0, zero="no limit")
-    """Calls at most in one run, attempts of one call counted once."""
-    budget_tokens: int = setting(0, at_least=0, zero="no limit")
 
     def need(self, option: str) -> None:
         """Raise ``ValueError`` unless an endpoint is named; ``option`` of the group is what makes one necessary."""
@@ -77,26 +73,13 @@ class EndpointConfig(Settings, group="endpoint"):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Value]):
-    """What became of one request: a ``value``, or a ``failure`` (of `crm.chat.replies.FAILURES`) and its ``detail``."""
+    """What became of one request: a ``value``, or a ``failure`` (kind of `CallFailed`) and its ``detail``."""
 
     value: Value | None = None
     failure: str | None = None
     detail: str = ""
     cached: bool = False
     tokens: int | None = None
-
-
-@dataclass
-class Counts:
-    """``requests`` = ``cached`` + ``answered`` + all ``failures``; ``calls`` were sent, repairs among them."""
-
-    requests: int = 0
-    cached: int = 0
-    answered: int = 0
-    calls: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
-    tokens: int = 0
-    """As the server reported them, else characters / 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +94,12 @@ class Plan:
 
 
 class ChatClient:
-    """Asks one endpoint and counts; budgets hold over all that one client asks.
-
-    ``extra`` are further parameters of the API, such as ``logprobs``. With ``json_schema`` a schema that is asked for
-    is sent as ``response_format``; some servers reject requests that carry one.
-    """
+    """Asks one endpoint and counts; ``extra`` are further parameters of the API, such as ``logprobs``."""
 
     def __init__(
-        self,
-        endpoint: EndpointConfig,
-        cache: ReplyCache | None = None,
-        extra: Mapping[str, Any] | None = None,
-        *,
-        json_schema: bool = False,
+        self, endpoint: EndpointConfig, cache: ReplyCache | None = None, extra: Mapping[str, Any] | None = None
     ) -> None:
-        self.endpoint, self.cache, self.extra, self.json_schema = endpoint, cache, dict(extra or {}), json_schema
-        self.counts = Counts()
+        self.endpoint, self.cache, self.extra = endpoint, cache, dict(extra or {})
         self._key = endpoint.api_key()
         self._client: Any = None
         self._unanswered, self._lock = 0, threading.Lock()
@@ -162,20 +135,13 @@ class ChatClient:
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Outcome[Schema]]:
         """One ``schema`` a request, as `ask` gives them; an invalid reply is sent back once."""
-        version = self._version(schema)
-        return self.ask(requests, partial(read_object, schema=schema), version, repairs=True, progress=progress)
+        return self.ask(
+            requests, partial(read_object, schema=schema), _version(schema), repairs=True, progress=progress
+        )
 
     def plan_for(self, schema: type[BaseModel], requests: Sequence[Sequence[Message]]) -> Plan:
         """What `ask_for` would cost; sends nothing."""
-        return self.plan(requests, self._version(schema))
-
-    def _version(self, schema: type[BaseModel]) -> str:
-        """The version of replies that fit a schema, which goes into ``extra`` where the server is to know it."""
-        form = schema.model_json_schema()
-        if self.json_schema:  # not strict: strict mode allows no limits on lengths
-            named = {"name": schema.__name__, "schema": form}
-            self.extra["response_format"] = {"type": "json_schema", "json_schema": named}
-        return json.dumps(form, sort_keys=True)
+        return self.plan(requests, _version(schema))
 
     def ask(
         self,
@@ -209,7 +175,6 @@ class ChatClient:
                     progress(done, len(requests))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        self._count(found)
         return found
 
     def _remembered(self, key: str, read: Callable[[Reply], Value], found: list[Outcome[Value]], place: int) -> bool:
@@ -221,12 +186,6 @@ class ChatClient:
         except CallFailed:
             return False
         return True
-
-    def _count(self, found: Sequence[Outcome[Any]]) -> None:
-        self.counts.requests += len(found)
-        self.counts.cached += sum(outcome.cached for outcome in found)
-        self.counts.failures.update(outcome.failure for outcome in found if outcome.failure)
-        self.counts.answered += sum(not outcome.failure and not outcome.cached for outcome in found)
 
     def _answer(
         self, messages: Sequence[Message], read: Callable[[Reply], Value], repairs: bool
@@ -248,28 +207,15 @@ class ChatClient:
 
     def call(self, messages: Sequence[Message]) -> Reply:
         """The reply to one request. Raises `CallFailed`; ``ValueError`` where no request can succeed."""
-        self._admit()
+        if self._unanswered >= BREAKER:
+            raise CallFailed("endpoint_down", f"not sent: {self._unanswered} calls in a row got no answer")
         try:
             reply = reply_of(self._complete(messages), bool(self.extra.get("logprobs")))
         except CallFailed as failure:
             self._unanswered = self._unanswered + 1 if failure.kind in UNANSWERED else 0
             raise CallFailed(failure.kind, self._hidden(failure.detail)) from None
         self._unanswered = 0
-        used = sum(len(turn.content) for turn in messages) + len(reply.text)
-        with self._lock:
-            self.counts.tokens += used // CHARACTERS_PER_TOKEN if reply.tokens is None else reply.tokens
         return reply
-
-    def _admit(self) -> None:
-        endpoint = self.endpoint
-        with self._lock:
-            if self._unanswered >= BREAKER:
-                raise CallFailed("endpoint_down", f"not sent: {self._unanswered} calls in a row got no answer")
-            if 0 < endpoint.budget_calls <= self.counts.calls:
-                raise CallFailed("budget", f"not sent: the budget is {endpoint.budget_calls} calls")
-            if 0 < endpoint.budget_tokens <= self.counts.tokens:
-                raise CallFailed("budget", f"not sent: the budget is {endpoint.budget_tokens} tokens")
-            self.counts.calls += 1
 
     def _complete(self, messages: Sequence[Message]) -> Any:
         import openai
@@ -283,16 +229,15 @@ class ChatClient:
             if not isinstance(error, openai.NotFoundError):
                 mistake = "the endpoint does not accept the key; check api_key and the variable it comes from"
             raise ValueError(f"{self.endpoint.base_url}: {mistake} ({detail[:200]})") from None
-        except openai.RateLimitError as error:
-            raise CallFailed("rate_limited", f"status {error.status_code}: {error.body}") from None
-        except openai.InternalServerError as error:
-            raise CallFailed("server_error", f"status {error.status_code}: {error.body}") from None
         except openai.APITimeoutError:
             raise CallFailed("timeout", f"no reply within {self.endpoint.call_deadline_s:g} s") from None
         except openai.APIConnectionError as error:
             raise CallFailed("connection", str(error.__cause__ or error)) from None
         except openai.APIStatusError as error:
-            raise CallFailed("rejected", f"status {error.status_code}: {error.body}") from None
+            kind = {429: "rate_limited"}.get(
+                error.status_code, "server_error" if error.status_code >= 500 else "rejected"
+            )
+            raise CallFailed(kind, f"status {error.status_code}: {error.body}") from None
         except (openai.APIError, ValueError) as error:
             raise CallFailed("not_completion", str(error)) from None
 
@@ -313,6 +258,10 @@ class ChatClient:
                     http_client=openai.DefaultHttpxClient(follow_redirects=False),
                 )
             return self._client
+
+
+def _version(schema: type[BaseModel]) -> str:
+    return json.dumps(schema.model_json_schema(), sort_keys=True)
 
 
 def _sent_back(text: str, detail: str) -> tuple[Message, Message]:

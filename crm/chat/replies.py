@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-FAILURES = {
-    "rate_limited": "status 429 until the attempts ran out",
-    "server_error": "a 5xx status",
-    "timeout": "no reply in time",
-    "connection": "no connection, or it broke",
-    "rejected": "any other status: the endpoint does not take this request",
-    "not_completion": "status 200, but no chat completion",
-    "empty": "a completion without a choice or without text",
-    "refusal": "the model, or a filter before it, declined",
-    "truncated": "the reply was cut at max_tokens",
-    "not_json": "the reply does not hold exactly one JSON object",
-    "wrong_schema": "the reply's JSON object breaks a rule",
-    "budget": "not sent: the calls or tokens allowed are used up",
-    "endpoint_down": "not sent: too many calls in a row had got no answer",
-}
-"""Every kind of failure and what it means."""
 UNANSWERED = frozenset({"rate_limited", "server_error", "timeout", "connection", "not_completion"})
 """Kinds in which no model answered; many in a row mean that the endpoint is down"""
 Schema = TypeVar("Schema", bound=BaseModel)
 
-_OPENING = re.compile(r"\{\s*[\"}]")
 _THOUGHTS = re.compile(r"\s*<(think|thinking)>")
 _THOUGHTS_END = "</think>"
 _REFUSAL = re.compile(
@@ -40,7 +22,12 @@ _REFUSAL = re.compile(
 
 
 class CallFailed(Exception):  # noqa: N818 - an outcome on its way, not an error that a user meets
-    """A call without a usable reply: its ``kind`` (of `FAILURES`, or the reader's own) and one line of ``detail``."""
+    """A call without a usable reply: its ``kind`` and one line of ``detail``.
+
+    ``rate_limited``, ``server_error``, ``timeout``, ``connection`` and ``not_completion`` are no reply (`UNANSWERED`);
+    ``rejected``: the endpoint does not take this request; ``endpoint_down``: not sent, after many calls without an
+    answer. Of a reply: ``empty``, ``refusal``, ``truncated``, ``not_json``, ``wrong_schema``, or the reader's own.
+    """
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")
@@ -115,35 +102,16 @@ def read_object(reply: Reply, schema: type[Schema]) -> Schema:
     Raises `CallFailed`: not_json, refusal or wrong_schema.
     """
     text = split_thoughts(reply.text)[1].strip()
-    objects = [] if text.startswith("[") else _objects(text)
-    if not objects and refuses(text):
+    start, end = text.find("{"), text.rfind("}") + 1
+    if start < 0 and refuses(text):
         raise CallFailed("refusal", text)
-    if len(objects) != 1:
-        found = "no JSON object" if not objects else "more than one JSON object"
-        raise CallFailed("not_json", f"the reply holds {found}, expected exactly one")
+    if not 0 <= start < end or text.startswith("["):
+        raise CallFailed("not_json", "the reply holds no JSON object, expected exactly one")
     try:
-        return schema.model_validate_json(objects[0], strict=True)
+        return schema.model_validate_json(text[start:end], strict=True)
     except ValidationError as error:
         kind = "not_json" if error.errors(include_url=False)[0]["type"] == "json_invalid" else "wrong_schema"
         raise CallFailed(kind, first_errors(error)) from None
-
-
-def _objects(text: str) -> list[str]:
-    """The first two JSON objects in ``text``, none of them within another; other braces, as in ``{a, b}``, are prose.
-
-    One that is broken raises `CallFailed`: what is inside it must not pass for the answer.
-    """
-    decoder = json.JSONDecoder()
-    objects: list[str] = []
-    found = _OPENING.search(text)
-    while found and len(objects) < 2:
-        try:
-            end = decoder.raw_decode(text, found.start())[1]
-        except (ValueError, RecursionError):
-            raise CallFailed("not_json", f"the JSON object at position {found.start()} is broken or cut") from None
-        objects.append(text[found.start() : end])
-        found = _OPENING.search(text, end)
-    return objects
 
 
 def split_thoughts(text: str) -> tuple[str, str]:

@@ -22,7 +22,7 @@ class Extraction:
     """A preference and what became of it.
 
     ``status`` is ``kept``, ``dropped`` (objective), ``extracted``, ``given`` (it has criteria and is unchanged), or
-    ``failed:<kind>`` with a kind of `crm.chat.replies.FAILURES`; ``detail`` says more.
+    ``failed:<kind>`` with a kind of `crm.chat.replies.CallFailed`; ``detail`` says more.
     """
 
     preference: Preference

@@ -1,4 +1,4 @@
-"""Control judges: a preference for length, and a coin."""
+"""Control judges: a preference for length, a coin, and the truth of the simulation."""
 
 from __future__ import annotations
 
@@ -6,21 +6,28 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from crm.data.simulation.taste import pole_of
+from crm.data.simulation.truth import levels_of
+from crm.data.simulation.votes import RATIONALITY
 from crm.io.draws import generator
 from crm.io.words import count_words
 from crm.judges.judge import Asked, Reading
 from crm.schema import Message
 
 
-@dataclass(frozen=True)
-class LengthJudge:
-    """The longer response wins: the logit is the logarithm of the ratio of words (each plus one)."""
-
-    left_out, together, pointwise, digest = "unanswered", 1, True, "length-words-2"
+class _ReadsAll:
+    left_out, together = "unanswered", 1
 
     def fits(self, asked: Asked) -> bool:
         """Always."""
         return True
+
+
+@dataclass(frozen=True)
+class LengthJudge(_ReadsAll):
+    """The longer response wins: the logit is the logarithm of the ratio of words (each plus one)."""
+
+    pointwise, digest = True, "length-words-2"
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """One portion with every comparison; a score is the logarithm of one more than the words."""
@@ -32,20 +39,15 @@ class LengthJudge:
 
 
 @dataclass(frozen=True)
-class CoinJudge:
+class CoinJudge(_ReadsAll):
     """A fair coin for each comparison, the same in both orders; it depends on ``seed`` and the id alone."""
 
     seed: int
-    left_out, together = "unanswered", 1
 
     @property
     def digest(self) -> str:
         """Of the seed."""
         return f"coin-{self.seed}"
-
-    def fits(self, asked: Asked) -> bool:
-        """Always."""
-        return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """One portion with every comparison; a logit is 1 or -1."""
@@ -58,3 +60,35 @@ class CoinJudge:
 def words(turns: Sequence[Message]) -> int:
     """Words of a response, as `count_words` counts them."""
     return sum(count_words(turn.content) for turn in turns)
+
+
+@dataclass(frozen=True)
+class OracleJudge(_ReadsAll):
+    """The upper bound in the simulation, whose votes are noisy; other criteria and texts have no verdict."""
+
+    pointwise, digest = True, f"oracle-{RATIONALITY}"
+
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+        """One portion with every comparison; a score is the utility of a response in nats."""
+        readings = []
+        for row, order in comparisons:
+            first, second = (true_utility(row.criteria, turns) for turns in (row.response_a, row.response_b))
+            unknown = next((each for each in (first, second) if isinstance(each, str)), None)
+            if isinstance(first, str) or isinstance(second, str):
+                readings.append(Reading(row, order, None, failure=unknown))
+            else:
+                readings.append(Reading(row, order, first - second, first, second))
+        yield readings
+
+
+def true_utility(criteria: Sequence[str], response: Sequence[Message]) -> float | str:
+    """What a response is worth to a user with these criteria, in nats, or a word for why it is not known."""
+    poles = [pole_of(criterion) for criterion in criteria]
+    levels = levels_of("\n".join(turn.content for turn in response))
+    if not poles or None in poles:
+        return "unknown_criterion"
+    if levels is None:
+        return "unknown_text"
+    known = dict(levels)
+    # Noise can put two criteria of one axis side by side, so that tastes are summed one by one.
+    return RATIONALITY * sum(pole[1] * known[pole[0]] for pole in poles if pole)

@@ -72,10 +72,6 @@ class CrmJudge:
         return self._placed[0]
 
     @property
-    def _autocast(self) -> torch.autocast:
-        return self._placed[1]
-
-    @property
     def pointwise(self) -> bool:
         """Whether the head reads a response without the other."""
         return not self.encoder.kind.joint
@@ -96,7 +92,7 @@ class CrmJudge:
         if not (self.model.reads_forests and self.encoder.kind.apart):
             return None
         tokens = {"tokens": self.packing.tokens} if self.packing else {}
-        return LateReader(self.model, self.encoder, autocast=self._autocast, precision=self.precision, **tokens)
+        return LateReader(self.model, self.encoder, autocast=self._placed[1], precision=self.precision, **tokens)
 
     def fits(self, asked: Asked) -> bool:
         """Whether it is short enough for the model."""
@@ -124,7 +120,7 @@ class CrmJudge:
     @torch.inference_mode()
     def _read_batch(self, rows: list[EncodedComparison]) -> list[Reading]:
         batch = self.collate(rows).to(self.model.device)
-        with self._autocast:
+        with self._placed[1]:
             output = self.model(batch)
         return self.readings(rows, batch, output)
 
@@ -149,12 +145,5 @@ def open_checkpoint(
     """
     model, tokenizer, manifest = load_checkpoint(checkpoint)
     encoder = Encoder(tokenizer, model.head, int(manifest["max_length"]), manifest["prompt_order"])
-    judge = CrmJudge(
-        model,
-        encoder,
-        batch_size=batch_size,
-        precision=precision,
-        packing=packing,
-        model_digest=str(manifest["digest"]),
-    )
-    return judge, manifest
+    settings: Any = {"batch_size": batch_size, "precision": precision, "packing": packing}
+    return CrmJudge(model, encoder, model_digest=str(manifest["digest"]), **settings), manifest

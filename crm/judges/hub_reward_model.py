@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from jinja2 import TemplateError
 from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from crm.judges.config import JudgeConfig
 from crm.judges.control_tokens import ControlTokens
 from crm.judges.crm_judge import WINDOW, placed
 from crm.judges.judge import Asked, Reading
@@ -45,24 +46,16 @@ class HubRewardModel:
     left_out, pointwise = "too_long", True
 
     def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        *,
-        criteria_in: str,
-        max_length: int,
-        batch_size: int,
-        precision: str = "32-true",
-        weights: str = "",
+        self, model: Any, tokenizer: Any, settings: JudgeConfig, *, batch_size: int, precision: str, weights: str
     ) -> None:
         self.model, self._autocast = placed(model, precision)
         config = model.config.get_text_config()
         if config.pad_token_id is None:
             config.pad_token_id = -1  # in no sequence: transformers then reads the last token, and takes batches
-        self.tokenizer, self.criteria_in = tokenizer, criteria_in
-        self.max_length, self.batch_size = max_length, batch_size
+        self.tokenizer, self.criteria_in = tokenizer, settings.criteria_in
+        self.max_length, self.batch_size = settings.max_length, batch_size
         self._controls = ControlTokens(tokenizer)
-        template = [str(tokenizer.chat_template), criteria_in, self._probe(), str(max_length)]
+        template = [str(tokenizer.chat_template), self.criteria_in, self._probe(), str(self.max_length)]
         self.prompt_digest = hashlib.sha256(json.dumps(template).encode()).hexdigest()[:16]
         """Of what turns a comparison into tokens; a template that writes today's date changes it daily."""
         self.digest = f"{weights}-{self.prompt_digest}-{precision}"
@@ -75,7 +68,10 @@ class HubRewardModel:
     def fits(self, asked: Asked) -> bool:
         """Whether both responses are short enough; a conversation that the template refuses fits, and fails."""
         pair = self._pair(asked[0])
-        return pair is None or max(map(len, pair)) <= self.max_length
+        return pair is None or self._short(pair)
+
+    def _short(self, pair: tuple[Ids, Ids]) -> bool:
+        return max(map(len, pair)) <= self.max_length
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """Readings in portions of a few batches. A comparison with a response too long gives none.
@@ -85,17 +81,9 @@ class HubRewardModel:
         for start in range(0, len(comparisons), self.together):
             portion = comparisons[start : start + self.together]
             pairs = {row.id: self._pair(row) for row, _ in portion}
-            pairs = {
-                name: pair for name, pair in pairs.items() if pair is None or max(map(len, pair)) <= self.max_length
-            }
+            pairs = {name: pair for name, pair in pairs.items() if pair is None or self._short(pair)}
             scores = self._read({ids for pair in pairs.values() for ids in pair or ()})
-            readings = []
-            for row, order in portion:
-                if row.id in pairs:
-                    pair = pairs[row.id]
-                    a, b = (math.nan, math.nan) if pair is None else (scores[ids] for ids in pair)
-                    readings.append(_reading(row, order, a, b, pair))
-            yield readings
+            yield [_reading(row, order, pairs[row.id], scores) for row, order in portion if row.id in pairs]
 
     def ids(self, row: Comparison, response: Sequence[Message]) -> Ids:
         """Token ids of the conversation that ends in ``response``. Raises jinja2's error where the template does."""
@@ -162,23 +150,23 @@ class HubRewardModel:
         return written
 
 
-def _reading(row: Comparison, order: Order, a: float, b: float, pair: tuple[Ids, Ids] | None) -> Reading:
+def _reading(row: Comparison, order: Order, pair: tuple[Ids, Ids] | None, scores: Mapping[Ids, float]) -> Reading:
     """Both scores and their difference; a score that is no finite number is a failure."""
-    tokens = None if pair is None else sum(map(len, pair))
+    if pair is None:
+        return Reading(row, order, None, failure="template_refused")
+    (a, b), tokens = (scores[ids] for ids in pair), sum(map(len, pair))
     if not (math.isfinite(a) and math.isfinite(b)):
-        failure = "template_refused" if pair is None else "not_finite"
-        return Reading(row, order, None, failure=failure, tokens=tokens)
+        return Reading(row, order, None, failure="not_finite", tokens=tokens)
     return Reading(row, order, a - b, a, b, tokens=tokens)
 
 
-def open_reward_model(
-    path: str, revision: str | None, *, criteria_in: str, max_length: int, batch_size: int, precision: str
-) -> HubRewardModel:
+def open_reward_model(settings: JudgeConfig, *, batch_size: int, precision: str) -> HubRewardModel:
     """The judge of ``judge.path``, weights as float32.
 
     Raises ``ValueError`` for a model that cannot be loaded, has not one label, lacks weights of its head or positions
     for ``max_length``; for a tokenizer without a chat template.
     """
+    path = str(settings.path)
 
     def check(condition: object, why: str) -> None:
         if not condition:
@@ -186,7 +174,7 @@ def open_reward_model(
 
     try:
         local = Path(path).is_dir()
-        folder = Path(path if local else snapshot_download(path, revision=revision, allow_patterns=FILES))
+        folder = Path(path if local else snapshot_download(path, revision=settings.revision, allow_patterns=FILES))
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         model, info = AutoModelForSequenceClassification.from_pretrained(
             folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, trust_remote_code=False
@@ -201,18 +189,11 @@ def open_reward_model(
     check(labels == 1, f"has num_labels={labels} ({kind}), expected 1; give a reward model (sequence classification)")
     missing = ", ".join(sorted(info["missing_keys"])[:3])
     check(not missing, f"its files have no weights for {missing}, which would be random; give a trained reward model")
-    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None) or max_length
-    if max_length > positions:
-        raise ValueError(f"judge.max_length={max_length}: {path} has {positions} positions; use at most that")
-    return HubRewardModel(
-        model,
-        tokenizer,
-        criteria_in=criteria_in,
-        max_length=max_length,
-        batch_size=batch_size,
-        precision=precision,
-        weights=_digest(folder) if local else f"{path}@{folder.name}",
-    )
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if settings.max_length > (positions or settings.max_length):
+        raise ValueError(f"judge.max_length={settings.max_length}: {path} has {positions} positions; use at most that")
+    weights = _digest(folder) if local else f"{path}@{folder.name}"
+    return HubRewardModel(model, tokenizer, settings, batch_size=batch_size, precision=precision, weights=weights)
 
 
 def _digest(folder: Path) -> str:

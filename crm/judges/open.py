@@ -9,14 +9,11 @@ from typing import Any
 
 from crm.io.installed import plugin
 from crm.judges.config import AnyJudgeConfig
-from crm.judges.controls import CoinJudge, LengthJudge
+from crm.judges.controls import CoinJudge, LengthJudge, OracleJudge
 from crm.judges.judge import Judge
-from crm.judges.oracle import OracleJudge
 
 PREDICTIONS = Path("outputs/predictions")
 """Of judges that have no run folder of their own."""
-REPLIES = "llm_replies.sqlite"
-"""File beside the predictions with the replies of language models."""
 
 
 @dataclass(frozen=True)
@@ -80,14 +77,7 @@ def _open_reward_model(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
     from crm.judges.hub_reward_model import open_reward_model
 
     settings = config.judge
-    judge = open_reward_model(
-        str(settings.path),
-        settings.revision,
-        criteria_in=settings.criteria_in,
-        max_length=settings.max_length,
-        batch_size=config.batch_size,
-        precision=config.precision,
-    )
+    judge = open_reward_model(settings, batch_size=config.batch_size, precision=config.precision)
     suffix = ", blind" if blind or settings.criteria_in == "none" else ""
     name = f"reward_model {Path(str(settings.path)).resolve().name}{suffix}"
     return OpenedJudge(judge, name, _folder(config), judge.prompt_digest)
@@ -98,8 +88,7 @@ def _open_llm(config: AnyJudgeConfig, _blind: bool) -> OpenedJudge:
     from crm.judges.llm_judge import LlmJudge
 
     folder, settings = _folder(config), config.judge
-    cache = ReplyCache(folder / REPLIES)
-    judge = LlmJudge(settings, "text" if settings.verdict == "text" else "logprobs", cache)
+    judge = LlmJudge(settings, settings.verdict, ReplyCache(folder / "llm_replies.sqlite"))
     return OpenedJudge(judge, f"llm {settings.model}", folder, judge.prompt_digest)
 
 

@@ -1,36 +1,92 @@
-"""The HTTP API and the page's files. A mistake is answered with ``{"error": sentence}``."""
+"""The HTTP API, the page's files, and the limits before both. A mistake is answered with ``{"error": sentence}``."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import FileResponse
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crm.leaderboard.ranking import Leaderboard
-from crm.page import schemas
-from crm.page.bodies import ProfileError, explain_errors
-from crm.page.export import FORMATS
-from crm.page.picks import Picking
-from crm.page.profile import Profile, from_query
-from crm.page.ranker import Ranker, Ranking, why_invalid
-from crm.page.reasons import change, duels, sentence_effects, typical
+from crm.page.facts import Facts
+from crm.page.picks import Picking, PicksRequest
+from crm.page.profile import Body, Profile, ProfileError, from_query, sentence
+from crm.page.ranker import Ranker, Ranking, change, duels, sentence_effects, typical, why_invalid
+from crm.report.tables import csv_text
 from crm.schema import query_of
+from crm.web import BodyLimit
 
 MAX_DUELS = 1000
 FILES = Path(__file__).parent / "static"
 FRESH = {"Cache-Control": "no-cache"}
 """Browsers ask each time whether a file has changed, so that no two versions of the page meet."""
+MAX_BODY = 64 * 1024
+"""Bytes of a request."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+"""Nothing is loaded from elsewhere: a picture in a text does not call its server."""
 
 
-def make_api(ranker: Ranker, picking: Picking, about: schemas.About) -> FastAPI:
+@dataclass(frozen=True)
+class About:
+    """The server, beside its bank; ``simulated`` says what of models, answers and judge is."""
+
+    judge: str
+    version: str
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+    simulated: str = ""
+    bibtex: str = ""
+
+
+class CompareRequest(Body):
+    """Two people."""
+
+    first: Profile
+    second: Profile
+
+
+class WhyRequest(Body):
+    """Whose ranking, and which model's place in it; ``examples``: a typical win and loss alone."""
+
+    profile: Profile
+    model: str
+    examples: bool = False
+
+
+class SentencesRequest(Body):
+    """Which response is taken apart; ``query_id`` as in the answer of ``/api/why``."""
+
+    profile: Profile
+    model: str
+    query_id: str
+
+
+def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
     """The routes below ``/api``, and the page."""
     title = "User-centric subjective leaderboard"
-    api = FastAPI(title=title, version=about.version, docs_url=None, redoc_url=None, responses=schemas.ERRORS)
-    explain_errors(api)
+    api = FastAPI(title=title, version=about.version, docs_url=None, redoc_url=None)
+    api.exception_handler(RequestValidationError)(lambda _, error: _mistake(422, sentence(error.errors())))
+    api.exception_handler(ProfileError)(lambda _, error: _mistake(422, str(error)))
+    api.exception_handler(HTTPException)(lambda _, error: _mistake(error.status_code, str(error.detail), error.headers))
 
     def ranked(profile: Profile) -> tuple[Ranking, Leaderboard]:
         """What there is to explain, compare or keep. Raises `ProfileError` where nothing is ranked."""
@@ -45,18 +101,19 @@ def make_api(ranker: Ranker, picking: Picking, about: schemas.About) -> FastAPI:
         return {"status": "ok"}
 
     @api.get("/api/bank")
-    def bank() -> schemas.BankResponse:
-        """What there is to choose from."""
+    def bank() -> dict[str, Any]:
+        """What there is to choose from, the judge, and facts about models."""
         topics = [query.topic for query in ranker.bank.queries]
-        return schemas.BankResponse(
-            **dict(about),
-            name=ranker.bank.name,
-            baseline=ranker.bank.baseline,
-            models=list(ranker.bank.authors),
-            topics={topic: topics.count(topic) for topic in ranker.bank.topics},
-            queries=len(topics),
-            example=ranker.scorer.example,
-        )
+        facts = {name: known.model_dump(mode="json") for name, known in about.facts.items()}
+        return asdict(about) | {
+            "facts": facts,
+            "name": ranker.bank.name,
+            "baseline": ranker.bank.baseline,
+            "models": list(ranker.bank.authors),
+            "topics": {topic: topics.count(topic) for topic in ranker.bank.topics},
+            "queries": len(topics),
+            "example": ranker.scorer.example,
+        }
 
     @api.get("/api/queries", response_class=Response)
     def queries() -> Response:
@@ -66,22 +123,20 @@ def make_api(ranker: Ranker, picking: Picking, about: schemas.About) -> FastAPI:
         return _file("queries.jsonl", lines, "application/x-ndjson")
 
     @api.post("/api/rank")
-    def rank(profile: Profile) -> schemas.RankResponse:
-        """A profile in; the ranking out."""
+    def rank(profile: Profile) -> dict[str, Any]:
+        """The ranking for a profile, the best model first; ``refusal`` says why it should not be shown."""
         ranking = ranker.rank(profile)
-        return schemas.RankResponse(
-            queries=len(ranking.part.queries),
-            failed=ranking.failed,
-            profile=profile.digest,
-            criteria=list(profile.judge_criteria),
-            refusal=why_invalid(ranking),
-            not_understood=list(ranking.not_understood),
-            leaderboard=[schemas.Row(**row) for row in ranking.board.records()] if ranking.board else [],
-        )
+        return {
+            "queries": len(ranking.part.queries),
+            "failed": ranking.failed,
+            "refusal": why_invalid(ranking),
+            "not_understood": ranking.not_understood,
+            "leaderboard": ranking.board.records() if ranking.board else [],
+        }
 
     @api.post("/api/compare")
-    def compare(asked: schemas.CompareRequest) -> schemas.CompareResponse:
-        """``{"first": profile, "second": profile}`` in; Kendall's tau and a row a model out."""
+    def compare(asked: CompareRequest) -> dict[str, Any]:
+        """Kendall's tau of the rankings of two profiles, null where there is no order, and a row a model."""
         boards = [ranked(profile)[1] for profile in (asked.first, asked.second)]
         try:
             return change(*boards)
@@ -89,37 +144,33 @@ def make_api(ranker: Ranker, picking: Picking, about: schemas.About) -> FastAPI:
             raise ProfileError(str(error)) from None
 
     @api.post("/api/why")
-    def why(asked: schemas.WhyRequest) -> schemas.WhyResponse:
-        """``{"profile": profile, "model": name}`` in; its queries out, the most clearly won first.
-
-        With ``"examples": true`` two of them: a win and a loss as clear as half of its wins and losses.
-        """
+    def why(asked: WhyRequest) -> dict[str, Any]:
+        """The queries of a model, the most clearly won first; their number and how many it wins."""
         found = duels(ranked(asked.profile)[0], asked.model)
         shown = typical(found) if asked.examples else found[:MAX_DUELS]
-        return schemas.WhyResponse(duels=shown, n=len(found), wins=sum(duel.probability > 0.5 for duel in found))
+        return {"duels": shown, "n": len(found), "wins": sum(duel.probability > 0.5 for duel in found)}
 
     @api.post("/api/sentences")
-    def sentences(asked: schemas.SentencesRequest) -> schemas.SentencesResponse:
-        """``{"profile": profile, "model": name, "query_id": id}`` in; what each sentence of its response does out.
-
-        ``points`` is the probability in percent that this person prefers the response, less that without the sentence.
-        """
-        effects = sentence_effects(ranker, asked.profile, asked.model, asked.query_id)
-        return schemas.SentencesResponse(sentences=effects)
+    def sentences(asked: SentencesRequest) -> dict[str, Any]:
+        """What each sentence of a response adds to the probability (percent) that this person prefers it."""
+        return {"sentences": sentence_effects(ranker, asked.profile, asked.model, asked.query_id)}
 
     @api.post("/api/picks")
-    def picks(asked: schemas.PicksRequest) -> schemas.PicksResponse:
-        """Picks between answers in; the next pair to show out, and what the picks say of criteria and ranking."""
+    def picks(asked: PicksRequest) -> dict[str, Any]:
+        """What picks between answers say of criteria and ranking, and the next pair to show."""
         return picking.answer(asked)
 
     @api.get("/api/export/{ending}", response_class=Response)
     def export(ending: str, request: Request) -> Response:
-        """The ranking of a link as a file: ``/api/export/csv?criteria=...``."""
-        if ending not in FORMATS:
-            raise ProfileError(f"export: {ending!r} is not one of {', '.join(FORMATS)}")
+        """The ranking of a link as a CSV or JSON file: ``/api/export/csv?criteria=...``."""
+        if ending not in ("csv", "json"):
+            raise ProfileError(f"export: {ending!r} is not one of csv, json")
         ranking, board = ranked(from_query(request.url.query))
-        media, write = FORMATS[ending]
-        return _file(f"leaderboard-{ranking.profile.digest[:8]}.{ending}", write(ranking, board, about), media)
+        name = f"leaderboard.{ending}"
+        if ending == "json":
+            return _file(name, as_json(ranking, board, about), "application/json")
+        table = pd.DataFrame(board.records()).astype({"low": float, "high": float})
+        return _file(name, csv_text(table).encode("utf-8-sig"), "text/csv; charset=utf-8")  # with a mark, for Excel
 
     @api.get("/", include_in_schema=False)
     def page() -> Response:
@@ -127,6 +178,24 @@ def make_api(ranker: Ranker, picking: Picking, about: schemas.About) -> FastAPI:
 
     api.mount("/static", _Fresh(directory=FILES))
     return api
+
+
+def as_json(ranking: Ranking, board: Leaderboard, about: About) -> bytes:
+    """``{"facts": ..., "profile": ..., "leaderboard": [...]}``; numbers that are not known are null."""
+    facts = {
+        "bank": ranking.part.name,
+        "judge": about.judge,
+        "version": about.version,
+        "baseline": ranking.part.baseline,
+        "queries": len(ranking.part.queries),
+        "comparisons_without_a_verdict": ranking.failed,
+    }
+    document = {"facts": facts, "profile": ranking.profile.model_dump(), "leaderboard": board.records()}
+    return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False).encode()
+
+
+def _mistake(status: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": text}, status, headers=headers)
 
 
 def _file(name: str, content: str | bytes, media: str) -> Response:
@@ -139,3 +208,28 @@ class _Fresh(StaticFiles):
         response = await super().get_response(path, scope)
         response.headers.update(FRESH)
         return response
+
+
+class Guard:
+    """At most ``per_minute`` requests of the API of an address, of at most `MAX_BODY` bytes; security headers."""
+
+    def __init__(self, app: ASGIApp, *, per_minute: int) -> None:
+        self.app = BodyLimit(app, MAX_BODY)
+        self._limit = RateLimitItemPerMinute(per_minute)
+        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer 413 or 429."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        app: ASGIApp = self.app
+        if "/api/" in scope["path"] and not self._limiter.hit(self._limit, (scope["client"] or ["unknown"])[0]):
+            error = f"more than {self._limit.amount} requests a minute; wait a little"
+            app = _mistake(429, error, {"Retry-After": "60"})
+        return await app(scope, receive, with_headers)

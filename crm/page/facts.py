@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import csv
+from datetime import date
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from crm.leaderboard.bank.config import BankConfig
-from crm.page.bodies import sentence
-from crm.page.schemas import Facts
+from crm.page.profile import Body, sentence
 from crm.schema import short
 
-FILE = "models.csv"
+Amount = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
+
+
+class Facts(Body):
+    """What is known of a model on the date ``as_of``; prices are US dollars for a million tokens."""
+
+    display: str | None = None
+    maker: str | None = None
+    licence: str | None = None
+    open_weights: bool | None = None
+    usd_in: Amount = None
+    usd_out: Amount = None
+    tokens_per_s: Amount = None
+    as_of: date | None = None
+
+
 COLUMNS = ("model", *Facts.model_fields)
 
 
 def facts_of(path: str | None, bank: BankConfig) -> dict[str, Facts]:
-    """By model, of the file that settings name, or of `FILE` beside a bank in a folder; none without either.
+    """By model, of the file that settings name, or of ``models.csv`` beside a bank in a folder; none without either.
 
-    A row a model with any of `COLUMNS`; an empty cell is not known. Raises ``ValueError`` that names file, line and
-    field for a mistake.
+    Raises ``ValueError`` that names file, line and field for a mistake.
     """
-    beside = str(Path(bank.path) / FILE) if bank.name == "folder" and bank.path else ""
-    file = Path(path or beside)
+    file = Path(path or (f"{bank.path}/models.csv" if bank.name == "folder" and bank.path else ""))
     if not file.is_file():
         if path:
             raise ValueError(f"facts={path!r}: no such file; give a CSV file with the columns {', '.join(COLUMNS)}")

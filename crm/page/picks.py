@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from crm.leaderboard.bank.bank import Bank
-from crm.page.bodies import ProfileError
-from crm.page.profile import Profile
+from crm.page.profile import Body, Profile, ProfileError
 from crm.page.ranker import Ranker
-from crm.page.schemas import Agreement, NextPair, Picked, PickedCriterion, PicksRequest, PicksResponse, Reason, Row
-from crm.picking.contrasts import Contrasts, contrasts, joined
-from crm.picking.in_words import wishes
-from crm.picking.pool import PoolEntry
+from crm.picking.criteria import Contrasts, PoolEntry, contrasts, joined
+from crm.picking.posterior import weighted_criteria
 from crm.picking.session import Pair, Pick, Session
 from crm.schema import query_of
 
@@ -26,6 +25,32 @@ TYPED = 16
 NOT = "Not: "
 LARGEST = 2.0
 """What a line counts at most before picks: somebody who matters as much as any may (`crm.picking.posterior`)."""
+Place = Annotated[int, Field(ge=0, lt=1_000_000)]
+
+
+class Picked(Body):
+    """A pair that was shown, and what came of it. Places are those that ``next`` named."""
+
+    query: Place
+    left: Place
+    right: Place
+    random: bool = False
+    choice: Literal["left", "same", "right"]
+    offered: list[Place] = Field([], max_length=64)
+    """Places of the criteria that were offered as the reason."""
+    reason: Place | None = None
+
+
+class PicksRequest(Body):
+    """All picks so far: the server keeps none."""
+
+    profile: Profile
+    """What was typed before, and which queries and models take part."""
+    picks: list[Picked] = Field([], max_length=200)
+    seed: int = Field(0, ge=0, lt=2**32)
+    """Of what is drawn; the same for all picks of a person."""
+    bank: str = ""
+    """As the answer before gave it, so that picks are not read as those of another bank; empty at the first."""
 
 
 class Picking:
@@ -38,10 +63,14 @@ class Picking:
         self.ranker, self.pool = ranker, tuple(pool)
         self._with_typed = lru_cache(TYPED)(self._join)
 
-    def answer(self, asked: PicksRequest) -> PicksResponse:
-        """What the picks say so far. Raises `ProfileError` for a profile or a pick that does not fit the bank."""
+    def answer(self, asked: PicksRequest) -> dict[str, Any]:
+        """What the picks say so far, and the next pair. Raises `ProfileError` for a profile or a pick that does not fit
+        the bank.
+
+        ``settled`` is the expected Kendall's tau of two rankings that this person may have.
+        """
         profile = asked.profile
-        part = self.ranker.selector.select(profile)
+        part = self.ranker.select(profile)
         digest = self._digest(part, profile)
         if asked.bank not in ("", digest):
             raise ProfileError("bank: these picks were made on other answers or models; pick again")
@@ -53,18 +82,18 @@ class Picking:
         session = Session(seen, part.authors.index(part.baseline), typed, picks, asked.seed)
         agreed, counted = session.agreement()
         first = session.ranking.maybe_first
-        return PicksResponse(
-            bank=digest,
-            picked=len(picks),
-            ended=session.ended,
-            decided=session.decided,
-            settled=session.settled,
-            next=None if session.ended else _next_pair(session, part, entries),
-            wishes=_criteria(session, entries, profile.lines),
-            agreement=Agreement(agreed=agreed, asked=counted),
-            undecided=[part.authors[place] for place in first] if len(first) > 1 else [],
-            leaderboard=_rows(session, part),
-        )
+        return {
+            "bank": digest,
+            "picked": len(picks),
+            "ended": session.ended,
+            "decided": session.decided,
+            "settled": session.settled,
+            "next": None if session.ended else _next_pair(session, part, entries),
+            "criteria": _criteria(session, entries, profile.lines),
+            "agreement": {"agreed": agreed, "asked": counted},
+            "undecided": [part.authors[place] for place in first] if len(first) > 1 else [],
+            "leaderboard": _rows(session, part),
+        }
 
     def _digest(self, part: Bank, profile: Profile) -> str:
         """Of all that places of picks stand for."""
@@ -75,10 +104,8 @@ class Picking:
 
     @cached_property
     def _of_pool(self) -> Contrasts:
-        sides = [
-            self.ranker.scorer.scores([getattr(entry, side) for entry in self.pool]) for side in ("like", "opposite")
-        ]
-        return contrasts(*sides)
+        sides = [[getattr(entry, side) for entry in self.pool] for side in ("like", "opposite")]
+        return contrasts(*map(self.ranker.scorer.scores, sides))
 
     def _join(self, likes: tuple[str, ...], dislikes: tuple[str, ...]) -> tuple[Contrasts, tuple[PoolEntry, ...]]:
         """What was typed, then the pool without what is the same; with the words of every criterion."""
@@ -122,8 +149,8 @@ def _pick(place: int, given: Picked, seen: Contrasts) -> Pick:
         raise ProfileError(f"picks: number {place + 1}: {error}") from None
 
 
-def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> NextPair:
-    """The next pair, its texts, and what may be named as the reason on either side."""
+def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> dict[str, Any]:
+    """The next pair, its texts without names of models, and what may be named as the reason on either side."""
     try:
         pair = session.next_pair()
     except ValueError as error:
@@ -134,48 +161,38 @@ def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> Ne
     for place in session.reasons(pair):
         sides = entries[place].like, entries[place].opposite
         left, right = sides if gap[place] > 0 else sides[::-1]
-        reasons.append(Reason(place=place, left=left, right=right))
-    return NextPair(
-        query=pair.query,
-        left=pair.left,
-        right=pair.right,
-        random=pair.random,
-        topic=query.topic,
-        text=query_of(query.prompt),
-        left_text=part.responses[part.authors[pair.left]][query.id],
-        right_text=part.responses[part.authors[pair.right]][query.id],
-        reasons=reasons,
-    )
+        reasons.append({"place": place, "left": left, "right": right})
+    left_text, right_text = (part.responses[part.authors[side]][query.id] for side in (pair.left, pair.right))
+    texts = {"topic": query.topic, "text": query_of(query.prompt), "left_text": left_text, "right_text": right_text}
+    return asdict(pair) | texts | {"reasons": reasons}
 
 
-def _criteria(session: Session, entries: Sequence[PoolEntry], typed: Sequence[str]) -> list[PickedCriterion]:
+def _criteria(session: Session, entries: Sequence[PoolEntry], typed: Sequence[str]) -> list[dict[str, Any]]:
     """As lines of a profile: what speaks against a typed line is a dislike of its text."""
     against = {NOT + text: text for text in typed}
     found = []
-    for one in wishes(session.posterior, entries):
+    for one in weighted_criteria(session.posterior, entries):
         text = against.get(one.text, one.text)
-        kind: Literal["like", "dislike"] = "dislike" if one.text in against else "like"
-        numbers = {"weight": one.weight, "low": one.low, "high": one.high, "sure": one.sure}
-        found.append(PickedCriterion(text=text, kind=kind, typed=text in typed, **numbers))
+        kind = "dislike" if one.text in against else "like"
+        found.append(asdict(one) | {"text": text, "kind": kind, "typed": text in typed})
     return found
 
 
-def _rows(session: Session, part: Bank) -> list[Row]:
+def _rows(session: Session, part: Bank) -> list[dict[str, Any]]:
     """A row a model, best first; ranks and win rates with 95 % limits over weights and queries."""
     found = session.ranking
     low, high = found.interval
     ranks = (-found.rates).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable") + 1
     first, last = np.quantile(ranks, (0.025, 0.975), axis=0, method="nearest").astype(int)
-    order = np.argsort(-found.mean, kind="stable").tolist()
     return [
-        Row(
-            model=part.authors[place],
-            rank=rank,
-            rank_low=int(first[place]),
-            rank_high=int(last[place]),
-            win_rate=float(found.mean[place]),
-            low=float(low[place]),
-            high=float(high[place]),
-        )
-        for rank, place in enumerate(order, start=1)
+        {
+            "model": part.authors[place],
+            "rank": rank,
+            "rank_low": int(first[place]),
+            "rank_high": int(last[place]),
+            "win_rate": float(found.mean[place]),
+            "low": float(low[place]),
+            "high": float(high[place]),
+        }
+        for rank, place in enumerate(np.argsort(-found.mean, kind="stable").tolist(), start=1)
     ]

@@ -1,14 +1,15 @@
-"""What a person asks for, and its link."""
+"""What a person asks for, as a request's body and as the query of a link."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Sequence
 from typing import Annotated, Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -18,37 +19,62 @@ from pydantic import (
     model_validator,
 )
 
-from crm.page.bodies import Body, ProfileError, sentence
-from crm.schema import GENERIC_CRITERION
+from crm.schema import GENERIC_CRITERION, short
 
 MAX_LINES = 20
 """Criteria and dislikes together."""
 MAX_CHARACTERS = 500
-DISLIKE = "Dislikes: "
-"""Put before what the person dislikes, so that the judge reads it as a criterion."""
-SIMILAR = 60
-"""Queries taken where they are chosen by similarity and no number is given."""
-LISTS = ("criteria", "dislikes", "topics", "models")
+LISTS = ("criteria", "dislikes", "topics", "models", "weights")
 TEXTS = ("about", "baseline", "queries")
 
 
-def _clean(text: str) -> str:
-    """Without surrounding space, control characters and lone surrogates."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+class ProfileError(ValueError):
+    """A field of a request holds something it may not; the message names it and says what is allowed."""
 
 
-def _clean_json(value: Any) -> Any:
-    return _clean(value) if isinstance(value, str) and len(value) <= MAX_CHARACTERS else value
+class Body(BaseModel):
+    """Has no fields but these."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def known_fields(cls, given: Any) -> Any:
+        """Raise ``ValueError`` for another field, with those that there are."""
+        for name in given if isinstance(given, dict) else ():
+            if name not in cls.model_fields:
+                raise ValueError(f"{short(name)}: no such field; there are {', '.join(cls.model_fields)}")
+        return given
 
 
-Text = Annotated[str, Field(max_length=MAX_CHARACTERS), BeforeValidator(_clean_json, json_schema_input_type=str)]
+def sentence(errors: Sequence[Any]) -> str:
+    """The first of pydantic's errors: field, what is allowed, what was given."""
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return "body: expected JSON in UTF-8"
+    if isinstance(first["input"], bytes) and len(first["loc"]) < 2:
+        return "body: expected JSON in UTF-8, with the header Content-Type: application/json"
+    where = ".".join(map(str, first["loc"])).removeprefix("body.") or "body"
+    why = re.sub("[Tt]uple", "list", first["msg"].removeprefix("Value error, "))
+    if first["type"] == "value_error":
+        return why if where == "body" else f"{where}: {why}"
+    return f"{where[:80]}: {why[:1].lower()}{why[1:]}, got {short(first['input'])}"
+
+
+def _clean(value: Any) -> Any:
+    """Text without surrounding space, control characters and lone surrogates."""
+    if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
+        return value
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in value).split())
+
+
+Text = Annotated[str, Field(max_length=MAX_CHARACTERS), BeforeValidator(_clean, json_schema_input_type=str)]
 Lines = Annotated[
     tuple[Text, ...],
     Field(max_length=1000),
     AfterValidator(lambda lines: tuple(dict.fromkeys(line for line in lines if line))),
 ]
-Weight = Annotated[float, Field(ge=0.01, le=100.0), AfterValidator(lambda value: float(f"{value:g}"))]
-"""Rounded to what a link holds."""
+Weight = Annotated[float, Field(ge=0.01, le=100.0)]
 
 
 class Profile(Body):
@@ -59,7 +85,6 @@ class Profile(Body):
     criteria: Lines = ()
     """Likes, a line each; with no dislikes either, what most people would find better is asked."""
     dislikes: Lines = ()
-    """Dislikes, a line each."""
     topics: Lines = ()
     """Of the bank; empty for all."""
     about: Text = ""
@@ -95,11 +120,6 @@ class Profile(Body):
         return (*self.criteria, *self.dislikes)
 
     @property
-    def judge_criteria(self) -> tuple[str, ...]:
-        """What the judge reads, dislikes marked; the generic criterion where there is nothing."""
-        return (*self.criteria, *(DISLIKE + line for line in self.dislikes)) or (GENERIC_CRITERION,)
-
-    @property
     def signed(self) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """Lines and their weights, below 0 for dislikes; the generic criterion where there are none."""
         if not self.lines:
@@ -107,28 +127,15 @@ class Profile(Body):
         sizes, likes = self.weights or (1.0,) * len(self.lines), len(self.criteria)
         return self.lines, (*sizes[:likes], *(-size for size in sizes[likes:]))
 
-    @property
-    def digest(self) -> str:
-        """16 hex digits of all fields."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
-
-    def to_query(self) -> str:
-        """The query string of a link that asks for the same: ``criteria=...&criteria=...&topics=...``."""
-        pairs = [(name, value) for name in LISTS for value in getattr(self, name)]
-        pairs += [(name, getattr(self, name)) for name in TEXTS if getattr(self, name)]
-        return urlencode(pairs + [("weights", f"{weight:g}") for weight in self.weights])
-
 
 def from_query(query: str) -> Profile:
-    """The profile of `Profile.to_query`; parameters of other names are ignored. Raises `ProfileError`."""
+    """The profile of a link, ``criteria=...&criteria=...&topics=...``; other parameters are ignored.
+
+    Raises `ProfileError`.
+    """
     pairs = parse_qsl(query[: 4 * MAX_LINES * MAX_CHARACTERS])
     given: dict[str, Any] = {name: value for name, value in pairs if name in TEXTS}
-    return from_mapping(given | {name: [v for key, v in pairs if key == name] for name in (*LISTS, "weights")})
-
-
-def from_mapping(given: Mapping[str, Any]) -> Profile:
-    """A checked profile. Raises `ProfileError`."""
     try:
-        return Profile.model_validate(given)
+        return Profile.model_validate(given | {name: [v for key, v in pairs if key == name] for name in LISTS})
     except ValidationError as error:
         raise ProfileError(sentence(error.errors(include_url=False, include_context=False))) from None

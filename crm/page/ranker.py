@@ -1,48 +1,91 @@
-"""Rank a bank under one person's criteria, and say when a ranking is not valid."""
+"""Rank a bank under one person's criteria, say when a ranking is not valid, and explain it."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from crm.leaderboard.agreement import compare
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
 from crm.leaderboard.bank.public import in_turns
 from crm.leaderboard.outcomes import Outcomes
 from crm.leaderboard.ranking import Leaderboard
-from crm.page.bodies import ProfileError
-from crm.page.profile import SIMILAR, Profile
+from crm.page.profile import Profile, ProfileError
 from crm.page.scorers import Scorer
-from crm.schema import query_of
+from crm.schema import Message, query_of, short
 
 MOST_UNREAD = 0.2
 """Share of comparisons without a verdict above which a ranking is not valid."""
 SEED = 1
-"""Of the order of queries, the same for everybody."""
+"""Of the order of queries and of bootstrap intervals, the same for everybody."""
 LEAST_QUERIES = 20
 """With fewer queries, intervals of a win rate are some 40 points wide."""
+SIMILAR = 60
+"""Queries taken where they are chosen by similarity and no number is given."""
+MOST_SENTENCES = 24
+"""That are left out in turn; what comes after them is one more."""
+END = re.compile(r"(?<=[.!?:])\s+(?=\S)|\n+")
 
 
-class Selector:
-    """Chooses the part of a bank that a profile asks about."""
+@dataclass(frozen=True)
+class Ranking:
+    """Models of ``part`` as ``profile`` asks for; ``board`` is ``None`` where there are no scores to rank by."""
 
-    def __init__(self, bank: Bank) -> None:
-        self.bank = bank
+    profile: Profile
+    part: Bank
+    outcomes: Outcomes
+    board: Leaderboard | None
+    not_understood: tuple[str, ...] = ()
+    """Lines of the profile that say nothing to the judge."""
+    advice: str = ""
+    """What to do where no line is understood; empty where one is."""
+
+    @property
+    def failed(self) -> int:
+        """Comparisons without a verdict: they count as lost, unless nobody could be read on their query."""
+        return int(self.outcomes.unread.sum())
+
+    def logits(self, model: str) -> dict[str, float]:
+        """By query id: log-odds that the model's response is preferred to the baseline's, where it was read."""
+        column = self.outcomes.logits[:, self.outcomes.models.index(model)].tolist()
+        rows = zip(self.outcomes.queries, column, strict=True)
+        return {query: value for query, value in rows if not math.isnan(value)}
+
+
+class Ranker:
+    """Rankings of one bank by one scorer, for any number of threads."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self.scorer, self.bank = scorer, scorer.bank
         self._part = lru_cache(16)(self._select)  # to check all texts of a large bank takes a quarter of a second
 
     def select(self, profile: Profile) -> Bank:
-        """The part that ``profile`` asks about, with the baseline and at least one other model.
+        """The part of the bank that ``profile`` asks about, queries in turns over topics or the most similar first.
 
-        Queries are in turns over topics, or the most similar first. Raises `ProfileError` for topics or models that the
-        bank does not have.
+        Raises `ProfileError` for topics or models that the bank does not have.
         """
         baseline = profile.baseline or self.bank.baseline
         return self._part(baseline, profile.models, profile.topics, profile.about, profile.queries)
+
+    def rank(self, profile: Profile) -> Ranking:
+        """The ranking. Raises `ProfileError` for what the bank does not have or the judge cannot read."""
+        part, lines = self.select(profile), profile.lines
+        lost = self.scorer.not_understood(lines)  # reads lines of several people together, which outcomes does not
+        try:
+            outcomes = self.scorer.outcomes(*profile.signed, part)
+        except ValueError as error:
+            raise ProfileError(str(error)) from None
+        board = Leaderboard(outcomes) if outcomes.readable.any() else None
+        nothing = len(lost) == len(lines) and (lines or self.scorer.example)
+        return Ranking(profile, part, outcomes, board, lost, self.scorer.advice(lines) if nothing else "")
 
     def _select(self, baseline: str, wanted: tuple[str, ...], topics: tuple[str, ...], about: str, number: int) -> Bank:
         for field, name in (("baseline", baseline), *(("models", name) for name in wanted)):
@@ -79,50 +122,6 @@ class Selector:
         return words, words.fit_transform([query_of(query.prompt) for query in self.bank.queries])
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """Models of ``part`` as ``profile`` asks for; ``board`` is ``None`` where there are no scores to rank by."""
-
-    profile: Profile
-    part: Bank
-    outcomes: Outcomes
-    board: Leaderboard | None
-    not_understood: tuple[str, ...] = ()
-    """Lines of the profile that say nothing to the judge."""
-    advice: str = ""
-    """What to do where no line is understood; empty where one is."""
-
-    @property
-    def failed(self) -> int:
-        """Comparisons without a verdict: they count as lost, unless nobody could be read on their query."""
-        return int(self.outcomes.unread.sum())
-
-    def logits(self, model: str) -> dict[str, float]:
-        """By query id: log-odds that the model's response is preferred to the baseline's, where it was read."""
-        column = self.outcomes.logits[:, self.outcomes.models.index(model)].tolist()
-        rows = zip(self.outcomes.queries, column, strict=True)
-        return {query: value for query, value in rows if not math.isnan(value)}
-
-
-class Ranker:
-    """Rankings of one bank by one scorer, for any number of threads."""
-
-    def __init__(self, scorer: Scorer) -> None:
-        self.scorer, self.bank, self.selector = scorer, scorer.bank, Selector(scorer.bank)
-
-    def rank(self, profile: Profile) -> Ranking:
-        """The ranking. Raises `ProfileError` for what the bank does not have or the judge cannot read."""
-        part, lines = self.selector.select(profile), profile.lines
-        lost = self.scorer.not_understood(lines)  # reads lines of several people together, which outcomes does not
-        try:
-            outcomes = self.scorer.outcomes(*profile.signed, part)
-        except ValueError as error:
-            raise ProfileError(str(error)) from None
-        board = Leaderboard(outcomes) if outcomes.readable.any() else None
-        nothing = len(lost) == len(lines) and (lines or self.scorer.example)
-        return Ranking(profile, part, outcomes, board, lost, self.scorer.advice(lines) if nothing else "")
-
-
 def why_invalid(ranking: Ranking) -> str:
     """Why this ranking should not be shown; empty where it may be."""
     queries = len(ranking.part.queries)
@@ -134,3 +133,106 @@ def why_invalid(ranking: Ranking) -> str:
         share = f"{ranking.failed:,} of {comparisons:,} comparisons"
         return f"The judge could not read {share}, so that a ranking would rest on what is left by chance."
     return ranking.advice
+
+
+@dataclass(frozen=True)
+class Duel:
+    """A model against the baseline on one query; ``probability`` that the model's response is preferred."""
+
+    query_id: str
+    topic: str
+    query: str
+    response: str
+    baseline_response: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a response, and the points (percent) that it adds to the probability of being preferred."""
+
+    text: str
+    points: float
+
+
+def duels(ranking: Ranking, model: str) -> list[Duel]:
+    """Every query on which ``model`` was read, the most clearly won first. Raises `ProfileError` for another model."""
+    part = ranking.part
+    if model not in part.responses or model == part.baseline:
+        others = ", ".join(name for name in part.authors if name != part.baseline)
+        raise ProfileError(f"model: {short(model)} is not compared with {part.baseline!r} here; there are {others}")
+    logits = ranking.logits(model)
+    found = [
+        Duel(
+            query_id=query.id,
+            topic=query.topic,
+            query="\n\n".join(turn.content for turn in query.prompt),
+            response=part.responses[model][query.id],
+            baseline_response=part.responses[part.baseline][query.id],
+            probability=float(expit(logits[query.id])),
+        )
+        for query in part.queries
+        if query.id in logits
+    ]
+    return sorted(found, key=lambda duel: (-duel.probability, duel.query_id))
+
+
+def typical(found: Sequence[Duel]) -> list[Duel]:
+    """Of `duels`, the win and the loss in the middle; a tie where there is neither."""
+    wins = [duel for duel in found if duel.probability > 0.5]
+    losses = [duel for duel in found if duel.probability < 0.5]
+    return [group[len(group) // 2] for group in (wins, losses) if group] or list(found[:1])
+
+
+def sentence_effects(ranker: Ranker, profile: Profile, model: str, query_id: str) -> list[Sentence]:
+    """Sentences of ``model``'s response with their effects on its probability, by leaving out each in turn.
+
+    Raises `ProfileError` for a model or a query that the profile's part of the bank does not have.
+    """
+    part = ranker.select(profile)
+    query = next((query for query in part.queries if query.id == query_id), None)
+    if query is None:
+        raise ProfileError(f"query_id: {short(query_id)} is not among the {len(part.queries)} that were asked for")
+    if model not in part.responses or model == part.baseline:
+        raise ProfileError(f"model: {short(model)} is not compared with {part.baseline!r} here")
+    response = part.responses[model][query.id]
+    sentences = split(response)
+    without = [" ".join(sentences[:at] + sentences[at + 1 :]) for at in range(len(sentences))]
+    texts = [
+        (query.prompt, (Message("assistant", text),))
+        for text in (part.responses[part.baseline][query.id], response, *without)
+    ]
+    base, *scores = ranker.scorer.of_texts(*profile.signed, texts)
+    full, *others = (float(expit(score - base)) for score in scores)
+    if math.isnan(full):
+        raise ProfileError(f"query_id: the judge could not read this response of {model!r}")
+    return [
+        Sentence(text=text, points=0.0 if math.isnan(chance) else 100 * (full - chance))
+        for text, chance in zip(sentences, others, strict=True)
+    ]
+
+
+def split(text: str) -> list[str]:
+    """At most `MOST_SENTENCES`, and the rest."""
+    return [part for part in END.split(text, maxsplit=MOST_SENTENCES) if part.strip()]
+
+
+def change(first: Leaderboard, second: Leaderboard) -> dict[str, Any]:
+    """Two rankings side by side: Kendall's tau with its 95 % interval, and a row a model, the greatest gain first.
+
+    Raises ``ValueError`` for rankings of other models or without a query in common.
+    """
+    tau = compare(first, second, SEED)
+    later = {row.model: row for row in second.rows}
+    rows = [
+        {
+            "model": row.model,
+            "rank_first": row.rank,
+            "rank_second": later[row.model].rank,
+            "win_rate_first": row.win_rate,
+            "win_rate_second": later[row.model].win_rate,
+            "change": later[row.model].win_rate - row.win_rate,
+        }
+        for row in first.rows
+    ]
+    return {"tau": tau.mean, "low": tau.low, "high": tau.high, "models": sorted(rows, key=lambda row: -row["change"])}

@@ -12,16 +12,14 @@ from starlette.types import ASGIApp
 from crm import __version__
 from crm.io.installed import commit
 from crm.leaderboard.bank.opening import open_bank
-from crm.page.api import make_api
+from crm.page.api import About, Guard, make_api
 from crm.page.config import AppConfig
 from crm.page.facts import facts_of
-from crm.page.guard import Guard
 from crm.page.picks import Picking
 from crm.page.ranker import Ranker
-from crm.page.schemas import About
-from crm.page.scorers import IndexScorer, OracleScorer, Scorer
-from crm.picking.pool import SIMULATED as SIMULATED_POOL
-from crm.picking.pool import read_pool
+from crm.page.scorers import IndexScorer, OracleScorer
+from crm.picking.criteria import SIMULATED as SIMULATED_POOL
+from crm.picking.criteria import read_pool
 from crm.web import KnownHosts, bound, serve
 
 log = logging.getLogger(__name__)
@@ -41,7 +39,7 @@ BIBTEX = """@article{jia2025usercentric,
 
 
 def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
-    """The bank and its scores: a late head's index, or the oracle's; and the judge's name.
+    """The bank and its scores, of a late head's index or of the oracle; and the judge's name.
 
     Raises ``ValueError`` for a judge that has to read every response anew for other criteria, and as their makers do.
     """
@@ -49,12 +47,6 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
         return Ranker(OracleScorer(open_bank(config.bank))), "oracle"
     if config.judge.name != "crm":
         raise _not_arithmetic(config, f"judge={config.judge.name}")
-    scorer, name = _index(config)
-    return Ranker(scorer), name
-
-
-def _index(config: AppConfig) -> tuple[Scorer, str]:
-    """Reads the bank's responses where that was not done yet."""
     import torch  # here, as all that follows: the oracle is up seconds earlier without
 
     from crm.judges.crm_judge import CrmJudge
@@ -76,7 +68,7 @@ def _index(config: AppConfig) -> tuple[Scorer, str]:
     assert isinstance(opened.judge, CrmJudge)
     indexed = index_bank(opened.judge, bank, opened.predictions, progress=config.progress)
     assert indexed is not None, "a late head has vectors"
-    return IndexScorer(indexed), opened.name
+    return Ranker(IndexScorer(indexed)), opened.name
 
 
 def _not_arithmetic(config: AppConfig, what: str) -> ValueError:

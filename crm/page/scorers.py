@@ -1,10 +1,14 @@
-"""Scorers of a bank that are arithmetic: an index of a late head, or the simulation's own truth."""
+"""Scorers of a bank that are arithmetic: an index of a late head, or the simulation's own truth.
+
+``example`` is a criterion to start from; empty where a ranking without criteria means something. Letters: N criteria,
+Q queries, M models.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,41 +33,6 @@ SHARE = 0.9
 MOST_WORDS = 12
 AXES = (*TRAIN_AXES, *HELD_OUT_AXES)
 UNKNOWN = np.full(len(AXES), np.nan, dtype=np.float32)
-
-
-class Scorer(Protocol):
-    """Scores of all responses of ``bank`` under any criteria, without reading a response again.
-
-    Letters: N criteria, Q queries, M models.
-    """
-
-    example: str
-    """A criterion to start from; empty where a ranking without criteria means something."""
-
-    @property
-    def bank(self) -> Bank:
-        """Whose responses are scored."""
-        ...
-
-    def scores(self, criteria: Sequence[str]) -> Scores:
-        """(N, Q, M) float32, each criterion alone; NaN: it or the response cannot be read."""
-        ...
-
-    def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:
-        """Of ``part`` under the weighted sum of criteria. Raises ``ValueError`` for a criterion that is too long."""
-        ...
-
-    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
-        """A score for each of ``texts``, which the bank need not have; NaN: it cannot be read."""
-        ...
-
-    def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
-        """Those of ``lines`` that say nothing to the judge."""
-        ...
-
-    def advice(self, lines: Sequence[str]) -> str:
-        """What to do where none of ``lines`` is understood, or there are none."""
-        ...
 
 
 class IndexScorer:
@@ -95,7 +64,7 @@ class IndexScorer:
         return tuple(lost)
 
     def advice(self, lines: Sequence[str]) -> str:
-        """As `Scorer.advice`."""
+        """What to do where none of ``lines`` is understood."""
         return (
             "The judge does not react to these words: they rank the models as random letters do. Say it in other words."
         )
@@ -192,3 +161,6 @@ def _sum(criteria: Sequence[str], weights: Sequence[float]) -> Scores:
     tastes = [weight * _taste(line) for line, weight in zip(criteria, weights, strict=True)]
     known = [taste for taste in tastes if not np.isnan(taste).any()]
     return np.sum(known, axis=0, dtype=np.float32) if known else UNKNOWN
+
+
+Scorer = IndexScorer | OracleScorer

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+import torch
 from rich.progress import track
 
 from crm.cli.mistakes import MISTAKES, explain
@@ -17,10 +20,30 @@ from crm.cli.words import rewrite
 from crm.config import compose, schemas
 from crm.data.load import load_data
 from crm.judges.crm_judge import open_checkpoint
-from crm.picking.from_votes import Proposal, propose
-from crm.picking.pool import read_pool
+from crm.model.late_reading import LateReader
+from crm.picking.criteria import PoolEntry, contrasts, read_pool
+from crm.picking.posterior import WeightedCriterion, weighted_criteria
+from crm.picking.session import Pair, Pick, Session
 from crm.report.terminal import print_table
 from crm.schema import Preference
+
+CHOICE = {"a": "left", "tie": "same", "b": "right"}
+PORTION = 64
+"""Conversations between two steps of a progress bar."""
+
+
+@dataclass(frozen=True)
+class Taste:
+    """``criteria`` that ``votes`` votes show; ``unread`` more were too long.
+
+    Of ``asked`` votes for a side ``agreed`` are predicted, each from others (`Session.agreement`).
+    """
+
+    criteria: tuple[WeightedCriterion, ...]
+    votes: int
+    unread: int
+    agreed: int
+    asked: int
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -35,7 +58,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if judge.late_reader is None:
             raise ValueError(f"--checkpoint: {given.checkpoint} has head={judge.encoder.head}; use one with head=late")
         steps = partial(track, description="reading votes", transient=True)
-        show(propose(votes(given.data), judge.late_reader, read_pool(given.pool), steps))
+        show(taste_of(votes(given.data), judge.late_reader, read_pool(given.pool), steps))
     except MISTAKES as error:
         print(f"crm.picking: {explain(error, schemas()['train'])}", file=sys.stderr)
         return 2
@@ -51,12 +74,31 @@ def votes(words: Sequence[str]) -> list[Preference]:
     return list({row.id: row for row in rows}.values())
 
 
-def show(found: Proposal) -> None:
+def taste_of(
+    preferences: Sequence[Preference], reader: LateReader, pool: Sequence[PoolEntry], steps: Any = iter
+) -> Taste:
+    """The criteria of one person, each vote a pick. Raises ``ValueError`` where no vote could be read."""
+    talks = [(row.prompt, text) for row in preferences for text in (row.response_a, row.response_b)]
+    parts = [reader.responses(talks[start : start + PORTION]) for start in steps(range(0, len(talks), PORTION))]
+    vectors = torch.cat(parts) if parts else torch.empty(0, reader.size)
+    sides = [[getattr(entry, side) for entry in pool] for side in ("like", "opposite")]
+    scores = [(reader.criterion_vectors(texts) @ vectors.T).reshape(len(pool), -1, 2).numpy() for texts in sides]
+    read = np.isfinite(scores[0]).all(axis=(0, 2))
+    if not read.any():
+        raise ValueError(f"votes: none of {len(preferences)} could be read; give votes with shorter texts")
+    kept = [row for row, fits in zip(preferences, read, strict=True) if fits]
+    picks = tuple(Pick(Pair(place, 0, 1), CHOICE[row.winner]) for place, row in enumerate(kept))
+    session = Session(contrasts(*(side[:, read] for side in scores)), 0, (False,) * len(pool), picks)
+    found = tuple(weighted_criteria(session.posterior, pool))
+    return Taste(found, len(kept), int((~read).sum()), *session.agreement(random_only=False))
+
+
+def show(found: Taste) -> None:
     """A table of criteria, and how far they explain the votes."""
-    rows = [(wish.text, round(wish.weight, 2), round(wish.low, 2), round(wish.high, 2)) for wish in found.wishes]
+    rows = [(one.text, round(one.weight, 2), round(one.low, 2), round(one.high, 2)) for one in found.criteria]
     if rows:
         print_table(pd.DataFrame(rows, columns=["seems to like", "weight", "low", "high"]), f"{found.votes} votes")
-        print(f"Of {found.asked} picks between left and right these criteria foresee {found.agreed}.")
+        print(f"Of {found.asked} picks between left and right these criteria predict {found.agreed}.")
     else:
         print(f"{found.votes} votes say nothing clear about any criterion of the pool.")
     if found.unread:

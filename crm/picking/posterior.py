@@ -1,22 +1,29 @@
-"""Weights of criteria from picks, and rankings that know how unsure the weights are.
+"""How somebody chooses between two answers, weights of criteria from picks, and the rankings that follow.
 
-The posterior is a normal around the most probable weights (Laplace). The prior is sparse: each weight has a precision
-of its own, drawn anew from what is known of the weight (automatic relevance determination; MacKay 1992, in its
-variational form of Bishop and Tipping 2000), so that most criteria stay at nothing and a few may grow.
-Letters: S draws of weights, Q queries, M models, K criteria.
+A choice is left, right or "same" (Rao and Kupper 1967): with utility difference d, left has sigmoid(d - SAME) and right
+sigmoid(-d - SAME); now and then (LAPSES) a person picks anything. The posterior is a normal around the most probable
+weights (Laplace) under a sparse prior (automatic relevance determination; Bishop and Tipping 2000).
+Letters: N picks, K criteria, S draws of weights, Q queries, M models.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
-from crm.picking.choice_model import Evidence, information, log_likelihood
-from crm.picking.contrasts import Contrasts
-from crm.report.statistics import Floats
+from crm.picking.criteria import Contrasts, PoolEntry
+from crm.report.statistics import Floats, Indices
 
+SAME = 1.0
+"""Half the width, in log-odds, of the band in which two answers are the same to a person."""
+LAPSES = 0.05
+"""Share of picks that say nothing."""
+SHARPNESS = 2.0
+"""How much more surely people name the reason than their pick follows it: they know what they looked at."""
+CHOICES = ("left", "same", "right")
 SHAPE, RATE = 0.25, 0.003
 """Of the gamma prior of a weight's precision: with nothing known a weight is a Student's t of half a degree of freedom
 and scale 0.11, so that most are nearly nothing and one in five is beyond 1."""
@@ -24,6 +31,100 @@ LARGEST = 3.0
 """Standard deviation of a weight that matters as much as any may: at a usual difference, 19 picks of 20."""
 ROUNDS, CLOSE, LONGEST = 50, 1e-3, 2.0
 """Steps at most, the change of a weight that is none, and the most that it changes in a step."""
+SURE = 0.9
+"""Probability of a weight's sign from which a criterion is named."""
+LEAST = 0.25
+"""Log-odds for one standard deviation below which a criterion does not matter."""
+RANKING_DRAWS = 64
+MAYBE_FIRST = 0.05
+"""A model that is first in fewer of the draws is not first."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Picks as arrays: ``differences`` (N, K) of left less right, and ``choices`` (N,), places in `CHOICES`.
+
+    ``shown`` (N, K) flags the criteria that were offered as reasons, and ``reasons`` (N,) the one that was taken; -1:
+    none was taken of those that were offered.
+    """
+
+    differences: Floats
+    choices: Indices
+    shown: Floats
+    reasons: Indices
+
+    def __len__(self) -> int:
+        return len(self.choices)
+
+    def rows(self, kept: Indices | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Evidence:
+        """Of some of the picks."""
+        return Evidence(self.differences[kept], self.choices[kept], self.shown[kept], self.reasons[kept])
+
+
+def probabilities(utility: Floats) -> Floats:
+    """(..., 3) in the order of `CHOICES` for utility differences (...), lapses among them."""
+    left, right = special.expit(utility - SAME), special.expit(-utility - SAME)
+    return np.asarray(LAPSES / 3 + (1 - LAPSES) * np.stack((left, 1 - left - right, right), axis=-1))
+
+
+def slopes(utility: Floats) -> Floats:
+    """(..., 3): derivatives of `probabilities` by the utility difference."""
+    left, right = special.expit(utility - SAME), special.expit(-utility - SAME)
+    rising, falling = left * (1 - left), -right * (1 - right)
+    return np.asarray((1 - LAPSES) * np.stack((rising, -rising - falling, falling), axis=-1))
+
+
+def reason_probabilities(weights: Floats, evidence: Evidence) -> Floats:
+    """(N, K + 1): of each criterion as the reason of a pick, and last of none; 0 where it was not offered.
+
+    A criterion is taken the likelier, the more it speaks for the answer that was picked; none is as likely as one that
+    says nothing.
+    """
+    spoken = _spoken(evidence) * weights
+    offered = np.where(evidence.shown > 0, spoken, -np.inf)
+    return np.asarray(special.softmax(np.column_stack((offered, np.zeros(len(evidence)))), axis=1))
+
+
+def log_likelihood(weights: Floats, evidence: Evidence) -> tuple[float, Floats]:
+    """Of all picks and reasons, and its gradient (K,)."""
+    utility = evidence.differences @ weights
+    every, place = np.arange(len(evidence)), evidence.choices
+    found = probabilities(utility)[every, place]
+    gradient = evidence.differences.T @ (slopes(utility)[every, place] / found)
+    known = _known(evidence)
+    if not known.any():
+        return float(np.log(found).sum()), gradient
+    part = evidence.rows(known)
+    spoken = _spoken(part)
+    chances = reason_probabilities(weights, part)
+    taken = chances[np.arange(len(part)), part.reasons]
+    picked = np.eye(chances.shape[1])[part.reasons][:, :-1]
+    gradient = gradient + (spoken * (picked - chances[:, :-1])).sum(axis=0)
+    return float(np.log(found).sum() + np.log(taken).sum()), gradient
+
+
+def information(weights: Floats, evidence: Evidence) -> Floats:
+    """(K, K) Fisher information of all picks and reasons; never negative, whatever was picked."""
+    utility = evidence.differences @ weights
+    per_pick = (slopes(utility) ** 2 / probabilities(utility)).sum(axis=-1)
+    found = evidence.differences.T @ (per_pick[:, None] * evidence.differences)
+    known = _known(evidence)
+    if known.any():
+        part = evidence.rows(known)
+        spoken = _spoken(part)
+        taken = reason_probabilities(weights, part)[:, :-1] * spoken
+        found = found + np.diag((taken * spoken).sum(axis=0)) - taken.T @ taken
+    return np.asarray(found)
+
+
+def _spoken(evidence: Evidence) -> Floats:
+    """(N, K): how much a weight of 1 would speak for the answer that was picked; 0 for "same"."""
+    return np.asarray(SHARPNESS * (1.0 - evidence.choices)[:, None] * evidence.differences)
+
+
+def _known(evidence: Evidence) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """(N,): were reasons offered, and is there a side that they speak for?"""
+    return np.asarray((evidence.shown > 0).any(axis=1) & (evidence.choices != CHOICES.index("same")))
 
 
 @dataclass(frozen=True)
@@ -65,11 +166,6 @@ def fit(evidence: Evidence, prior: Floats) -> Posterior:
     return Posterior(weights, (covariance + covariance.T) / 2)
 
 
-RANKING_DRAWS = 64
-MAYBE_FIRST = 0.05
-"""A model that is first in fewer of the draws is not first."""
-
-
 @dataclass(frozen=True)
 class PersonalRanking:
     """Win rates against the baseline, a row a draw of the weights."""
@@ -91,23 +187,17 @@ class PersonalRanking:
         return low, high
 
     @property
-    def first(self) -> Floats:
-        """(M,) share of the draws in which each model is first."""
-        leaders = self.rates.argmax(axis=1)
-        return np.asarray(np.bincount(leaders, minlength=self.rates.shape[1]) / len(self.rates))
-
-    @property
     def maybe_first(self) -> tuple[int, ...]:
-        """Models that may be first, the likeliest first."""
-        order = np.argsort(-self.first, kind="stable").tolist()
-        return tuple(place for place in order if self.first[place] >= MAYBE_FIRST)
+        """Models that are first in `MAYBE_FIRST` of the draws or more, the likeliest first."""
+        share = np.bincount(self.rates.argmax(axis=1), minlength=self.rates.shape[1]) / len(self.rates)
+        return tuple(place for place in np.argsort(-share, kind="stable").tolist() if share[place] >= MAYBE_FIRST)
 
 
 def personal_ranking(
-    contrasts: Contrasts, posterior: Posterior, baseline: int, rng: np.random.Generator, draws: int = RANKING_DRAWS
+    contrasts: Contrasts, posterior: Posterior, baseline: int, rng: np.random.Generator
 ) -> PersonalRanking:
     """The ranking of all models for weights drawn from ``posterior``."""
-    rates, errors = win_rates(contrasts, posterior.draw(draws, rng), baseline)
+    rates, errors = win_rates(contrasts, posterior.draw(RANKING_DRAWS, rng), baseline)
     return PersonalRanking(rates, np.clip(rates + errors * rng.standard_normal(rates.shape), 0.0, 1.0))
 
 
@@ -126,3 +216,25 @@ def expected_tau(rates: Floats) -> float:
     signs = np.sign(rates[:, upper[0]] - rates[:, upper[1]])
     agreement = signs @ signs.T / max(len(upper[0]), 1)
     return float((agreement.sum() - np.trace(agreement)) / max(len(rates) * (len(rates) - 1), 1))
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedCriterion:
+    """``text`` as a judge reads it; ``weight``, above 0, and its 95 % limits; ``sure``: probability of the side."""
+
+    text: str
+    weight: float
+    low: float
+    high: float
+    sure: float
+
+
+def weighted_criteria(posterior: Posterior, entries: Sequence[PoolEntry]) -> list[WeightedCriterion]:
+    """Those of K ``entries`` that matter, by weight; of an entry with a weight below 0 it is the opposite."""
+    found = []
+    for entry, mean, deviation in zip(entries, posterior.mean.tolist(), posterior.deviation.tolist(), strict=True):
+        sure, size = float(special.ndtr(abs(mean) / deviation)), abs(mean)
+        if sure >= SURE and size >= LEAST:
+            text, half = entry.like if mean > 0 else entry.opposite, float(special.ndtri(0.975)) * deviation
+            found.append(WeightedCriterion(text, size, size - half, size + half, sure))
+    return sorted(found, key=lambda criterion: -criterion.weight)

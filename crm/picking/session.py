@@ -14,9 +14,18 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from crm.picking.choice_model import CHOICES, SHARPNESS, Evidence, probabilities
-from crm.picking.contrasts import Contrasts
-from crm.picking.posterior import PersonalRanking, Posterior, expected_tau, fit, personal_ranking
+from crm.picking.criteria import Contrasts
+from crm.picking.posterior import (
+    CHOICES,
+    SHARPNESS,
+    Evidence,
+    PersonalRanking,
+    Posterior,
+    expected_tau,
+    fit,
+    personal_ranking,
+    probabilities,
+)
 from crm.report.statistics import Floats, Indices
 
 CANDIDATES = 512
@@ -134,8 +143,13 @@ class Session:
         if not len(pairs):
             raise ValueError("pool: no two responses of this bank differ in any of its criteria; name others")
         at_random = not self.adaptive or bool(rng.random() < RANDOM_SHARE)
-        tells_why = self.reasons_offered
-        place = 0 if at_random else most_telling(pairs, self.contrasts, self.posterior, rng, tells_why=tells_why)
+        place = 0
+        if not at_random:
+            gaps, weights = self.contrasts.gaps(pairs), self.posterior.draw_far(DRAWS, rng)
+            expected = expected_information(gaps, weights)
+            if self.reasons_offered:
+                expected = expected + information_of_reasons(gaps, weights, offered(gaps, self.posterior))
+            place = int(np.argmax(expected))
         query, left, right = pairs[place].tolist()
         return Pair(query, left, right, at_random)
 
@@ -144,18 +158,19 @@ class Session:
         if not self.reasons_offered:
             return ()
         gap = self.contrasts.difference(pair.query, pair.left, pair.right)
-        return tuple(reasons_to_offer(gap, self.posterior).tolist())
+        places = offered(gap[None], self.posterior)[0]
+        return tuple(places[gap[places] != 0].tolist())
 
     def agreement(self, *, random_only: bool = True) -> tuple[int, int]:
-        """Of how many picks between left and right the judge foresees the side, and their number.
+        """Of how many picks between left and right the judge predicts the side, and their number.
 
-        Each is foreseen from the picks of `FOLDS` - 1 of as many parts, its own left out. Over pairs drawn at random it
-        is an unbiased estimate; the other pairs were chosen because they are hard.
+        Each is predicted from the picks of `FOLDS` - 1 of as many parts, its own left out. Over pairs drawn at random
+        it is an unbiased estimate; the other pairs were chosen because they are hard.
         """
         agreed = asked = 0
         for fold in range(min(FOLDS, len(self.picks))):
             own = np.arange(fold, len(self.picks), FOLDS)
-            weights = fit(self.evidence.without(own), self._prior).mean
+            weights = fit(self.evidence.rows(np.delete(np.arange(len(self.picks)), own)), self._prior).mean
             for place in own.tolist():
                 pick = self.picks[place]
                 if pick.choice == "same" or (random_only and not pick.pair.random):
@@ -167,17 +182,6 @@ class Session:
     def _random(self, what: str) -> np.random.Generator:
         """Draws that depend on the seed, the number of picks and what they are for."""
         return np.random.default_rng([self.seed, len(self.picks), sum(map(ord, what))])
-
-
-def most_telling(
-    pairs: Indices, contrasts: Contrasts, posterior: Posterior, rng: np.random.Generator, *, tells_why: bool
-) -> int:
-    """Place in ``pairs`` (C, 3) of the one with the largest expected information; a reason is an answer, too."""
-    differences, weights = contrasts.gaps(pairs), posterior.draw_far(DRAWS, rng)
-    expected = expected_information(differences, weights)
-    if tells_why:
-        expected = expected + information_of_reasons(differences, weights, offered(differences, posterior))
-    return int(np.argmax(expected))
 
 
 def expected_information(differences: Floats, weights: Floats) -> Floats:
@@ -205,9 +209,3 @@ def offered(differences: Floats, posterior: Posterior) -> Indices:
     """(C, R) places of at most `REASONS` criteria that may matter most in each pair (C, K), the likeliest first."""
     likely = np.abs(differences) * np.sqrt(posterior.mean**2 + np.diag(posterior.covariance))
     return np.asarray(np.argsort(-likely, axis=1, kind="stable")[:, :REASONS])
-
-
-def reasons_to_offer(difference: Floats, posterior: Posterior) -> Indices:
-    """Of one pair (K,), those of `offered` in which the two responses differ."""
-    places = offered(difference[None], posterior)[0]
-    return np.asarray(places[difference[places] != 0])

@@ -1,7 +1,1 @@
-"""From raw votes to a dataset folder.
-
-- `config`: settings of ``prepare.py``
-- `run`: the whole preparation
-"""
-
-__all__ = ["config", "run"]
+"""From raw votes to a dataset folder."""

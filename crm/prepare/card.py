@@ -1,33 +1,32 @@
-"""The card of a prepared dataset, ``README.md``, whose head names the file of each split, and its two plots."""
+"""The card of a prepared dataset, ``README.md``, whose head names the file of each split; its upload to the hub."""
 
 from __future__ import annotations
 
-from collections import Counter
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from huggingface_hub import DatasetCard, DatasetCardData
-from matplotlib.figure import Figure
+from huggingface_hub import DatasetCard, DatasetCardData, HfApi
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from crm.criteria.topics import Topics
 from crm.data.catalogue import source_named
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.prepare.config import AnnotatorConfig, PrepareConfig
+from crm.prepare.config import PrepareConfig
 from crm.prepare.leakage import Leak
-from crm.prepare.publish import license_of
 from crm.prepare.split import Placed
-from crm.report.plots import COLOURS, save_figure, short_name, tidy_axes
 from crm.report.tables import markdown_text
 from crm.schema import Comparison, Preference
 
-PLOTS = ("topics", "criteria")
+log = logging.getLogger(__name__)
+OWN_LICENSE = "Apache-2.0"
+"""Of this project, and so of the texts of its simulation."""
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-MOST = 20
-"""Bars of a plot; rarer topics are not drawn."""
 
 
 def write_card(
@@ -40,8 +39,8 @@ def write_card(
     references: Iterable[str],
     counts: Mapping[str, Mapping[str, int]],
 ) -> None:
-    """Draw the plots and write the card."""
-    source = config.data.name
+    """Write the card."""
+    source, simulated = config.data.name, config.data.name == "simulation"
     card = DatasetCard.from_template(
         DatasetCardData(
             pretty_name=out.name,
@@ -53,20 +52,23 @@ def write_card(
         ),
         template_path=str(Path(__file__).with_name("card.md.j2")),
         name=out.name,
-        about=_about(source),
+        source=source,
+        about="the simulated arena of this project: known truth, no people"
+        if simulated
+        else source_named(source).about,
         parts=markdown_text(pd.DataFrame([_part(name, rows) for name, rows in placed.parts.items()])),
         held_out_topics=_code(placed.held_out_topics),
         held_out_criteria=_code(placed.held_out_criteria),
-        plots=_plots(out / "plots", placed.parts),
         steps=markdown_text(
             pd.DataFrame([(step, _listed(found)) for step, found in counts.items()], columns=["step", "counts"])
         ),
-        criteria_by=_criteria_by(config.annotator),
+        annotator=config.annotator,
         topics=", ".join(f"{len(found.names)} of {name}" for name, found in topics.items()),
         leakage=markdown_text(_leaks(leaks)) if leaks else "None found.\n",
         leaked=counts["split"].get("leaked", 0),
         references=", ".join(references),
-        licence=_licence(source, config.license),
+        licence=license_of(source, config.license),
+        given=config.license,
         commit=commit(),
         seed=config.seed,
     )
@@ -85,31 +87,6 @@ def _configs(parts: Mapping[str, Sequence[Any]], suites: Mapping[str, Sequence[A
     return configs + ([{"config_name": "suites", "data_files": fixed}] if fixed else [])
 
 
-def _about(source: str) -> str:
-    if source == "simulation":
-        return "Source: `simulation`, the simulated arena of this project: known truth, no people."
-    facts = source_named(source)
-    return f"Source: `{source}`, {facts.about}" + (f" ({facts.origin})." if facts.origin else ".")
-
-
-def _licence(source: str, given: str | None) -> str:
-    name = license_of(source, given)
-    if name:
-        return f"{name}, as " + ("stated by whoever prepared this dataset." if given else "its source gives it.")
-    if source_named(source).folder:
-        return "The source gives no licence: measure with it, and do not pass it on."
-    return "Not stated. Say under which licence the votes may be used before you pass this dataset on."
-
-
-def _criteria_by(annotator: AnnotatorConfig) -> str:
-    if annotator.name == "openai":
-        return f"written by {annotator.model} (temperature {annotator.temperature})"
-    return (
-        "a first guess from traits that can be counted (length, lists, questions and the like), which says nothing "
-        "about why anybody voted"
-    )
-
-
 def _part(name: str, rows: Sequence[Preference]) -> dict[str, Any]:
     return {
         "part": name,
@@ -122,14 +99,9 @@ def _part(name: str, rows: Sequence[Preference]) -> dict[str, Any]:
 
 
 def _leaks(leaks: Sequence[Leak]) -> pd.DataFrame:
-    of_set: dict[str, list[Leak]] = {}
-    for leak in leaks:
-        of_set.setdefault(leak.set, []).append(leak)
-    rows = [
-        (name, sum(leak.match == "exact" for leak in own), sum(leak.match == "near" for leak in own), own[0].query[:80])
-        for name, own in of_set.items()
-    ]
-    return pd.DataFrame(rows, columns=["set", "exact", "near", "for example"])
+    """A row a set, how many queries are in it exactly and nearly."""
+    frame = pd.DataFrame([asdict(leak) for leak in leaks])
+    return pd.crosstab(frame["set"], frame["match"]).reset_index().rename_axis(None, axis=1)
 
 
 def _listed(counts: Mapping[str, int]) -> str:
@@ -141,36 +113,39 @@ def _code(names: Sequence[str]) -> str:
     return ", ".join(f"`{' '.join(name.split()).replace('`', chr(39))}`" for name in names) or "none"
 
 
-def _plots(folder: Path, parts: Mapping[str, Sequence[Preference]]) -> list[str]:
-    """Draw topics by part, and where there are any the broad topics of criteria by side; names of what was drawn."""
-    topics = {name: Counter(row.topic or "none" for row in rows) for name, rows in parts.items()}
-    _bars(folder / "topics.png", topics, "preferences", "Topics of the queries, by part")
-    sides: dict[str, Counter[str]] = {"for the winner": Counter(), "for the loser": Counter()}
-    for row in (row for name, rows in parts.items() if name != "C" for row in rows if row.winner != "tie"):
-        of_a, of_b = set(row.criteria_topics_a), set(row.criteria_topics_b)
-        sides["for the winner"].update(of_a if row.winner == "a" else of_b)
-        sides["for the loser"].update(of_b if row.winner == "a" else of_a)
-    if not any(sides.values()):
-        return ["topics"]
-    _bars(folder / "criteria.png", sides, "preferences with such a criterion", "Broad topics of the criteria, by side")
-    return list(PLOTS)
+def license_of(source: str, given: str | None) -> str | None:
+    """The user's ``given`` licence, else the source's own, if any."""
+    return given or (OWN_LICENSE if source == "simulation" else source_named(source).license)
 
 
-def _bars(path: Path, groups: Mapping[str, Counter[str]], unit: str, title: str) -> None:
-    """Stacked bars of the most frequent names, one colour per group."""
-    total = sum(groups.values(), Counter())
-    names = sorted(total, key=lambda name: (-total[name], name))[:MOST]
-    figure = Figure(figsize=(8, max(2.4, 1.3 + 0.28 * len(names))), layout="constrained")
-    axes = figure.subplots()
-    left = np.zeros(len(names))
-    for (label, counts), colour in zip(groups.items(), COLOURS, strict=False):
-        sizes = np.array([counts[name] for name in names])
-        axes.barh(range(len(names)), sizes, left=left, color=colour, label=label)
-        left += sizes
-    axes.set_yticks(range(len(names)), [short_name(name, 40) for name in names], fontsize=8)
-    axes.invert_yaxis()
-    axes.set(xlabel=unit)
-    axes.set_title(title, fontsize=11)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
-    tidy_axes(axes, "x")
-    save_figure(figure, path)
+def check_upload(name: str, source: str, license: str | None) -> None:
+    """Raise ``ValueError`` for texts without a licence, and for a name that the hub does not allow."""
+    if license_of(source, license) is None:
+        raise ValueError(
+            f"push_to: {source} has no licence, so its texts may not be passed on; if you may, say under which "
+            "licence with license=<name>"
+        )
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise ValueError(f"push_to={name!r}: {_first_line(error)}; give a name such as me/votes") from None
+
+
+def upload(folder: Path, name: str, *, private: bool, ignored: list[str], api: HfApi | None = None) -> str:
+    """Upload the folder, except files that match ``ignored`` or begin with a dot; returns the address."""
+    api = api or HfApi()
+    ignored = [*ignored, ".*", "*/.*"]
+    try:
+        api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)
+        done = api.upload_folder(repo_id=name, repo_type="dataset", folder_path=folder, ignore_patterns=ignored)
+    except Exception as error:  # the client's own, and those of the HTTP library under it, which is not always the same
+        raise ValueError(
+            f"push_to={name}: {_first_line(error)}; the dataset is ready in {folder}: log in with `hf auth login`, "
+            "check the name and the network, and run again"
+        ) from None
+    log.info("uploaded: %s", done.commit_url)
+    return str(done.commit_url)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -18,8 +18,6 @@ class AnnotatorConfig(EndpointConfig, group="annotator"):
     """Who filters votes and writes criteria: ``offline`` compares measurable traits; ``openai`` asks an LLM."""
 
     name: str = setting("offline", one_of=("offline", "openai"))
-    json_schema: bool = False
-    """Send the schema of the reply; better where the server supports it, an error where it does not."""
     filter: bool = True
     """Leave out votes on queries that the LLM finds objective."""
 

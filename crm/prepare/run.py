@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
-from rich.progress import track
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn, track
 
+from crm.chat.cache import ReplyCache
 from crm.chat.client import ChatClient
-from crm.criteria import extraction
-from crm.criteria.topics import Topics
+from crm.chat.replies import UNANSWERED
+from crm.criteria import extraction, traits
+from crm.criteria.extraction import Extraction
+from crm.criteria.topics import Topics, find_topics, name_topics
 from crm.data.catalogue import location, source_named
 from crm.data.config import DataConfig
 from crm.data.load import OWN_SPLIT, read_source
@@ -27,11 +31,9 @@ from crm.io.fetch import fetch
 from crm.io.files import replace_file
 from crm.io.intake import MAX_SHOWN, Intake
 from crm.io.parquet import write_parquet
-from crm.prepare.annotate import add_criteria, add_topics, drop_objective, make_client
-from crm.prepare.card import PLOTS, write_card
-from crm.prepare.config import PrepareConfig
+from crm.prepare.card import check_upload, upload, write_card
+from crm.prepare.config import AnnotatorConfig, PrepareConfig, TopicsConfig
 from crm.prepare.leakage import check_sets, find_leaks, queries_of, reference_folders
-from crm.prepare.publish import check_upload, upload
 from crm.prepare.split import SUITES, place
 from crm.report.tables import csv_text
 from crm.schema import Comparison, Preference
@@ -39,6 +41,8 @@ from crm.schema import Comparison, Preference
 log = logging.getLogger(__name__)
 LOCAL = "local"
 """Folder of what is not uploaded: rejected rows, replies of a language model, counts."""
+DOWN = "failed:endpoint_down"
+Annotated = tuple[list[Preference], Counter[str]]
 
 
 def run_prepare(config: PrepareConfig) -> Path:
@@ -65,16 +69,16 @@ def run_prepare(config: PrepareConfig) -> Path:
     _write_rejected(out / LOCAL / "rejected.csv", reading)
     ties = sum(row.winner == "tie" for row in rows)
     log_counts("read", (reading.all_counts() if reading.read else {}) | {"preferences": len(rows), "ties": ties})
-    client = make_client(config.annotator, out / LOCAL / "replies.sqlite")
+    client = _client(config.annotator, out / LOCAL / "replies.sqlite")
     if config.dry_run:
         _log_cost(rows, client, config.annotator.filter)
         return out
     if client and config.annotator.filter:
-        rows, statuses = drop_objective(rows, client, config.progress)
+        rows, statuses = _subjective(rows, client, config.progress)
         log_counts("filter", statuses)
-    rows, statuses = add_criteria(rows, client, seed, config.progress)
+    rows, statuses = _with_criteria(rows, client, seed, config.progress)
     log_counts("criteria", statuses)
-    rows, topics, grouped = add_topics(rows, config.topic_model, client, seed)
+    rows, topics, grouped = _with_topics(rows, config.topic_model, client, seed)
     log_counts("topics", grouped)
     leaks = find_leaks({row.query for row in rows}, {name: queries_of(name, at) for name, at in references.items()})
     log_counts("leakage", {"sets": len(references), **Counter(f"{leak.set} {leak.match}" for leak in leaks)})
@@ -140,6 +144,90 @@ def _write_rejected(path: Path, reading: Intake) -> None:
     replace_file(path, csv_text(pd.DataFrame(rows, columns=["file", "line", "field", "why"])))
 
 
+def _client(annotator: AnnotatorConfig, cache: Path) -> ChatClient | None:
+    """The endpoint of the configuration with the key of the environment; ``None`` for the offline annotator.
+
+    Raises ``ValueError`` for a named variable that is not set.
+    """
+    if annotator.name == "offline":
+        return None
+    return ChatClient(annotator, ReplyCache(cache))
+
+
+def _subjective(rows: Sequence[Preference], client: ChatClient, progress: bool) -> Annotated:
+    """The rows whose query the model does not find objective, and all rows by status."""
+    with _bar("filter", progress) as step:
+        found = _answered(extraction.keep_subjective(rows, client, step))
+    return [each.preference for each in found if each.status != "dropped"], extraction.count(found)
+
+
+def _with_criteria(rows: Sequence[Preference], client: ChatClient | None, seed: int, progress: bool) -> Annotated:
+    """Rows with criteria of both sides where they had none, by the model or from measurable traits; rows by status."""
+    if client is None:
+        found = traits.describe(rows, seed)
+    else:
+        with _bar("criteria", progress) as step:
+            found = _answered(extraction.extract(rows, client, step))
+    return [each.preference for each in found], extraction.count(found)
+
+
+def _with_topics(
+    rows: Sequence[Preference], chosen: TopicsConfig, client: ChatClient | None, seed: int
+) -> tuple[list[Preference], dict[str, Topics], dict[str, int]]:
+    """Rows with a topic and broad topics of criteria where the source names none; what was found, and counts."""
+    texts = {
+        "queries": [row.query for row in rows if row.topic is None],
+        "criteria": [
+            text
+            for row in rows
+            for own, given in ((row.criteria_a, row.criteria_topics_a), (row.criteria_b, row.criteria_topics_b))
+            if not given
+            for text in own
+        ],
+    }
+    topics: dict[str, Topics] = {}
+    counts = {"rows": len(rows), "queries_with_own_topic": len(rows) - len(texts["queries"])}
+    for name, count in (("queries", chosen.count), ("criteria", chosen.criteria_count)):
+        if texts[name]:
+            topics[name] = find_topics(texts[name], model=chosen.model, count=count, seed=seed)
+            named = Counter[str]()
+            if client:
+                topics[name], named = name_topics(topics[name], client)
+            counts |= {f"{name}_grouped": len(texts[name]), f"topics_of_{name}": len(topics[name].names)}
+            counts |= {f"{status}_names_of_{name}": number for status, number in sorted(named.items())}
+    of_query, of_criterion = ({} if name not in topics else topics[name].by_text() for name in ("queries", "criteria"))
+    placed = [
+        replace(
+            row,
+            topic=row.topic if row.topic is not None else of_query[row.query],
+            criteria_topics_a=row.criteria_topics_a or tuple(of_criterion[text] for text in row.criteria_a),
+            criteria_topics_b=row.criteria_topics_b or tuple(of_criterion[text] for text in row.criteria_b),
+        )
+        for row in rows
+    ]
+    return placed, topics, counts
+
+
+def _answered(found: list[Extraction]) -> list[Extraction]:
+    """The same; raises ``ValueError`` if the endpoint went down, or answered nothing: later steps would be in vain."""
+    unanswered = {DOWN, *(f"failed:{kind}" for kind in UNANSWERED)}
+    silent = [each for each in found if each.status in unanswered]
+    if silent and (len(silent) == len(found) or any(each.status == DOWN for each in silent)):
+        raise ValueError(
+            f"annotator: the endpoint does not answer ({silent[0].detail}); check that it runs and that "
+            "annotator.base_url is its address, then run the same command again: its replies so far are cached"
+        )
+    return found
+
+
+@contextmanager
+def _bar(name: str, shown: bool) -> Iterator[Callable[[int, int], None]]:
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, transient=True, disable=not shown) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 def _log_cost(rows: list[Preference], client: ChatClient | None, filtering: bool) -> None:
     if client is None:
         log.info("dry run: annotator=offline makes no calls")
@@ -166,7 +254,7 @@ def _write(
 ) -> None:
     """Write parts, suites and tables of topics in place of those of an earlier run."""
     earlier = [f"suites/{name}.parquet" for name in suite_names(SUITES, NOISES)]
-    earlier += [f"plots/{name}.png" for name in PLOTS] + ["topics/queries.csv", "topics/criteria.csv"]
+    earlier += ["topics/queries.csv", "topics/criteria.csv"]
     for name in earlier:
         (out / name).unlink(missing_ok=True)
     for name, rows in parts.items():

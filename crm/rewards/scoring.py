@@ -1,47 +1,49 @@
 """A judge as a source of rewards.
 
 A pointwise judge gives each response its score, in nats: the difference of two is the log-odds that the user prefers
-the first. A judge that only compares gives the mean log-odds of a response against the others of its group, or against
-an anchor; every pair is read in both orders. A response that cannot be read has no reward: None, never a number.
+the first. A judge that only compares gives the mean log-odds of a response against the others of its group, every pair
+read in both orders. A response that cannot be read has no reward: None, never a number.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import torch
 
+from crm.data.fields import criteria_cell
+from crm.io.rows import check_text
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.judges.judge import Asked, Judge, Reading
 from crm.model.encoding import Order
 from crm.model.late_reading import LateReader
-from crm.schema import GENERIC_CRITERION, Comparison, Message
+from crm.schema import GENERIC_CRITERION, Comparison, Message, RecordError, check_response, messages
 
 Reward = float | None
 Turns = tuple[Message, ...]
+EMPTY_THOUGHT = re.compile(r"\A\s*<think>\s*</think>\s*")
+"""Written by templates of reasoning models before a response without thoughts."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Responses to one prompt, for a user with these criteria; none are the generic criterion.
-
-    A judge that only compares compares each response with the ``anchor``, or without one with all others.
-    """
+    """Responses to one prompt, for a user with these criteria; none are the generic criterion."""
 
     criteria: tuple[str, ...]
     prompt: Turns
     responses: tuple[Turns, ...]
-    anchor: Turns | None = None
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two responses of a group, by their places in it; the anchor is -1."""
+    """Two responses of a group, by their places in it."""
 
     group: Group
     first: int
@@ -50,14 +52,13 @@ class Pair:
     def comparison(self, name: str) -> Comparison:
         """The record that a judge reads, without a vote."""
         group = self.group
-        a, b = (group.responses[place] if place >= 0 else group.anchor or () for place in (self.first, self.second))
         return Comparison(
             id=name,
             preference_id=name,
             criteria=group.criteria or (GENERIC_CRITERION,),
             prompt=group.prompt,
-            response_a=a,
-            response_b=b,
+            response_a=group.responses[self.first],
+            response_b=group.responses[self.second],
             label="tie",
             direction="none",
         )
@@ -114,7 +115,7 @@ class Rewards:
         return found
 
     def _means(self, groups: Sequence[Group]) -> list[list[Reward]]:
-        pairs = [_pairs(group) for group in groups]
+        pairs = [[Pair(group, *two) for two in combinations(range(len(group.responses)), 2)] for group in groups]
         logits = iter(self.of_pairs([pair for own in pairs for pair in own]))
         found = []
         for group, own in zip(groups, pairs, strict=True):
@@ -122,8 +123,7 @@ class Rewards:
             for pair in own:
                 if (logit := next(logits)) is not None:
                     against[pair.first].append(logit)
-                    if pair.second >= 0:
-                        against[pair.second].append(-logit)
+                    against[pair.second].append(-logit)
             found.append([fmean(known) if known else None for known in against])
         return found
 
@@ -139,13 +139,6 @@ def open_rewards(judge: str | Path | Judge, batch_size: int = 32) -> Rewards:
     if not isinstance(judge, str | Path):
         return Rewards(judge)
     return Rewards(open_checkpoint(judge, batch_size=batch_size)[0])
-
-
-def _pairs(group: Group) -> list[Pair]:
-    count = len(group.responses)
-    if group.anchor is not None:
-        return [Pair(group, place, -1) for place in range(count)]
-    return [Pair(group, a, b) for a, b in combinations(range(count), 2)]
 
 
 def _by_vectors(reader: LateReader, groups: Sequence[Group]) -> list[list[Reward]]:
@@ -165,3 +158,57 @@ def _by_vectors(reader: LateReader, groups: Sequence[Group]) -> list[list[Reward
 
 def _finite(number: float | None) -> Reward:
     return number if number is not None and math.isfinite(number) else None
+
+
+def prompt_turns(given: Any, field: str) -> Turns:
+    """Plain text is one turn of a user, whatever template it is written in; a list holds ``{"role", "content"}``."""
+    return _turns(given, field, "user")
+
+
+def answer_turns(given: Any, field: str) -> Turns:
+    """Plain text is one turn of an assistant, a list holds ``{"role", "content"}``."""
+    turns = _turns(given, field, "assistant")
+    check_response(turns, field)
+    return turns
+
+
+def completion_turns(given: Any) -> Turns | None:
+    """As `answer_turns`, or None for what no judge here reads: the result of a tool, a lone surrogate."""
+    try:
+        return answer_turns(given, "completion")
+    except RecordError:
+        return None
+
+
+def conversation(prompt: Turns, response: Turns, field: str = "prompt") -> tuple[Turns, Turns]:
+    """Prompt and response of what a policy wrote after ``prompt``, whose last turn may begin the response.
+
+    An empty thought before the response is dropped. Raises `RecordError` for a prompt without any other turn.
+    """
+    if prompt and prompt[-1].role == "assistant" and response[0].role == "assistant":
+        whole = Message("assistant", prompt[-1].content + response[0].content)
+        prompt, response = prompt[:-1], (whole, *response[1:])
+    if not prompt:
+        raise RecordError(field, "holds no turn before the response")
+    first = response[0]
+    return prompt, (Message(first.role, EMPTY_THOUGHT.sub("", first.content, count=1)), *response[1:])
+
+
+def criteria_texts(given: Any, field: str) -> tuple[str, ...]:
+    """A list of texts, its JSON text, or one text, read as a cell of a table (`crm.data.fields.criteria_cell`).
+
+    None and an empty list are the generic criterion. Raises `RecordError` for blank text.
+    """
+    if isinstance(given, str) and not given.strip():
+        raise RecordError(f"{field}[0]", f"expected a non-blank string, got {given!r:.80}")
+    found = criteria_cell(given, field)
+    for place, text in enumerate(found):
+        check_text(f"{field}[{place}]", text)
+    return found
+
+
+def _turns(given: Any, field: str, role: str) -> Turns:
+    found = (Message(role, given),) if isinstance(given, str) else messages(given, field)
+    for turn in found:
+        check_text(field, turn.content)
+    return found

@@ -9,8 +9,10 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import torch
@@ -24,26 +26,10 @@ from crm import __version__
 from crm.io.installed import commit
 from crm.judges.open import check_judge, open_judge
 from crm.model.backbone import show_loading
-from crm.rewards.bodies import (
-    ClassifyReply,
-    ClassifyRequest,
-    Compared,
-    CompareReply,
-    CompareRequest,
-    GetRewardReply,
-    GetRewardRequest,
-    GroupRewards,
-    Ranked,
-    RankReply,
-    RankRequest,
-    ScoreReply,
-    ScoreRequest,
-    Unread,
-)
+from crm.rewards.bodies import ClassifyRequest, CompareRequest, GetRewardRequest, RankRequest, ScoreRequest
 from crm.rewards.config import ServeConfig
-from crm.rewards.queue import ALONE, RewardQueue
 from crm.rewards.rl import openrlhf_group
-from crm.rewards.scoring import Group, Rewards
+from crm.rewards.scoring import Group, Pair, Reward, Rewards
 from crm.schema import RecordError
 from crm.web import BodyLimit, KnownHosts, bound, serve
 
@@ -53,6 +39,11 @@ MAX_BODY = 4_000_000
 SWITCH_S = 0.0005
 """Seconds until the judge's thread lets the one in that answers requests; Python's 0.005 make a second of it with 50
 clients."""
+NO_VERDICT, ALONE = "no_verdict", "alone"
+"""Reasons: the judge gave no finite number; a judge that only compares got one response."""
+Work = Sequence[Group | Pair]
+Outcome = list[tuple[list[Reward], list[str | None]]]
+"""Rewards of a group, or log-odds of a pair in both orders, with a reason for each None."""
 
 
 def run_server(config: ServeConfig) -> None:
@@ -102,13 +93,13 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
         if model not in (None, name, digest):
             raise HTTPException(404, f"model: {model[:80]!r} is not served here, expected {name!r} or its digest")
 
-    async def rewards_of(request: Request, groups: list[Group], field: str) -> list[float]:
+    async def rewards_of(groups: list[Group], field: str) -> list[float]:
         """Of groups of one response each, for replies without null: 422 where one has no reward."""
         rewards = []
-        found = await queue.submit(groups, request.is_disconnected)
+        found = await queue.submit(groups)
         for place, ((reward,), (reason,)) in enumerate(found):
             if reward is None:
-                hint = "; this judge only compares: use /v1/compare, or an anchor in the label" * (reason == ALONE)
+                hint = "; this judge only compares: use /v1/compare" * (reason == ALONE)
                 raise RecordError(f"{field}[{place}]", f"cannot be read ({reason}){hint}")
             rewards.append(reward)
         return rewards
@@ -119,39 +110,40 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
         return {"status": "ok", "model": name, "digest": digest, "pointwise": pointwise, "waiting": queue.waiting}
 
     @api.post("/v1/score")
-    async def score(request: Request, body: ScoreRequest) -> ScoreReply:
+    async def score(body: ScoreRequest) -> dict[str, Any]:
         """A reward for each response of each group, null where it could not be read."""
         check_model(body.model)
-        found = await queue.submit([group.group() for group in body.groups], request.is_disconnected)
-        groups = [GroupRewards(rewards=own, reasons=reasons) for own, reasons in found]
-        return ScoreReply(model=name, digest=digest, pointwise=pointwise, groups=groups)
+        found = await queue.submit([group.group() for group in body.groups])
+        groups = [{"rewards": own, "reasons": reasons} for own, reasons in found]
+        return {"model": name, "digest": digest, "pointwise": pointwise, "groups": groups}
 
     @api.post("/v1/compare")
-    async def compare(request: Request, body: CompareRequest) -> CompareReply:
+    async def compare(body: CompareRequest) -> dict[str, Any]:
         """The log-odds that the user prefers the first response of each pair."""
         check_model(body.model)
-        found = await queue.submit([pair.pair() for pair in body.pairs], request.is_disconnected)
+        found = await queue.submit([pair.pair() for pair in body.pairs])
         pairs = []
         for (ab, ba), reasons in found:
             logit, reason = None if ab is None or ba is None else (ab + ba) / 2, next(filter(None, reasons), None)
             probability = None if logit is None else float(expit(logit))
-            pairs.append(Compared(logit=logit, probability=probability, shown_first=ab, shown_second=ba, reason=reason))
-        return CompareReply(model=name, digest=digest, pairs=pairs)
+            row = {"logit": logit, "probability": probability, "shown_first": ab, "shown_second": ba, "reason": reason}
+            pairs.append(row)
+        return {"model": name, "digest": digest, "pairs": pairs}
 
     @api.post("/v1/rank")
-    async def rank(request: Request, body: RankRequest) -> RankReply:
+    async def rank(body: RankRequest) -> dict[str, Any]:
         """The best response first; one that could not be read has no rank."""
         check_model(body.model)
-        ((rewards, reasons),) = await queue.submit([body.group()], request.is_disconnected)
+        ((rewards, reasons),) = await queue.submit([body.group()])
         rows = list(enumerate(zip(rewards, reasons, strict=True)))
         known = sorted(((reward, place) for place, (reward, _) in rows if reward is not None), key=lambda row: -row[0])
         values = [reward for reward, _ in known]
-        ranking = [Ranked(rank=values.index(reward) + 1, response=place, reward=reward) for reward, place in known]
-        unread = [Unread(response=place, reason=reason) for place, (_, reason) in rows if reason is not None]
-        return RankReply(model=name, digest=digest, ranking=ranking, unread=unread)
+        ranking = [{"rank": values.index(reward) + 1, "response": at, "reward": reward} for reward, at in known]
+        unread = [{"response": place, "reason": reason} for place, (_, reason) in rows if reason is not None]
+        return {"model": name, "digest": digest, "ranking": ranking, "unread": unread}
 
     @api.post("/get_reward")
-    async def get_reward(request: Request, body: GetRewardRequest) -> GetRewardReply:
+    async def get_reward(body: GetRewardRequest) -> dict[str, Any]:
         """OpenRLHF: texts, their prompts, and labels that are JSON with ``criteria`` and ``prompt``."""
         if not len(body.query) == len(body.prompts) == len(body.labels):
             counts = f"{len(body.query)}, {len(body.prompts)} and {len(body.labels)} items"
@@ -161,16 +153,17 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
             if (group := openrlhf_group(*row, f"[{place}]")) is None:
                 raise RecordError(f"query[{place}]", "holds half a character or NUL")
             groups.append(group)
-        found = await rewards_of(request, groups, "query")
-        return GetRewardReply(rewards=found, scores=expit(found).tolist(), extra_logs={"reward": found})
+        found = await rewards_of(groups, "query")
+        return {"rewards": found, "scores": expit(found).tolist(), "extra_logs": {"reward": found}}
 
     @api.post("/classify")
-    async def classify(request: Request, body: ClassifyRequest) -> ClassifyReply:
+    async def classify(body: ClassifyRequest) -> dict[str, Any]:
         """vLLM: messages that end in the response; the reward in ``probs``."""
         check_model(body.model)
-        (reward,) = await rewards_of(request, [body.group()], "messages")
+        (reward,) = await rewards_of([body.group()], "messages")
         data = [{"index": 0, "label": "reward", "probs": [reward], "num_classes": 1}]
-        return ClassifyReply(id=f"classify-{uuid.uuid4().hex}", created=int(time.time()), model=name, data=data)
+        made = {"id": f"classify-{uuid.uuid4().hex}", "object": "list", "created": int(time.time()), "usage": None}
+        return made | {"model": name, "data": data}
 
     app.include_router(api)
 
@@ -185,3 +178,95 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
         return JSONResponse({"detail": rows}, 422)
 
     return app
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    work: Work
+    rows: int
+    answer: asyncio.Future[Outcome]
+
+
+class RewardQueue:
+    """Reads ``batch_rows`` of what waits at a time, the oldest first; at most ``queue_rows`` wait."""
+
+    def __init__(self, rewards: Rewards, *, queue_rows: int, batch_rows: int) -> None:
+        self.rewards, self.queue_rows, self.batch_rows = rewards, queue_rows, batch_rows
+        self.waiting = 0
+        self._line: deque[_Job] = deque()
+        self._added = asyncio.Event()
+
+    async def submit(self, work: Work) -> Outcome:
+        """Wait for the judge. Raises `HTTPException` for too much."""
+        rows = sum(_rows(item, self.rewards.pointwise) for item in work)
+        if rows > self.queue_rows:
+            raise HTTPException(422, f"{rows:,} readings, at most {self.queue_rows:,}; send fewer responses")
+        if self.waiting + rows > self.queue_rows:
+            busy = f"{self.waiting:,} readings wait already; try again in a moment"
+            raise HTTPException(503, busy, headers={"Retry-After": "1"})
+        job = _Job(work, rows, asyncio.get_running_loop().create_future())
+        self._line.append(job)
+        self.waiting += rows
+        self._added.set()
+        return await job.answer
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        while True:
+            await self._added.wait()
+            taken: list[_Job] = []
+            rows = 0
+            while self._line and (not taken or rows + self._line[0].rows <= self.batch_rows):
+                job = self._line.popleft()
+                self.waiting -= job.rows
+                taken.append(job)
+                rows += job.rows
+            if not self._line:
+                self._added.clear()
+            await self._read(taken)
+
+    async def _read(self, jobs: Sequence[_Job]) -> None:
+        """A batch that breaks the judge is read again request by request, so that others get their answer."""
+        try:
+            outcomes = await asyncio.to_thread(read, self.rewards, [job.work for job in jobs])
+        except Exception as error:
+            if len(jobs) > 1:
+                for job in jobs:
+                    await self._read([job])
+                return
+            log.exception("a request broke the judge")
+            sentence = f"the judge could not read this ({type(error).__name__}); the server's log says more"
+            outcomes = [HTTPException(500, sentence)]
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            if not job.answer.done():
+                job.answer.set_exception(outcome) if isinstance(outcome, Exception) else job.answer.set_result(outcome)
+
+
+def read(rewards: Rewards, works: Sequence[Work]) -> list[Outcome | Exception]:
+    """What the judge says of each of ``works``, all read together."""
+    items = [item for work in works for item in work]
+    scored = iter(rewards.of_groups([item for item in items if isinstance(item, Group)]))
+    compared = iter(rewards.in_both_orders([item for item in items if isinstance(item, Pair)]))
+    given = [next(scored) if isinstance(item, Group) else list(next(compared)) for item in items]
+    found = iter([(own, _reasons(rewards, item, own)) for item, own in zip(items, given, strict=True)])
+    return [[next(found) for _ in work] for work in works]
+
+
+def _rows(item: Group | Pair, pointwise: bool) -> int:
+    """Readings: a response once, or a pair in both orders."""
+    count = 2 if isinstance(item, Pair) else len(item.responses)
+    return count if isinstance(item, Pair) or pointwise else count * (count - 1)
+
+
+def _reasons(rewards: Rewards, item: Group | Pair, given: Sequence[Reward]) -> list[str | None]:
+    if isinstance(item, Pair):
+        pairs = [item, item]
+    elif not rewards.pointwise and len(given) == 1:
+        return [ALONE]
+    else:
+        pairs = [Pair(item, place, place) for place in range(len(given))]
+
+    def reason(pair: Pair) -> str:
+        return NO_VERDICT if rewards.judge.fits((pair.comparison("why"), "ab")) else rewards.judge.left_out
+
+    return [None if reward is not None else reason(pair) for pair, reward in zip(pairs, given, strict=True)]

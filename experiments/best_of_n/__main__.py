@@ -20,8 +20,7 @@ from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import open_checkpoint
 from crm.report.tables import caption, number, write_table
-from crm.rewards.best_of_n import curves, plot, table, words_of
-from crm.rewards.estimator import best_of_k, expected, kl_bound, reached, sizes
+from crm.rewards.best_of_n import best_of_k, curves, expected, kl_bound, plot, reached, sizes, table, words_of
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import Users, of_alpacaeval, of_arena
 

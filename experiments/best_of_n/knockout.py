@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crm.io.draws import generator
-from crm.rewards.estimator import Floats
+from crm.report.statistics import Floats
 from crm.rewards.scoring import Group, Pair, Reward, Rewards
 
 Blocks = list[int | None]

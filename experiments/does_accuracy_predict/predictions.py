@@ -26,9 +26,8 @@ from crm.io.installed import commit
 from crm.judges.open import open_judge
 from crm.model.backbone import show_loading
 from crm.model.manifest import read_manifest
-from crm.report.statistics import correctness
-from crm.rewards.best_of_n import Candidates, table
-from crm.rewards.estimator import Floats, best_of_k, expected
+from crm.report.statistics import Floats, correctness
+from crm.rewards.best_of_n import Candidates, best_of_k, expected, table
 from crm.rewards.scoring import Rewards, open_rewards
 from experiments.best_of_n.knockout import knockout
 from experiments.best_of_n.users import simulated, truth_of, with_wish

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from crm.picking.contrasts import Contrasts, joined
-from crm.picking.in_words import nearest_first
+from crm.picking.criteria import Contrasts, joined
 from crm.picking.session import Pick, Session
 from crm.report.statistics import Floats, rank_correlation
 from experiments.picking.people import Kind, Person, person
@@ -60,7 +59,8 @@ def course(world: World, condition: Condition, seed: int, picks: int) -> Course:
         settled.append(session.settled)
         if number == EARLY:
             most = int(np.argmax(np.abs(somebody.weights)))
-            found = most in [axes[place] for place in nearest_first(session.posterior)[:FIRST]]
+            largest = np.argsort(-np.abs(session.posterior.mean), kind="stable")[:FIRST]
+            found = most in [axes[place] for place in largest]
         if number < picks:
             pair = session.next_pair()
             pick = somebody.pick(pair, session.reasons(pair), axes, rng, tells_why=condition.reasons)

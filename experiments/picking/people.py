@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy import special
 
-from crm.picking.choice_model import CHOICES, probabilities
+from crm.picking.posterior import CHOICES, probabilities
 from crm.picking.session import Pair, Pick
 from crm.report.statistics import Floats
 

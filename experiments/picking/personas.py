@@ -21,8 +21,8 @@ from crm.config import compose
 from crm.data.load import load_data
 from crm.io.installed import commit
 from crm.judges.crm_judge import open_checkpoint
-from crm.picking.from_votes import Proposal, propose
-from crm.picking.pool import read_pool
+from crm.picking.__main__ import Taste, taste_of
+from crm.picking.criteria import read_pool
 from crm.report.tables import write_table
 from crm.schema import Preference
 
@@ -41,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if judge.late_reader is None:
             raise ValueError(f"--checkpoint: {given.checkpoint} has head={judge.encoder.head}; use one with head=late")
         found = {
-            name: (votes, propose(votes, judge.late_reader, read_pool(), partial(track, description=name)))
+            name: (votes, taste_of(votes, judge.late_reader, read_pool(), partial(track, description=name)))
             for name, votes in personas(given.root, given.votes, given.max_words).items()
         }
     except ValueError as error:
@@ -64,14 +64,14 @@ def personas(root: str, votes: int, max_words: int) -> dict[str, list[Preference
     return dict(sorted(found.items()))
 
 
-def row(name: str, votes: Sequence[Preference], found: Proposal) -> dict[str, object]:
+def row(name: str, votes: Sequence[Preference], found: Taste) -> dict[str, object]:
     """A persona in words of the pool, beside how often the longer response is what they chose."""
     longer = [len(vote.response_a[-1].content) > len(vote.response_b[-1].content) for vote in votes]
     won = [is_longer == (vote.winner == "a") for is_longer, vote in zip(longer, votes, strict=True)]
     return {
         "persona": name,
         "their own words": votes[0].criteria_a[0] if votes[0].criteria_a else votes[0].criteria_b[0],
-        "seems to like": "; ".join(f"{wish.text} ({wish.weight:.1f})" for wish in found.wishes[:4]) or "nothing clear",
+        "seems to like": "; ".join(f"{one.text} ({one.weight:.1f})" for one in found.criteria[:4]) or "nothing clear",
         "foreseen": f"{found.agreed} of {found.asked}",
         "longer is chosen": f"{sum(won)} of {len(won)}",
     }

@@ -11,7 +11,7 @@ from crm.data.simulation.taste import HELD_OUT_AXES, TRAIN_AXES, wordings
 from crm.judges.crm_judge import open_checkpoint
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.indexed_bank import index_bank
-from crm.picking.contrasts import Contrasts, contrasts
+from crm.picking.criteria import Contrasts, contrasts
 from crm.report.statistics import Floats
 
 POOL = 12

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from crm.chat.cache import ReplyCache
 from crm.chat.client import BREAKER, ChatClient, EndpointConfig
-from crm.chat.replies import CallFailed, Reply, read_object, split_thoughts
+from crm.chat.replies import read_object, split_thoughts
 from crm.schema import Message
 from tests.chat.endpoint import Answer, chat_endpoint, completion
 
@@ -28,7 +28,7 @@ READ = partial(read_object, schema=Wanted)
 ANSWERS: list[tuple[Answer, str | None]] = [
     (completion(GOOD), None),
     (completion(f"```json\n{GOOD}\n```"), None),
-    (completion(f"Certainly, for {{a, b}}:\n{GOOD}\nDoes {{this}} help?"), None),
+    (completion(f"Certainly:\n{GOOD}\nDoes this help?"), None),
     (completion(f"<think>maybe {GOOD}</think>\n{GOOD}"), None),
     (completion(f"{GOOD} or {GOOD}"), "not_json"),
     (completion(f"[{GOOD}]"), "not_json"),
@@ -63,13 +63,10 @@ def question(text: str) -> tuple[Message, ...]:
 def test_every_answer_is_a_value_or_a_failure_of_its_kind() -> None:
     """One endpoint gives all answers, side by side."""
     with chat_endpoint(lambda body, _: ANSWERS[int(body["messages"][0]["content"])][0]) as url:
-        asking = client(url)
-        found = asking.ask([question(str(number)) for number in range(len(ANSWERS))], READ, "1")
+        found = client(url).ask([question(str(number)) for number in range(len(ANSWERS))], READ, "1")
     for (answer, kind), outcome in zip(ANSWERS, found, strict=True):
         assert outcome.failure == kind, answer
         assert (outcome.value == Wanted(name="x")) == (kind is None)
-    counts = asking.counts
-    assert counts.requests == len(ANSWERS) == counts.answered + counts.failures.total() and counts.answered == 4
 
 
 def test_answers_are_paid_for_once_and_failures_asked_again(tmp_path: Path) -> None:
@@ -104,9 +101,7 @@ def test_an_invalid_reply_is_sent_back_once() -> None:
         return completion(GOOD if "cannot be used: name: Field required" in last else "{}")
 
     with chat_endpoint(answer) as url:
-        repairing = client(url)
-        assert repairing.ask([question("a")], READ, "1", repairs=True)[0].value == Wanted(name="x")
-        assert repairing.counts.calls == 2
+        assert client(url).ask([question("a")], READ, "1", repairs=True)[0].value == Wanted(name="x")
         assert client(url).ask([question("a")], READ, "1")[0].failure == "wrong_schema"
 
 
@@ -125,13 +120,8 @@ def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> Non
         client("http://localhost/v1", key_variable="NOT_THERE")
 
 
-def test_budgets_and_a_dead_endpoint_end_the_asking() -> None:
+def test_a_dead_endpoint_ends_the_asking() -> None:
     requests = [question(str(number)) for number in range(40)]
-    with chat_endpoint(lambda *_: completion(GOOD)) as url:
-        found = client(url, budget_calls=7).ask(requests, READ, "1")
-        assert Counter(outcome.failure for outcome in found) == {None: 7, "budget": 33}
-        found = client(url, budget_tokens=42 * 5, concurrency=1).ask(requests, READ, "1")
-        assert Counter(outcome.failure for outcome in found) == {None: 5, "budget": 35}
     with chat_endpoint(lambda *_: (500, "{}")) as url:
         found = client(url, attempts=1, concurrency=1).ask(requests, READ, "1")
     assert Counter(outcome.failure for outcome in found) == {"server_error": BREAKER, "endpoint_down": 40 - BREAKER}
@@ -182,8 +172,3 @@ def test_thoughts_are_no_part_of_an_answer(text: str, thoughts: str, rest: str) 
 def test_an_address_that_is_none_is_refused(base_url: str) -> None:
     with pytest.raises(ValueError, match=r"endpoint.base_url=.*expected an address"):
         EndpointConfig(base_url=base_url, model="m").need("openai")
-
-
-def test_a_value_is_never_read_from_a_reply_that_fails() -> None:
-    with pytest.raises(CallFailed, match="more than one JSON object"):
-        read_object(Reply(f"{GOOD}{GOOD}"), Wanted)

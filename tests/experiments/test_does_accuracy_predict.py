@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crm.judges.controls import CoinJudge
-from crm.judges.oracle import OracleJudge
-from crm.rewards.estimator import expected
+from crm.judges.controls import CoinJudge, OracleJudge
+from crm.rewards.best_of_n import expected
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import truth_of
 from experiments.does_accuracy_predict.__main__ import main

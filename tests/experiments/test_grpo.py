@@ -14,7 +14,7 @@ import torch
 from crm.data.simulation.lexicon import AUTHORS
 from crm.data.simulation.responses import write
 from crm.data.simulation.votes import RATIONALITY
-from crm.judges.oracle import OracleJudge, true_utility
+from crm.judges.controls import OracleJudge, true_utility
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.model.export import export_model
 from crm.rewards.scoring import Rewards

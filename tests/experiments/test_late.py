@@ -10,7 +10,7 @@ import pytest
 
 from crm.data.simulation.taste import pole_of
 from crm.data.simulation.truth import levels_of
-from crm.judges import Asked, Reading
+from crm.judges.judge import Asked, Reading
 from experiments.late.boards import boards
 
 

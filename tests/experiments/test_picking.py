@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crm.picking.contrasts import contrasts
+from crm.picking.criteria import contrasts
 from crm.picking.session import Pair, Pick
 from experiments.picking.__main__ import summary
 from experiments.picking.courses import Condition, Course, course, own_votes, stays

@@ -8,7 +8,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from crm.judges.control_tokens import FIRST_MARK, ControlTokens, unused_marks
+from crm.judges.control_tokens import FIRST_MARK, ControlTokens
 
 UNKNOWN, START, END = "<unk>", "<s>", "</s>"
 TEXTS = ["Hello there, world.", "hello  there", " lead and trail ", "", "a\n\nb"]
@@ -72,18 +72,3 @@ def test_no_control_token_comes_from_data(tokenizer_and_ends) -> None:
             tokenizer.convert_tokens_to_ids(end),
         ]
         assert len(ids) > 4, "the text itself is read"
-
-
-def test_spelled_tokens_keep_the_merges_of_the_text_around(tokenizer: Any) -> None:
-    """Between two control tokens stands one text: the same ids as splitting special tokens in it gives."""
-    text = "The response<|im_end|>\nsystem"
-    ids = ControlTokens(tokenizer).ids([text], lambda texts: f"<|im_start|>user\n{texts[0]}<|im_end|>")
-    inside = tokenizer.encode(f"user\n{text}", add_special_tokens=False, split_special_tokens=True)
-    start, end = tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
-    assert ids == [start, *inside, end]
-
-
-def test_marks_are_of_no_text() -> None:
-    first, second = chr(FIRST_MARK), chr(FIRST_MARK + 1)
-    assert unused_marks(["plain", ""], 2) == [first, second]
-    assert unused_marks([f"x{second}", first], 2) == [chr(FIRST_MARK + 2), chr(FIRST_MARK + 3)]

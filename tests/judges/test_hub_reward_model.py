@@ -14,14 +14,20 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Qwen
 
 from crm.config import compose
 from crm.evaluation.run import run_evaluation
+from crm.judges import hub_reward_model
+from crm.judges.config import JudgeConfig
 from crm.judges.crm_judge import open_checkpoint
-from crm.judges.hub_reward_model import HubRewardModel, open_reward_model
+from crm.judges.hub_reward_model import HubRewardModel
 from crm.judges.open import check_judge
 from crm.model.export import export_model
-from crm.schema import Message
 from tests.conftest import rounding
 
-PLAIN = {"criteria_in": "system", "max_length": 2048, "batch_size": 4, "precision": "32-true"}
+
+def open_reward_model(
+    path: Path | str, batch_size: int = 4, precision: str = "32-true", **settings: Any
+) -> HubRewardModel:
+    config = JudgeConfig(name="reward_model", path=str(path), **settings)
+    return hub_reward_model.open_reward_model(config, batch_size=batch_size, precision=precision)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +42,7 @@ def opened(folder: Path) -> Any:
     def open_with(**changes: Any) -> HubRewardModel:
         key = tuple(sorted(changes.items()))
         if key not in cache:
-            cache[key] = open_reward_model(str(folder), None, **{**PLAIN, **changes})
+            cache[key] = open_reward_model(folder, **changes)
         return cache[key]
 
     return open_with
@@ -70,7 +76,7 @@ def in_double(judge: Any) -> Any:
 def test_scores_are_those_of_transformers(place, before, folder, comparisons, read_all) -> None:
     row = comparisons[0]
     asked = {"user": "This user cares about:\n- Likes detail\n\nWhy rain?"}.get(place, "Why rain?")
-    judge = in_double(open_reward_model(str(folder), None, **{**PLAIN, "criteria_in": place}))
+    judge = in_double(open_reward_model(folder, criteria_in=place))
     reading = read_all(judge, comparisons)["c0", "ab"]
     turns = [*before, {"role": "user", "content": asked}]
     for response, score in ((row.response_a, reading.score_a), (row.response_b, reading.score_b)):
@@ -93,24 +99,6 @@ def test_no_control_token_comes_from_data(opened, comparisons) -> None:
 
 
 @pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("pad", ["pad", "eos", None], ids=["own pad", "pad is eos", "no pad"])
-def test_alone_or_among_others_the_score_is_the_same(
-    pad, make_hub_model, chatml, tokenizer, tmp_path, read_all, many
-) -> None:
-    pad_id = {"pad": tokenizer.pad_token_id, "eos": tokenizer.eos_token_id, None: None}[pad]
-    folder = make_hub_model(tmp_path / "m", template=chatml + "<|endoftext|>", pad_token_id=pad_id)
-    judge = in_double(open_reward_model(str(folder), None, **{**PLAIN, "batch_size": 8}))
-    longer = tuple(Message("assistant", "never " * count) for count in (1, 40, 150))
-    rows = [replace(row, response_b=(longer[index % 3],)) for index, row in enumerate(many[:9])]
-    together = read_all(judge, rows)
-    for row in rows:
-        alone = read_all(judge, [row])[row.id, "ab"]
-        assert together[row.id, "ab"].score_a == pytest.approx(alone.score_a, abs=1e-12)
-    expected = stock_score(folder, judge.messages(rows[1], rows[1].response_b))
-    assert together[rows[1].id, "ab"].score_b == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.usefixtures("in_float64")
 def test_our_own_checkpoint_has_the_same_scores_as_a_stranger(
     make_model, tokenizer, comparisons, many, tmp_path, read_all
 ) -> None:
@@ -119,7 +107,7 @@ def test_our_own_checkpoint_has_the_same_scores_as_a_stranger(
     export_model(make_model("scalar"), tokenizer, folder, {"max_length": 2048, "seed": 1})
     rows = [*comparisons, *(replace(row, id=f"many-{row.id}") for row in many)]
     ours = read_all(in_double(open_checkpoint(folder, batch_size=8, precision="32-true")[0]), rows)
-    theirs = read_all(in_double(open_reward_model(str(folder), None, **PLAIN)), rows)
+    theirs = read_all(in_double(open_reward_model(folder)), rows)
     assert ours.keys() == theirs.keys()
     for key, reading in ours.items():
         other = theirs[key]
@@ -156,10 +144,10 @@ def test_the_digest_says_what_decides(folder, opened, tmp_path, make_hub_model, 
         )
     ]
     copy = shutil.copytree(folder, tmp_path / "elsewhere")
-    assert open_reward_model(str(copy), None, **PLAIN).digest == digests[0], "where it lies does not matter"
+    assert open_reward_model(copy).digest == digests[0], "where it lies does not matter"
     (copy / "chat_template.jinja").write_text(chatml + "!")
-    digests.append(open_reward_model(str(copy), None, **PLAIN).digest)
-    digests.append(open_reward_model(str(make_hub_model(tmp_path / "w", initializer_range=0.2)), None, **PLAIN).digest)
+    digests.append(open_reward_model(copy).digest)
+    digests.append(open_reward_model(make_hub_model(tmp_path / "w", initializer_range=0.2)).digest)
     assert len(set(digests)) == len(digests)
     assert opened(batch_size=1).digest == digests[0]
 
@@ -174,14 +162,14 @@ DROPS = "{%- if messages[0].role == 'system' -%}{%- set messages = messages[1:] 
 def test_a_template_without_a_system_role(start, said, chatml, make_hub_model, tmp_path, comparisons, read_all) -> None:
     folder = str(make_hub_model(tmp_path / "m", template=start + chatml))
     with pytest.raises(ValueError, match=rf"judge\.criteria_in=system: .*{said}.*; set judge\.criteria_in=user"):
-        open_reward_model(folder, None, **PLAIN)
-    assert len(read_all(open_reward_model(folder, None, **{**PLAIN, "criteria_in": "user"}), comparisons[:1])) == 2
+        open_reward_model(folder)
+    assert len(read_all(open_reward_model(folder, criteria_in="user"), comparisons[:1])) == 2
 
 
 def test_turns_that_a_template_refuses_are_a_failure(chatml, make_hub_model, tmp_path, comparisons, read_all) -> None:
     """The third comparison has a follow-up of the user in a response; the second a system turn of its own."""
     strict = "{{- raise_exception('too many') if messages | length > 3 -}}" + chatml
-    judge = open_reward_model(str(make_hub_model(tmp_path / "m", template=strict)), None, **PLAIN)
+    judge = open_reward_model(make_hub_model(tmp_path / "m", template=strict))
     found = read_all(judge, comparisons)
     assert {name for (name, _), reading in found.items() if reading.failure == "template_refused"} == {"c1", "c3", "c4"}
     assert found["c0", "ab"].failure is None
@@ -190,7 +178,7 @@ def test_turns_that_a_template_refuses_are_a_failure(chatml, make_hub_model, tmp
 def test_what_is_no_reward_model_is_refused(folder, make_hub_model, tokenizer, tmp_path, edit_json) -> None:
     def refused(place: Path, said: str, **changes: Any) -> None:
         with pytest.raises(ValueError, match=said) as caught:
-            open_reward_model(str(place), None, **{**PLAIN, **changes})
+            open_reward_model(place, **changes)
         assert "\n" not in str(caught.value)
 
     config = AutoModelForSequenceClassification.from_pretrained(folder).config
@@ -202,10 +190,6 @@ def test_what_is_no_reward_model_is_refused(folder, make_hub_model, tokenizer, t
     refused(make_hub_model(tmp_path / "two", labels=2), "has num_labels=2 .*expected 1")
     refused(make_hub_model(tmp_path / "untold", template=None), "no chat template")
     refused(folder, r"judge\.max_length=5000: .* has 4096 positions", max_length=5000)
-    bare = shutil.copytree(folder, tmp_path / "bare")
-    (bare / "model.safetensors").unlink()
-    (bare / "pytorch_model.bin").write_bytes(b"x")
-    refused(bare, r"cannot be loaded")
     cut = shutil.copytree(folder, tmp_path / "cut")
     (cut / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-9])
     refused(cut, "cannot be loaded")
@@ -222,7 +206,7 @@ def test_a_cached_model_needs_no_network_and_its_commit_is_in_the_digest(folder,
     (repository / "refs" / "main").write_text(commit)
     shutil.copytree(folder, repository / "snapshots" / commit)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    judge = open_reward_model("someone/cached", None, **PLAIN)
+    judge = open_reward_model("someone/cached")
     assert judge.digest.startswith(f"someone/cached@{commit}-")
 
 
@@ -248,18 +232,3 @@ def predicted(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]
         json.loads(line) for file in document["run"]["files"].values() for line in Path(file).read_text().splitlines()
     ]
     return {(row["comparison_id"], row["order"]): row for row in rows}
-
-
-def test_an_evaluation_from_the_command_line(folder, tmp_path) -> None:
-    words = ("judge=reward_model", f"judge.path='{folder}'")
-    document = evaluate(tmp_path / "run", *words)
-    assert document["run"]["judge"] == "reward_model tiny-rm"
-    assert document["run"]["cost"]["readings_made"] == len(predicted(document)) == 24
-    again = evaluate(tmp_path / "run", *words)
-    assert again["run"]["cost"]["readings_made"] == 0
-    assert again["results"] == document["results"]
-    flips = [row["value"] for row in document["results"] if row["metric"] == "flip_rate"]
-    assert flips == [0.0, 0.0]
-    assert (
-        evaluate(tmp_path / "blind", *words, "judge.criteria_in=none")["run"]["judge"] == "reward_model tiny-rm, blind"
-    )

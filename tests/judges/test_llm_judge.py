@@ -14,8 +14,7 @@ import pytest
 from crm.chat.cache import ReplyCache
 from crm.chat.client import EndpointConfig
 from crm.judges.judge import Reading
-from crm.judges.llm_judge import VERDICT_LOGIT, LlmJudge
-from crm.judges.llm_prompt import judge_messages
+from crm.judges.llm_judge import VERDICT_LOGIT, LlmJudge, judge_messages
 from crm.schema import Comparison, Message
 from tests.chat.endpoint import Answer, chat_endpoint, completion
 
@@ -98,8 +97,7 @@ def test_an_adversarial_response_stays_in_its_place(text: str) -> None:
     ("kind", "answer"),
     [
         ("no_verdict", completion("Answer B is better")),
-        ("contradictory", completion("Verdict: A or B")),
-        ("tie", completion("Verdict: tie")),
+        ("contradictory", completion("Verdict: A\nVerdict: B")),
         ("refusal", completion("I'm sorry, but I can't help with that.")),
         ("refusal", completion(None, refusal="No.")),
         ("truncated", completion("Verdict: A", "length")),
@@ -114,10 +112,8 @@ def test_a_reply_without_a_verdict_is_a_failure_and_never_a_preference(
         judge = LlmJudge(endpoint(url), cache=cache)
         for reading in read(judge, ROWS[:2]):
             assert (reading.preference_logit, reading.failure) == (None, kind)
-        assert judge.client.counts.failures == {kind: 4}
-        again = LlmJudge(endpoint(url), cache=cache)
-        read(again, ROWS[:2])
-    assert again.client.counts.cached == 0, "a failure is not kept"
+    with chat_endpoint(shorter) as url:
+        assert not any(reading.failure for reading in read(LlmJudge(endpoint(url), cache=cache), ROWS[:2]))
 
 
 def test_a_call_without_a_reply_is_left_out_counted_and_asked_again(
@@ -133,9 +129,7 @@ def test_a_call_without_a_reply_is_left_out_counted_and_asked_again(
         first = read(LlmJudge(endpoint(url), cache=cache), ROWS)
         assert len(first) == 8 and "4 unanswered (rejected), such as: " in caplog.text
         fails.clear()
-        judge = LlmJudge(endpoint(url), cache=cache)
-        assert len(read(judge, ROWS)) == 12
-    assert (judge.client.counts.cached, judge.client.counts.calls) == (8, 4)
+        assert len(read(LlmJudge(endpoint(url), cache=cache), ROWS)) == 12
     assert read(LlmJudge(endpoint("http://127.0.0.1:9/v1")), ROWS) == []
 
 
@@ -164,8 +158,7 @@ def test_logits_from_the_first_token(tmp_path: Path, given: dict[str, float], lo
             assert ab.failure == ba.failure == "no_verdict"
             return
         assert (ab.preference_logit, ba.preference_logit) == pytest.approx((logit, -logit))
-        judge = LlmJudge(endpoint(url), "logprobs", cache)
-        assert read(judge, ROWS[:1]) == [ab, ba] and judge.client.counts.cached == 2
+        assert read(LlmJudge(endpoint(url), "logprobs", cache), ROWS[:1]) == [ab, ba]
 
 
 def test_an_endpoint_without_log_probabilities_is_an_error() -> None:
@@ -182,6 +175,6 @@ def test_the_digest_names_what_decides_and_not_the_key(monkeypatch: pytest.Monke
 
     plain = digest()
     monkeypatch.setenv("CRM_API_KEY", "other")
-    assert plain == digest(concurrency=9, attempts=3, budget_calls=3, call_deadline_s=1.0)
+    assert plain == digest(concurrency=9, attempts=3, call_deadline_s=1.0)
     others = [digest("http://y/v1"), digest(verdict="logprobs"), digest(temperature=1.0), digest(max_tokens=5)]
     assert len({plain, *others}) == 5

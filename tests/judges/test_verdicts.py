@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crm.judges.llm_prompt import TEXT_FORM
-from crm.judges.verdicts import FAILURES, read_verdict, token_logit
+from crm.judges.llm_judge import read_verdict, token_logit
 
 STRINGS = [
     json.loads(line)
@@ -27,8 +26,14 @@ def outcome(text: str) -> str:
 def test_replies_sorted_by_hand() -> None:
     wrong = [(text, expected, outcome(text)) for expected, text in STRINGS if outcome(text) != expected]
     assert not wrong
-    kinds = {expected for expected, _ in STRINGS}
-    assert kinds == {"first", "second", *FAILURES} - {"truncated"}, "every kind that a text can have"
+    assert {expected for expected, _ in STRINGS} == {
+        "first",
+        "second",
+        "contradictory",
+        "empty",
+        "no_verdict",
+        "refusal",
+    }
 
 
 def test_swapping_the_letters_swaps_the_verdict_and_nothing_else() -> None:
@@ -37,23 +42,6 @@ def test_swapping_the_letters_swaps_the_verdict_and_nothing_else() -> None:
     for expected, text in STRINGS:
         if expected != "refusal":  # "As an AI" is one, "Bs an BI" is not
             assert outcome(text.translate(swap)) == mirrored.get(expected, expected), text
-
-
-def test_long_replies_are_read_in_no_time() -> None:
-    million = 1_000_000
-    assert outcome("word " * million + "\nVerdict: B") == "second"
-    assert outcome("Verdict:" + " " * million + "A") == "first"
-    for text in (
-        "Verdict: A" + " " * million + "x",
-        "**Verdict: A" + "*" * million,
-        "Verdict: A or B" * (million // 10),
-    ):
-        assert outcome(text) == "no_verdict"
-
-
-def test_the_two_forms_of_the_prompt_are_the_verdicts() -> None:
-    *_, first, second = TEXT_FORM.splitlines()
-    assert (outcome(first), outcome(second)) == ("first", "second")
 
 
 def test_token_logit_by_hand() -> None:

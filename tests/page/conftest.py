@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,12 +16,11 @@ from crm.config import compose
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
-from crm.page.api import make_api
+from crm.page.api import About, make_api
 from crm.page.picks import Picking
 from crm.page.ranker import Ranker
 from crm.page.run import make_app
-from crm.page.schemas import About
-from crm.picking.pool import read_pool
+from crm.picking.criteria import read_pool
 from crm.schema import Message
 from tests.page.counting import counting_ranker
 from tests.running_app import running
@@ -79,7 +78,7 @@ def bank() -> Bank:
 @pytest.fixture
 def make_ranker() -> Callable[..., Ranker]:
     """A ranker of a bank, by words."""
-    return lambda bank=None: Ranker(WordScorer(bank or small_bank()))
+    return lambda bank=None: Ranker(cast(Any, WordScorer(bank or small_bank())))
 
 
 @pytest.fixture(scope="session")

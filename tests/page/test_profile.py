@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from crm.page.bodies import ProfileError
-from crm.page.profile import DISLIKE, MAX_CHARACTERS, Profile, from_mapping, from_query
+from crm.page.profile import MAX_CHARACTERS, Profile, ProfileError, from_query, sentence
 from crm.schema import GENERIC_CRITERION
 
 line = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -22,27 +24,18 @@ def test_a_link_says_the_same_again(
     likes: Any, dislikes: Any, models: Any, baseline: str, queries: int, weight: float
 ) -> None:
     profile = Profile(criteria=likes, dislikes=dislikes, models=models, baseline=baseline, queries=queries)
-    profile = from_mapping(profile.model_dump() | {"weights": [weight] * len(profile.lines)})
-    assert from_query(profile.to_query()) == profile
-    assert profile.to_query().isascii() and " " not in profile.to_query()
+    profile = Profile(**profile.model_dump() | {"weights": [weight] * len(profile.lines)})
+    query = urlencode({name: value for name, value in profile.model_dump().items() if value}, doseq=True)
+    assert from_query(query) == profile
 
 
 def test_what_the_judge_reads() -> None:
-    assert Profile().judge_criteria == (GENERIC_CRITERION,)
-    assert Profile(criteria=("  short ", "short", ""), dislikes=("jokes",)).judge_criteria == (
-        "short",
-        f"{DISLIKE}jokes",
-    )
+    assert Profile(criteria=("  short ", "short", "")).criteria == ("short",)
     assert Profile(criteria=("a\x00b\u202ec\ud800",)).criteria == ("a b c",)
     signed = Profile(criteria=("a", "b"), dislikes=("c",), weights=(2.0, 1.0, 3.0)).signed
     assert signed == (("a", "b", "c"), (2.0, 1.0, -3.0))
-    assert Profile(dislikes=("c",)).signed == (("c",), (-1.0,)) and Profile().signed[1] == (1.0,)
+    assert Profile(dislikes=("c",)).signed == (("c",), (-1.0,)) and Profile().signed == ((GENERIC_CRITERION,), (1.0,))
     assert Profile(criteria=("a",), weights=(1.0,)) == Profile(criteria=("a",))
-
-
-def test_profiles_that_ask_for_the_same_have_one_digest() -> None:
-    one = Profile(criteria=("a ",))
-    assert one.digest == Profile(criteria=("a",)).digest != Profile(dislikes=("a",)).digest
 
 
 @pytest.mark.parametrize(
@@ -52,19 +45,17 @@ def test_profiles_that_ask_for_the_same_have_one_digest() -> None:
         ({"criteria": ["x" * (MAX_CHARACTERS + 1)]}, "criteria.0: string should have at most 500 characters, got 'x"),
         ({"criteria": [str(n) for n in range(15)], "dislikes": [str(n) for n in range(6)]}, "21 lines .* at most 20"),
         ({"criteria": [1]}, "criteria.0: input should be a valid string, got 1"),
-        ({"topics": [str(n) for n in range(1001)]}, "topics: list should have at most 1000 items"),
-        ({"about": 3}, "about: input should be a valid string"),
         ({"about": "x", "topics": ["y"]}, "not by both"),
         ({"queries": -1}, "queries: input should be greater than or equal to 0, got -1"),
-        ({"queries": 1e9}, "queries: input should be less than or equal to 100000"),
         ({"criteria": ["x"], "weights": [1, 2]}, "weights: expected one for each of the 1 lines"),
         ({"criteria": ["x"], "weights": [0]}, "weights.0: input should be greater than or equal to 0.01, got 0"),
         ({"judge": "x"}, "'judge': no such field; there are criteria, dislikes"),
     ],
 )
 def test_a_mistake_is_named(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ProfileError, match=message):
-        from_mapping(given)
+    with pytest.raises(ValidationError) as error:
+        Profile.model_validate(given)
+    assert re.search(message, sentence(error.value.errors()))
 
 
 def test_a_link_may_hold_anything() -> None:

@@ -21,10 +21,6 @@ def refused(*words: str, folder: Path) -> str:
     [
         (["judge=length"], "python leaderboard.py judge=length"),
         (
-            ["judge=llm", "judge.base_url=http://127.0.0.1:1/v1", "judge.model=m"],
-            "python leaderboard.py judge=llm judge.base_url=http://127.0.0.1:1/v1 judge.model=m",
-        ),
-        (
             ["judge=coin", "bank=folder", "bank.path=my bank"],
             "judge=coin bank=folder 'bank.path=my bank'",
         ),
@@ -38,8 +34,8 @@ def test_other_judges_are_sent_to_the_leaderboard(words: list[str], command: str
 def test_a_head_that_is_not_late_is_sent_to_the_leaderboard_before_it_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crm.judges.check_judge", lambda config: None)
-    monkeypatch.setattr("crm.judges.open_judge", lambda config: pytest.fail("loaded for nothing"))
+    monkeypatch.setattr("crm.judges.open.check_judge", lambda config: None)
+    monkeypatch.setattr("crm.judges.open.open_judge", lambda config: pytest.fail("loaded for nothing"))
     monkeypatch.setattr("crm.model.export.checkpoint_folder", Path)
     monkeypatch.setattr("crm.model.manifest.read_manifest", lambda folder: {"head": "scalar"})
     said = refused("checkpoint=runs/a/model", folder=tmp_path)

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 
-from crm.picking.choice_model import (
+from crm.picking.posterior import (
     CHOICES,
     LAPSES,
     SAME,
@@ -17,7 +17,6 @@ from crm.picking.choice_model import (
     log_likelihood,
     probabilities,
     reason_probabilities,
-    slopes,
 )
 
 
@@ -39,13 +38,6 @@ def test_probabilities_are_rao_and_kupper_with_lapses() -> None:
     assert probabilities(np.array(0.0))[0] == probabilities(np.array(0.0))[2]
     assert probabilities(np.array(50.0)).min() == pytest.approx(LAPSES / 3), "nobody is ever certain"
     assert CHOICES[int(probabilities(np.array(0.0)).argmax())] == "same"
-
-
-def test_slopes_are_those_of_the_probabilities() -> None:
-    for utility in (-2.0, 0.1, 3.0):
-        step = 1e-6
-        expected = (probabilities(np.array(utility + step)) - probabilities(np.array(utility - step))) / (2 * step)
-        np.testing.assert_allclose(slopes(np.array(utility)), expected, atol=1e-8)
 
 
 def test_a_reason_is_the_likelier_the_more_it_speaks_for_the_pick(evidence: Evidence) -> None:
@@ -85,10 +77,3 @@ def test_information_is_the_mean_square_of_the_gradient_over_what_may_be_picked(
         for choice in range(3)
     )
     np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-def test_without_leaves_out_the_picks_named(evidence: Evidence) -> None:
-    rest = evidence.without(np.array([0, 4]))
-    assert len(rest) == 4
-    np.testing.assert_array_equal(rest.choices, [2, 1, 0, 2])
-    np.testing.assert_array_equal(rest.reasons, [2, -1, -1, -1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crm.picking.contrasts import contrasts, joined
+from crm.picking.criteria import contrasts, joined
 
 
 def scores(seed: int, criteria: int = 3, queries: int = 40, models: int = 5) -> np.ndarray:

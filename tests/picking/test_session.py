@@ -9,9 +9,8 @@ import pytest
 from scipy.special import expit
 from scipy.stats import kendalltau
 
-from crm.picking.choice_model import CHOICES, probabilities
-from crm.picking.contrasts import Contrasts, contrasts
-from crm.picking.posterior import expected_tau, win_rates
+from crm.picking.criteria import Contrasts, contrasts
+from crm.picking.posterior import CHOICES, expected_tau, probabilities, win_rates
 from crm.picking.session import Pair, Pick, Session, expected_information
 from crm.report.statistics import Floats
 

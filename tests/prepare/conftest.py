@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from crm.config import compose
 from crm.data.simulation.arena import simulate
 from crm.prepare.run import run_prepare
 from crm.schema import to_json
+from tests.chat.endpoint import Answer, chat_endpoint, completion
 
 Prepare = Callable[..., Path]
 
@@ -48,47 +48,25 @@ class Endpoint:
     def __init__(self, answer: Callable[[str], dict[str, Any] | None]) -> None:
         self.answer = answer
         self.asked: list[str] = []
-        endpoint = self
+        self.settings: list[str] = []
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                text = "\n".join(turn["content"] for turn in body["messages"])
-                endpoint.asked.append(text)
-                reply = endpoint.answer(text)
-                message = {"role": "assistant", "content": json.dumps(reply)}
-                data = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode()
-                self.send_response(200 if reply is not None else 500)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    @property
-    def settings(self) -> list[str]:
-        """Overrides that make it the annotator."""
-        url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        return ["annotator=openai", f"annotator.base_url={url}", "annotator.model=fake", "annotator.attempts=1"]
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def reply(self, body: dict[str, Any], _headers: dict[str, str]) -> Answer:
+        text = "\n".join(turn["content"] for turn in body["messages"])
+        self.asked.append(text)
+        reply = self.answer(text)
+        return (500, "{}") if reply is None else completion(json.dumps(reply))
 
 
 @pytest.fixture
 def make_endpoint() -> Iterator[Callable[..., Endpoint]]:
-    opened: list[Endpoint] = []
+    with ExitStack() as stack:
 
-    def make(answer: Callable[[str], dict[str, Any] | None]) -> Endpoint:
-        opened.append(Endpoint(answer))
-        return opened[-1]
+        def make(answer: Callable[[str], dict[str, Any] | None]) -> Endpoint:
+            endpoint = Endpoint(answer)
+            url = stack.enter_context(chat_endpoint(endpoint.reply))
+            endpoint.settings = [
+                *("annotator=openai", f"annotator.base_url={url}", "annotator.model=fake", "annotator.attempts=1")
+            ]
+            return endpoint
 
-    yield make
-    for endpoint in opened:
-        endpoint.close()
+        yield make

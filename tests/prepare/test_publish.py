@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import HfApi
 from huggingface_hub.utils import filter_repo_objects
 
-from crm.prepare.publish import check_upload, license_of, upload
+from crm.prepare.card import check_upload, license_of, upload
 
 
 class Hub:

@@ -21,9 +21,7 @@ from torch.nn.init import normal_
 from crm.cli import best_of_n
 from crm.config import compose
 from crm.model.export import export_model
-from crm.report.statistics import mean_interval
-from crm.rewards.best_of_n import run_best_of_n
-from crm.rewards.estimator import best_of_k, expected, kl_bound, reached, sizes
+from crm.rewards.best_of_n import best_of_k, expected, kl_bound, reached, run_best_of_n, sizes
 from tests.test_docs import DOCS, example
 
 NAN = float("nan")
@@ -74,20 +72,6 @@ def test_sizes_and_the_largest_k() -> None:
     assert kl_bound(2) == pytest.approx(log(2) - 0.5)
 
 
-def test_bands_cover_the_true_value() -> None:
-    """A proxy that is gold and noise, as well as an effect of the query; truth from 250,000 draws."""
-    random = np.random.default_rng(1)
-    gold = random.normal(size=(250_000, 4))
-    best = np.take_along_axis(gold, (gold + random.normal(size=gold.shape)).argmax(axis=1)[:, None], axis=1)
-    truth, covered, runs = float(best.mean()), 0, 600
-    for _ in range(runs):
-        gold = random.normal(size=(25, 12)) + 0.5 * random.normal(size=(25, 1))
-        picked = best_of_k(gold + random.normal(size=gold.shape), (4,))
-        interval = mean_interval(expected(picked, gold)[:, 0], list(range(25)))
-        covered += interval.low <= truth <= interval.high
-    assert 0.92 < covered / runs < 0.98
-
-
 def run(tmp_path: Path, *overrides: str) -> pd.Series:
     """Means by picker and k."""
     config = compose("best_of_n", [*overrides, "progress=false"], tmp_path / "run")
@@ -119,20 +103,6 @@ def test_any_head_is_a_judge(head: str, make_model: Any, tokenizer: Any, tmp_pat
     means = run(tmp_path, f"checkpoint={tmp_path / 'model'}", f"candidates={tmp_path / 'pool.jsonl'}")
     assert set(means.index.levels[0]) == {"judge", "blind", "length", "random", "oracle"}
     assert (means["judge", 1], means["length", 3], means["oracle", 3]) == (2.5, 4.5, 4.5)
-
-
-def test_a_file_without_gold_shows_the_reward(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    rows = ["query,response,gold", "Why?,one two,", "Why?,one,", "How?,one,"]
-    (tmp_path / "pool.csv").write_text("\n".join(rows), encoding="utf-8")
-    means = run(tmp_path, "judge=length", f"candidates={tmp_path / 'pool.csv'}")
-    assert means["judge", 2] == pytest.approx(log(3)) and "nobody knows what" in caplog.text
-    assert written(tmp_path)["counts"] == {
-        "queries": 1,
-        "queries_left_out": 1,
-        "responses": 2,
-        "no_gold": 0,
-        "unread": 0,
-    }
 
 
 def test_mistakes_are_one_sentence(

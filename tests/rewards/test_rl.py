@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from crm.judges.controls import LengthJudge
+from crm.judges.controls import LengthJudge, OracleJudge
 from crm.judges.judge import Asked, Reading
-from crm.judges.oracle import OracleJudge
-from crm.rewards.rl import SETTLED, Scales, grpo_reward, openrlhf_reward, verl_reward
+from crm.rewards.rl import grpo_reward, openrlhf_group, verl_reward
+from crm.rewards.scoring import Rewards
 from tests.rewards.serving import OnlyCompares, WordJudge
 
 ASKED = "Why is the sky blue?"
@@ -37,25 +36,23 @@ def call(reward: Any, completions: list[Any], **columns: Any) -> list[float | No
 
 
 def test_trl_gets_a_score_for_each_completion_whatever_it_is_written_as() -> None:
-    reward = grpo_reward(LengthJudge(), standardize=False)
+    reward = grpo_reward(LengthJudge())
     assert reward.__name__ == "crm"
     turns = [[{"role": "assistant", "content": text}] for text in ANSWERS]
     asked = [[{"role": "user", "content": ASKED}]] * 4
     assert call(reward, ANSWERS) == call(reward, turns, prompts=asked) == logs(*WORDS)
     texts = ["In brief, just the homework."] * 2 + ["Prefer nothing."]
     criteria = ["Prefers concise answers", ["Prefers detailed answers"], "Prefers concise answers"]
-    found = call(grpo_reward(OracleJudge(), criteria="wish", standardize=False), texts, wish=criteria)
+    found = call(grpo_reward(OracleJudge(), criteria="wish"), texts, wish=criteria)
     assert found == [4.0, -4.0, None]
 
 
-def test_a_judge_that_only_compares_compares_within_groups_or_with_the_anchor() -> None:
-    reward = grpo_reward(OnlyCompares(), standardize=False)
+def test_a_judge_that_only_compares_compares_within_groups() -> None:
+    reward = grpo_reward(OnlyCompares())
     found = call(reward, [*ANSWERS, *ANSWERS[:2]], prompts=[ASKED] * 4 + ["And the sea?"] * 2)
     own = logs(*WORDS)
     means = [(4 * score - sum(own)) / 3 for score in own]
     assert found == pytest.approx([*means, own[0] - own[1], own[1] - own[0]])
-    anchored = grpo_reward(OnlyCompares(), anchor="reference", standardize=False)
-    assert call(anchored, ANSWERS, reference=["one two"] * 4) == pytest.approx([score - math.log(3) for score in own])
 
 
 def test_an_unread_completion_has_no_reward_and_is_counted() -> None:
@@ -86,19 +83,6 @@ def test_a_folder_without_a_model_is_named_before_training(tmp_path: Any) -> Non
         grpo_reward(tmp_path)
 
 
-def test_scales_are_standard_deviations_of_the_first_scores() -> None:
-    scales, random = Scales(), np.random.default_rng(5)
-    first, later = list(random.normal(3.0, 9.0, SETTLED - 4)), list(random.normal(50.0, 7.0, 32))
-    scales.add(("wide",), [None, *first])
-    assert scales.standardized(("wide",), first) == pytest.approx(list((first - np.mean(first)) / np.std(first)))
-    scales.add(("wide",), later)
-    settled = np.array([*first, *later[:4]])
-    assert scales.standardized(("wide",), [1.0, None]) == [pytest.approx((1 - settled.mean()) / settled.std()), None]
-    scales.add(("equal",), [2.0, 2.0])
-    assert scales.standardized(("equal",), [2.0, 5.0]) == [0.0, 3.0]
-    assert call(grpo_reward(LengthJudge()), ANSWERS, criteria=["a", "a", "b", "b"]) == pytest.approx([1, -1, 1, -1])
-
-
 class Recorder(LengthJudge):
     """Keeps criteria, prompt and response of what it read last."""
 
@@ -124,7 +108,9 @@ def by_verl(judge: Recorder, criteria: Any, prompt: Any, written: str) -> None:
 
 def by_openrlhf(judge: Recorder, criteria: Any, prompt: Any, written: str) -> None:
     label = json.dumps({"criteria": criteria, "prompt": prompt})
-    openrlhf_reward(judge)([f"<s>TEMPLATED{written}<|im_end|>\n"], ["TEMPLATED"], [label])
+    group = openrlhf_group(f"<s>TEMPLATED{written}<|im_end|>\n", "TEMPLATED", label, "")
+    assert group is not None
+    Rewards(judge).of_groups([group])
 
 
 @pytest.mark.parametrize("adapter", [by_trl, by_verl, by_openrlhf])
@@ -147,30 +133,26 @@ def test_all_trainers_have_one_rendering(
     assert judge.__dict__["seen"] == (tuple(read), [("user", "Why?")], [("assistant", response or written)])
 
 
-def test_verl_and_openrlhf_get_a_number_or_an_error_but_never_an_invented_one() -> None:
-    info = {"criteria": TWO, "prompt": ASKED}
-    short = WordJudge(longest=5)
+def test_verl_gets_a_number_or_an_error_but_never_an_invented_one() -> None:
+    info, short = {"criteria": TWO, "prompt": ASKED}, WordJudge(longest=5)
     assert verl_reward(short, failed_reward=-3.0)("x", ANSWERS[0], "", info) == {"score": math.log(4), "failed": 0}
     assert verl_reward(short, failed_reward=-3.0)("x", ANSWERS[2], "", info) == {"score": -3.0, "failed": 1}
     with pytest.raises(ValueError, match=r"gave it no reward .* failed_reward="):
         verl_reward(short)("x", "\ud800", "", info)
     with pytest.raises(ValueError, match="extra_info: has no 'criteria'"):
         verl_reward(short)("x", "word", "", {"prompt": ASKED})
-    with pytest.raises(ValueError, match="anchor: this judge only compares"):
-        verl_reward(OnlyCompares())("x", ANSWERS[0], "", info)
-    anchored = verl_reward(OnlyCompares())("x", ANSWERS[0], "", info | {"anchor": "one two"})
-    assert anchored["score"] == pytest.approx(math.log(4 / 3))
-    found = openrlhf_reward(short, failed_reward=-2.0)(
-        ["Pone two", f"P{ANSWERS[2]}"], ["P", "P"], [json.dumps(info)] * 2
-    )
-    assert found["rewards"].tolist() == pytest.approx([math.log(3), -2.0])
-    assert found["scores"].tolist() == pytest.approx(torch.sigmoid(found["rewards"]).tolist())
-    assert found["extra_logs"]["failed"].tolist() == [0.0, 1.0]
-    for query, label, why in (
-        ("something else", json.dumps(info), "does not hold its prompt"),
-        ("Pone", "likes words", "is not JSON such as"),
-        ("<|user|>one", json.dumps({"criteria": TWO}), r"the prompt is templated \(<\|user\|>\)"),
-    ):
-        prompt = "<|user|>" if query.startswith("<") else "P"
-        with pytest.raises(ValueError, match=why):
-            openrlhf_reward(short)([query], [prompt], [label])
+    with pytest.raises(ValueError, match="judge: it only compares"):
+        verl_reward(OnlyCompares())
+
+
+@pytest.mark.parametrize(
+    ("query", "prompt", "label", "why"),
+    [
+        ("something else", "P", json.dumps({"criteria": TWO}), "does not hold its prompt"),
+        ("Pone", "P", "likes words", "is not JSON such as"),
+        ("<|user|>one", "<|user|>", json.dumps({"criteria": TWO}), r"the prompt is templated \(<\|user\|>\)"),
+    ],
+)
+def test_labels_of_openrlhf_that_cannot_be_read(query: str, prompt: str, label: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        openrlhf_group(query, prompt, label, "[0]")

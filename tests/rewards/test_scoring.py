@@ -9,10 +9,9 @@ from statistics import fmean
 import pytest
 import torch
 
-from crm.judges.controls import CoinJudge, LengthJudge
+from crm.judges.controls import CoinJudge, LengthJudge, OracleJudge
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Judge
-from crm.judges.oracle import OracleJudge
 from crm.rewards.scoring import Group, Pair, Rewards
 from tests.conftest import rounding, say
 from tests.rewards.serving import OnlyCompares, WordJudge
@@ -26,7 +25,7 @@ def log_words(place: int) -> float:
     return math.log(1 + len(ANSWERS[place][0].content.split()))
 
 
-@pytest.mark.parametrize("count", range(1, 6))
+@pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_pointwise_judge_gives_the_score_of_each_response(count: int) -> None:
     group = Group((), PROMPT, ANSWERS[:count])
     assert Rewards(LengthJudge()).of_groups([group]) == [[log_words(place) for place in range(count)]]
@@ -53,12 +52,6 @@ def test_a_judge_that_only_compares_gives_the_mean_over_the_group_in_both_orders
     assert lengths == pytest.approx([5 / 4 * (log_words(place) - mean) for place in range(5)])
 
 
-def test_an_anchor_is_what_all_are_compared_with() -> None:
-    group = Group((), PROMPT, ANSWERS, anchor=say("assistant: one two"))
-    found = Rewards(OnlyCompares()).of_groups([group])[0]
-    assert found == pytest.approx([log_words(place) - math.log(3) for place in range(5)])
-
-
 def test_a_pair_that_failed_in_one_order_is_left_out_and_never_a_number() -> None:
     rewards = Rewards(OnlyCompares(fails=ANSWERS[2][0].content))
     found = rewards.of_groups([GROUP])[0]
@@ -67,11 +60,6 @@ def test_a_pair_that_failed_in_one_order_is_left_out_and_never_a_number() -> Non
     mean = fmean(map(log_words, rest))
     assert [found[place] for place in rest] == pytest.approx([4 / 3 * (log_words(place) - mean) for place in rest])
     assert rewards.of_pairs([Pair(GROUP, 0, 2), Pair(GROUP, 0, 1)])[0] is None
-
-
-def test_a_score_that_is_no_number_is_no_reward() -> None:
-    answers = tuple(say(f"assistant: {text}") for text in ("nan", "two words"))
-    assert Rewards(WordJudge()).of_groups([Group((), PROMPT, answers)]) == [[None, math.log(3)]]
 
 
 def test_groups_keep_their_order_and_their_criteria() -> None:
@@ -104,11 +92,3 @@ def test_every_head_gives_what_its_comparisons_say(head, make_model, make_encode
             assert logits == pytest.approx(expected, abs=rounding(torch.tensor(found)))
         else:
             assert sum(found) == pytest.approx(0, abs=rounding(torch.tensor(found)))
-
-
-def test_what_is_too_long_has_no_reward(make_model, make_encoder) -> None:
-    long = (*ANSWERS[:2], say(f"assistant: {'word ' * 5000}"), ANSWERS[3])
-    for head in ("late", "scalar", "pairwise"):
-        rewards = Rewards(CrmJudge(make_model(head, "llama-1", seed=3), make_encoder(head), batch_size=4))
-        found = rewards.of_groups([Group((), PROMPT, long)])[0]
-        assert [reward is None for reward in found] == [False, False, True, False]

@@ -25,11 +25,12 @@ def collect(
     Queries whose call failed are in neither. Raises ``ValueError`` for what dooms every request: a wrong key, address
     or model.
     """
-    client = ChatClient(endpoint, cache)
-    found = client.ask([query.prompt for query in queries], _answer, "response", progress=progress)
+    prompts = [query.prompt for query in queries]
+    found = ChatClient(endpoint, cache).ask(prompts, _answer, "response", progress=progress)
     answers = {query.id: outcome.value for query, outcome in zip(queries, found, strict=True) if outcome.value}
     responses = {name: response for name, (_, response) in answers.items()}
-    return responses, {name: thoughts for name, (thoughts, _) in answers.items() if thoughts}, client.counts.failures
+    failed = Counter(outcome.failure for outcome in found if outcome.failure)
+    return responses, {name: thoughts for name, (thoughts, _) in answers.items() if thoughts}, failed
 
 
 def _answer(reply: Reply) -> tuple[str, str]:

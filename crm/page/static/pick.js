@@ -53,7 +53,7 @@ function show() {
 
 /** What it seems so far. @param {any} said */
 function so(said) {
-  const names = said.wishes.slice(0, 4).map((wish) => wish.text);
+  const names = said.criteria.slice(0, 4).map((one) => one.text);
   const told = said.picked < ENOUGH_TO_TELL ? `After ${plural(ENOUGH_TO_TELL, 'pick')} you see what you seem to like; usually it takes 10 to 25 until your ranking is settled.`
     : names.length ? `You seem to like: ${names.join(', ')}.` : 'Nothing is clear yet.';
   return el('p', { class: 'quiet', role: 'status' }, told);
@@ -82,10 +82,10 @@ function add(reason) {
 function showEnd() {
   const { said } = session;
   const undecided = said.undecided.length > 1 ? `It is undecided between ${said.undecided.join(', ')}: your picks do not say more.` : '';
-  const none = said.wishes.length ? '' : 'Your picks show no clear like or dislike. ';
+  const none = said.criteria.length ? '' : 'Your picks show no clear like or dislike. ';
   const title = el('h2', { tabindex: -1 }, said.decided ? 'Your ranking is settled' : 'No more questions');
   byId('picking').replaceChildren(title, el('p', {}, none + undecided),
-    el('ul', {}, ...said.wishes.map((wish) => el('li', {}, `${wish.kind === 'like' ? '' : 'Not: '}${wish.text}: weight ${wish.weight.toFixed(1)} [${wish.low.toFixed(1)}, ${wish.high.toFixed(1)}]`))),
+    el('ul', {}, ...said.criteria.map((one) => el('li', {}, `${one.kind === 'like' ? '' : 'Not: '}${one.text}: weight ${one.weight.toFixed(1)} [${one.low.toFixed(1)}, ${one.high.toFixed(1)}]`))),
     el('div', { class: 'line' }, el('button', { class: 'strong', onclick: take }, 'Show my ranking'), el('button', { onclick: stop }, 'Leave')));
   title.focus();
 }
@@ -96,7 +96,7 @@ function take() {
   const typed = ownLines();
   page.example = false;
   stop();
-  page.wanted.lines = said.wishes.map((wish) => line(wish.text, wish.kind, Math.min(100, Math.max(0.01, +wish.weight.toFixed(2)))));
+  page.wanted.lines = said.criteria.map((one) => line(one.text, one.kind, Math.min(100, Math.max(0.01, +one.weight.toFixed(2)))));
   changed('words', { picks, seed, bank: said.bank, typed });
 }
 

@@ -113,7 +113,7 @@ function research(panel) {
     controlled.length ? el('p', {}, 'If all answers were as long as the baseline’s: ', controlled.map((row) =>
       `${nameOf(row.model)} ${percent(row.length_controlled)} (${percent(row.length_controlled_low)} to ${percent(row.length_controlled_high)})`).join(', '), '.') : '',
     el('h3', {}, 'The same over HTTP'), el('pre', { tabindex: 0 }, curl),
-    el('p', {}, el('a', { href: 'static/api.html' }, 'Every route and field')),
+    el('p', {}, el('a', { href: 'openapi.json' }, 'Every route and field (OpenAPI)')),
     el('h3', {}, 'To cite'), el('pre', { tabindex: 0 }, bank.bibtex || ''));
 }
 

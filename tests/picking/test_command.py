@@ -8,16 +8,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from crm.data.sampling import turn
 from crm.judges.crm_judge import CrmJudge
 from crm.model.late_reading import LateReader
-from crm.picking.__main__ import main, votes
-from crm.picking.from_votes import propose
-from crm.picking.in_words import wishes
-from crm.picking.pool import PoolEntry, read_pool
-from crm.picking.posterior import Posterior
+from crm.picking.__main__ import main, taste_of, votes
+from crm.picking.criteria import PoolEntry, read_pool
+from crm.picking.posterior import Posterior, weighted_criteria
 from crm.schema import Preference
 
 POOL = (
@@ -49,16 +48,15 @@ def voted(reader: LateReader, like: str, opposite: str, count: int, longest: int
     return rows
 
 
-@pytest.mark.parametrize("entry", [0, 1, 2])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("entry", "turned"), [(0, False), (1, True), (2, False)])
 def test_the_criterion_that_was_followed_comes_first_with_its_side(
     reader: LateReader, entry: int, turned: bool
 ) -> None:
     sides = (POOL[entry].like, POOL[entry].opposite)
     rows = voted(reader, *(sides[::-1] if turned else sides), count=80)
-    found = propose(rows, reader, POOL)
-    assert found.wishes[0].text == sides[turned]
-    assert found.wishes[0].low > 0 and found.wishes[0].sure > 0.99
+    found = taste_of(rows, reader, POOL)
+    assert found.criteria[0].text == sides[turned]
+    assert found.criteria[0].low > 0 and found.criteria[0].sure > 0.99
     assert (found.votes, found.unread) == (80, 0)
     assert found.asked == sum(row.winner != "tie" for row in rows)
     assert found.agreed > 0.85 * found.asked
@@ -70,18 +68,16 @@ def test_votes_that_are_too_long_are_counted_and_all_of_them_are_refused(reader:
         Preference(f"l{n}", turn("user", "?"), turn("assistant", "word " * 400), turn("assistant", "no"), winner="a")
         for n in range(2)
     ]
-    assert propose(rows + long, reader, POOL).unread == 2
+    assert taste_of(rows + long, reader, POOL).unread == 2
     with pytest.raises(ValueError, match="votes: none of 2 could be read"):
-        propose(long, reader, POOL)
+        taste_of(long, reader, POOL)
 
 
-def test_only_what_matters_is_put_into_words(capsys: pytest.CaptureFixture[str]) -> None:
-    import numpy as np
-
+def test_only_what_matters_is_put_into_words() -> None:
     posterior = Posterior(np.array([-1.2, 0.2, 0.9]), np.diag([0.04, 0.0001, 4.0]))
-    (wish,) = wishes(posterior, POOL)
-    assert wish.text == "Hates rain"
-    assert (wish.weight, wish.low, wish.high) == pytest.approx((1.2, 1.2 - 0.392, 1.2 + 0.392), abs=1e-3)
+    (one,) = weighted_criteria(posterior, POOL)
+    assert one.text == "Hates rain"
+    assert (one.weight, one.low, one.high) == pytest.approx((1.2, 1.2 - 0.392, 1.2 + 0.392), abs=1e-3)
 
 
 def test_the_pool_that_comes_along_and_files_that_are_none(tmp_path: Path) -> None:

@@ -1,22 +1,64 @@
-"""What each criterion says of every response of a bank.
+"""Criteria that a person may have, each with its opposite, and what they say of the responses of a bank.
 
-A contrast is half of what the criterion's score has over its opposite's, in units of how much two responses to one
-query differ in it. Letters: Q queries, M models, K criteria, C candidate pairs.
+A contrast is half of what a criterion's score has over its opposite's, in units of how much two responses to one query
+differ in it. Letters: Q queries, M models, K criteria, C candidate pairs.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+import yaml
+from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
 
 from crm.report.statistics import Floats, Indices
+from crm.schema import short
 
+SIMULATED = files("crm.picking").joinpath("pool_simulated.yaml")
+"""For the simulated bank, whose judges know other words than those of real text."""
 LEAST_UNIT = 1e-6
 """A criterion in which responses differ by less says nothing, and its contrasts are 0."""
 ALIKE = 0.8
 """Correlation from which two criteria are one."""
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+@checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class PoolEntry:
+    """Two criteria as a judge reads them; a weight below 0 is the opposite's."""
+
+    name: Text
+    like: Text
+    opposite: Text
+
+
+_POOL = TypeAdapter(Annotated[tuple[PoolEntry, ...], Field(min_length=2, max_length=64)])
+
+
+def read_pool(path: Path | Traversable | None = None) -> tuple[PoolEntry, ...]:
+    """The entries of a YAML file, or the 12 of the package. Raises ``ValueError`` naming entry and field."""
+    where = path or files("crm.picking").joinpath("pool.yaml")
+    try:
+        entries = _POOL.validate_python(yaml.safe_load(where.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = "".join(f"entry {part + 1}: " if isinstance(part, int) else f"{part}: " for part in first["loc"])
+        raise ValueError(f"pool: {where}: {place}{first['msg']}, got {short(first['input'])}") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"pool: {where} cannot be read ({short(reason)}); give a YAML file in UTF-8") from None
+    name, count = Counter(entry.name.casefold() for entry in entries).most_common(1)[0]
+    if count > 1:
+        raise ValueError(f"pool: two entries are named {name!r}; give each a name of its own")
+    return entries
 
 
 @dataclass(frozen=True)
@@ -38,14 +80,8 @@ class Contrasts:
     def pairs(self, count: int, rng: np.random.Generator) -> Indices:
         """(C, 3) query, left and right, drawn among those that differ and were read; C is at most ``count``."""
         queries, models, _ = self.values.shape
-        drawn = np.stack(
-            (
-                rng.integers(queries, size=count),
-                left := rng.integers(models, size=count),
-                (left + rng.integers(1, models, size=count)) % models,
-            ),
-            axis=1,
-        )
+        query, left = rng.integers(queries, size=count), rng.integers(models, size=count)
+        drawn = np.stack((query, left, (left + rng.integers(1, models, size=count)) % models), axis=1)
         gaps = self.gaps(drawn)
         return np.asarray(drawn[np.isfinite(gaps).all(axis=1) & (gaps != 0).any(axis=1)])
 
@@ -60,7 +96,7 @@ def contrasts(likes: npt.NDArray[np.float32], opposites: npt.NDArray[np.float32]
 
 
 def joined(typed: Contrasts, pool: Contrasts) -> tuple[Contrasts, Indices]:
-    """What a person typed and then the criteria of a pool that are not `ALIKE` to any of it; and places of the latter.
+    """What a person typed, then the criteria of a pool that are not `ALIKE` to any of it; and places of the latter.
 
     The sign of a correlation does not matter: an opposite is the same criterion.
     """
