@@ -134,26 +134,17 @@ class LoggerConfig(Settings, group="logger"):
 
     kinds: list[str] = setting(["csv"], one_of=("csv", "wandb", "tensorboard"))
     project: str = "crm"
-    """This and what follows is for W&B."""
-    entity: str | None = None
-    """User or team; null is the one of ``WANDB_ENTITY`` or of the login."""
+    """This and what follows is for W&B, which reads ``WANDB_ENTITY``, ``WANDB_TAGS`` and ``WANDB_NOTES`` too."""
     name: str | None = None
     """Of the run; null is made of model, head, data, what was overridden, and the seed."""
     group: str | None = None
     """Of runs that are shown together, those of a sweep over seeds for one; null is model, head and loss."""
-    tags: list[str] = field(default_factory=list)
-    notes: str | None = None
     mode: str | None = None
     """``online``, ``offline`` or ``disabled``; null is ``WANDB_MODE``, else online where somebody is logged in."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(self.mode in (None, "online", "offline", "disabled"), "mode", "online, offline or disabled")
-
-    def wandb_settings(self, name: str, group: str) -> dict[str, Any]:
-        """What `wandb.init` takes of these, with the caller's ``name`` and ``group`` where they have none."""
-        run = {"project": self.project, "entity": self.entity, "name": self.name or name, "group": self.group or group}
-        return {**run, "tags": self.tags or None, "notes": self.notes}
 
 
 @dataclass

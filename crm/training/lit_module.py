@@ -19,9 +19,9 @@ from crm.model.heads import HeadOutput
 from crm.model.reward_model import RewardModel, centring_penalty, preference_loss
 from crm.training.config import LossConfig, OptimizerConfig
 from crm.training.datamodule import PreferenceDataModule
+from crm.training.devices import gather, shard
 from crm.training.metrics import PreferenceAccuracy, ValidationMetrics
 from crm.training.optimizers import build_optimizer
-from crm.training.sharding import gather, shard_as_asked
 
 WAY_OUT = "lower optimizer.lr or use trainer.precision=32-true"
 
@@ -140,17 +140,18 @@ class LitRewardModel(L.LightningModule):
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """What `build_optimizer` makes of what is trained; linear warm-up, then a cosine to zero, a step at a time."""
-        optimizer = build_optimizer(self.model, self.optimizer_config)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._lr_factor)
+        optimizer, steps = build_optimizer(self.model, self.optimizer_config), self.total_steps
+        warmup = math.ceil(self.optimizer_config.warmup_fraction * steps)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: lr_factor(step, warmup, steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-    def _lr_factor(self, step: int) -> float:
-        return lr_factor(step, math.ceil(self.optimizer_config.warmup_fraction * self.total_steps), self.total_steps)
 
     def configure_model(self) -> None:
         """Shard the weights where the strategy has a mesh of devices (FSDP2), the first time that it asks."""
-        if not self._skeletons:
-            self._skeletons = shard_as_asked(self, self.model)
+        if self.device_mesh is None or self._skeletons:
+            return
+        compute_dtype = torch.bfloat16 if self.trainer.precision == "bf16-mixed" else torch.float32
+        mesh, device = self.device_mesh["data_parallel"], self.trainer.strategy.root_device
+        self._skeletons = (shard(self.model, mesh, device, compute_dtype),)
 
     def whole_model(self) -> RewardModel:
         """The model in plain tensors: itself, or where it is sharded a gathered copy, empty but on the first rank.

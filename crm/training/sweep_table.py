@@ -1,12 +1,11 @@
 """Tables of a sweep: ``python -m crm.training.sweep_table <folder>`` writes ``sweep`` and ``seeds`` (md, csv, tex).
 
-``sweep`` has a row a job, failed and unfinished ones with their reason. ``seeds`` has means with intervals where jobs
-differ in nothing but the seed. ``train.py -m`` writes both when it ends.
+``sweep`` has a row a job, failed and unfinished ones with their reason; ``seeds`` has means with intervals over jobs
+that differ in nothing but the seed. ``train.py -m`` writes both when it ends.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Sequence
@@ -82,20 +81,13 @@ def write_sweep_tables(folder: Path) -> list[SweepJob]:
     return jobs
 
 
-def main() -> None:
-    """Write the tables and print them; exit code 2 for a folder without jobs."""
-    parser = argparse.ArgumentParser(prog="crm.training.sweep_table", description="One table of a sweep's jobs.")
-    parser.add_argument("folder", type=Path, help="of the sweep, such as multirun/train/<date>/<time>")
-    folder = parser.parse_args().folder
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m crm.training.sweep_table <folder of a sweep>")
     try:
-        write_sweep_tables(folder)
+        write_sweep_tables(folder := Path(sys.argv[1]))
     except (ValueError, OSError) as error:
-        print(f"sweep_table: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(f"sweep_table: {error}")
     for name in ("sweep.md", "seeds.md"):
         if (folder / name).is_file():
             print((folder / name).read_text(encoding="utf-8"))
-
-
-if __name__ == "__main__":
-    main()

@@ -105,8 +105,7 @@ class FrozenLayers:
         without_room = self.kept.add(ids, part, fresh)
         if without_room and not self.counts.without_room:
             log.warning(
-                "kept states: the room for %d tokens (%.2f GB) is full; states of others are computed anew each time. "
-                "Raise model.kept_states_gb, or take model.kept_states=disk",
+                "kept states: the room for %d tokens (%.2f GB) is full; states of others are computed anew each time",
                 len(self.kept),
                 len(self.kept) * self.kept.token_bytes / 1e9,
             )

@@ -7,10 +7,7 @@ a beginning that many sequences share is kept once.
 
 from __future__ import annotations
 
-import mmap
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -18,7 +15,7 @@ from torch import Tensor
 from crm.model.batching.forest import Node
 
 BLOCK = 16_384
-"""Tokens by which room is made: memory and disk are taken as they are needed."""
+"""Tokens by which room is made: memory is taken as it is needed."""
 INDEX_BYTES = 160
 """A token's entry in the tree: two integers and its place in a dictionary (measured)."""
 ROOT, UNKNOWN = 0, -1
@@ -27,14 +24,11 @@ ROOT, UNKNOWN = 0, -1
 class FrozenStates:
     """Room for the states (H,) of as many tokens as fit ``budget`` bytes; nothing is ever given up for another.
 
-    ``dtype`` float32 gives back what was put in; bfloat16 takes half of the room and keeps 8 significant bits. With a
-    ``folder`` the states lie in nameless files there, gone when the process ends, and only the tree is in memory.
+    ``dtype`` float32 gives back what was put in; bfloat16 takes half of the room and keeps 8 significant bits.
     """
 
-    def __init__(
-        self, width: int, *, budget: int, dtype: torch.dtype = torch.float32, folder: Path | None = None
-    ) -> None:
-        self.width, self.dtype, self.folder = width, dtype, folder
+    def __init__(self, width: int, *, budget: int, dtype: torch.dtype = torch.float32) -> None:
+        self.width, self.dtype = width, dtype
         self.token_bytes = width * dtype.itemsize + INDEX_BYTES
         self.room = budget // self.token_bytes
         self._slot_below: dict[int, int] = {}  # by `_key`; slots count from 1
@@ -101,15 +95,15 @@ class FrozenStates:
         return found
 
     def _has_room(self) -> bool:
-        """Whether one more state fits; makes the block that it goes into. A full disk ends the room there."""
+        """Whether one more state fits; makes the block that it goes into. Full memory ends the room there."""
         if len(self) < min(self.room, len(self._blocks) * BLOCK):
             return True
         if len(self) >= self.room:
             return False
         try:
             with torch.inference_mode(False):  # a tensor made in a validation must be writable in training
-                self._blocks.append(_block(self.width, self.dtype, self.folder))
-        except (OSError, MemoryError, RuntimeError):  # torch says RuntimeError where memory ends
+                self._blocks.append(torch.empty(BLOCK, self.width, dtype=self.dtype))
+        except (MemoryError, RuntimeError):  # torch says RuntimeError where memory ends
             self.room = len(self)
             return False
         return True
@@ -118,14 +112,3 @@ class FrozenStates:
 def _key(slot: int, token_id: int) -> int:
     """The token before, by its slot, and the token: one number, since a pair takes 60 bytes more."""
     return slot << 32 | token_id
-
-
-def _block(width: int, dtype: torch.dtype, folder: Path | None) -> Tensor:
-    """(BLOCK, H), in memory or over a file that has lost its name."""
-    if folder is None:
-        return torch.empty(BLOCK, width, dtype=dtype)
-    size = BLOCK * width * dtype.itemsize
-    with tempfile.TemporaryFile(dir=folder) as file:
-        file.write(bytes(size))  # written in full: room that is only promised would end the process later
-        file.flush()
-        return torch.frombuffer(mmap.mmap(file.fileno(), size), dtype=dtype).view(BLOCK, width)
