@@ -130,7 +130,9 @@ def run_in_own_process(entry: Sequence[str]) -> Path:
     beside = launcher() == JOBLIB
     with (folder / CONSOLE).open("wb") if beside else nullcontext() as out:
         errors = subprocess.STDOUT if beside else None
-        code = subprocess.run([*entry, *words], cwd=hydra.runtime.cwd, check=False, stdout=out, stderr=errors).returncode  # noqa: S603 - our own command
+        code = subprocess.run(
+            [*entry, *words], cwd=hydra.runtime.cwd, check=False, stdout=out, stderr=errors
+        ).returncode  # noqa: S603 - our own command
     if code:
         ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         memory = " (out of memory?)" if -code == signal.SIGKILL else ""

@@ -13,10 +13,10 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from crm.cli.resume import FinishedError, rewrite_resume
 from lightning.pytorch.callbacks import Callback
 from omegaconf import OmegaConf
 
-from crm.cli.resume import FinishedError, rewrite_resume
 from crm.config import compose
 from crm.model.batching.packs import Packing
 from crm.model.export import load_checkpoint
