@@ -126,11 +126,8 @@ def _unknown_option(file: str) -> str:
 
 
 def _unfit_value(cause: OmegaConfBaseException, known: Sequence[str]) -> str:
-    key, line = (
-        str(getattr(cause, "full_key", None) or ""),
-        (str(cause).strip() or type(cause).__name__).splitlines()[0],
-    )
-    line = line.rstrip(".")
+    key = str(getattr(cause, "full_key", None) or "")
+    line = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
     if isinstance(cause, MissingMandatoryValue):
         return f"{key}: not given; add {key}=<value>"
     if isinstance(cause, InterpolationResolutionError | GrammarParseError):

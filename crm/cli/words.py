@@ -1,4 +1,4 @@
-"""Rewrites the words of a command line: ``data=<path>``, ``resume=<run folder>``, and the folder of several processes."""
+"""Rewrites words of a command line: ``data=<path>``, ``resume=<run folder>``, the run folder of several processes."""
 
 from __future__ import annotations
 

@@ -257,8 +257,8 @@ def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> No
     devices = int(trainer.devices) * int(trainer.nodes)
     log.info(
         f"train: {config.model.name} ({_short(weights)} weights, "
-        f"{'all' if trained == weights else _short(trained)} trained), head={config.head.name} loss={config.loss.name}; "
-        f"data {data.path or data.name}{' (simulated templates)' if data.name == 'simulation' else ''}, "
+        f"{'all' if trained == weights else _short(trained)} trained), head={config.head.name} "
+        f"loss={config.loss.name}; data {data.path or data.name}{' (simulated templates)' if data.name == 'simulation' else ''}, "
         f"{rows:,} comparisons an epoch; "
         f"{devices} x {trainer.accelerator}{f' ({trainer.strategy})' if devices > 1 else ''}, {trainer.precision}; "
         f"{config.schedule.comparisons_per_step} comparisons a step, at most {steps:,} steps; "
@@ -266,7 +266,7 @@ def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> No
     )
     if trainer.accelerator == "cpu" and weights > LARGE:
         log.warning(
-            f"train: {config.model.name} trains on a CPU, which takes days: torch {torch.__version__} sees no GPU here; "
+            f"train: {config.model.name} trains on a CPU, which takes days: torch {torch.__version__} sees no GPU; "
             "use a CUDA build of torch (make TORCH=cuda install) or another machine"
         )
 

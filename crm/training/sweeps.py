@@ -96,7 +96,8 @@ def check_devices(config: TrainConfig) -> None:
     tasks, nodes = settings.get("tasks_per_node"), settings.get("nodes")
     if kind == SLURM and (trainer.devices not in ("auto", tasks) or trainer.nodes not in ("auto", nodes)):
         raise ValueError(
-            f"hydra.launcher.tasks_per_node={tasks} hydra.launcher.nodes={nodes}: SLURM starts one process a device; give trainer.devices={trainer.devices} and trainer.nodes={trainer.nodes}"
+            f"hydra.launcher.tasks_per_node={tasks} hydra.launcher.nodes={nodes}: SLURM starts "
+            f"one process a device; give trainer.devices={trainer.devices} and trainer.nodes={trainer.nodes}"
         )
 
 
@@ -130,9 +131,7 @@ def run_in_own_process(entry: Sequence[str]) -> Path:
     beside = launcher() == JOBLIB
     with (folder / CONSOLE).open("wb") if beside else nullcontext() as out:
         errors = subprocess.STDOUT if beside else None
-        code = subprocess.run(
-            [*entry, *words], cwd=hydra.runtime.cwd, check=False, stdout=out, stderr=errors
-        ).returncode  # noqa: S603 - our own command
+        code = subprocess.run([*entry, *words], cwd=hydra.runtime.cwd, stdout=out, stderr=errors).returncode  # noqa: S603
     if code:
         ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         memory = " (out of memory?)" if -code == signal.SIGKILL else ""
