@@ -258,8 +258,8 @@ def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> No
     log.info(
         f"train: {config.model.name} ({_short(weights)} weights, "
         f"{'all' if trained == weights else _short(trained)} trained), head={config.head.name} "
-        f"loss={config.loss.name}; data {data.path or data.name}{' (simulated templates)' if data.name == 'simulation' else ''}, "
-        f"{rows:,} comparisons an epoch; "
+        f"loss={config.loss.name}; data {data.path or data.name}"
+        f"{' (simulated templates)' if data.name == 'simulation' else ''}, {rows:,} comparisons an epoch; "
         f"{devices} x {trainer.accelerator}{f' ({trainer.strategy})' if devices > 1 else ''}, {trainer.precision}; "
         f"{config.schedule.comparisons_per_step} comparisons a step, at most {steps:,} steps; "
         f"into {shown_path(config.run_dir)}"

@@ -27,7 +27,7 @@ WAY_OUT = "lower optimizer.lr or use trainer.precision=32-true"
 
 
 class NonFiniteError(ValueError):
-    """Loss, gradients or weights became NaN or infinite; the step does not count, and nothing of it is saved."""
+    """Loss or gradients became NaN or infinite; nothing of the step is saved."""
 
 
 class LitRewardModel(L.LightningModule):
@@ -57,7 +57,7 @@ class LitRewardModel(L.LightningModule):
         self.model.train()
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Mean loss of a pass, weighted; raises `NonFiniteError` naming the step before any weight is touched."""
+        """Mean loss of a pass, weighted."""
         output = self.model(batch)
         settings = self.loss_config
         loss = preference_loss(output.preference_logit, batch.target, settings.label_smoothing).mean()
@@ -66,10 +66,6 @@ class LitRewardModel(L.LightningModule):
             objective = loss + settings.centre_scores * centring_penalty(output.scores).mean()
         if output.unasked is not None:
             objective = objective + settings.silence * output.unasked.mean()
-        if not torch.isfinite(objective):
-            raise NonFiniteError(
-                f"loss is {objective.item()} at optimizer step {self.global_step}, batch {batch_idx}: {WAY_OUT}"
-            )
         if batch.weight:  # else another rank's row, read only to keep in step
             self.train_accuracy.update(output.preference_logit.detach(), batch.target)
         if batch_idx % self.trainer.accumulate_grad_batches == 0:
@@ -101,19 +97,11 @@ class LitRewardModel(L.LightningModule):
         return self._tokens_before + read
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Raise `NonFiniteError` for gradients that are not finite, though the loss was: no weight is touched."""
-        gradients = [weight.grad for weight in self.parameters() if weight.grad is not None]
-        norm = total_norm(gradients)
+        """Raise `NonFiniteError` for gradients that are not finite, before any weight is touched."""
+        norm = total_norm([weight.grad for weight in self.parameters() if weight.grad is not None])
         if not math.isfinite(norm):
             raise NonFiniteError(f"the gradient norm is {norm} at optimizer step {self.global_step}: {WAY_OUT}")
         self.log("train/gradient_norm", norm)  # before clipping
-
-    def optimizer_step(self, *given: Any, **named: Any) -> None:
-        """The step; raises `NonFiniteError` where it made a weight NaN or infinite, before it counts or is saved."""
-        super().optimizer_step(*given, **named)
-        norm = total_norm([weight for weight in self.parameters() if weight.requires_grad])
-        if not math.isfinite(norm):
-            raise NonFiniteError(f"the weight norm is {norm} after optimizer step {self.global_step}: {WAY_OUT}")
 
     def on_validation_epoch_start(self) -> None:
         """Forget the logits of the validation before."""

@@ -17,7 +17,6 @@ import lightning as L
 import pandas as pd
 import torch
 import torch.distributed as dist
-from hydra.core.hydra_config import HydraConfig
 from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import OmegaConf
@@ -155,19 +154,16 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
 
 
 def run_name(config: TrainConfig) -> str:
-    """Model, head, data, what was overridden on the command line, and the seed: no two runs of a sweep are alike."""
-    named = ("model", "head", "loss", "data", "seed", "logger", "hydra", "resume", "overwrite", "experiment")
-    words = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
-    changed = [word for word in words if not word.startswith(named) and "path" not in word.partition("=")[0]]
+    """Model, head, data and seed."""
     data = Path(config.data.path).stem if config.data.path else config.data.name
-    return " ".join([config.model.name, config.head.name, data, *changed[:4], f"seed {config.seed}"])
+    return f"{config.model.name} {config.head.name} {data} seed {config.seed}"
 
 
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``.
 
-    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, where it fits, head.
-    Under another prompt order than that run's a head reads another state, so only the backbone is taken over.
+    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, under the same prompt
+    order, from its head.
     """
     settings, head, score = config.model, config.head.name, None
     late = {name: value for name, value in asdict(config.head).items() if name != "name"}
@@ -208,14 +204,12 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
 
 def _added_loader(config: TrainConfig, encoder: Encoder, model: RewardModel) -> BatchLoader | None:
     """The loader of another package for ``batching.name``. Raises ``ValueError`` for several devices."""
-    if config.batching.name in BATCHINGS:
+    name, devices = config.batching.name, config.trainer.devices * config.trainer.nodes
+    if name in BATCHINGS:
         return None
-    if (devices := config.trainer.devices * config.trainer.nodes) > 1:
-        raise ValueError(
-            f"trainer.devices={devices} with batching.name={config.batching.name}: batches of another package are made "
-            "for one device; use trainer.devices=1, or batching=tree"
-        )
-    loader: BatchLoader = plugin("batching", config.batching.name)(config, encoder, model)
+    if devices > 1:
+        raise ValueError(f"trainer.devices={devices} with batching.name={name}: use trainer.devices=1 or batching=tree")
+    loader: BatchLoader = plugin("batching", name)(config, encoder, model)
     return loader
 
 
