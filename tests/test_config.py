@@ -167,8 +167,6 @@ REFUSED = [
     ("train", ["model.hidden_size=10", "model.heads=3"], "model.hidden_size=10"),
     ("train", ["model.lora_rank=4"], "model.lora_rank=4"),
     ("train", ["model.kept_states=ram"], "model.kept_states='ram'"),
-    ("train", ["model.kept_states_gb=-1"], "model.kept_states_gb=-1"),
-    ("train", ["model.kept_states_gb=inf"], "model.kept_states_gb=inf"),
     ("train", ["model.kept_states_dtype=int8"], "model.kept_states_dtype='int8'"),
     ("train", ["trainer=fsdp", "model.freeze_layers=1"], "model.kept_states='memory'"),
     ("train", ["loss.centre_scores=0.1", "loss=cls"], "head=pairwise"),

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from crm.cli.launched import rewrite_launched
 
+from crm.cli.words import rewrite_launched
 from tests.conftest import TINY_MODEL
 
 ROOT = Path(__file__).parents[1]

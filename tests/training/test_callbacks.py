@@ -1,4 +1,4 @@
-"""Speed by hand with a clock of our own, the time that is left, and bars where somebody sees them."""
+"""Speed by hand with a clock of our own, and bars where somebody sees them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,9 @@ from transformers.utils import logging as bars
 import crm.training.callbacks
 from crm.config import compose
 from crm.model.backbone import show_loading
-from crm.training.callbacks import duration, rates
+from crm.training.callbacks import rates
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.2, "0 s"), (99, "99 s"), (99.6, "2 min"), (5940, "99 min"), (7500, "2 h 05 min"), (90000, "25 h 00 min")],
-)
-def test_a_length_of_time_in_words(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 def test_rates_by_hand() -> None:
@@ -59,8 +51,6 @@ def test_a_run_is_measured_at_optimizer_steps_without_its_validations(
     mean = json.loads((tmp_path / "summary.json").read_text())["throughput"]
     assert (mean["steps_per_second"], mean["comparisons_per_second"]) == (3 / 4, 24 / 4)
     assert "8 comparisons a step, at most 4 steps" in caplog.text and "tokens/s; the model is in" in caplog.text
-    left = [message for message in caplog.messages if message.startswith("time: ")]
-    assert left == ["time: 1 s at most for the 1 steps that are left, without validations"] * progress
     assert len([message for message in caplog.messages if "validation loss" in message]) == 2 * progress
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from crm.cli.resume import FinishedError, rewrite_resume
 from lightning.pytorch.callbacks import Callback
 from omegaconf import OmegaConf
 
+from crm.cli.words import FinishedError, rewrite_resume
 from crm.config import compose
 from crm.model.batching.packs import Packing
 from crm.model.export import load_checkpoint
@@ -243,13 +243,13 @@ def test_resuming_nothing_is_an_error(tmp_path: Path) -> None:
         rewrite_resume([f"resume={tmp_path}"])
     with pytest.raises(ValueError, match="no such folder"):
         rewrite_resume([f"resume={tmp_path / 'nothing'}"])
-    assert rewrite_resume(["resume=true", "seed=1"]) == ["resume=true", "seed=1"]
+    assert rewrite_resume(["resume=true"]) == ["resume=true", "hydra.output_subdir=null"], "what Hydra wrote stays"
 
 
 def test_a_run_goes_on_with_its_own_settings(tmp_path: Path) -> None:
     words = ["head=late", "data=table", "data.path=v.csv", 'data.columns=["prompt=Frage, bitte"]', "seed=7"]
     config = compose("train", [*words, "logger=wandb"], tmp_path)
-    config.logger.notes = 'it is ${x} and "so", isn\'t it'
+    config.logger.name = 'it is ${x} and "so", isn\'t it'
     (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.structured(config)))
     again = resumed(tmp_path)
     assert again.resume and again.run_dir == str(tmp_path)
