@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from crm.report.statistics import mean_interval
-from crm.report.tables import caption, remove_table, write_table
+from crm.report.tables import caption, write_table
 from crm.training.sweeps import SweepJob, differing, read_jobs
 
 MEASURED = {"validation_loss": math.inf, "validation_accuracy": 1.0}
@@ -73,10 +73,7 @@ def write_sweep_tables(folder: Path) -> list[SweepJob]:
     commits = ", ".join(dict.fromkeys(job.commit for job in jobs if job.commit))
     line = f"{len(jobs)} jobs: {counted}; " + caption(config=common or "as in conf/", commit=commits)
     write_table(folder, "sweep", job_table(jobs), line)
-    means = seed_table(jobs)
-    if means.empty:
-        remove_table(folder, "seeds")
-    else:
+    if not (means := seed_table(jobs)).empty:
         write_table(folder, "seeds", means, f"Mean over seeds and 95 % interval; {line}")
     return jobs
 

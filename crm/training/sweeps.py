@@ -180,11 +180,6 @@ class SweepJob:
     commit: str = ""
 
 
-def failed_jobs(root: Path) -> list[str]:
-    """Names of the jobs under ``root`` that left a reason."""
-    return sorted((str(path.parent.relative_to(root)) for path in root.rglob(FAILURE)), key=in_number_order)
-
-
 def read_jobs(root: Path, command: str = "train") -> list[SweepJob]:
     """Every job of the sweep of ``command`` in ``root``, by number. Raises ``ValueError`` where there is none."""
     if not root.is_dir():

@@ -15,7 +15,7 @@ import yaml
 from crm.config import compose
 from crm.data.comparisons import make_comparisons
 from crm.data.simulation.arena import simulate
-from crm.judges.crm_judge import CrmJudge, open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.model.batching.plans import draw_order
 from crm.model.encoding import Encoder
 from crm.model.export import load_checkpoint
@@ -95,25 +95,18 @@ def test_the_folder_holds_config_curves_summary_and_the_model_of_the_best_step(
 @pytest.mark.slow
 def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, TrainingOutcome, list[int]]) -> None:
     table = pd.read_csv(run[0] / "worst_pairs.csv")
-    model, tokenizer, manifest = load_checkpoint(run[1].checkpoint)
+    judge, _ = open_checkpoint(run[1].checkpoint, batch_size=3, precision="32-true")
     arena = simulate(seed=1, train=24, validation=24, suite=4)
     rows, _ = make_comparisons(arena.validation, direction="both", noise="none", pool=None, seed=42, epoch=0)
-    judge = CrmJudge(model, Encoder(tokenizer, model.head, manifest["max_length"]), batch_size=3)
-    expected: dict[str, tuple[float, float, Any]] = {}
+    expected: dict[str, tuple[float, float]] = {}
     for reading in (reading for portion in judge.read([(row, "ab") for row in rows]) for reading in portion):
         p_a = 1 / (1 + math.exp(-reading.preference_logit))
         right = p_a if reading.comparison.label == "a" else 1 - p_a
         first = draw_order(reading.comparison.preference_id, seed=42, epoch=0) == "ab"
-        shown = reading.comparison.response_a if first else reading.comparison.response_b
-        expected[reading.comparison.id] = (-math.log(right), p_a if first else 1 - p_a, shown[0].content)
-    worst = sorted(expected, key=lambda name: -expected[name][0])[:20]
-    assert table["comparison_id"].tolist() == worst and len(table) == min(20, len(rows))
-    allowed = rounding([loss for loss, _, _ in expected.values()])
+        expected[reading.comparison.id] = (-math.log(right), p_a if first else 1 - p_a)
+    assert table["comparison_id"].tolist() == sorted(expected, key=lambda name: -expected[name][0])[:20]
     for row in table.to_dict("records"):
-        loss, p_first, text = expected[str(row["comparison_id"])]
-        assert (row["loss"], row["p_first"]) == pytest.approx((loss, p_first), abs=allowed)
-        assert text.startswith(str(row["first"]).removesuffix(" …"))
-        assert row["label"] == ("second" if row["p_first"] > 0.5 else "first") or row["loss"] < 0.7
+        assert (row["loss"], row["p_first"]) == pytest.approx(expected[str(row["comparison_id"])], abs=1e-3)
 
 
 @pytest.mark.slow
