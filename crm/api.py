@@ -165,14 +165,15 @@ class Judge:
         wanted, place = _criteria(criteria), self._predictions
         bank = bank if isinstance(bank, Bank) else load_bank(bank)
         if (index := index_bank(self._judge, bank, place, progress=False)) is not None:
-            matches = index.outcomes(wanted, weights)
+            board = Leaderboard(index.outcomes(wanted, weights))
         elif weights:
             raise ValueError(f"criteria: weights need head=late, and this model has head={self.head}; give a list")
         else:
             matches, _ = scoring.score_bank(
                 self._judge, bank, wanted, baseline=bank.baseline, folder=place, progress=False
             )
-        return Leaderboard(matches).frame("win_rate", sort="rank")[["model", "win_rate", "low", "high", "rank"]]
+            board = Leaderboard(matches)
+        return board.frame("win_rate", sort="rank")[["model", "win_rate", "low", "high", "rank"]]
 
     def evaluate(self, data: str | Path | None = None, *words: str, **settings: Any) -> pd.DataFrame:
         """Accuracy in [0, 1] on held-out votes, a row a suite: ``suite``, ``accuracy``, ``low``, ``high``, ``n``.

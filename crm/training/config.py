@@ -227,8 +227,8 @@ class TrainConfig(Settings):
             return
         kept = self.model.freeze_layers and self.model.kept_states != "off"
         for fine, name, allowed, why in (
+            (not kept, "model.kept_states", "off", "shards cannot run the frozen layers alone"),
             (self.optimizer.name != "muon", "optimizer.name", "adamw", "Muon works on whole matrices; optimizer=paper"),
             (self.head.response_layers is None, "head.response_layers", "null", "the backbone is run in two parts"),
-            (not kept, "model.kept_states", "off", "shards cannot run the frozen layers alone"),
         ):
             self.require(fine, name, f"{allowed} with trainer.strategy=fsdp ({why}), or trainer=ddp")

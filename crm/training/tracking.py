@@ -77,8 +77,8 @@ def _wandb(settings: LoggerConfig, run_dir: Path, name: str, group: str, resume:
             shutil.rmtree(old)
     if mode == "offline":
         log.info("W&B runs offline; `wandb sync %s/offline-run-*` uploads it", folder)
-    run = {"name": name, "project": settings.project, "group": group, "id": run_id, "resume": "allow", "mode": mode}
-    return WandbLogger(save_dir=run_dir, offline=mode == "offline", **run)
+    run: dict[str, Any] = {"name": name, "project": settings.project, "group": group, "mode": mode}
+    return WandbLogger(save_dir=run_dir, offline=mode == "offline", id=run_id, resume="allow", **run)
 
 
 @contextmanager
