@@ -102,30 +102,6 @@ def test_layers_below_the_lowest_trained_weight_keep_nothing() -> None:
     assert layers_with_gradient(model) == 3
 
 
-def test_checkpointing_keeps_inputs_and_one_layer_or_the_copies_of_all() -> None:
-    model = Qwen3Model(qwen3(32, 48, 2, 3, keys=1, size=16))
-    layer = layer_bytes_per_token(model.config, mixed=True)
-    copies = 2 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 48)  # of one layer
-
-    def activations(tokens: int) -> int:
-        return training_need(model, tokens, mixed=True, checkpointing=True).activations
-
-    assert activations(40) == 3 * 40 * 32 * 4 + 40 * layer * 5 // 4 + copies
-    assert activations(1) == 3 * 32 * 4 + 3 * copies
-    model.requires_grad_(False)
-    model.norm.weight.requires_grad_(True)
-    assert activations(1) == copies, "a frozen weight is not cached"
-
-
-def test_fsdp_gathers_the_embedding_and_computes_in_bfloat16() -> None:
-    model = Qwen3Model(qwen3(32, 48, 2, 3, keys=1, size=16))
-    embedding = 2 * 300 * 32
-    layer = 10 * (18 * 32 + 8 * 48 + 12 * 32 + 8 * 16)
-    assert training_need(model, 10, mixed=True, shards=2).activations == 3 * layer + 2 * embedding
-    checkpointed = training_need(model, 10, mixed=True, shards=2, checkpointing=True).activations
-    assert checkpointed == 3 * 10 * 32 * 2 + embedding + max(5 * layer // 4, embedding)
-
-
 CHOICES = [
     ("0.6B", 1, 24, 0, "auto", False),
     ("0.6B", 8, 80, 0, "ddp", False),

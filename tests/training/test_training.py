@@ -47,14 +47,6 @@ def assert_alike(run: TrainingOutcome, expected: TrainingOutcome) -> None:
         torch.testing.assert_close(ours[name], weight, rtol=0, atol=1e-4, msg=name)
 
 
-@pytest.mark.slow
-def test_a_head_that_reads_pairs_and_the_blind_control_take_a_step(tmp_path: Path) -> None:
-    for experiment, head in {"demo_pairwise_span": "pairwise_span", "without_criteria": "scalar"}.items():
-        outcome = train(tmp_path / experiment, f"experiment={experiment}")
-        assert outcome.steps == 1
-        assert load_checkpoint(outcome.checkpoint)[2]["head"] == head
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome, list[int]]:
     """Three steps with a validation each, and how many rows every pass without gradients read."""
