@@ -26,10 +26,9 @@ from crm.model.backbone import add_lora, without_lora_wrapper
 from crm.model.batching.batches import PaddedBatch
 from crm.model.reward_model import RewardModel, preference_loss
 from crm.training.config import OptimizerConfig
-from crm.training.devices import enable_checkpointing
+from crm.training.devices import enable_checkpointing, wrap
 from crm.training.memory import GIB, training_need
 from crm.training.optimizers import build_optimizer
-from crm.training.sharding import wrap
 
 SEQUENCES, LENGTH = 2, 2048
 

@@ -21,10 +21,8 @@ from typing import Any
 import pandas as pd
 from scipy.special import expit
 
-from crm.cli.aliases import rewrite_aliases
-from crm.cli.mistakes import taken_groups, with_lists
-from crm.cli.words import rewrite
-from crm.config import compose, schemas, setting_names
+from crm.cli.words import rewrite_all
+from crm.config import compose
 from crm.evaluation.run import run_evaluation
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.leaderboard import scoring
@@ -51,7 +49,7 @@ def load_judge(checkpoint: str | Path, *, batch_size: int = 64, precision: str =
     """A trained model as a judge, on a GPU where there is one.
 
     ``checkpoint`` is a run folder of `train`, the ``model`` folder in it, or ``owner/name[@revision]`` of a hub.
-    ``precision`` is ``32-true`` or ``bf16-mixed``. Raises ``ValueError`` for what holds no model of `train`.
+    ``precision`` is ``32-true`` or ``bf16-mixed``.
     """
     show_loading(False)
     folder = checkpoint_folder(checkpoint)
@@ -66,18 +64,17 @@ def load_bank(name: str | Path = "simulated", *, queries: int = 0, root: str | P
     ``queries`` keeps at most that many (0: all), drawn evenly over topics. ``root`` is the folder of the public banks:
     the environment's ``CRM_DATA_ROOT``, else ``data``.
     """
-    known = str(name) in ("simulated", *public.FOLDERS)
     place = str(root or os.environ.get("CRM_DATA_ROOT", "data"))
-    path = None if known else str(Path(name).expanduser())
-    return open_bank(BankConfig(str(name) if known else "folder", path=path, root=place, queries=queries))
+    if str(name) in ("simulated", *public.FOLDERS):
+        return open_bank(BankConfig(str(name), root=place, queries=queries))
+    return open_bank(BankConfig("folder", path=str(Path(name).expanduser()), root=place, queries=queries))
 
 
 def train(*words: str, folder: str | Path | None = None, **settings: Any) -> Run:
-    """Train a model: ``train(data="pairs.jsonl", model="tiny", schedule={"max_steps": 100})``.
+    """Train a model on one device: ``train(data="pairs.jsonl", model="tiny", schedule={"max_steps": 100})``.
 
     ``words`` are settings as on the command line of ``train.py`` (``"schedule.max_steps=100"``); ``settings`` are the
-    same by name, those of a group as a mapping. Runs on one device unless ``trainer.devices`` is given; for several,
-    use the command. ``folder`` defaults to ``outputs/train/<date>/<time>``. Raises ``ValueError`` as the command does.
+    same by name, those of a group as a mapping. ``folder`` defaults to ``outputs/train/<date>/<time>``.
     """
     from crm.training.train import run_training
 
@@ -89,10 +86,7 @@ def train(*words: str, folder: str | Path | None = None, **settings: Any) -> Run
 
 @dataclass(frozen=True)
 class Run:
-    """A training that has ended: its folder, and accuracy in [0, 1] and loss (nats) on the validation data.
-
-    Accuracy is None where all of them are ties.
-    """
+    """A finished training: its folder, and accuracy (None where all are ties) and loss (nats) in validation."""
 
     folder: Path
     accuracy: float | None
@@ -112,7 +106,7 @@ class Run:
 class Judge:
     """A trained model that says which response a user with some criteria prefers; `load_judge` makes it.
 
-    ``head`` is the model's. ``pointwise`` says whether it scores a response by itself; one that does not only compares.
+    ``pointwise`` says whether it scores a response by itself; one that does not only compares.
     """
 
     def __init__(self, judge: CrmJudge, manifest: Mapping[str, Any], folder: Path, predictions: Path) -> None:
@@ -166,16 +160,15 @@ class Judge:
         each counts, below 0 where it is disliked; for head=late only. What was read is stored beside the model.
         """
         weights = list(criteria.values()) if isinstance(criteria, Mapping) else []
-        wanted = _criteria(criteria)
+        wanted, place = _criteria(criteria), self._predictions
         bank = bank if isinstance(bank, Bank) else load_bank(bank)
-        index = index_bank(self._judge, bank, self._predictions, progress=False)
-        if index is not None:
+        if (index := index_bank(self._judge, bank, place, progress=False)) is not None:
             board = Leaderboard(index.outcomes(wanted, weights))
         elif weights:
             raise ValueError(f"criteria: weights need head=late, and this model has head={self.head}; give a list")
         else:
             matches, _ = scoring.score_bank(
-                self._judge, bank, wanted, baseline=bank.baseline, folder=self._predictions, progress=False
+                self._judge, bank, wanted, baseline=bank.baseline, folder=place, progress=False
             )
             board = Leaderboard(matches)
         return board.frame("win_rate", sort="rank")[["model", "win_rate", "low", "high", "rank"]]
@@ -236,9 +229,7 @@ def _criteria(given: Criteria | Mapping[str, float]) -> tuple[str, ...]:
 
 def _composed(command: str, words: Sequence[str], run_dir: Path) -> Any:
     """The checked configuration of a command, its words read as on the command line."""
-    known = [*setting_names(schemas()[command]), *taken_groups(command)]
-    understood = rewrite(rewrite_aliases(words, known, f"crm.{command}"))
-    return compose(command, [with_lists(word) for word in understood], run_dir)
+    return compose(command, rewrite_all(words, command, f"crm.{command}"), run_dir)
 
 
 def _words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -1,8 +1,7 @@
 """Settings of commands: composed by Hydra from ``conf/``, checked as dataclasses.
 
-The settings of a command stand beside its code. A typo or a wrong type fails while Hydra composes. What a setting may
-be stands with its field (`setting`), what holds for two together in ``__post_init__``; both are checked once, in
-`checked`. Below the entry layer no function sees these classes: they take plain arguments.
+The settings of a command are beside its code. A typo or a wrong type fails while Hydra composes. What a setting may be
+is written with its field (`setting`), what holds for two together in ``__post_init__``; `checked` runs both once.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
@@ -103,41 +101,21 @@ class Settings:
     def as_mappings(self, *names: str) -> None:
         """Have these settings be mappings of texts, or null. Raises ``ValueError`` for anything else.
 
-        A mapping may also be a list of texts such as ``["key=value"]``, split at the last equals sign, or one text,
-        as JSON or YAML write a mapping: Hydra's grammar has no quotes for keys. The fields are typed Any and null by
-        default: Hydra takes a whole mapping in the place of null, and adds no keys to one that is there.
+        Hydra's grammar has no quotes for keys, so a mapping may also be a list of texts ``["key=value"]``, split at the
+        last equals sign. The fields are typed Any and null by default: Hydra adds no keys to a mapping that is there.
         """
         for name in names:
-            value = given = getattr(self, name)
-            if isinstance(value, str):
-                value = mapping_in(value)
+            value = getattr(self, name)
             if isinstance(value, list) and all(isinstance(item, str) for item in value):
                 split = [item.rpartition("=") for item in value]
                 value = {key if mark else text: text if mark else "" for key, mark, text in split}
                 self.require(len(value) == len(split), name, "every key once")
-            self.require(given is None or isinstance(value, dict), name, MAPPING)
+            self.require(value is None or isinstance(value, dict), name, MAPPING)
             setattr(self, name, value and {str(key): str(item) for key, item in value.items()})
 
     def refused(self, name: str, allowed: str, value: Any) -> ValueError:
         """The error for a setting or an item of it."""
         return ValueError(f"{self._prefix}{name}={value!r}: expected {allowed}")
-
-
-def mapping_in(text: str) -> list[str] | None:
-    """The items ``key=value`` of a mapping that ``text`` writes as JSON or YAML do, or as a list of such items.
-
-    None where it writes something else.
-    """
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        return None
-    found = node.value if isinstance(node, yaml.CollectionNode) else []
-    rows = [pair if isinstance(pair, tuple) else (pair,) for pair in found]
-    if not rows or not all(isinstance(each, yaml.ScalarNode) for row in rows for each in row):
-        return None
-    whole = all("=" not in value.value if key else "=" in value.value for *key, value in rows)
-    return ["=".join(each.value for each in row) for row in rows] if whole else None
 
 
 def count_or_auto(settings: Settings, name: str) -> int | str:
@@ -188,7 +166,8 @@ def checked(composed: DictConfig, schema: type[Config]) -> Config:
     """
     known = setting_names(schema)
     for name in setting_names(composed):
-        require_known(name, known)
+        if name not in known:
+            raise ValueError(f"{name}: no such setting{nearest(name, known)}")
     composed = deepcopy(composed)
     OmegaConf.set_readonly(composed, False)
     config = OmegaConf.to_object(composed)
@@ -196,25 +175,16 @@ def checked(composed: DictConfig, schema: type[Config]) -> Config:
     return config
 
 
-def setting_names(settings: Any) -> list[str]:
+def setting_names(settings: Any, prefix: str = "") -> list[str]:
     """Dotted names of all settings of a schema or of a composed configuration."""
-
-    def walk(node: DictConfig, prefix: str) -> list[str]:
-        names = []
-        for key in map(str, node):
-            names.append(f"{prefix}{key}")
-            child = None if OmegaConf.is_missing(node, key) or OmegaConf.is_interpolation(node, key) else node[key]
-            if isinstance(child, DictConfig) and is_dataclass(OmegaConf.get_type(child)):  # not a mapping of a user's
-                names += walk(child, f"{prefix}{key}.")
-        return names
-
-    return walk(settings if isinstance(settings, DictConfig) else OmegaConf.structured(settings), "")
-
-
-def require_known(name: str, known: Sequence[str]) -> None:
-    """Raise ``ValueError`` with the nearest valid name, unless ``name`` is a setting."""
-    if name not in known:
-        raise ValueError(f"{name}: no such setting{nearest(name, known)}")
+    node = settings if isinstance(settings, DictConfig) else OmegaConf.structured(settings)
+    names = []
+    for key in map(str, node):
+        names.append(f"{prefix}{key}")
+        child = None if OmegaConf.is_missing(node, key) or OmegaConf.is_interpolation(node, key) else node[key]
+        if isinstance(child, DictConfig) and is_dataclass(OmegaConf.get_type(child)):  # not a mapping of a user's
+            names += setting_names(child, f"{prefix}{key}.")
+    return names
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

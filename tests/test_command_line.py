@@ -19,11 +19,10 @@ from hydra.errors import HydraException
 
 from crm import __version__, cli
 from crm.cli.aliases import ANSWERS, SAME, rewrite_aliases
-from crm.cli.launched import rewrite_launched
 from crm.cli.mistakes import group_names, option_names, taken_groups
-from crm.cli.words import rewrite
+from crm.cli.words import rewrite, rewrite_launched
 from crm.config import ENTRY_POINTS, compose, config_dir, register, schemas, setting_names
-from crm.training.sweeps import passed_on, single_run
+from crm.training.sweeps import single_run
 from tests.conftest import TINY_MODEL, Command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -185,10 +184,10 @@ def test_a_failing_job_is_named_and_the_others_go_on(command: Command, tmp_path:
 
 
 def test_a_job_of_a_sweep_becomes_a_single_run() -> None:
-    assert [passed_on(word) for word in ("hydra.mode=MULTIRUN", "hydra.sweep.dir=x", "hydra.run.dir=y")] == [False] * 3
-    assert passed_on("hydra.job.chdir=false") and passed_on("+hydra.job.env_set.A=b")
-    line = single_run(["model=tiny"], "/a/it's here", "train")
-    assert line == ["model=tiny", "hydra.run.dir='/a/it\\'s here'", "hydra.output_subdir=null", "hydra.job.name=train"]
+    hydra = ("hydra.mode=MULTIRUN", "hydra.sweep.dir=x", "hydra.run.dir=y", "+hydra.job.env_set.A=b")
+    line = single_run(["model=tiny"], hydra, "/a/it's here", "train")
+    place = ['hydra.run.dir="/a/it\'s here"', "hydra.output_subdir=null", "hydra.job.name=train"]
+    assert line == ["model=tiny", "+hydra.job.env_set.A=b", *place]
 
 
 @pytest.mark.slow

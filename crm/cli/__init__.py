@@ -1,8 +1,4 @@
-"""The commands ``train``, ``evaluate``, ``leaderboard``, ``prepare``, ``bank``, ``best_of_n``, ``app`` and ``serve``.
-
-In: their words on the command line. Out: exit codes; see `crm.cli.commands`. That is loaded when one is called, so that
-who stops a command while it loads is told so in one line.
-"""
+"""The console commands; what a command needs is loaded when it is called, so that it can be stopped before that."""
 
 from __future__ import annotations
 
@@ -15,14 +11,14 @@ __all__ = ["app", "bank", "best_of_n", "evaluate", "leaderboard", "prepare", "se
 def _command(name: str) -> Callable[[], None]:
     def command() -> None:
         try:
-            from crm.cli import commands
+            from crm.cli.commands import run_command
 
-            getattr(commands, name)()
+            run_command(name)
         except KeyboardInterrupt:
             print(f"crm-{name.replace('_', '-')}: stopped before it had begun", file=sys.stderr)
             sys.exit(130)
 
-    command.__doc__ = f"``crm-{name.replace('_', '-')}``, as `crm.cli.commands.{name}` describes it."
+    command.__doc__ = f"``crm-{name.replace('_', '-')}``: see ``conf/{name}.yaml``."
     return command
 
 

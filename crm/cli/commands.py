@@ -1,20 +1,20 @@
-"""Console entry points; a user's mistake ends with one sentence and exit code 2.
+"""Runs a command; a user's mistake ends with one sentence and exit code 2.
 
-A job of a sweep that fails says so, leaves its reason in its folder, and the others go on; the sweep then ends with
-exit code 2. Jobs may run in other processes, so that it is their folders that tell which of them failed. With
-CRM_TRACEBACK=1 in the environment every mistake shows its traceback too.
+A job of a sweep that fails leaves its reason in its folder, and the others go on; the sweep then ends with exit code 2.
+With CRM_TRACEBACK=1 in the environment every mistake shows its traceback too.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -23,161 +23,51 @@ from omegaconf import DictConfig
 
 from crm import __version__
 from crm import config as settings
-from crm.cli.aliases import rewrite_aliases
 from crm.cli.help import ASKED, help_text, job_text, script, shows_job
-from crm.cli.launched import rewrite_launched
-from crm.cli.mistakes import MISTAKES, check_options, explain, taken_groups, with_lists
-from crm.cli.resume import FinishedError, rewrite_resume
-from crm.cli.sweep_end import end_of_sweep
-from crm.cli.words import rewrite
+from crm.cli.mistakes import MISTAKES, check_options, explain
+from crm.cli.words import MULTIRUN, FinishedError, rewrite_all, rewrite_launched, rewrite_resume
 from crm.config import config_dir
 from crm.training.resume import AnotherRunError, check_unfinished
 from crm.training.sweeps import (
+    FAILURE,
     SweepFolder,
     begin_job,
     check_devices,
     entry_command,
+    in_number_order,
     needs_own_process,
     note_failure,
     run_in_own_process,
     validation_loss_of,
 )
 
-if TYPE_CHECKING:
-    from crm.evaluation.config import EvaluateConfig
-    from crm.leaderboard.bank.config import BankBuildConfig
-    from crm.leaderboard.config import LeaderboardConfig
-    from crm.page.config import AppConfig
-    from crm.prepare.config import PrepareConfig
-    from crm.rewards.config import BestOfNConfig, ServeConfig
-    from crm.training.config import TrainConfig
-
-RESUMES = re.compile(r"\bresume=['\"]?(true|yes|on|1)\b", re.IGNORECASE)
-
-
-def train() -> None:
-    """``crm-train``: see ``conf/train.yaml``. A job's value for a sweeper that searches: its best validation loss."""
-    command = entry_command()  # a job in another process would give that process's command
-    if RESUMES.search(" ".join(sys.argv)) and not {"-m", "--multirun"} & set(sys.argv):
-        sys.argv.append("hydra.output_subdir=null")  # what Hydra wrote of the run before stays, whatever is given now
-
-    def task(config: TrainConfig) -> float:
-        if HydraConfig.get().mode != RunMode.MULTIRUN:
-            check_unfinished(config)
-        check_devices(config)
-        if needs_own_process(config.trainer.devices):
-            return validation_loss_of(run_in_own_process(command))
-        from crm.training.train import run_training
-
-        return run_training(config).validation_loss
-
-    _run("train", task)
+RUN = {
+    "train": ("crm.training.train", "run_training"),
+    "evaluate": ("crm.evaluation.run", "run_evaluation"),
+    "leaderboard": ("crm.leaderboard.run", "run_leaderboard"),
+    "prepare": ("crm.prepare.run", "run_prepare"),
+    "bank": ("crm.leaderboard.bank.run", "run_bank"),
+    "best_of_n": ("crm.rewards.best_of_n", "run_best_of_n"),
+    "app": ("crm.page.run", "run_app"),
+    "serve": ("crm.rewards.server", "run_server"),
+}
+"""Module and function of every command, which takes its checked settings."""
+ON_DEVICES = ("train", "evaluate", "leaderboard")
 
 
-def evaluate() -> None:
-    """``crm-evaluate``: see ``conf/evaluate.yaml``."""
-    command = entry_command()
-
-    def task(config: EvaluateConfig) -> None:
-        if needs_own_process(config.devices):
-            run_in_own_process(command)
-            return
-        from crm.evaluation.run import run_evaluation
-
-        run_evaluation(config)
-
-    _run("evaluate", task)
-
-
-def leaderboard() -> None:
-    """``crm-leaderboard``: see ``conf/leaderboard.yaml``."""
-    command = entry_command()
-
-    def task(config: LeaderboardConfig) -> None:
-        if needs_own_process(config.devices):
-            run_in_own_process(command)
-            return
-        from crm.leaderboard.run import run_leaderboard
-
-        board = run_leaderboard(config)
-        if board.unanswered:
-            raise ValueError(f"bank: {board.explain_unread()}; the same command asks for what is missing")
-
-    _run("leaderboard", task)
-
-
-def prepare() -> None:
-    """``crm-prepare``: see ``conf/prepare.yaml``. ``--dry-run`` is another way to write ``dry_run=true``."""
-    sys.argv = ["dry_run=true" if word == "--dry-run" else word for word in sys.argv]
-
-    def task(config: PrepareConfig) -> None:
-        from crm.prepare.run import run_prepare
-
-        run_prepare(config)
-
-    _run("prepare", task)
-
-
-def app() -> None:
-    """``crm-app``: see ``conf/app.yaml``."""
-
-    def task(config: AppConfig) -> None:
-        if find_spec("fastapi") is None:
-            raise ValueError("app: its packages are not installed; pip install 'crm-leaderboard[app]'")
-        from crm.page.run import run_app
-
-        run_app(config)
-
-    _run("app", task)
-
-
-def serve() -> None:
-    """``crm-serve``: see ``conf/serve.yaml``."""
-
-    def task(config: ServeConfig) -> None:
-        if find_spec("fastapi") is None:
-            raise ValueError("serve: its packages are not installed; pip install 'crm-leaderboard[serve]'")
-        from crm.rewards.server import run_server
-
-        run_server(config)
-
-    _run("serve", task)
-
-
-def bank() -> None:
-    """``crm-bank``: see ``conf/bank.yaml``."""
-
-    def task(config: BankBuildConfig) -> None:
-        from crm.leaderboard.bank.run import run_bank
-
-        run_bank(config)
-
-    _run("bank", task)
-
-
-def best_of_n() -> None:
-    """``crm-best-of-n``: see ``conf/best_of_n.yaml``."""
-
-    def task(config: BestOfNConfig) -> None:
-        from crm.rewards.best_of_n import run_best_of_n
-
-        run_best_of_n(config)
-
-    _run("best_of_n", task)
-
-
-def _run(name: str, task: Callable[[Any], Any]) -> None:
+def run_command(name: str) -> None:
+    """Run the command ``name`` with the words of ``sys.argv``; exits with its code where that is not 0."""
     settings.register()
-    schema = settings.schemas()[name]
+    command, schema = entry_command(), settings.schemas()[name]
     if "--version" in sys.argv[1:]:
         print(f"crm {__version__}")
         return
     if ASKED & set(sys.argv[1:]):
-        _answer(name, schema, lambda: help_text(name, sys.argv[1:]))
+        _print(name, schema, lambda: help_text(name, sys.argv[1:]))
         return
-    _answer(name, schema, lambda: _understand(name, schema))
+    _print(name, schema, lambda: _understand(name))
     if shows_job(sys.argv[1:]):
-        _answer(name, schema, lambda: job_text(name, sys.argv[1:]))
+        _print(name, schema, lambda: job_text(name, sys.argv[1:]))
         return
     SweepFolder.current = None
     failed: list[str] = []
@@ -187,10 +77,11 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
         in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
         folder = begin_job() if in_sweep or name != "prepare" else None
         try:
-            return task(settings.checked(composed, schema))
+            return _run(name, settings.checked(composed, schema), command)
         except Exception as error:
             if folder is not None and not isinstance(error, AnotherRunError):
-                note_failure(folder, _reason(error, schema))
+                kind = "" if isinstance(error, MISTAKES) else f"{type(error).__name__}: "
+                note_failure(folder, kind + explain(error, schema))
             # Caught here: beyond this point Hydra prints its own report of the error, and a sweep would stop.
             if not isinstance(error, MISTAKES) and not in_sweep:
                 raise
@@ -198,9 +89,8 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
             _report(name, error, schema)
             return None
 
-    # Hydra then raises what it finds wrong instead of exiting, and the sentence is made here.
-    os.environ["HYDRA_FULL_ERROR"] = "1"
-    logging.raiseExceptions = False  # a full disk is told once, by what fails on it, not by every line of the log
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises what it finds wrong instead of exiting
+    logging.raiseExceptions = False  # a full disk is reported once, not by every line of the log
     code = 0
     try:
         check_options(sys.argv[1:])
@@ -215,25 +105,40 @@ def _run(name: str, task: Callable[[Any], Any]) -> None:
             raise
         _report(name, error, schema)
         code = 2
-    code = max(code, 2 * bool(failed), end_of_sweep(name))
+    code = max(code, 2 * bool(failed), _end_of_sweep(name))
     if code:
         sys.exit(code)
 
 
-def _understand(name: str, schema: type) -> str:
-    """Have ``sys.argv`` say what was meant, in the names of this project; nothing to print."""
-    known = [*settings.setting_names(schema), *taken_groups(name)]
-    words = rewrite(rewrite_aliases(sys.argv[1:], known, script(name)))
+def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
+    """One job; a training's value for a sweeper that searches is its best validation loss."""
     if name == "train":
-        words = rewrite_resume(words)
-    if name in ("train", "evaluate", "leaderboard"):
-        words = rewrite_launched(words, name)
-    first = [word for word in words if word in ("-m", "--multirun")]  # Hydra wants options before settings
-    sys.argv[1:] = [*first, *(with_lists(word) for word in words if word not in first)]
+        if HydraConfig.get().mode != RunMode.MULTIRUN:
+            check_unfinished(config)
+        check_devices(config)
+    if name in ON_DEVICES and needs_own_process(config.trainer.devices if name == "train" else config.devices):
+        folder = run_in_own_process(command)
+        return validation_loss_of(folder) if name == "train" else None
+    if name in ("app", "serve") and find_spec("fastapi") is None:
+        raise ValueError(f"{name}: its packages are not installed; pip install 'crm-leaderboard[{name}]'")
+    module, function = RUN[name]
+    outcome = getattr(import_module(module), function)(config)
+    if name == "leaderboard" and outcome.unanswered:
+        raise ValueError(f"bank: {outcome.explain_unread()}; the same command asks for what is missing")
+    return float(outcome.validation_loss) if name == "train" else None
+
+
+def _understand(name: str) -> str:
+    """Have ``sys.argv`` say what was meant, in the names of this project; nothing to print."""
+    words = ["dry_run=true" if name == "prepare" and word == "--dry-run" else word for word in sys.argv[1:]]
+    words = rewrite_all(words, name, script(name))
+    words = rewrite_resume(words) if name == "train" else words
+    words = rewrite_launched(words, name) if name in ON_DEVICES else words
+    sys.argv[1:] = sorted(words, key=lambda word: word not in MULTIRUN)  # Hydra wants options before settings
     return ""
 
 
-def _answer(name: str, schema: type, text: Callable[[], str]) -> None:
+def _print(name: str, schema: type, text: Callable[[], str]) -> None:
     """Print ``text``; a mistake of the user ends the command."""
     try:
         print(text(), end="")
@@ -245,13 +150,33 @@ def _answer(name: str, schema: type, text: Callable[[], str]) -> None:
         sys.exit(2)
 
 
-def _reason(error: Exception, schema: type) -> str:
-    sentence = explain(error, schema)
-    return sentence if isinstance(error, MISTAKES) else f"{type(error).__name__}: {sentence}"
-
-
 def _report(name: str, error: Exception, schema: type) -> None:
     """The sentence; a traceback too for a defect, or where it was asked for."""
     if not isinstance(error, MISTAKES) or os.environ.get("CRM_TRACEBACK") == "1":
         traceback.print_exception(error)
     print(f"{script(name)}: {explain(error, schema)}", file=sys.stderr)
+
+
+def _end_of_sweep(name: str) -> int:
+    """Write and print the tables of a sweep of trainings or evaluations, name the jobs that failed; the exit code."""
+    folder = SweepFolder.current
+    if folder is None or not folder.is_dir():
+        return 0
+    failed = sorted((str(file.parent.relative_to(folder)) for file in folder.rglob(FAILURE)), key=in_number_order)
+    if name in ("train", "evaluate") and any(folder.rglob(".hydra")):
+        if name == "train":
+            from crm.training.sweep_table import write_sweep_tables as write
+
+            tables = ("sweep.md", "seeds.md")
+        else:
+            from crm.evaluation.judge_table import write_tables_of_judges as write
+
+            tables = ("judges.md", "paired.md")
+        failed = [job.name for job in write(folder) if job.status != "finished"]
+        written = [path for path in map(Path(folder).joinpath, tables) if path.is_file()]
+        for path in written:
+            print(f"\n{path.read_text(encoding='utf-8')}")
+        print(f"{script(name)}: the tables of this sweep: {', '.join(map(str, written))}")
+    if failed:
+        print(f"{script(name)}: {len(failed)} jobs of this sweep failed: {', '.join(failed)}", file=sys.stderr)
+    return 2 if failed else 0

@@ -5,14 +5,17 @@ Hydra's own help lists every group of ``conf/``, whichever command takes it, and
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from pathlib import Path
 from textwrap import fill
 
-from hydra import compose, initialize_config_dir
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
 from omegaconf import OmegaConf
 
 from crm.cli.mistakes import option_names, taken_groups
-from crm.config import checked, config_dir, schemas
+from crm.config import compose, config_dir, schemas, setting_names
 
 ASKED = {"-h", "--help"}
 WIDTH = 120
@@ -31,7 +34,7 @@ def help_text(command: str, words: Sequence[str]) -> str:
     )
     overrides = [word for word in words if not word.startswith("-")]
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
-        settings = OmegaConf.to_yaml(compose(command, overrides=overrides))
+        settings = OmegaConf.to_yaml(hydra_compose(command, overrides=overrides))
     return (
         f"{script(command)}: Hydra composes its settings; docs/configuration.md says what they do\n\n"
         f"== Groups ==\nChoose an option of each with group=option\n\n{groups}\n\n"
@@ -40,36 +43,30 @@ def help_text(command: str, words: Sequence[str]) -> str:
     )
 
 
+def _options(words: Sequence[str]) -> Namespace:
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-c", "--cfg")
+    parser.add_argument("-p", "--package")
+    parser.add_argument("-m", "--multirun", action="store_true")
+    return parser.parse_known_args(words)[0]
+
+
 def shows_job(words: Sequence[str]) -> bool:
     """Whether the words ask for the settings of a run (``--cfg job``) rather than for the run."""
-    asked = _option(words, "--cfg", "-c") or ("job" if "-cjob" in words else None)
-    return asked == "job" and not {"-m", "--multirun"} & set(words)
+    return _options(words).cfg == "job" and not _options(words).multirun
 
 
 def job_text(command: str, words: Sequence[str]) -> str:
-    """The settings of a run, checked and with what ``auto`` became, as far as it does not depend on the machine.
+    """The settings of a run, or the part of them that ``-p`` names, checked and with what ``auto`` became.
 
-    Hydra would print what it composed, unchecked. Raises ``ValueError`` for what the run would refuse. ``-p`` takes a
-    part of them.
+    Hydra would print what it composed, unchecked. Raises ``ValueError`` for what the run would.
     """
-    package = _option(words, "--package", "-p")
-    overrides = [word for word in words if "=" in word and not word.startswith("-")]
-    with initialize_config_dir(str(config_dir()), version_base="1.3"):
-        composed = compose(command, overrides=[word for word in overrides if not word.startswith("hydra")])
-    folder = next((word.partition("=")[2] for word in overrides if word.startswith("hydra.run.dir=")), "outputs/")
-    if "run_dir" in composed:
-        composed.run_dir = folder
-    settings = OmegaConf.structured(checked(composed, schemas()[command]))
+    overrides = [word for word in words if "=" in word and not word.startswith(("-", "hydra"))]
+    folders = (word.partition("=")[2] for word in words if word.startswith("hydra.run.dir="))
+    writes = "run_dir" in setting_names(schemas()[command])
+    place = Path(next(folders, "outputs").strip("'\"")) if writes else None
+    settings, package = OmegaConf.structured(compose(command, overrides, place)), _options(words).package
     part = OmegaConf.select(settings, package) if package else settings
     if part is None:
         raise ValueError(f"-p {package}: no such part; leave out -p to see all")
     return OmegaConf.to_yaml(part) if OmegaConf.is_config(part) else f"{part}\n"
-
-
-def _option(words: Sequence[str], *names: str) -> str | None:
-    """The value of an option, written ``--name value`` or ``--name=value``."""
-    for word, following in zip(words, [*words[1:], ""], strict=False):
-        name, equals, value = word.partition("=")
-        if name in names:
-            return value if equals else following
-    return None

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import (
@@ -18,7 +17,7 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from crm.config import config_dir, mapping_in, nearest, schemas, setting_names
+from crm.config import config_dir, nearest, schemas, setting_names
 from crm.quoting import hydra_text
 
 MISTAKES = (HydraException, OmegaConfBaseException, ValueError, OSError)
@@ -38,19 +37,6 @@ def check_options(words: Sequence[str]) -> None:
             raise ValueError(f"{word}: no such option; settings are written name=value, --help lists them")
         if word.startswith("="):
             raise ValueError(unread(word))
-
-
-def with_lists(word: str) -> str:
-    """A mapping that Hydra's grammar does not take (its keys have no quotes) as a list; any other word as it is."""
-    found = NAMED.fullmatch(word)
-    items = mapping_in(found[2]) if found else None
-    if found is None or items is None:
-        return word
-    try:
-        OverridesParser.create().parse_override(word)
-    except HydraException:
-        return f"{found[1]}=[{','.join(map(hydra_text, items))}]"
-    return word
 
 
 def hydra_word(name: str, text: str) -> str:
@@ -92,26 +78,23 @@ def _explained(error: BaseException, schema: type) -> str:
         reason = cause.strerror or str(cause) or type(cause).__name__
         return f"{cause.filename}: {reason}; name another place" if cause.filename else reason
     groups = [group for name, found in schemas().items() if found is schema for group in taken_groups(name)]
-    if isinstance(error, HydraException) and (sentence := _composition(str(error), groups)):
-        return sentence
-    root = _root(error)
-    if isinstance(root, OmegaConfBaseException):
-        return _unfit_value(root, [*setting_names(schema), *groups])
+    if isinstance(error, HydraException):
+        message = str(error)
+        if found := re.search(r"Ambiguous value for argument '(.*)'", message):
+            several = "a comma makes several values: -m tries each, [a,b] is a list, a text is quoted"
+            return f"{found[1]}: {several}: {quoted(found[1])}"
+        if found := re.search(r"Could not override '(.+?)'\.\s+(No match|Did you mean)", message):
+            group = found[1].partition("@")[0]
+            known = f"there are {', '.join(groups)}{nearest(group, groups)}"
+            return f"{group}: no such group of this command, {known}"
+        if found := re.search(r"BasicSweeper does not support sweep type : (\w+)", message):
+            kind = found[1].lower().removesuffix("_sweep")
+            return f"{kind}(...): searching is Optuna's, hydra/sweeper=optuna; or list the values: name=a,b"
+    while isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    if isinstance(error, OmegaConfBaseException):
+        return _unfit_value(error, [*setting_names(schema), *groups])
     return str(error) or type(error).__name__
-
-
-def _composition(message: str, groups: Sequence[str]) -> str | None:
-    """A better sentence for what Hydra says when it composes, or None; ``groups`` are those of the command."""
-    if found := re.search(r"Ambiguous value for argument '(.*)'", message):
-        word = found[1]
-        return f"{word}: a comma makes several values: -m tries each, [a,b] is a list, a text is quoted: {quoted(word)}"
-    if found := re.search(r"Could not override '(.+?)'\.\s+(No match|Did you mean)", message):
-        group = found[1].partition("@")[0]
-        return f"{group}: no such group of this command, there are {', '.join(groups)}{nearest(group, groups)}"
-    if found := re.search(r"BasicSweeper does not support sweep type : (\w+)", message):
-        kind = found[1].lower().removesuffix("_sweep")
-        return f"{kind}(...): searching is Optuna's, hydra/sweeper=optuna; or list the values: name=a,b"
-    return None
 
 
 def group_names() -> list[str]:
@@ -144,23 +127,14 @@ def _unknown_option(file: str) -> str:
 
 def _unfit_value(cause: OmegaConfBaseException, known: Sequence[str]) -> str:
     key = str(getattr(cause, "full_key", None) or "")
+    line = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
     if isinstance(cause, MissingMandatoryValue):
         return f"{key}: not given; add {key}=<value>"
     if isinstance(cause, InterpolationResolutionError | GrammarParseError):
         how = f"where the text itself holds ${{, write \\${{ and quote it: '{key or 'name'}=\"a\\${{b}}\"'"
-        return f"{key}: {_first_line(cause)}; {how}"
+        return f"{key}: {line}; {how}"
     if isinstance(cause, ConfigAttributeError | ConfigKeyError):
         return f"{key}: no such setting{nearest(key, known)}"
     if "is not a ListConfig" in str(cause):
         return f"{key}: expected a list; write {key}=[a,b], or '{key}=[\"one text\"]'"
-    return f"{key}: {_first_line(cause)}" if key else _first_line(cause)
-
-
-def _root(error: BaseException) -> BaseException:
-    while isinstance(error.__cause__, Exception):
-        error = error.__cause__
-    return error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return f"{key}: {line}" if key else line

@@ -1,17 +1,37 @@
-"""``data=<path>`` on a command line: it means data=file with that path."""
+"""Rewrites words of a command line: ``data=<path>``, ``resume=<run folder>``, the run folder of several processes."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
-from crm.config import config_dir
+import psutil
+from omegaconf import OmegaConf
+
+from crm.cli.aliases import rewrite_aliases
+from crm.cli.mistakes import taken_groups
+from crm.config import config_dir, schemas, setting_names
 from crm.io.hub import PREFIX
 from crm.io.rows import is_data_file
 from crm.quoting import escaped, hydra_text
 
 MULTIRUN = {"-m", "--multirun"}
+ON, OFF = {"true", "yes", "on", "1"}, {"false", "no", "off", "0", "null", ""}
+NOT_TAKEN = (
+    *("run_dir", "resume", "overwrite"),
+    *(f"trainer.{name}" for name in ("name", "accelerator", "devices", "nodes")),
+)
+"""Settings that a resumed run does not take over: where it is, and the hardware, which may be another."""
+
+
+def rewrite_all(words: Sequence[str], command: str, shown: str) -> list[str]:
+    """The words with our names for settings and ``data=<path>`` understood; ``shown`` names the command in messages."""
+    known = [*setting_names(schemas()[command]), *taken_groups(command)]
+    return rewrite(rewrite_aliases(words, known, shown))
 
 
 def rewrite(words: Sequence[str]) -> list[str]:
@@ -20,11 +40,11 @@ def rewrite(words: Sequence[str]) -> list[str]:
     In a sweep, paths between commas are a job each. Raises ``ValueError`` for a path that does not exist, for paths
     beside options, and where ``data.path`` is given too.
     """
-    return [new for word in words for new in (_rewritten(word, words) if word.startswith("data=") else [word])]
+    return [new for word in words for new in (_data(word, words) if word.startswith("data=") else [word])]
 
 
-def _rewritten(word: str, words: Sequence[str]) -> list[str]:
-    value = word.removeprefix("data=").strip("'\"")
+def _data(word: str, words: Sequence[str]) -> list[str]:
+    value = _value(word)
     values = [value] if Path(value).exists() or not MULTIRUN & set(words) else value.split(",")
     paths = [each for each in values if _is_path(each, words)]
     if not paths:
@@ -32,10 +52,9 @@ def _rewritten(word: str, words: Sequence[str]) -> list[str]:
     if len(paths) < len(values):
         option = next(each for each in values if each not in paths)
         raise ValueError(f"{word}: {paths[0]} is a path and {option} an option; sweep over one kind at a time")
-    other = next((given for given in words if given.startswith("data.path=")), None)
-    if other:
+    if other := next((given for given in words if given.startswith("data.path=")), None):
         raise ValueError(f"{word} {other}: both name the data; leave one of them out")
-    return ["data=file", f"data.path={','.join(_text(_existing(word, path)) for path in paths)}"]
+    return ["data=file", f"data.path={','.join(_path(word, path) for path in paths)}"]
 
 
 def _is_path(value: str, words: Sequence[str]) -> bool:
@@ -48,16 +67,85 @@ def _is_path(value: str, words: Sequence[str]) -> bool:
     return value.startswith(PREFIX) or "/" in value or is_data_file(value) or Path(value).expanduser().exists()
 
 
-def _text(path: str) -> str:
-    """A path as Hydra takes it: as it is, where nothing in it means something there."""
+def _path(word: str, path: str) -> str:
+    """A path that exists, as Hydra takes it."""
+    place = Path(path).expanduser()
+    if not (path.startswith(PREFIX) or place.exists() or any(place.parent.glob(place.name))):
+        raise ValueError(f"{word}: no such file or folder in {Path.cwd()}; check the path")
+    path = str(place) if path.startswith("~") else path
     plain = is_data_file(path) and re.fullmatch(r"[\w./-]+", path, re.ASCII)
     return path if plain else hydra_text(escaped(path))
 
 
-def _existing(word: str, path: str) -> str:
-    if path.startswith(PREFIX):
-        return path
-    place = Path(path).expanduser()
-    if not (place.exists() or any(place.parent.glob(place.name))):
-        raise ValueError(f"{word}: no such file or folder in {Path.cwd()}; check the path")
-    return str(place) if path.startswith("~") else path
+class FinishedError(Exception):
+    """The run is over: there is nothing to go on with."""
+
+
+def rewrite_resume(words: Sequence[str]) -> list[str]:
+    """The words with ``resume=<run folder>`` as that folder and every setting of the run in it.
+
+    Words typed beside it come last, so that they win. What Hydra wrote of the run before stays. Raises ``ValueError``
+    for a folder that holds no run, and `FinishedError` for a run that has ended.
+    """
+    given = [_value(word) for word in words if word.startswith("resume=") and _value(word).lower() not in OFF]
+    if not given:
+        return list(words)
+    if given[-1].lower() in ON:
+        return [*words, *([] if MULTIRUN & set(words) else ["hydra.output_subdir=null"])]
+    folder = Path(given[-1]).expanduser()
+    if not (folder / "config.yaml").is_file():
+        found = "no such folder" if not folder.is_dir() else "it holds no config.yaml of a run"
+        raise ValueError(
+            f"resume={folder}: {found}; give the folder of a training run, such as outputs/train/<date>/<time>"
+        )
+    if (folder / "summary.json").is_file():
+        raise FinishedError(f"{folder}: this run has ended; next: python evaluate.py checkpoint={folder}")
+    settings: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+    own = [f"hydra.run.dir={hydra_text(str(folder))}", "hydra.output_subdir=null", "resume=true"]
+    for group, value in settings.items():
+        leaves = {f"{group}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {group: value}
+        own += [f"{name}={_written(item)}" for name, item in leaves.items() if name not in NOT_TAKEN]
+    return [*own, *(word for word in words if not word.startswith("resume="))]
+
+
+def _value(word: str) -> str:
+    return word.partition("=")[2].strip("'\"")
+
+
+def _written(value: Any) -> str:
+    """A value as Hydra's grammar reads it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return _written([f"{key}={item}" for key, item in value.items()])
+    if isinstance(value, list):
+        return f"[{','.join(map(_written, value))}]"
+    return hydra_text(escaped(value)) if isinstance(value, str) else repr(value)
+
+
+def rewrite_launched(words: Sequence[str], command: str, env: Mapping[str, str] = os.environ) -> list[str]:
+    """The words with one run folder for all processes of torchrun or srun, and a log file for each.
+
+    Hydra would name the folder after the time at which each process composed its settings. All get the time at which
+    their torchrun started, or the id of their SLURM job. Raises ``ValueError`` where several machines run torchrun and
+    ``hydra.run.dir`` is not given: they have no time in common.
+    """
+    torchrun, rank, size = "TORCHELASTIC_RUN_ID" in env, 0, 1
+    if torchrun:
+        rank, size = int(env["RANK"]), int(env["WORLD_SIZE"])
+    elif "SLURM_PROCID" in env and env.get("SLURM_JOB_NAME") not in ("bash", "interactive"):
+        rank, size = int(env["SLURM_PROCID"]), int(env.get("SLURM_NTASKS", "1"))
+    if size == 1 or MULTIRUN & set(words):
+        return list(words)
+    more = ["hydra.output_subdir=null", f"hydra.job.name={command}_{rank}"] if rank else []
+    if any(word.startswith("hydra.run.dir=") for word in words):
+        return [*words, *more]
+    if not torchrun:
+        name = f"slurm-{env['SLURM_JOB_ID']}-{env.get('SLURM_STEP_ID', '0')}"
+    elif env.get("GROUP_WORLD_SIZE", "1") == "1":
+        name = f"{datetime.fromtimestamp(psutil.Process(os.getppid()).create_time()):%Y-%m-%d/%H-%M-%S-%f}"
+    else:
+        raise ValueError("hydra.run.dir: not given; processes of several machines need one, hydra.run.dir=runs/mine")
+    return [*words, f"hydra.run.dir=outputs/{command}/{name}", *more]

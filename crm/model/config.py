@@ -68,9 +68,7 @@ class ModelConfig(Settings, group="model"):
     freeze_layers: int = setting(0, at_least=0)
     """Lowest transformer layers (and the embedding) that are not trained."""
     kept_states: str = setting("memory", one_of=("off", "memory"))
-    """Whether the output of frozen layers is kept, so that they are run once for each beginning of a text."""
-    kept_states_gb: float = setting(0.0, at_least=0, zero="half of what is free", unit="GB")
-    """Room for that in 10^9 bytes, shared by the processes of a machine."""
+    """Whether to keep what frozen layers give in memory, so that they are run once."""
     kept_states_dtype: str = setting("float32", one_of=("float32", "bfloat16"))
     gradient_checkpointing: Any = "auto"
     """true, false, or ``auto``: only where an estimate says that the activations do not fit the memory at hand."""

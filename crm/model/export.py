@@ -91,7 +91,7 @@ def to_hugging_face(model: RewardModel) -> PreTrainedModel:
     """
     if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
         raise ValueError(
-            "export: the weights are spread over processes; gather them first (crm.training.sharding.gather)"
+            "export: the weights are spread over processes; gather them first (crm.training.devices.gather)"
         )
     if isinstance(model.score, LateHead):
         assert isinstance(model.backbone, PreTrainedModel)

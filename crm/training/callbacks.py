@@ -28,20 +28,15 @@ LARGE = 500_000_000
 NOISE = ("💡 Tip", "GPU available", "TPU available", "HPU available", "`weights_only` was not")
 """Beginnings of Lightning's messages that are no news (2026-11, Lightning 2.6.6)."""
 WARNINGS = (
-    # 2026-11: Lightning 2.6.6 calls a function that torch 2.13 deprecates; gone with a later Lightning.
-    r".*treespec, LeafSpec.*is deprecated",
-    # 2026-11: the run folder holds the log, and in a resumed run its own checkpoints.
+    r".*treespec, LeafSpec.*is deprecated",  # Lightning calls a function that torch 2.13 deprecates
     r"Checkpoint directory .* exists and is not empty",
     r"Experiment logs directory .* exists and is not empty",
-    # 2026-11: torch 2.13 warns of views from a sharded model because they must not be changed in place; nothing does.
-    r"FSDP2-wrapped module .* returned a view tensor",
-    # 2026-11: our loaders hold finished tensors; worker processes would only copy them.
-    r"The '\w+_dataloader' does not have many workers",
-    # 2026-11: these numbers are reduced already, and the same on every rank.
-    r"It is recommended to use `self.log\('validation/",
-    # 2026-11: Lightning 2.6.6 looks for a sampler's indices; our rows know their ids.
-    r"Couldn't infer the batch indices fetched from your dataloader",
+    r"FSDP2-wrapped module .* returned a view tensor",  # nothing changes it in place
+    r"The '\w+_dataloader' does not have many workers",  # our loaders hold finished tensors
+    r"It is recommended to use `self.log\('validation/",  # these numbers are the same on every rank
+    r"Couldn't infer the batch indices fetched from your dataloader",  # our rows know their ids
 )
+"""Warnings of Lightning 2.6.6 and torch 2.13 (2026-11) that ask nothing of a user."""
 EVERY = 20
 """Optimizer steps between two measurements of speed; only there is the device waited for."""
 
@@ -70,21 +65,16 @@ class LastCheckpoint(Checkpoint):
             self._handler = signal.signal(signal.SIGINT, self._ask_to_stop)
 
     def _ask_to_stop(self, *_: Any) -> None:
-        self._restore_handler()
+        self.teardown()
         self._asked = True
         rank_zero_only(log.info)("stopping after this step; Ctrl-C again stops at once, without saving")
 
-    def _restore_handler(self) -> None:
-        if threading.current_thread() is threading.main_thread() and hasattr(self, "_handler"):
+    def teardown(self, *_: Any, **__: Any) -> None:
+        """Handle Ctrl-C as before."""
+        if hasattr(self, "_handler"):
             signal.signal(signal.SIGINT, self._handler)
 
-    def on_fit_end(self, *_: Any) -> None:
-        """Handle Ctrl-C as before."""
-        self._restore_handler()
-
-    def on_exception(self, *_: Any) -> None:
-        """Handle Ctrl-C as before."""
-        self._restore_handler()
+    on_exception = teardown
 
     def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
         """Stop once the step before is saved and logged; a run that is over ends as always."""
@@ -156,27 +146,22 @@ class ValidationLines(Callback):
         """One line, on the first rank."""
         if trainer.state.fn != "fit" or not trainer.is_global_zero:
             return
-        numbers = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        names = ("train/loss", "validation/loss", "validation/accuracy")
+        train, loss, accuracy = (float(trainer.callback_metrics.get(name, float("nan"))) for name in names)
         log.info(
-            "step %d of %d: train loss %.3f, validation loss %.3f, accuracy %s",
-            trainer.global_step,
-            pl_module.total_steps,
-            numbers.get("train/loss", float("nan")),
-            numbers.get("validation/loss", float("nan")),
-            number(numbers.get("validation/accuracy", float("nan"))),
+            f"step {trainer.global_step} of {pl_module.total_steps}: train loss {train:.3f}, "
+            f"validation loss {loss:.3f}, accuracy {number(accuracy)}"
         )
 
 
 class Throughput(Callback):
     """Logs steps, comparisons and tokens a second, of all processes together; ``mean`` has those of the whole run.
 
-    The first step, which warms up and compiles, and validations do not count. With ``show`` the first measurement is
-    shown as the time that is left. Lightning's own monitor takes every batch and every rank for equal.
+    The first step, which warms up and compiles, and validations do not count.
     """
 
-    def __init__(self, show: bool = False) -> None:
+    def __init__(self) -> None:
         self.mean: dict[str, float] = {}
-        self._show = show
         self._comparisons = 0
         self._paused = self._pause_began = 0.0
         self._first: Tensor | None = None
@@ -196,17 +181,11 @@ class Throughput(Callback):
             self._first = self._last = self._mark(trainer)
         elif self._step - self._last[0] >= EVERY:
             now = self._mark(trainer)
-            measured = rates(now - self._last)
-            self._last = now
             # Not by the module's log: from there a number is written again with every later step of the epoch.
             for logger in trainer.loggers:
-                logger.log_metrics({f"throughput/{name}": value for name, value in measured.items()}, self._step - 1)
-            left, pace = pl_module.total_steps - self._step, measured["steps_per_second"]
-            if self._show and left > 0 and trainer.is_global_zero:
-                log.info(
-                    "time: %s at most for the %d steps that are left, without validations", duration(left / pace), left
-                )
-            self._show = False
+                measured = {f"throughput/{name}": value for name, value in rates(now - self._last).items()}
+                logger.log_metrics(measured, self._step - 1)
+            self._last = now
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Stop the clock."""
@@ -263,14 +242,6 @@ def _is_news(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith(NOISE)
 
 
-def duration(seconds: float) -> str:
-    """A length of time in words: ``40 s``, ``8 min``, ``2 h 05 min``."""
-    if seconds < 99.5:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int]) -> None:
     """Rows of the source, and of an epoch of training: trained on, and dropped and why."""
     log.info("source: %s", _listed(splits))
@@ -283,21 +254,20 @@ def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> No
     trainer, data = config.trainer, config.data
     weights = sum(p.numel() for p in model.parameters())
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    share = "all trained" if trained == weights else f"{_short(trained)} trained"
     devices = int(trainer.devices) * int(trainer.nodes)
-    where = f"{devices} x {trainer.accelerator}{f' ({trainer.strategy})' if devices > 1 else ''}"
-    rows_of = f"{data.path or data.name}{' (simulated templates)' if data.name == 'simulation' else ''}"
     log.info(
-        f"train: {config.model.name} ({_short(weights)} weights, {share}), head={config.head.name} "
-        f"loss={config.loss.name}; data {rows_of}, {rows:,} comparisons an epoch; {where}, {trainer.precision}; "
+        f"train: {config.model.name} ({_short(weights)} weights, "
+        f"{'all' if trained == weights else _short(trained)} trained), head={config.head.name} "
+        f"loss={config.loss.name}; data {data.path or data.name}"
+        f"{' (simulated templates)' if data.name == 'simulation' else ''}, {rows:,} comparisons an epoch; "
+        f"{devices} x {trainer.accelerator}{f' ({trainer.strategy})' if devices > 1 else ''}, {trainer.precision}; "
         f"{config.schedule.comparisons_per_step} comparisons a step, at most {steps:,} steps; "
         f"into {shown_path(config.run_dir)}"
     )
     if trainer.accelerator == "cpu" and weights > LARGE:
         log.warning(
-            "train: %s has %s weights and trains on a CPU: torch %s sees no GPU here. That takes days; a CUDA build of "
-            "torch (make TORCH=cuda install) or another machine is faster",
-            *(config.model.name, _short(weights), torch.__version__),
+            f"train: {config.model.name} trains on a CPU, which takes days: torch {torch.__version__} sees no GPU; "
+            "use a CUDA build of torch (make TORCH=cuda install) or another machine"
         )
 
 
@@ -305,7 +275,7 @@ def _short(count: int) -> str:
     """A number of weights: ``4.0B``, ``135M``, ``359k``."""
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if count >= size:
-            return f"{count / size:.1f}{unit}" if count < 10 * size else f"{count / size:.0f}{unit}"
+            return f"{count / size:.{int(count < 10 * size)}f}{unit}"
     return str(count)
 
 

@@ -134,26 +134,17 @@ class LoggerConfig(Settings, group="logger"):
 
     kinds: list[str] = setting(["csv"], one_of=("csv", "wandb", "tensorboard"))
     project: str = "crm"
-    """This and what follows is for W&B."""
-    entity: str | None = None
-    """User or team; null is the one of ``WANDB_ENTITY`` or of the login."""
+    """This and what follows is for W&B, which reads ``WANDB_ENTITY``, ``WANDB_TAGS`` and ``WANDB_NOTES`` too."""
     name: str | None = None
     """Of the run; null is made of model, head, data, what was overridden, and the seed."""
     group: str | None = None
     """Of runs that are shown together, those of a sweep over seeds for one; null is model, head and loss."""
-    tags: list[str] = field(default_factory=list)
-    notes: str | None = None
     mode: str | None = None
     """``online``, ``offline`` or ``disabled``; null is ``WANDB_MODE``, else online where somebody is logged in."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(self.mode in (None, "online", "offline", "disabled"), "mode", "online, offline or disabled")
-
-    def wandb_settings(self, name: str, group: str) -> dict[str, Any]:
-        """What `wandb.init` takes of these, with the caller's ``name`` and ``group`` where they have none."""
-        run = {"project": self.project, "entity": self.entity, "name": self.name or name, "group": self.group or group}
-        return {**run, "tags": self.tags or None, "notes": self.notes}
 
 
 @dataclass
@@ -184,50 +175,44 @@ class TrainConfig(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._settle_head()
-        self.require(
-            self.criteria == "own" or self.direction.kind != "reverse",
-            "direction.kind",
-            "original with criteria=none: without criteria there is nothing to reverse",
-        )
-        self.require(
-            self.criteria == "own" or self.noise.kind == "none",
-            "noise.kind",
-            "none with criteria=none: the one generic criterion is never perturbed",
-        )
-        sharded = self.trainer.strategy == "fsdp"
-        self.require(
-            not (sharded and self.model.freeze_layers) or self.model.kept_states == "off",
-            "model.kept_states",
-            "off with trainer.strategy=fsdp: sharded weights cannot run the frozen layers alone",
-        )
-        self.require(
-            self.prompt.order == "criteria_first" or not head_named(self.head.name).apart,
-            "prompt.order",
-            f"criteria_first with head={self.head.name}: it reads responses and criteria apart, in no order",
-        )
-        self.require(
-            not self.loss.silence or head_named(self.head.name).apart,
-            "loss.silence",
-            "0, but with head=late, which scores responses by every criterion of a batch",
-        )
-        if self.loss.centre_scores and not head_named(self.head.name).has_scores:
-            raise ValueError(
-                f"loss.centre_scores={self.loss.centre_scores} with head={self.head.name}: that head has no scores to "
-                "centre; use head=scalar or head=pairwise_span, or loss.centre_scores=0"
-            )
+        head, own = head_named(self.head.name), self.criteria == "own"
+        for fine, name, allowed in (
+            (
+                own or self.direction.kind != "reverse",
+                "direction.kind",
+                "original with criteria=none: without criteria there is nothing to reverse",
+            ),
+            (
+                own or self.noise.kind == "none",
+                "noise.kind",
+                "none with criteria=none: the one generic criterion is never perturbed",
+            ),
+            (
+                self.prompt.order == "criteria_first" or not head.apart,
+                "prompt.order",
+                f"criteria_first with head={self.head.name}: it reads responses and criteria apart, in no order",
+            ),
+            (
+                not self.loss.silence or head.apart,
+                "loss.silence",
+                "0, but with head=late, which scores responses by every criterion of a batch",
+            ),
+            (
+                not self.loss.centre_scores or head.has_scores,
+                "loss.centre_scores",
+                f"0 with head={self.head.name}, which has no scores; use head=scalar or head=pairwise_span",
+            ),
+        ):
+            self.require(fine, name, allowed)
         self.check_sharded()
         counts = (self.trainer.devices, self.trainer.nodes)
         self.schedule.share(math.prod(count for count in counts if count != "auto"))
 
     def _settle_head(self) -> None:
-        """``auto`` is the head of the loss. Raises ``ValueError`` for a head that contradicts the loss.
-
-        Both losses are -log sigmoid of the preference logit, so another pair would be the same run under two names.
-        """
+        """``auto`` is the head of the loss. Raises ``ValueError`` for a head that contradicts the loss."""
         if self.head.name == "auto":
             self.head.name = LOSSES[self.loss.name]
-        joint = head_named(self.head.name).joint
-        if joint == (self.loss.name == "cls"):
+        if head_named(self.head.name).joint == (self.loss.name == "cls"):
             return
         other = next(loss for loss in LOSSES if loss != self.loss.name)
         raise ValueError(
@@ -240,13 +225,10 @@ class TrainConfig(Settings):
         """Raise ``ValueError`` for what cannot be combined with ``trainer.strategy=fsdp``."""
         if self.trainer.strategy != "fsdp":
             return
-        if self.optimizer.name == "muon":
-            raise ValueError(
-                "optimizer.name='muon' with trainer.strategy=fsdp: Muon works on whole matrices, and these are "
-                "sharded; use optimizer=paper (AdamW)"
-            )
-        if self.head.response_layers is not None:
-            raise ValueError(
-                f"head.response_layers={self.head.response_layers} with trainer.strategy=fsdp: the backbone is run in "
-                "two parts, which shards do not know; use trainer=ddp, or head.response_layers=null"
-            )
+        kept = self.model.freeze_layers and self.model.kept_states != "off"
+        for fine, name, allowed, why in (
+            (not kept, "model.kept_states", "off", "shards cannot run the frozen layers alone"),
+            (self.optimizer.name != "muon", "optimizer.name", "adamw", "Muon works on whole matrices; optimizer=paper"),
+            (self.head.response_layers is None, "head.response_layers", "null", "the backbone is run in two parts"),
+        ):
+            self.require(fine, name, f"{allowed} with trainer.strategy=fsdp ({why}), or trainer=ddp")

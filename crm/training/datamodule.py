@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import lightning as L
@@ -54,7 +55,7 @@ class BatchLoader(Protocol):
 
 
 def padded_tokens(batch: Sequence[EncodedComparison]) -> int:
-    """Tokens that a forward pass over ``batch`` computes, padding included: at most, since equal sequences are one."""
+    """Most tokens that a forward pass over ``batch`` computes, padding included."""
     return sum(len(row.sequences) for row in batch) * max(max(row.lengths) for row in batch)
 
 
@@ -106,33 +107,19 @@ class PreferenceDataModule(L.LightningDataModule):
         """Ranks and plan of the first epoch, as surveyed; given to the loader, which lets go of it after that epoch."""
         self.tokens_read = 0  # in training, by this process
         self.pool = None if self.noise == "none" else CriteriaPool.from_preferences(train)
-        self.validation_rows: list[EncodedComparison] = []
-        """What validation reads, on all ranks together, and `validation_batches` what this one does, as numbers of
-        these; both once there is a loader."""
         self.validation_batches: list[list[int]] = []
-        self._paired: list[bool] = []
+        """What this process validates on once there is a loader, as numbers of `validation_rows`."""
 
     def epoch_comparisons(self, epoch: int) -> list[Comparison]:
         """Training rows of an epoch, before encoding."""
-        return self._make_training(epoch)[0]
-
-    def _make_training(self, epoch: int) -> tuple[list[Comparison], dict[str, int]]:
-        return self._make(self.train, self.noise, epoch, self.seed)
-
-    def _make_validation(self) -> list[Comparison]:
-        rows, _ = self._make(self.validation, "none", VALIDATION_EPOCH, FIXED_SEED, direction="both")
-        trained = {row.preference_id for row in rows if self._is_trained(row)}
-        return [row for row in rows if row.preference_id in trained]
-
-    def _is_trained(self, row: Comparison) -> bool:
-        return self.direction in ("random", "both", row.direction)
+        return self._make(self.train, self.direction, self.noise, epoch, self.seed)[0]
 
     def _make(
-        self, preferences: Sequence[Preference], noise: str, epoch: int, seed: int, direction: str = ""
+        self, preferences: Sequence[Preference], direction: str, noise: str, epoch: int, seed: int
     ) -> tuple[list[Comparison], dict[str, int]]:
         return make_comparisons(
             preferences,
-            direction=direction or self.direction,
+            direction=direction,
             noise=noise,
             pool=self.pool,
             seed=seed,
@@ -141,11 +128,31 @@ class PreferenceDataModule(L.LightningDataModule):
             criteria_mode=self.criteria_mode,
         )
 
+    @cached_property
+    def validation_comparisons(self) -> list[Comparison]:
+        """Clean validation rows, before encoding: both directions of each that training would read."""
+        rows, _ = self._make(self.validation, "both", "none", VALIDATION_EPOCH, FIXED_SEED)
+        trained = {row.preference_id for row in rows if self._is_trained(row)}
+        return [row for row in rows if row.preference_id in trained]
+
+    @cached_property
+    def validation_rows(self) -> list[EncodedComparison]:
+        """What validation reads, on all ranks together."""
+        orders = (
+            draw_order(row.preference_id, seed=FIXED_SEED, epoch=VALIDATION_EPOCH)
+            for row in self.validation_comparisons
+        )
+        drawn = map(self.encoder.encode, self.validation_comparisons, orders)
+        return [row for row in drawn if row is not None]
+
+    def _is_trained(self, row: Comparison) -> bool:
+        return self.direction in ("random", "both", row.direction)
+
     def train_dataloader(self) -> TrainLoader | BatchLoader:
         """The stateful loader of this rank; Lightning asks for it once a run."""
-        rank, world_size = self._ranks()
         if self.loader is not None:
             return self.loader
+        rank, world_size = self._ranks()
         (surveyed, first), self._first = self._first or (0, None), None
         return TrainLoader(
             self.epoch_comparisons,
@@ -167,24 +174,14 @@ class PreferenceDataModule(L.LightningDataModule):
         return batch
 
     def val_dataloader(self) -> WithPaddingBatches:
-        """Clean validation rows in both directions, order drawn once; as many batches on every rank."""
+        """Validation rows of this rank; as many batches on every rank."""
         rank, world_size = self._ranks()
-        rows = self._encoded(self._make_validation())
+        rows, same = self.validation_rows, {"batch_size": self.batch_size, "packing": self.packing}
         loaders = [
-            EvaluationLoader(
-                rows,
-                batch_size=self.batch_size,
-                pad_id=self.pad_id,
-                rank=index,
-                world_size=world_size,
-                packing=self.packing,
-            )
+            EvaluationLoader(rows, pad_id=self.pad_id, rank=index, world_size=world_size, **same)  # type: ignore[arg-type]
             for index in range(world_size)
         ]
         number = {id(row): index for index, row in enumerate(rows)}
-        self.validation_rows = rows
-        read = Counter(row.comparison.preference_id for row in rows)
-        self._paired = [read[row.comparison.preference_id] == 2 for row in rows]
         self.validation_batches = [[number[id(row)] for row in batch] for batch in loaders[rank].batches]
         padding = self.packing.collate(rows[:1]) if self.packing else collate(rows[:1], self.pad_id)
         return WithPaddingBatches(loaders[rank], max(map(len, loaders)), padding)
@@ -193,44 +190,35 @@ class PreferenceDataModule(L.LightningDataModule):
         """Whether a validation row is of the direction that is trained; if not, it is read for its pair's sake."""
         return self._is_trained(row.comparison)
 
+    @cached_property
+    def _read(self) -> Counter[str]:
+        return Counter(row.comparison.preference_id for row in self.validation_rows)
+
     def validation_roles(self, batch_idx: int) -> tuple[Tensor, Tensor]:
         """Of the rows of a validation batch (B,): which count in the loss, and which are read in both directions."""
-        rows = self.validation_batches[batch_idx]
-        counted = [self.counts_in_loss(self.validation_rows[row]) for row in rows]
-        return torch.tensor(counted), torch.tensor([self._paired[row] for row in rows])
-
-    def _encoded(self, validation: Sequence[Comparison]) -> list[EncodedComparison]:
-        orders = (draw_order(row.preference_id, seed=FIXED_SEED, epoch=VALIDATION_EPOCH) for row in validation)
-        drawn = [self.encoder.encode(row, order) for row, order in zip(validation, orders, strict=True)]
-        return [row for row in drawn if row is not None]
+        rows = [self.validation_rows[number] for number in self.validation_batches[batch_idx]]
+        paired = [self._read[row.comparison.preference_id] == 2 for row in rows]
+        return torch.tensor([self.counts_in_loss(row) for row in rows]), torch.tensor(paired)
 
     def survey(self, world_size: int) -> tuple[int, dict[str, int]]:
         """Forward passes an epoch on each rank, and rows of the first epoch: read, made, dropped and why, trained on.
 
         With a packing it also settles ``passes``. The plan that it draws is the one that the loader begins with.
         """
-        if self.loader is not None:
-            self.passes = 1
-            return len(self.loader), {"read": len(self.train)} | self.loader.counts() | self._survey_validation()
-        rows, made = self._make_training(0)
-        plan, most = self._survey_packs(rows, world_size) if self.packing else self._survey_padded(rows, world_size)
-        self._first = (world_size, plan)
         counts = {
             "read": len(self.train),
-            **made,
-            "overlong": plan.overlong,
-            "largest_batch_tokens": most,
-            "trained_on": plan.comparisons,
-        }
-        return len(plan), counts | self._survey_validation()
-
-    def _survey_validation(self) -> dict[str, int]:
-        rows = self._make_validation()
-        return {
             "validation_read": len(self.validation),
-            "validation_made": len(rows),
-            "validation_overlong": len(rows) - len(self._encoded(rows)),
+            "validation_made": len(self.validation_comparisons),
+            "validation_overlong": len(self.validation_comparisons) - len(self.validation_rows),
         }
+        if self.loader is not None:
+            self.passes = 1
+            return len(self.loader), counts | self.loader.counts()
+        rows, made = self._make(self.train, self.direction, self.noise, 0, self.seed)
+        plan, most = self._survey_packs(rows, world_size) if self.packing else self._survey_padded(rows, world_size)
+        self._first = (world_size, plan)
+        made |= {"overlong": plan.overlong, "largest_batch_tokens": most, "trained_on": plan.comparisons}
+        return len(plan), counts | made
 
     def _survey_padded(self, rows: Sequence[Comparison], world_size: int) -> tuple[EpochPlan, int]:
         plan = plan_epoch(rows, self.encoder, self.batch_size * world_size, seed=self.seed, epoch=0)

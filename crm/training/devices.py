@@ -1,15 +1,24 @@
-"""Devices, precision and strategy of a trainer, and faster layers on them."""
+"""Devices, precision and strategy of a trainer, shards of FSDP2, and faster layers."""
 
 from __future__ import annotations
 
+import copy
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from lightning.pytorch.strategies import DDPStrategy, ModelParallelStrategy, Strategy
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
 
 from crm.io.processes import check_launcher, launched_processes, settled
+from crm.model.reward_model import RewardModel
 from crm.training.config import TrainerConfig
 
 LIGER = ("qwen3", "llama")
@@ -134,3 +143,58 @@ def liger_kernels(backbone: Any, device: torch.device) -> None:
     # There is no language-model head here, so no cross entropy; asking for it would replace the backbone's forward.
     settings = {"cross_entropy": False, "fused_linear_cross_entropy": False}
     getattr(liger, f"apply_liger_kernel_to_{kind}")(model=backbone, rope=True, rms_norm=True, swiglu=True, **settings)
+
+
+def shard(model: RewardModel, mesh: DeviceMesh, device: torch.device, compute_dtype: torch.dtype) -> RewardModel:
+    """Shard ``model`` in place over the one-dimensional ``mesh`` (FSDP2); returns its empty skeleton, for `gather`.
+
+    Layers compute in ``compute_dtype``; gradients are summed in float32, and the head stays float32. Weights and
+    buffers are those of the first process: those of the others are not read and may be on the meta device.
+    """
+    weights, buffers = model.state_dict(), dict(model.named_buffers())
+    model.to("meta")
+    skeleton = copy.deepcopy(model)
+    wrap(model, mesh, compute_dtype)
+    model.to_empty(device=device)
+    for name, buffer in model.named_buffers():
+        if dist.get_rank() == 0:
+            buffer.copy_(buffers[name])
+        dist.broadcast(buffer, src=0)
+    load_whole(model, weights)
+    return skeleton
+
+
+def wrap(model: RewardModel, mesh: DeviceMesh, compute_dtype: torch.dtype) -> None:
+    """Make every transformer layer, the rest of the backbone, and the head a unit of FSDP2."""
+    policy = MixedPrecisionPolicy(param_dtype=compute_dtype, reduce_dtype=torch.float32)
+    for layer in model.backbone.layers:  # type: ignore[union-attr]
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    fully_shard(model.backbone, mesh=mesh, mp_policy=policy)
+    # Not kept whole between forward and backward: between steps every weight is then a shard, whatever came before.
+    fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(), reshard_after_forward=True)
+
+
+def load_whole(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Load a state dict of whole tensors; for a sharded module only that of the first process is read."""
+    if any(isinstance(parameter, DTensor) for parameter in module.parameters()):
+        whole: dict[str, Any] = dict(state) if dist.get_rank() == 0 else {}
+        options = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+        set_model_state_dict(module, whole, options=options)
+    else:
+        module.load_state_dict(state)
+
+
+def gather(model: RewardModel, skeleton: RewardModel) -> RewardModel:
+    """The whole model in plain CPU tensors on the first process; an empty one on the others.
+
+    All processes must call it together. ``skeleton`` is what `shard` returned and is left as it was.
+    """
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    state: dict[str, Any] = get_model_state_dict(model, options=options)
+    whole = copy.deepcopy(skeleton)
+    if dist.get_rank() == 0:
+        whole.load_state_dict(state, assign=True)
+        for name, buffer in model.named_buffers():  # those that are not in the state dict too
+            owner, _, own_name = name.rpartition(".")
+            whole.get_submodule(owner)._buffers[own_name] = buffer.cpu()
+    return whole

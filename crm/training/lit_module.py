@@ -19,15 +19,15 @@ from crm.model.heads import HeadOutput
 from crm.model.reward_model import RewardModel, centring_penalty, preference_loss
 from crm.training.config import LossConfig, OptimizerConfig
 from crm.training.datamodule import PreferenceDataModule
+from crm.training.devices import gather, shard
 from crm.training.metrics import PreferenceAccuracy, ValidationMetrics
 from crm.training.optimizers import build_optimizer
-from crm.training.sharding import gather, shard_as_asked
 
 WAY_OUT = "lower optimizer.lr or use trainer.precision=32-true"
 
 
 class NonFiniteError(ValueError):
-    """Loss, gradients or weights became NaN or infinite; the step does not count, and nothing of it is saved."""
+    """Loss or gradients became NaN or infinite; nothing of the step is saved."""
 
 
 class LitRewardModel(L.LightningModule):
@@ -57,7 +57,7 @@ class LitRewardModel(L.LightningModule):
         self.model.train()
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Mean loss of a pass, weighted; raises `NonFiniteError` naming the step before any weight is touched."""
+        """Mean loss of a pass, weighted."""
         output = self.model(batch)
         settings = self.loss_config
         loss = preference_loss(output.preference_logit, batch.target, settings.label_smoothing).mean()
@@ -66,10 +66,6 @@ class LitRewardModel(L.LightningModule):
             objective = loss + settings.centre_scores * centring_penalty(output.scores).mean()
         if output.unasked is not None:
             objective = objective + settings.silence * output.unasked.mean()
-        if not torch.isfinite(objective):
-            raise NonFiniteError(
-                f"loss is {objective.item()} at optimizer step {self.global_step}, batch {batch_idx}: {WAY_OUT}"
-            )
         if batch.weight:  # else another rank's row, read only to keep in step
             self.train_accuracy.update(output.preference_logit.detach(), batch.target)
         if batch_idx % self.trainer.accumulate_grad_batches == 0:
@@ -101,19 +97,11 @@ class LitRewardModel(L.LightningModule):
         return self._tokens_before + read
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Raise `NonFiniteError` for gradients that are not finite, though the loss was: no weight is touched."""
-        gradients = [weight.grad for weight in self.parameters() if weight.grad is not None]
-        norm = total_norm(gradients)
+        """Raise `NonFiniteError` for gradients that are not finite, before any weight is touched."""
+        norm = total_norm([weight.grad for weight in self.parameters() if weight.grad is not None])
         if not math.isfinite(norm):
             raise NonFiniteError(f"the gradient norm is {norm} at optimizer step {self.global_step}: {WAY_OUT}")
         self.log("train/gradient_norm", norm)  # before clipping
-
-    def optimizer_step(self, *given: Any, **named: Any) -> None:
-        """The step; raises `NonFiniteError` where it made a weight NaN or infinite, before it counts or is saved."""
-        super().optimizer_step(*given, **named)
-        norm = total_norm([weight for weight in self.parameters() if weight.requires_grad])
-        if not math.isfinite(norm):
-            raise NonFiniteError(f"the weight norm is {norm} after optimizer step {self.global_step}: {WAY_OUT}")
 
     def on_validation_epoch_start(self) -> None:
         """Forget the logits of the validation before."""
@@ -140,17 +128,18 @@ class LitRewardModel(L.LightningModule):
 
     def configure_optimizers(self) -> OptimizerLRSchedulerConfig:
         """What `build_optimizer` makes of what is trained; linear warm-up, then a cosine to zero, a step at a time."""
-        optimizer = build_optimizer(self.model, self.optimizer_config)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, self._lr_factor)
+        optimizer, steps = build_optimizer(self.model, self.optimizer_config), self.total_steps
+        warmup = math.ceil(self.optimizer_config.warmup_fraction * steps)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: lr_factor(step, warmup, steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-    def _lr_factor(self, step: int) -> float:
-        return lr_factor(step, math.ceil(self.optimizer_config.warmup_fraction * self.total_steps), self.total_steps)
 
     def configure_model(self) -> None:
         """Shard the weights where the strategy has a mesh of devices (FSDP2), the first time that it asks."""
-        if not self._skeletons:
-            self._skeletons = shard_as_asked(self, self.model)
+        if self.device_mesh is None or self._skeletons:
+            return
+        compute_dtype = torch.bfloat16 if self.trainer.precision == "bf16-mixed" else torch.float32
+        mesh, device = self.device_mesh["data_parallel"], self.trainer.strategy.root_device
+        self._skeletons = (shard(self.model, mesh, device, compute_dtype),)
 
     def whole_model(self) -> RewardModel:
         """The model in plain tensors: itself, or where it is sharded a gathered copy, empty but on the first rank.

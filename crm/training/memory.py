@@ -6,7 +6,6 @@ Kernels, allocators and attention masks differ, so that a step may need more or 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, freeze
 from crm.model.backbone import add_lora, empty_backbone, keep_lowest_layers, without_lora_wrapper
 from crm.model.reward_model import RewardModel
 from crm.training.config import TrainConfig
-from crm.training.devices import enable_checkpointing, training_device
+from crm.training.devices import training_device
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +26,7 @@ TRAINED_BYTES = 16
 """A trained parameter in float32: weight 4, gradient 4, AdamW's two moments 8."""
 FROZEN_BYTES = 4
 USABLE = 0.9
-"""Share of the memory at hand that may be planned for; the rest is for kernels' own needs and fragmentation."""
+"""Share of the memory that may be planned for; the rest is for kernels' own needs and fragmentation."""
 GIB = 2**30
 OF_CRITERIA = 0.25
 """Share of the room for kept states that criteria have where responses are read by fewer layers."""
@@ -47,22 +46,16 @@ class MemoryNeed:
         """All of it."""
         return self.state + self.activations
 
-    def fits(self, at_hand: int) -> bool:
-        """Whether it stays within `USABLE` of the ``at_hand`` bytes."""
-        return self.total <= USABLE * at_hand
-
 
 def training_need(
     backbone: nn.Module, tokens: int, *, mixed: bool, shards: int = 1, replicas: int = 1, checkpointing: bool = False
 ) -> MemoryNeed:
     """Estimate for ``tokens`` (sequences times padded length) in one forward pass on one device.
 
-    ``mixed`` is bfloat16 arithmetic on float32 weights, of which autocast keeps bfloat16 copies: all that a layer reads
-    until its backward pass and, with ``checkpointing``, all that are trained until the forward pass ends. ``shards``
-    divides the state (FSDP2), needs no such copies, and gathers the embedding, for a moment twice. More than one of
-    ``replicas`` (DDP) adds 4 bytes a trained parameter for the buffers in which gradients are exchanged. Layers below
-    the lowest trained one keep nothing. With ``checkpointing`` a layer keeps its input, and one at a time all it needs
-    and a quarter more for gradients within it.
+    ``mixed`` is bfloat16 arithmetic on float32 weights, of which autocast keeps bfloat16 copies. ``shards`` divides the
+    state (FSDP2), needs no such copies, and gathers the embedding, for a moment twice. More than one of ``replicas``
+    (DDP) adds 4 bytes a trained parameter for the exchange of gradients. With ``checkpointing`` a layer keeps its
+    input, and one at a time all it needs and a quarter more for gradients within it.
     """
     trained = sum(p.numel() for p in backbone.parameters() if p.requires_grad)
     frozen = sum(p.numel() for p in backbone.parameters()) - trained
@@ -80,137 +73,6 @@ def training_need(
     one = min(1, layers) * 5 * layer // 4 + copies // max(1, len(backbone.layers))  # type: ignore[arg-type]
     cached = 2 * sum(weight.numel() for weight in weights if weight.requires_grad)
     return MemoryNeed(state, inputs + gathered + max(one, gathered, cached))
-
-
-def settle_strategy(config: TrainConfig) -> None:
-    """Replace ``trainer.strategy=auto`` and check that the state fits, both before any weight is loaded.
-
-    What a device needs with gradient checkpointing is computed from the shapes of the backbone. Several devices become
-    DDP where it fits on each, else FSDP2. Raises ``ValueError`` naming what does fit.
-    """
-    settings, ranks = config.trainer, int(config.trainer.devices) * int(config.trainer.nodes)
-    if config.model.path is None:
-        if settings.strategy == "auto" and ranks > 1:
-            settings.strategy = "ddp"
-        return
-    backbone, device = _shapes(config), training_device(settings.accelerator)
-    at_hand, tokens = memory_of(device), config.batching.tokens
-
-    def need_of(strategy: str, checkpointing: bool = True) -> MemoryNeed:
-        places = {"shards": ranks} if strategy == "fsdp" else {"replicas": ranks}
-        mixed = settings.precision == "bf16-mixed"
-        return training_need(backbone, tokens, mixed=mixed, checkpointing=checkpointing, **places)
-
-    needs = {"ddp": need_of("ddp")}
-    if ranks > 1 and config.optimizer.name != "muon":
-        needs["fsdp"] = need_of("fsdp")
-    if settings.strategy == "auto" and ranks > 1:
-        fits = needs["ddp"].fits(at_hand) or "fsdp" not in needs
-        settings.strategy = "ddp" if fits else "fsdp"
-        config.check_sharded()
-    used = settings.strategy if settings.strategy in needs else "ddp"
-    need, share = needs[used], " a device" if ranks > 1 else ""
-    rank_zero_only(log.info)(
-        f"memory: weights, gradients and optimizer take {need.state / GIB:.1f} GiB{share} "
-        f"({settings.strategy if ranks > 1 else 'whole'} on {ranks} {device.type}), of {at_hand / GIB:.1f} GiB{share}; "
-        f"activations of a pass of {tokens:,} tokens {need_of(used, False).activations / GIB:.1f} GiB, "
-        f"with gradient checkpointing {need.activations / GIB:.1f}"
-    )
-    if need.total > at_hand:
-        raise ValueError(
-            f"model={config.model.name}: a step takes {need.total / GIB:.1f} GiB{share} (weights, gradients and "
-            f"optimizer {need.state / GIB:.1f}), and {device.type} has {at_hand / GIB:.1f}; "
-            f"{_way_out(config, needs, at_hand, ranks)}"
-        )
-
-
-def _way_out(config: TrainConfig, needs: Mapping[str, MemoryNeed], at_hand: int, ranks: int) -> str:
-    """What to type where the state does not fit: sharding, adapters, a smaller model, another machine."""
-    ways = []
-    if config.trainer.strategy != "fsdp" and "fsdp" in needs and needs["fsdp"].fits(at_hand):
-        ways.append("trainer=fsdp")
-    if config.trainer.accelerator == "cpu":
-        ways.append("a machine with GPUs")
-    elif ranks == 1:
-        ways.append("trainer=fsdp on several GPUs")
-    if not config.model.lora_rank:
-        ways.append("model.lora_rank=16 (adapters and the head alone are trained)")
-    return f"use {', '.join([*ways, 'a smaller model'])}"
-
-
-def _shapes(config: TrainConfig) -> Any:
-    """The backbone without weights, on the meta device, with what is frozen and adapted as configured."""
-    settings = config.model
-    backbone: Any = empty_backbone(str(settings.path), settings.revision)
-    keep_lowest_layers(backbone, settings.use_layers)
-    freeze_lower_layers(backbone, settings.freeze_layers)
-    if settings.lora_rank:
-        with torch.device("meta"):
-            add_lora(backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout, settings.freeze_layers)
-    return backbone
-
-
-def settle_checkpointing(config: TrainConfig, model: RewardModel, tokens: int) -> bool:
-    """Switch gradient checkpointing on where it is asked for, or ``auto`` finds too little memory for ``tokens``."""
-    wanted, backbone = config.model.gradient_checkpointing, without_lora_wrapper(model.backbone)
-    if wanted == "auto":
-        settings, device = config.trainer, training_device(config.trainer.accelerator)
-        ranks, mixed = settings.devices * settings.nodes, settings.precision == "bf16-mixed"
-        places = {"shards": ranks} if settings.strategy == "fsdp" else {"replicas": ranks}
-        need, at_hand = training_need(backbone, tokens, mixed=mixed, **places).total, memory_at_hand(device)
-        wanted = need > USABLE * at_hand
-        if need > GIB:
-            rank_zero_only(log.info)(
-                f"memory: a training step needs about {need / GIB:.1f} GiB, {at_hand / GIB:.1f} at hand on {device}: "
-                f"gradient checkpointing {'on' if wanted else 'off'} (model.gradient_checkpointing=auto)"
-            )
-    if wanted:
-        enable_checkpointing(backbone)
-    return bool(wanted)
-
-
-def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int) -> None:
-    """Have frozen layers run once for each beginning of a sequence, where there are any and it is not switched off.
-
-    Room is half of the memory that is left of a step on ``tokens``, unless a number is given.
-    """
-    settings, backbone = config.model, without_lora_wrapper(model.backbone)
-    whole = not model.prunes  # such a head reads every token
-    layers = most_frozen(backbone, settings.freeze_layers, whole=whole)
-    partly = model.depths is not None and layers < len(backbone.layers)  # a layer that is trained may read responses
-    if settings.kept_states == "off" or layers < 1 or partly:
-        return
-    if not model.reads_forests:
-        rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)
-        return
-    room = _room_for_states(config, backbone, tokens) / config.trainer.devices
-
-    def keeping(layers: int, share: float) -> FrozenLayers:
-        kept = FrozenStates(
-            backbone.config.hidden_size,
-            budget=int(room * share),
-            dtype=getattr(torch, settings.kept_states_dtype),
-        )
-        return FrozenLayers(backbone, layers, kept, whole=whole)
-
-    if model.depths is None:
-        model.frozen = keeping(layers, 1.0)
-    else:
-        of_responses = len(model.depths.lower.layers)
-        model.depths.kept = keeping(of_responses, 1 - OF_CRITERIA), keeping(layers, OF_CRITERIA)
-    rank_zero_only(log.info)(
-        f"frozen layers: states of {layers} layers are kept ({settings.kept_states_dtype}) in {settings.kept_states}: "
-        f"room for {room / 1e9:.1f} GB, {sum(part.kept.room for part in model.keeping)} tokens a process; "
-        "model.kept_states=off computes them anew"
-    )
-
-
-def _room_for_states(config: TrainConfig, backbone: Any, tokens: int) -> float:
-    """Bytes on this machine."""
-    if config.model.kept_states_gb:
-        return config.model.kept_states_gb * 1e9
-    need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
-    return max(0, memory_at_hand(torch.device("cpu")) - need) / 2
 
 
 def layer_bytes_per_token(config: Any, *, mixed: bool, sharded: bool = False) -> int:
@@ -238,15 +100,94 @@ def layers_with_gradient(backbone: Any) -> int:
     return len(backbone.layers) - trained[0] if trained else 0
 
 
+def settle_memory(config: TrainConfig) -> None:
+    """Replace ``trainer.strategy=auto`` and ``model.gradient_checkpointing=auto`` before any weight is loaded.
+
+    Several devices become DDP where a step fits on each, else FSDP2; layers are checkpointed where their activations
+    would not fit. Raises ``ValueError`` where the step does not fit even so.
+    """
+    settings, ranks = config.trainer, int(config.trainer.devices) * int(config.trainer.nodes)
+    if config.model.path is None:  # too small to matter
+        settings.strategy = "ddp" if settings.strategy == "auto" and ranks > 1 else settings.strategy
+        config.model.gradient_checkpointing = config.model.gradient_checkpointing is True
+        return
+    backbone, device, tokens = _shapes(config), training_device(settings.accelerator), config.batching.tokens
+    at_hand, mixed = memory_of(device), settings.precision == "bf16-mixed"
+
+    def need_of(strategy: str, checkpointing: bool) -> MemoryNeed:
+        places = {"shards": ranks} if strategy == "fsdp" else {"replicas": ranks}
+        return training_need(backbone, tokens, mixed=mixed, checkpointing=checkpointing, **places)
+
+    if settings.strategy == "auto" and ranks > 1:
+        whole = need_of("ddp", True).total <= USABLE * at_hand or config.optimizer.name == "muon"
+        settings.strategy = "ddp" if whole else "fsdp"
+        config.check_sharded()
+    need, plain, share = need_of(settings.strategy, True), need_of(settings.strategy, False), " a device" * (ranks > 1)
+    if config.model.gradient_checkpointing == "auto":
+        config.model.gradient_checkpointing = plain.total > USABLE * at_hand
+    rank_zero_only(log.info)(
+        f"memory: weights, gradients and optimizer take {need.state / GIB:.1f} GiB{share} "
+        f"({settings.strategy if ranks > 1 else 'whole'} on {ranks} {device.type}), of {at_hand / GIB:.1f}; "
+        f"activations of {tokens:,} tokens {plain.activations / GIB:.1f}, with gradient checkpointing "
+        f"({'on' if config.model.gradient_checkpointing else 'off'}) {need.activations / GIB:.1f}"
+    )
+    if need.total > at_hand:
+        shards = "a machine with GPUs" if device.type == "cpu" else "trainer=fsdp" + " on several GPUs" * (ranks == 1)
+        adapters = "" if config.model.lora_rank else "model.lora_rank=16 (adapters and the head alone are trained), "
+        raise ValueError(
+            f"model={config.model.name}: a step takes {need.total / GIB:.1f} GiB{share} (weights, gradients and "
+            f"optimizer {need.state / GIB:.1f}), and {device.type} has {at_hand / GIB:.1f}; "
+            f"use {shards}, {adapters}or a smaller model"
+        )
+
+
+def _shapes(config: TrainConfig) -> Any:
+    """The backbone without weights, on the meta device, with what is frozen and adapted as configured."""
+    settings = config.model
+    backbone: Any = empty_backbone(str(settings.path), settings.revision)
+    keep_lowest_layers(backbone, settings.use_layers)
+    freeze_lower_layers(backbone, settings.freeze_layers)
+    if settings.lora_rank:
+        with torch.device("meta"):
+            add_lora(backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout, settings.freeze_layers)
+    return backbone
+
+
 def memory_of(device: torch.device) -> int:
     """Bytes that a CUDA device has in all, the same on every process; on any other, what the machine has available."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
-    return memory_at_hand(device)
-
-
-def memory_at_hand(device: torch.device) -> int:
-    """Bytes free on a CUDA device; on any other, the machine's memory that is available."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
     return int(psutil.virtual_memory().available)
+
+
+def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int) -> None:
+    """Have frozen layers run once for each beginning of a sequence, where there are any and it is not switched off.
+
+    Room is half of the machine's memory that is left of a step on ``tokens``.
+    """
+    settings, backbone = config.model, without_lora_wrapper(model.backbone)
+    whole = not model.prunes  # such a head reads every token
+    layers = most_frozen(backbone, settings.freeze_layers, whole=whole)
+    partly = model.depths is not None and layers < len(backbone.layers)  # a layer that is trained may read responses
+    if settings.kept_states == "off" or layers < 1 or partly:
+        return
+    if not model.reads_forests:
+        rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)
+        return
+    need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
+    room = max(0, memory_of(torch.device("cpu")) - need) / 2 / config.trainer.devices
+
+    def keeping(layers: int, share: float) -> FrozenLayers:
+        dtype = getattr(torch, settings.kept_states_dtype)
+        kept = FrozenStates(backbone.config.hidden_size, budget=int(room * share), dtype=dtype)
+        return FrozenLayers(backbone, layers, kept, whole=whole)
+
+    if model.depths is None:
+        model.frozen = keeping(layers, 1.0)
+    else:
+        of_responses = len(model.depths.lower.layers)
+        model.depths.kept = keeping(of_responses, 1 - OF_CRITERIA), keeping(layers, OF_CRITERIA)
+    rank_zero_only(log.info)(
+        f"frozen layers: states of {layers} layers are kept ({settings.kept_states_dtype}) in memory, room for "
+        f"{room / 1e9:.1f} GB a process; model.kept_states=off computes them anew"
+    )

@@ -13,14 +13,12 @@ from crm.training.config import TrainConfig
 BEST, LAST, SUMMARY = Path("checkpoints/best.ckpt"), Path("checkpoints/last.ckpt"), "summary.json"
 IGNORED_ON_RESUME = {
     *("run_dir", "resume", "overwrite", "logger", "data.root", "schedule.name", "schedule.save_every"),
-    *("model.gradient_checkpointing", "model.kept_states", "model.kept_states_gb", "batching.batch_size"),
+    *("model.gradient_checkpointing", "model.kept_states", "batching.batch_size"),
     *(f"trainer.{name}" for name in ("name", "accelerator", "devices", "nodes", "strategy")),
     *(f"trainer.{name}" for name in ("threads", "compile", "liger", "progress")),
 }
 """Settings that may differ when a run goes on: where and how fast the same numbers are computed. The loader compares
 what its batches depend on."""
-SHOWN = 5
-"""Differences that a message names; the others are counted."""
 
 
 class AnotherRunError(ValueError):
@@ -51,12 +49,9 @@ def checkpoint_to_resume(config: TrainConfig, settings: Mapping[str, Any]) -> Pa
     before, now = _flat(saved), _flat(settings)
     differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if differing:
-        shown = "; ".join(
-            f"{name} was {before.get(name)!r:.60}, now {now.get(name)!r:.60}" for name in differing[:SHOWN]
-        )
-        more = f"; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+        shown = "; ".join(f"{name} was {before.get(name)!r:.60}, now {now.get(name)!r:.60}" for name in differing)
         raise AnotherRunError(
-            f"resume=true: {last} is of a run with other settings: {shown}{more}. Give those of its config.yaml "
+            f"resume=true: {last} is of a run with other settings: {shown}. Give those of its config.yaml "
             f"(resume={last.parents[1]} does), or start a new run in another hydra.run.dir"
         )
     return last

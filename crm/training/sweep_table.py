@@ -1,12 +1,11 @@
 """Tables of a sweep: ``python -m crm.training.sweep_table <folder>`` writes ``sweep`` and ``seeds`` (md, csv, tex).
 
-``sweep`` has a row a job, failed and unfinished ones with their reason. ``seeds`` has means with intervals where jobs
-differ in nothing but the seed. ``train.py -m`` writes both when it ends.
+``sweep`` has a row a job, failed and unfinished ones with their reason; ``seeds`` has means with intervals over jobs
+that differ in nothing but the seed. ``train.py -m`` writes both when it ends.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from crm.report.statistics import mean_interval
-from crm.report.tables import caption, remove_table, write_table
+from crm.report.tables import caption, write_table
 from crm.training.sweeps import SweepJob, differing, read_jobs
 
 MEASURED = {"validation_loss": math.inf, "validation_accuracy": 1.0}
@@ -74,28 +73,18 @@ def write_sweep_tables(folder: Path) -> list[SweepJob]:
     commits = ", ".join(dict.fromkeys(job.commit for job in jobs if job.commit))
     line = f"{len(jobs)} jobs: {counted}; " + caption(config=common or "as in conf/", commit=commits)
     write_table(folder, "sweep", job_table(jobs), line)
-    means = seed_table(jobs)
-    if means.empty:
-        remove_table(folder, "seeds")
-    else:
+    if not (means := seed_table(jobs)).empty:
         write_table(folder, "seeds", means, f"Mean over seeds and 95 % interval; {line}")
     return jobs
 
 
-def main() -> None:
-    """Write the tables and print them; exit code 2 for a folder without jobs."""
-    parser = argparse.ArgumentParser(prog="crm.training.sweep_table", description="One table of a sweep's jobs.")
-    parser.add_argument("folder", type=Path, help="of the sweep, such as multirun/train/<date>/<time>")
-    folder = parser.parse_args().folder
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m crm.training.sweep_table <folder of a sweep>")
     try:
-        write_sweep_tables(folder)
+        write_sweep_tables(folder := Path(sys.argv[1]))
     except (ValueError, OSError) as error:
-        print(f"sweep_table: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(f"sweep_table: {error}")
     for name in ("sweep.md", "seeds.md"):
         if (folder / name).is_file():
             print((folder / name).read_text(encoding="utf-8"))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,8 @@
 """Jobs of a sweep: how each runs, where needed as a process of its own, and how it ended.
 
 Lightning starts the other ranks with the command line of the parent. In a sweep that line says ``-m``, and every rank
-would run the whole sweep again (Lightning #16694). A process of its own per job has a command line without ``-m`` and
-frees its devices when it ends; beside others, it can be killed without them. A job that fails leaves its reason in
-``failure.txt`` in its folder: its process may run on another machine.
+would run the whole sweep again (Lightning #16694): a process of its own per job has a command line without ``-m``. A
+job that fails leaves its reason in ``failure.txt`` in its folder, since its process may run on another machine.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from crm.io.files import replace_file
+from crm.quoting import hydra_text
 from crm.training.config import TrainConfig
 from crm.training.resume import SUMMARY
 
@@ -52,18 +52,13 @@ class SweepFolder(Callback):
 
 
 def begin_job() -> Path:
-    """The folder of the job at work, without the outcome of an earlier one."""
+    """The folder of the current job, from which the first rank removes the outcome of an earlier one."""
     hydra = HydraConfig.get()
     folder = Path(str(hydra.runtime.output_dir))
-    forget(folder, summary=hydra.mode == RunMode.MULTIRUN)
-    return folder
-
-
-def forget(folder: Path, *, summary: bool) -> None:
-    """Remove the failure, and with ``summary`` the results, of an earlier run in ``folder``; on the first rank only."""
     if is_first_rank():
-        for name in (FAILURE, *OUTCOMES.values()) if summary else (FAILURE,):
+        for name in (FAILURE, *(OUTCOMES.values() if hydra.mode == RunMode.MULTIRUN else ())):
             (folder / name).unlink(missing_ok=True)
+    return folder
 
 
 def is_first_rank() -> bool:
@@ -92,28 +87,27 @@ def check_devices(config: TrainConfig) -> None:
     """Raise ``ValueError`` where jobs side by side would want the same devices, or SLURM starts too few processes."""
     kind, trainer, settings = launcher(), config.trainer, HydraConfig.get().launcher
     together = kind == LOCAL or (kind == JOBLIB and settings.n_jobs != 1)
-    if together and (trainer.devices not in (1, "auto") or _on_gpus(trainer.accelerator)):
+    if together and (trainer.devices not in (1, "auto") or _device(trainer.accelerator) != "cpu"):
         raise ValueError(
             f"trainer.accelerator={trainer.accelerator} trainer.devices={trainer.devices}: jobs at once on one machine "
             "would fight for its devices; leave out hydra/launcher (one job after the other), or use "
             "hydra/launcher=slurm, or trainer=cpu with one device"
         )
-    if kind == SLURM and (
-        trainer.devices not in ("auto", settings.tasks_per_node) or trainer.nodes not in ("auto", settings.nodes)
-    ):
+    tasks, nodes = settings.get("tasks_per_node"), settings.get("nodes")
+    if kind == SLURM and (trainer.devices not in ("auto", tasks) or trainer.nodes not in ("auto", nodes)):
         raise ValueError(
-            f"hydra.launcher.tasks_per_node={settings.tasks_per_node} hydra.launcher.nodes={settings.nodes}: SLURM "
-            f"starts one process a device; give trainer.devices={trainer.devices} and trainer.nodes={trainer.nodes}"
+            f"hydra.launcher.tasks_per_node={tasks} hydra.launcher.nodes={nodes}: SLURM starts "
+            f"one process a device; give trainer.devices={trainer.devices} and trainer.nodes={trainer.nodes}"
         )
 
 
-def _on_gpus(accelerator: str) -> bool:
-    """Whether jobs would train on GPUs; only ``auto`` asks torch, which takes seconds to import."""
+def _device(accelerator: str) -> str:
+    """What jobs would train on; only ``auto`` asks torch, which takes seconds to import."""
     if accelerator != "auto":
-        return accelerator != "cpu"
+        return accelerator
     from crm.training.devices import training_device
 
-    return training_device("auto").type != "cpu"
+    return training_device("auto").type
 
 
 def needs_own_process(devices: int | str) -> bool:
@@ -133,12 +127,11 @@ def run_in_own_process(entry: Sequence[str]) -> Path:
     """
     hydra = HydraConfig.get()
     folder = Path(str(hydra.runtime.output_dir))
-    overrides = [*hydra.overrides.task, *(word for word in hydra.overrides.hydra if passed_on(word))]
-    command = [*entry, *single_run(overrides, str(folder), str(hydra.job.name))]
+    words = single_run(hydra.overrides.task, hydra.overrides.hydra, str(folder), str(hydra.job.name))
     beside = launcher() == JOBLIB
     with (folder / CONSOLE).open("wb") if beside else nullcontext() as out:
         errors = subprocess.STDOUT if beside else None
-        code = subprocess.run(command, cwd=hydra.runtime.cwd, check=False, stdout=out, stderr=errors).returncode  # noqa: S603 - our own command
+        code = subprocess.run([*entry, *words], cwd=hydra.runtime.cwd, stdout=out, stderr=errors).returncode  # noqa: S603
     if code:
         ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         memory = " (out of memory?)" if -code == signal.SIGKILL else ""
@@ -146,15 +139,14 @@ def run_in_own_process(entry: Sequence[str]) -> Path:
     return folder
 
 
-def passed_on(override: str) -> bool:
-    """Whether an override of Hydra's own settings still means the same in a single run."""
-    return not override.lstrip("+~").startswith(NOT_PASSED_ON)
+def single_run(task: Sequence[str], hydra: Sequence[str], folder: str, job_name: str) -> list[str]:
+    """The command line of one job as a single run in ``folder``, whose ``.hydra`` the sweep has written already.
 
-
-def single_run(overrides: Sequence[str], folder: str, job_name: str) -> list[str]:
-    """The command line of one job as a single run in ``folder``, whose ``.hydra`` the sweep has written already."""
-    quoted = folder.replace("\\", "\\\\").replace("'", "\\'")
-    return [*overrides, f"hydra.run.dir='{quoted}'", "hydra.output_subdir=null", f"hydra.job.name={job_name}"]
+    Of Hydra's own settings those are passed on that mean the same in a single run.
+    """
+    own = [word for word in hydra if not word.lstrip("+~").startswith(NOT_PASSED_ON)]
+    place = f"hydra.run.dir={hydra_text(folder)}"
+    return [*task, *own, place, "hydra.output_subdir=null", f"hydra.job.name={job_name}"]
 
 
 def entry_command() -> list[str]:
@@ -176,8 +168,7 @@ def validation_loss_of(folder: Path) -> float:
 class SweepJob:
     """One job; ``status`` is ``finished``, ``failed`` or ``unfinished``, ``reason`` says why.
 
-    ``numbers`` are those of `NUMBERS` (loss in nats, accuracy in [0, 1] or NaN, optimizer steps, seconds), empty unless
-    it is a training that finished.
+    ``numbers`` are those of `NUMBERS`, empty unless it is a training that finished.
     """
 
     name: str
@@ -189,16 +180,8 @@ class SweepJob:
     commit: str = ""
 
 
-def failed_jobs(root: Path) -> list[str]:
-    """Names of the jobs under ``root`` that left a reason."""
-    return sorted((str(path.parent.relative_to(root)) for path in root.rglob(FAILURE)), key=in_number_order)
-
-
 def read_jobs(root: Path, command: str = "train") -> list[SweepJob]:
-    """Every job that the sweep of ``command`` (see `OUTCOMES`) in ``root`` has started, in the order of their numbers.
-
-    A folder of single runs can be read as well. Raises ``ValueError`` where there is no job.
-    """
+    """Every job of the sweep of ``command`` in ``root``, by number. Raises ``ValueError`` where there is none."""
     if not root.is_dir():
         raise ValueError(f"{root}: no such folder; give a sweep's, such as multirun/{command}/<date>/<time>")
     jobs = [_job(root, file, command) for file in root.rglob(OVERRIDES)]
@@ -231,18 +214,6 @@ def _job(root: Path, file: Path, command: str) -> SweepJob:
         return SweepJob(name, overrides, "unfinished", why)
     if command != "train":
         return SweepJob(name, overrides, "finished")
-    try:
-        summary = json.loads(outcome.read_text(encoding="utf-8"))
-        numbers = {key: _finite(summary, key) for key in NUMBERS}
-    except ValueError as error:
-        return SweepJob(name, overrides, "failed", f"{outcome}: {error}")
+    summary = json.loads(outcome.read_text(encoding="utf-8"))
+    numbers = {key: math.nan if summary[key] is None else summary[key] for key in NUMBERS}  # an accuracy of ties
     return SweepJob(name, overrides, "finished", "", numbers, str(summary.get("commit") or ""))
-
-
-def _finite(summary: Any, key: str) -> float:
-    value = summary.get(key) if isinstance(summary, dict) else None
-    if key == "validation_accuracy" and value is None:
-        return math.nan  # every validation row is a tie
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{key}: expected a finite number, got {value!r:.80}")
-    return value

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-from lightning.pytorch import loggers as kinds
-from lightning.pytorch.loggers import CSVLogger, Logger, WandbLogger
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
 from lightning.pytorch.utilities import rank_zero_only
 
 from crm.io.files import replace_file
@@ -25,7 +24,6 @@ from crm.training.config import LoggerConfig
 
 log = logging.getLogger(__name__)
 WANDB_HOST = "api.wandb.ai"
-NO_TENSORBOARD = "logger=tensorboard: pip install 'crm-leaderboard[tensorboard]', or use logger=csv"
 
 
 def rows_before(path: Path, step: int) -> list[dict[str, str]]:
@@ -50,16 +48,14 @@ def build_loggers(
     ``config`` is a plain dict. ``rows`` of an interrupted run are logged again where a logger would begin anew: into
     the CSV file and into an offline run of W&B.
     """
+    check_tracker(settings.kinds)
     loggers: list[Logger] = [CSVLogger(run_dir, name="", version="", flush_logs_every_n_steps=1)]
     begun = loggers[:1]
     if "wandb" in settings.kinds:
-        loggers.append(_wandb(settings, run_dir, settings.wandb_settings(name, group), bool(rows)))
+        loggers.append(_wandb(settings, run_dir, settings.name or name, settings.group or group, bool(rows)))
         begun += loggers[1:] if wandb_mode(settings.mode) == "offline" else []
     if "tensorboard" in settings.kinds:
-        try:
-            loggers.append(kinds.TensorBoardLogger(run_dir, name="tensorboard", version=""))
-        except ModuleNotFoundError:
-            raise ValueError(NO_TENSORBOARD) from None
+        loggers.append(TensorBoardLogger(run_dir, name="tensorboard", version=""))
     for logger in loggers[1:]:
         logger.log_hyperparams(config)
     for row in rows:
@@ -69,7 +65,7 @@ def build_loggers(
     return loggers
 
 
-def _wandb(settings: LoggerConfig, run_dir: Path, run: dict[str, Any], resume: bool) -> WandbLogger:
+def _wandb(settings: LoggerConfig, run_dir: Path, name: str, group: str, resume: bool) -> WandbLogger:
     """One run folder is one W&B run: its id is kept there, and a resumed run goes on under it."""
     mode, folder = wandb_mode(settings.mode), run_dir / "wandb"
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,23 +77,24 @@ def _wandb(settings: LoggerConfig, run_dir: Path, run: dict[str, Any], resume: b
             shutil.rmtree(old)
     if mode == "offline":
         log.info("W&B runs offline; `wandb sync %s/offline-run-*` uploads it", folder)
-    return WandbLogger(save_dir=run_dir, offline=mode == "offline", id=run_id, resume="allow", mode=mode, **run)
+    run: dict[str, Any] = {"name": name, "project": settings.project, "group": group, "mode": mode}
+    return WandbLogger(save_dir=run_dir, offline=mode == "offline", id=run_id, resume="allow", **run)
 
 
 @contextmanager
 def finished(loggers: list[Logger]) -> Iterator[None]:
     """End W&B's run at the end, as failed where the body raised: the next job of a sweep gets its own."""
-    exit_code = 1
+    status = "failed"
     try:
         yield
-        exit_code = 0
+        status = "success"
     finally:
         for logger in loggers:
-            logger.finalize("failed" if exit_code else "success")
+            logger.finalize(status)
         if any(isinstance(logger, WandbLogger) for logger in loggers):
             import wandb
 
-            wandb.finish(exit_code=exit_code)
+            wandb.finish(exit_code=int(status == "failed"))
 
 
 def log_summary(loggers: list[Logger], numbers: Mapping[str, float], tables: Mapping[str, pd.DataFrame]) -> None:
@@ -131,7 +128,7 @@ def track(
 def check_tracker(kinds: Sequence[str]) -> None:
     """Raise ``ValueError`` for a tracker that is not installed, before anything is computed."""
     if "tensorboard" in kinds and find_spec("tensorboard") is None:
-        raise ValueError(NO_TENSORBOARD)
+        raise ValueError("logger=tensorboard: pip install 'crm-leaderboard[tensorboard]', or use logger=csv")
 
 
 def wandb_mode(mode: str | None) -> Literal["online", "offline", "disabled"]:

@@ -17,7 +17,6 @@ import lightning as L
 import pandas as pd
 import torch
 import torch.distributed as dist
-from hydra.core.hydra_config import HydraConfig
 from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import OmegaConf
@@ -61,16 +60,17 @@ from crm.training.config import TrainConfig
 from crm.training.datamodule import BatchLoader, PreferenceDataModule
 from crm.training.devices import (
     compile_layers,
+    enable_checkpointing,
     liger_kernels,
+    load_whole,
     settle_devices,
     settle_precision,
     trainer_settings,
     training_device,
 )
 from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
-from crm.training.memory import keep_frozen_states, settle_checkpointing, settle_strategy
+from crm.training.memory import keep_frozen_states, settle_memory
 from crm.training.resume import BEST, SUMMARY, checkpoint_to_resume
-from crm.training.sharding import load_whole
 from crm.training.tracking import build_loggers, finished, log_summary, rows_before
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     settle_precision(config.trainer)
     if config.model.path is not None:
         check_reachable(config.model.path, config.model.revision)
-    settle_strategy(config)
+    settle_memory(config)
     if threads := config.trainer.threads or (1 if config.model.path is None else 0):  # more slow down a small model
         torch.set_num_threads(threads)
     settings = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.structured(config)))
@@ -118,9 +118,10 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id, loader)
     batches, counts = data.survey(devices)
     _check_counts(config, batches, counts)
-    settle_checkpointing(config, model, counts["largest_batch_tokens"])
+    backbone, device = without_lora_wrapper(model.backbone), training_device(config.trainer.accelerator)
+    if config.model.gradient_checkpointing:
+        enable_checkpointing(backbone)
     keep_frozen_states(config, model, counts["largest_batch_tokens"])
-
     steps = config.schedule.epochs * math.ceil(batches / data.passes)
     steps = min(steps, config.schedule.max_steps) if config.schedule.max_steps else steps
     lit = LitRewardModel(model, config.optimizer, config.loss, steps)
@@ -136,9 +137,8 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
         rows=rows_before(run_dir / "metrics.csv", done),
     )
     with finished(loggers):
-        speed = Throughput(show=config.trainer.progress)
+        speed = Throughput()
         trainer = build_trainer(config, loggers, [speed, *callbacks], data.passes)
-        backbone, device = without_lora_wrapper(model.backbone), training_device(config.trainer.accelerator)
         if config.trainer.compile:
             compile_layers(backbone, device)
         if config.trainer.liger:
@@ -154,23 +154,19 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
 
 
 def run_name(config: TrainConfig) -> str:
-    """Model, head, data, what was overridden on the command line, and the seed: no two runs of a sweep are alike."""
-    named = ("model", "head", "loss", "data", "seed", "logger", "hydra", "resume", "overwrite", "experiment")
-    words = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
-    changed = [word for word in words if not word.startswith(named) and "path" not in word.partition("=")[0]]
+    """Model, head, data and seed."""
     data = Path(config.data.path).stem if config.data.path else config.data.name
-    return " ".join([config.model.name, config.head.name, data, *changed[:4], f"seed {config.seed}"])
+    return f"{config.model.name} {config.head.name} {data} seed {config.seed}"
 
 
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``.
 
-    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, where it fits, head.
-    Under another prompt order than that run's a head reads another state, so only the backbone is taken over.
+    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, under the same prompt
+    order, from its head.
     """
-    settings, head = config.model, config.head.name
-    late = {name: getattr(config.head, name) for name in ("kept", "width", "response_layers", "gated")}
-    score = None
+    settings, head, score = config.model, config.head.name, None
+    late = {name: value for name, value in asdict(config.head).items() if name != "name"}
     if settings.path is None:
         assert settings.vocab_size and settings.hidden_size and settings.layers and settings.heads
         tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
@@ -208,14 +204,12 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
 
 def _added_loader(config: TrainConfig, encoder: Encoder, model: RewardModel) -> BatchLoader | None:
     """The loader of another package for ``batching.name``. Raises ``ValueError`` for several devices."""
-    if config.batching.name in BATCHINGS:
+    name, devices = config.batching.name, config.trainer.devices * config.trainer.nodes
+    if name in BATCHINGS:
         return None
-    if (devices := config.trainer.devices * config.trainer.nodes) > 1:
-        raise ValueError(
-            f"trainer.devices={devices} with batching.name={config.batching.name}: batches of another package are made "
-            "for one device; use trainer.devices=1, or batching=tree"
-        )
-    loader: BatchLoader = plugin("batching", config.batching.name)(config, encoder, model)
+    if devices > 1:
+        raise ValueError(f"trainer.devices={devices} with batching.name={name}: use trainer.devices=1 or batching=tree")
+    loader: BatchLoader = plugin("batching", name)(config, encoder, model)
     return loader
 
 
@@ -263,14 +257,13 @@ def _check_counts(config: TrainConfig, batches: int, counts: dict[str, int]) -> 
         raise ValueError(f"data={config.data.name}: a set to evaluate on; choose another to train on")
     if not batches:
         raise ValueError(f"data={config.data.name}: no comparison left to train on; rows went here: {counts}")
-    if counts["validation_made"] == counts["validation_overlong"] > 0:
-        raise ValueError(
-            f"model.max_length={config.model.max_length}: all {counts['validation_made']} comparisons to validate on "
-            "are longer; raise it"
-        )
-    if not counts["validation_made"]:
+    if not (made := counts["validation_made"]):
         raise ValueError(
             f"data={config.data.name}: no comparison to validate on; raise data.validation_fraction or data.validation"
+        )
+    if made == counts["validation_overlong"]:
+        raise ValueError(
+            f"model.max_length={config.model.max_length}: all {made} comparisons to validate on are longer; raise it"
         )
 
 
@@ -282,15 +275,12 @@ def finish(
     facts: dict[str, Any],
     started: float,
 ) -> TrainingOutcome:
-    """Validate the best weights; on the first rank export them and write results. All ranks must call it together.
-
-    ``facts`` go into ``summary.json``; ``started`` is the run's first `time.perf_counter`.
-    """
+    """Validate the best weights; on the first rank export them and write results. All ranks must call it together."""
     run_dir, steps, loggers = Path(config.run_dir), trainer.global_step, list(trainer.loggers)
     best = run_dir / BEST
     if best.is_file():
         load_whole(lit, torch.load(best, map_location="cpu", weights_only=True)["state_dict"])
-    trainer.loggers = []  # these are numbers of an earlier step: in the curves they would stand as the last point
+    trainer.loggers = []  # these numbers are of an earlier step, not the last point of the curves
     numbers = trainer.validate(lit, datamodule=data, verbose=False)[0]
     loss, accuracy = float(numbers["validation/loss"]), with_nulls(float(numbers["validation/accuracy"]))
     if not math.isfinite(loss):
@@ -314,13 +304,9 @@ def finish(
     best_numbers = {"best/loss": loss} | ({} if accuracy is None else {"best/accuracy": accuracy})
     log_summary(loggers, best_numbers, {"worst_pairs": worst})
     shown = "unknown (every row is a tie)" if accuracy is None else f"{accuracy:.3f}"
-    speed = (
-        "; {comparisons_per_second:,.1f} comparisons/s, {tokens_per_second:,.0f} tokens/s"
-        if facts["throughput"]
-        else ""
-    )
-    speed = speed.format(**facts["throughput"])
-    log.info("validation accuracy %s, loss %.3f%s; the model is in %s", shown, loss, speed, outcome.checkpoint)
+    speed = "; {comparisons_per_second:,.1f} comparisons/s, {tokens_per_second:,.0f} tokens/s"
+    speed = speed.format(**facts["throughput"]) if facts["throughput"] else ""
+    log.info(f"validation accuracy {shown}, loss {loss:.3f}{speed}; the model is in {outcome.checkpoint}")
     log.info("next: python evaluate.py checkpoint=%s", shown_path(run_dir))
     return outcome
 
@@ -339,10 +325,10 @@ def gather_judged(lit: LitRewardModel, data: PreferenceDataModule) -> list[Judge
 
 
 def worst_pairs(judged: Sequence[Judged], size: int = 20) -> pd.DataFrame:
-    """The ``size`` comparisons with the largest loss (nats), worst first.
+    """The ``size`` comparisons with the largest loss (nats), worst first; long texts are cut.
 
     ``p_first`` is the probability that the response shown first is preferred, ``label`` which one was (``first``,
-    ``second`` or ``tie``); long texts are cut.
+    ``second`` or ``tie``).
     """
     rows = []
     for row, logit in judged:

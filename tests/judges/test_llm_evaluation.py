@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from crm.cli import commands
+from crm import cli
 from crm.config import compose
 from crm.evaluation.run import run_evaluation
 from crm.leaderboard.bank.bank import Bank, BankQuery
@@ -161,7 +161,7 @@ def test_a_leaderboard_of_a_judge_that_is_down_now_and_then_ends_with_exit_code_
     def run() -> int:
         monkeypatch.setattr("sys.argv", ["leaderboard.py", *words])
         try:
-            commands.leaderboard()
+            cli.leaderboard()
         except SystemExit as ended:
             return int(str(ended.code))
         return 0

@@ -1,4 +1,4 @@
-"""Speed by hand with a clock of our own, the time that is left, and bars where somebody sees them."""
+"""Speed by hand with a clock of our own, and bars where somebody sees them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,9 @@ from transformers.utils import logging as bars
 import crm.training.callbacks
 from crm.config import compose
 from crm.model.backbone import show_loading
-from crm.training.callbacks import duration, rates
+from crm.training.callbacks import rates
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.2, "0 s"), (99, "99 s"), (99.6, "2 min"), (5940, "99 min"), (7500, "2 h 05 min"), (90000, "25 h 00 min")],
-)
-def test_a_length_of_time_in_words(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 def test_rates_by_hand() -> None:
@@ -37,9 +29,8 @@ def test_rates_by_hand() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("progress", [True, False])
 def test_a_run_is_measured_at_optimizer_steps_without_its_validations(
-    progress: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """8 passes of 4 comparisons, two a step: four steps; the first is left out, and validation stops the clock."""
     caplog.set_level(logging.INFO)
@@ -51,7 +42,7 @@ def test_a_run_is_measured_at_optimizer_steps_without_its_validations(
         *("schedule.epochs=1", "schedule.save_every=0", "schedule.patience=0", "schedule.comparisons_per_step=8"),
         *("schedule.validate_every=2", "batching=padded", "batching.batch_size=4"),
     ]
-    run_training(compose("train", [*settings, f"trainer.progress={progress}"], tmp_path))
+    run_training(compose("train", settings, tmp_path))
     # Looks at the clock: step 1 (0), validation (1, 2: one second stopped), step 3 (3), validation (4, 5), the end (6).
     logged = pd.read_csv(tmp_path / "metrics.csv").dropna(subset=["throughput/steps_per_second"])
     assert logged["step"].tolist() == [2], "Lightning's number of the third step, and once"
@@ -59,9 +50,7 @@ def test_a_run_is_measured_at_optimizer_steps_without_its_validations(
     mean = json.loads((tmp_path / "summary.json").read_text())["throughput"]
     assert (mean["steps_per_second"], mean["comparisons_per_second"]) == (3 / 4, 24 / 4)
     assert "8 comparisons a step, at most 4 steps" in caplog.text and "tokens/s; the model is in" in caplog.text
-    left = [message for message in caplog.messages if message.startswith("time: ")]
-    assert left == ["time: 1 s at most for the 1 steps that are left, without validations"] * progress
-    assert len([message for message in caplog.messages if "validation loss" in message]) == 2 * progress
+    assert len([message for message in caplog.messages if "validation loss" in message]) == 2
 
 
 @pytest.mark.parametrize(("wanted", "terminal"), [(True, True), (True, False), (False, True)])

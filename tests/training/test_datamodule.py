@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from crm.config import compose
-from crm.model.batching.plans import Packing
-from crm.schema import GENERIC_CRITERION, Message
+from crm.schema import Message
 from crm.training.datamodule import PreferenceDataModule
 
 BASE = compose("train", ["loss=ranking", "trainer.devices=1", "trainer.nodes=1", "seed=0"], Path("run"))
@@ -100,20 +99,3 @@ def test_validation_reads_both_directions_of_a_row_whatever_is_trained(make_data
 def test_soft_ties_are_kept_as_one_half(make_data) -> None:
     targets = torch.cat([batch.target for batch in make_data(ties="soft").train_dataloader()])
     assert (targets == 0.5).sum() == 3 and len(targets) == 13
-
-
-def test_without_criteria_the_same_rows_show_the_generic_one(make_data) -> None:
-    own, none = make_data(), make_data(criteria="none")
-    rows, generic = own.epoch_comparisons(0), none.epoch_comparisons(0)
-    assert [(row.preference_id, row.label) for row in rows] == [(row.preference_id, row.label) for row in generic]
-    assert {row.criteria for row in generic} == {(GENERIC_CRITERION,)}
-
-
-@pytest.mark.parametrize("tokens", (300, 500, 1000))
-def test_no_pack_of_the_first_epoch_has_more_tokens_than_asked_for(make_data, tokens: int) -> None:
-    packing = Packing(tokens)
-    data = make_data(max_length=400, tokens=tokens, rows=16)
-    _, counts = data.survey(world_size=1)
-    packs = [pack for packs in data.train_dataloader().plan(0).passes for pack in packs]
-    assert all(packing.work(pack.rows) <= tokens for pack in packs if len(pack.rows) > 1)
-    assert counts["largest_batch_tokens"] == max(packing.work(pack.rows) for pack in packs)

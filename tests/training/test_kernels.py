@@ -6,7 +6,6 @@ In float32: a compiler would trace into what `in_float64` puts around every oper
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,29 +20,15 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
 @pytest.mark.slow
-def test_compiled_layers_are_traced_once_and_give_the_same_numbers(
-    make_model: Any, make_encoder: Any, comparisons: Any
-) -> None:
-    """The backend ``eager`` traces as ``inductor`` does, and generates no code, which takes minutes.
-
-    Attention over a forest is left out of the trace; norms, projections and MLPs are in it.
-    """
-    from torch._dynamo.utils import counters
-
+def test_compiled_layers_keep_names_and_numbers(make_model: Any, make_encoder: Any, comparisons: Any) -> None:
+    """The backend ``eager`` traces as ``inductor`` does, and generates no code, which takes minutes."""
     encoder, packing = make_encoder("scalar"), Packing(8192)
-    rows = [encoder.encode(row, "ab") for row in comparisons]
-    batches = [packing.collate(rows[:count]) for count in (3, 1)]
+    batch = packing.collate([encoder.encode(row, "ab") for row in comparisons])
     model = make_model("scalar").train()
-    names, plain = list(model.state_dict()), [outcome(model, batch) for batch in batches]
-    torch._dynamo.reset()
-    counters.clear()
+    names, plain = list(model.state_dict()), outcome(model, batch)
     compile_layers(model.backbone, CPU, backend="eager")
     assert list(model.state_dict()) == names
-    traced = []
-    for batch, expected in zip(batches, plain, strict=True):
-        assert_same(outcome(model, batch), expected)
-        traced.append(counters["stats"]["unique_graphs"])
-    assert traced[0] == traced[1] >= 3, "the trial, and both layers"
+    assert_same(outcome(model, batch), plain)
 
 
 def test_a_machine_that_cannot_compile_says_so(make_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,20 +50,6 @@ def test_checkpointing_sends_no_gradient_through_frozen_layers(
     model.backbone.layers[0].register_forward_hook(lambda _module, _inputs, output: seen.append(output.requires_grad))
     outcome(model, Packing(8192).collate([make_encoder("scalar").encode(row, "ab") for row in comparisons]))
     assert seen == [False]
-
-
-def test_liger_replaces_norm_mlp_and_rotation_of_this_backbone(
-    make_model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package, module, calls = ModuleType("liger_kernel"), ModuleType("liger_kernel.transformers"), []
-    module.apply_liger_kernel_to_qwen3 = lambda **given: calls.append(given)  # type: ignore[attr-defined]
-    package.transformers = module  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "liger_kernel", package)
-    monkeypatch.setitem(sys.modules, "liger_kernel.transformers", module)
-    backbone = make_model("scalar").backbone
-    liger_kernels(backbone, GPU)
-    off = {"cross_entropy": False, "fused_linear_cross_entropy": False}
-    assert calls == [{"model": backbone, "rope": True, "rms_norm": True, "swiglu": True, **off}]
 
 
 def test_liger_says_what_is_missing(make_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

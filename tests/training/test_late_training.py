@@ -1,8 +1,7 @@
-"""A late head under every way of training: batches, frozen layers, adapters, memory savers, processes, resuming."""
+"""A late head in training: its sizes, `loss.silence`, frozen layers, adapters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,6 @@ import torch
 from safetensors.torch import load_file
 
 from crm.config import compose
-from crm.data.sampling import turn
-from crm.judges.crm_judge import open_checkpoint
 from crm.model.export import LATE_HEAD, load_checkpoint
 from crm.training.train import TrainingOutcome, run_training
 from tests.conftest import TINY_MODEL, rounding
@@ -48,7 +45,7 @@ def assert_alike(one: Path, other: Path) -> None:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome]:
     folder = tmp_path_factory.mktemp("plain")
-    return folder, train(folder)
+    return folder, train(folder, "loss.silence=0.1")
 
 
 def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, TrainingOutcome]) -> None:
@@ -57,20 +54,6 @@ def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, Training
     sizes = {"kept": 3, "width": 4, "response_layers": None, "gated": False}
     assert manifest["config"]["head"] == {"name": "late", **sizes}
     assert manifest["prompt_order"] == "criteria_first"
-
-
-def test_silence_makes_responses_differ_less_by_what_nobody_asked(tmp_path: Path) -> None:
-    apart = {}
-    for silence in (0.0, 10.0):
-        folder = tmp_path / str(silence)
-        train(folder, f"loss.silence={silence}", "schedule.max_steps=40", "schedule.epochs=20", "optimizer.lr=0.01")
-        reader = open_checkpoint(folder / "model", batch_size=8, precision="32-true")[0].late_reader
-        assert reader is not None
-        rain = turn("user", "Why does it rain?")
-        texts = [(rain, turn("assistant", text)) for text in ("Clouds.", "Since water rises, cools and falls.")]
-        first, second = reader.responses(texts)
-        apart[silence] = float(((first - second) @ reader.user_vector(["Prefers humorous answers"])).abs())
-    assert apart[10.0] < apart[0.0] / 3
 
 
 def test_frozen_layers_run_once_leave_what_they_leave_run_always(tmp_path: Path) -> None:
@@ -94,20 +77,13 @@ def test_it_goes_on_with_adapters_from_the_lowest_layer_of_an_earlier_run(
         train(tmp_path / "other", start, "head.kept=5")
 
 
-def test_two_processes_with_shards_give_the_run_of_one(
-    plain: tuple[Path, TrainingOutcome], on_ranks: Callable[..., None], tmp_path: Path
-) -> None:
-    on_ranks(2, train, tmp_path, "trainer.devices=2", "trainer.strategy=fsdp")
-    assert_alike(tmp_path, plain[0])
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         (("head.response_layers=2",), r"head.response_layers=2: the backbone has 2 layers; use 1 to 1"),
         (
             ("head.response_layers=1", "trainer.strategy=fsdp"),
-            r"head.response_layers=1 with trainer.strategy=fsdp: .*use trainer=ddp",
+            r"head.response_layers=1: expected null with trainer.strategy=fsdp .*or trainer=ddp",
         ),
     ],
     ids=("layers", "shards"),

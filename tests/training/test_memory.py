@@ -16,7 +16,7 @@ from crm.training.memory import (
     MemoryNeed,
     layer_bytes_per_token,
     layers_with_gradient,
-    settle_strategy,
+    settle_memory,
     training_need,
 )
 
@@ -102,46 +102,27 @@ def test_layers_below_the_lowest_trained_weight_keep_nothing() -> None:
     assert layers_with_gradient(model) == 3
 
 
-def test_checkpointing_keeps_inputs_and_one_layer_or_the_copies_of_all() -> None:
-    model = Qwen3Model(qwen3(32, 48, 2, 3, keys=1, size=16))
-    layer = layer_bytes_per_token(model.config, mixed=True)
-    copies = 2 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 48)  # of one layer
-
-    def activations(tokens: int) -> int:
-        return training_need(model, tokens, mixed=True, checkpointing=True).activations
-
-    assert activations(40) == 3 * 40 * 32 * 4 + 40 * layer * 5 // 4 + copies
-    assert activations(1) == 3 * 32 * 4 + 3 * copies
-    model.requires_grad_(False)
-    model.norm.weight.requires_grad_(True)
-    assert activations(1) == copies, "a frozen weight is not cached"
-
-
-def test_fsdp_gathers_the_embedding_and_computes_in_bfloat16() -> None:
-    model = Qwen3Model(qwen3(32, 48, 2, 3, keys=1, size=16))
-    embedding = 2 * 300 * 32
-    layer = 10 * (18 * 32 + 8 * 48 + 12 * 32 + 8 * 16)
-    assert training_need(model, 10, mixed=True, shards=2).activations == 3 * layer + 2 * embedding
-    checkpointed = training_need(model, 10, mixed=True, shards=2, checkpointing=True).activations
-    assert checkpointed == 3 * 10 * 32 * 2 + embedding + max(5 * layer // 4, embedding)
-
-
 CHOICES = [
-    ("0.6B", 1, 24, 0, "auto"),
-    ("0.6B", 8, 24, 0, "ddp"),
-    ("4B", 1, 24, 0, "refused"),
-    ("4B", 1, 24, 16, "auto"),
-    ("4B", 1, 80, 0, "auto"),
-    ("4B", 8, 24, 0, "fsdp"),
-    ("8B", 1, 80, 0, "refused"),
-    ("8B", 8, 80, 0, "fsdp"),
+    ("0.6B", 1, 24, 0, "auto", False),
+    ("0.6B", 8, 80, 0, "ddp", False),
+    ("4B", 1, 24, 0, "", None),
+    ("4B", 1, 24, 16, "auto", True),
+    ("4B", 8, 24, 0, "fsdp", True),
+    ("8B", 8, 80, 0, "fsdp", False),
 ]
 """Full 4B: 16 bytes a weight are 60 GiB, 20 with DDP 75; 8B: 113 GiB, on 8 devices 14 each."""
 
 
-@pytest.mark.parametrize(("name", "devices", "gigabytes", "rank", "chosen"), CHOICES)
-def test_the_strategy_of_a_pretrained_model(
-    name: str, devices: int, gigabytes: int, rank: int, chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "devices", "gigabytes", "rank", "chosen", "checkpointing"), CHOICES)
+def test_strategy_and_checkpointing_of_a_pretrained_model(
+    name: str,
+    devices: int,
+    gigabytes: int,
+    rank: int,
+    chosen: str,
+    checkpointing: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = Qwen3Config(**{**qwen3(*SIZES[name]).to_dict(), "vocab_size": 151_936})
     config.architectures = ["Qwen3Model"]
@@ -151,9 +132,9 @@ def test_the_strategy_of_a_pretrained_model(
     run = compose("train", [*settings, f"model.lora_rank={rank}"], tmp_path / "run")
     monkeypatch.setattr("crm.training.memory.training_device", lambda accelerator: torch.device("cuda", 0))
     monkeypatch.setattr("crm.training.memory.memory_of", lambda device: int(gigabytes * 0.99 * GIB))
-    if chosen != "refused":
-        settle_strategy(run)
-        assert run.trainer.strategy == chosen
+    if not chosen:
+        with pytest.raises(ValueError, match=r"a step takes .*trainer=fsdp on several GPUs, model\.lora_rank=16"):
+            settle_memory(run)
         return
-    with pytest.raises(ValueError, match=r"a step takes .*trainer=fsdp on several GPUs, model\.lora_rank=16"):
-        settle_strategy(run)
+    settle_memory(run)
+    assert (run.trainer.strategy, run.model.gradient_checkpointing) == (chosen, checkpointing)

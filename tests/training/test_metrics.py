@@ -39,16 +39,6 @@ def test_any_cut_into_batches_gives_the_mean_over_decided_rows(batch, cut) -> No
         assert whole == parts == pytest.approx(sum(points) / len(points))
 
 
-def test_ranks_are_summed_not_averaged() -> None:
-    """What a reduction over ranks does: 1 of 1 and 0 of 3 are 1 of 4, not the mean of 100 % and 0 %."""
-    ranks = [PreferenceAccuracy(), PreferenceAccuracy()]
-    ranks[0].update(torch.tensor([1.0]), torch.tensor([1.0]))
-    ranks[1].update(torch.tensor([1.0, 1.0, 1.0]), torch.tensor([0.0, 0.0, 0.0]))
-    ranks[0].merge_state(ranks[1])
-    assert ranks[0].compute().item() == 0.25
-    assert set(ranks[0]._reductions) == {"correct", "total"}
-
-
 @fast
 @given(rows, st.integers(0, 30))
 def test_calibration_is_that_of_evaluation_and_of_torchmetrics(batch, cut) -> None:

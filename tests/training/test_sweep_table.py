@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from crm.training.sweep_table import job_table, main, seed_table, write_sweep_tables
-from crm.training.sweeps import failed_jobs, forget, note_failure, read_jobs
+from crm.training.sweep_table import job_table, seed_table, write_sweep_tables
+from crm.training.sweeps import note_failure, read_jobs
 
 
 def job(root: Path, name: str, *words: str, **numbers: Any) -> Path:
@@ -43,22 +43,6 @@ def test_every_job_is_a_row_and_says_why_it_has_no_numbers(sweep: Path) -> None:
     assert list(table.columns[:4]) == ["job", "status", "loss", "seed"], "settings that all share are no columns"
     assert (table.status[2], table.reason[2]) == ("failed", "out of luck")
     assert table.validation_loss.tolist()[:2] == [0.5, 0.7]
-    assert failed_jobs(sweep) == ["2"]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"validation_loss": NaN}', "validation_loss: expected a finite number, got nan"),
-        ("[1]", "summary.json: validation_loss: expected a finite number, got None"),
-        ('{"validation_loss": 0.5', "Expecting"),
-    ],
-)
-def test_a_summary_that_cannot_be_used_is_a_failed_job(tmp_path: Path, text: str, said: str) -> None:
-    (job(tmp_path, "0", "seed=1") / "summary.json").write_text(text)
-    (only,) = read_jobs(tmp_path)
-    assert only.status == "failed"
-    assert said in only.reason
 
 
 def test_means_over_seeds_are_students(sweep: Path) -> None:
@@ -90,7 +74,7 @@ def test_one_seed_has_no_limits_and_no_seeds_no_table(tmp_path: Path) -> None:
     assert table["validation_loss low"].isna().all()
 
 
-def test_the_files_hold_the_numbers_and_a_table_of_seeds_that_is_no_longer_true_goes(sweep: Path) -> None:
+def test_the_files_hold_the_numbers(sweep: Path) -> None:
     write_sweep_tables(sweep)
     read = pd.read_csv(sweep / "sweep.csv", skiprows=1)
     assert read.validation_loss[:2].tolist() == [0.5, 0.7]
@@ -99,34 +83,6 @@ def test_the_files_hold_the_numbers_and_a_table_of_seeds_that_is_no_longer_true_
     assert "3 jobs: 2 finished, 1 unfinished; config model=tiny; commit abc" in text
     assert "nan" not in text.lower()
     assert "0.600" in (sweep / "seeds.md").read_text()
-    for name in ("1", "2"):
-        (sweep / name / ".hydra/overrides.yaml").unlink()
-    write_sweep_tables(sweep)
-    assert not (sweep / "seeds.md").exists()
-
-
-def test_only_the_first_rank_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    note_failure(tmp_path, "earlier")
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    forget(tmp_path, summary=True)
-    assert failed_jobs(tmp_path) == ["."]
-    monkeypatch.setenv("LOCAL_RANK", "0")
-    forget(tmp_path, summary=True)
-    assert failed_jobs(tmp_path) == []
-
-
-def test_the_command_prints_the_tables_or_one_sentence(
-    sweep: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["sweep_table", str(sweep)])
-    main()
-    assert capsys.readouterr().out.count("3 jobs: 2 finished") == 2
-    for folder in (sweep / "nowhere", sweep / "0/.hydra"):
-        monkeypatch.setattr("sys.argv", ["sweep_table", str(folder)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert ended.value.code == 2
-        assert capsys.readouterr().err.startswith(f"sweep_table: {folder}: no ")
 
 
 def test_an_accuracy_that_is_not_known_is_a_dash_and_a_mean_over_it_too(tmp_path: Path) -> None:

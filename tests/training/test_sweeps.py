@@ -123,7 +123,6 @@ SLURM = ("hydra/launcher=slurm", "trainer=gpu", "model.path=x")
     [
         (("hydra/launcher=joblib", "trainer=gpu"), "would fight for its devices"),
         (("hydra/launcher=submitit_local", "trainer.devices=2"), "would fight for its devices"),
-        ((*SLURM, "trainer.devices=2"), "tasks_per_node=1"),
         ((*SLURM, "trainer.nodes=2"), "nodes=1"),
     ],
 )
@@ -137,9 +136,7 @@ def test_jobs_that_would_share_devices_are_an_error(tmp_path: Path, overrides: t
     [
         ((), False),
         (("trainer.devices=2",), True),
-        (("hydra/launcher=joblib",), True),
         (("hydra/launcher=joblib", "hydra.launcher.n_jobs=1", "trainer=gpu"), True),
-        (SLURM, True),
         ((*SLURM, "trainer.devices=2", "hydra.launcher.tasks_per_node=2"), True),
     ],
 )

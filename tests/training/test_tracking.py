@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import socket
 import time
 from pathlib import Path
@@ -16,9 +17,12 @@ from lightning.pytorch.loggers import WandbLogger
 
 from crm.config import compose
 from crm.training.config import LoggerConfig
-from crm.training.tracking import build_loggers, finished, rows_before
+from crm.training.tracking import build_loggers, check_tracker, finished, rows_before, track, wandb_mode
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
+
+NUMBERS = {"D+/accuracy": 0.75, "D+/margin": float("nan")}
+TABLE = pd.DataFrame({"suite": ["D+"], "scalar": ["0.750"]})
 
 
 def test_a_resumed_file_keeps_what_came_before_the_checkpoint(tmp_path: Path) -> None:
@@ -118,10 +122,31 @@ def test_a_failing_job_ends_its_run_as_failed(monkeypatch: pytest.MonkeyPatch) -
     assert [call.args for call in logger.finalize.call_args_list] == [("failed",), ("success",)]
 
 
-def test_tensorboard_that_is_missing_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: Any, **__: Any) -> None:
-        raise ModuleNotFoundError("No module named 'tensorboard'")
+@pytest.mark.slow
+def test_wandb_offline_holds_numbers_table_name_and_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    assert wandb_mode(None) == "offline"
+    tracker = LoggerConfig(kinds=["wandb"], project="p", group="evaluate")
+    names = {"name": "scalar on votes", "group": "another", "config": {"judge": "crm"}}
+    track(tracker, tmp_path, numbers=NUMBERS, tables={"suites": TABLE}, **names)
+    (run,) = (tmp_path / "wandb").glob("offline-run-*")
+    (file,) = run.glob("*.wandb")
+    words = (b"D+/accuracy", b"0.75", b"scalar on votes", b"evaluate")
+    for _ in range(100):  # by a process of its own, some time after the run has ended
+        content = file.read_bytes()
+        if all(word in content for word in words):
+            break
+        time.sleep(0.2)
+    assert [word for word in words if word not in content] == [] and b"D+/margin" not in content
+    (table,) = run.rglob("media/table/suites*.json")
+    assert json.loads(table.read_text())["data"] == [["D+", "0.750"]]
+    import wandb
 
-    monkeypatch.setattr("lightning.pytorch.loggers.TensorBoardLogger", missing)
+    assert wandb.run is None, "the next job of a sweep would write into this run"
+
+
+def test_tensorboard_that_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crm.training.tracking.find_spec", lambda name: None)
+    check_tracker(["csv"])
     with pytest.raises(ValueError, match=r"logger=tensorboard: pip install .*or use logger=csv"):
-        build_loggers(LoggerConfig(kinds=["tensorboard"]), tmp_path, name="n", group="g", config={})
+        check_tracker(["tensorboard"])

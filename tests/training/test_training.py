@@ -15,7 +15,7 @@ import yaml
 from crm.config import compose
 from crm.data.comparisons import make_comparisons
 from crm.data.simulation.arena import simulate
-from crm.judges.crm_judge import CrmJudge, open_checkpoint
+from crm.judges.crm_judge import open_checkpoint
 from crm.model.batching.plans import draw_order
 from crm.model.encoding import Encoder
 from crm.model.export import load_checkpoint
@@ -45,14 +45,6 @@ def assert_alike(run: TrainingOutcome, expected: TrainingOutcome) -> None:
     assert list(ours) == list(theirs)
     for name, weight in theirs.items():
         torch.testing.assert_close(ours[name], weight, rtol=0, atol=1e-4, msg=name)
-
-
-@pytest.mark.slow
-def test_a_head_that_reads_pairs_and_the_blind_control_take_a_step(tmp_path: Path) -> None:
-    for experiment, head in {"demo_pairwise_span": "pairwise_span", "without_criteria": "scalar"}.items():
-        outcome = train(tmp_path / experiment, f"experiment={experiment}")
-        assert outcome.steps == 1
-        assert load_checkpoint(outcome.checkpoint)[2]["head"] == head
 
 
 @pytest.fixture(scope="module")
@@ -95,25 +87,18 @@ def test_the_folder_holds_config_curves_summary_and_the_model_of_the_best_step(
 @pytest.mark.slow
 def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, TrainingOutcome, list[int]]) -> None:
     table = pd.read_csv(run[0] / "worst_pairs.csv")
-    model, tokenizer, manifest = load_checkpoint(run[1].checkpoint)
+    judge, _ = open_checkpoint(run[1].checkpoint, batch_size=3, precision="32-true")
     arena = simulate(seed=1, train=24, validation=24, suite=4)
     rows, _ = make_comparisons(arena.validation, direction="both", noise="none", pool=None, seed=42, epoch=0)
-    judge = CrmJudge(model, Encoder(tokenizer, model.head, manifest["max_length"]), batch_size=3)
-    expected: dict[str, tuple[float, float, Any]] = {}
+    expected: dict[str, tuple[float, float]] = {}
     for reading in (reading for portion in judge.read([(row, "ab") for row in rows]) for reading in portion):
         p_a = 1 / (1 + math.exp(-reading.preference_logit))
         right = p_a if reading.comparison.label == "a" else 1 - p_a
         first = draw_order(reading.comparison.preference_id, seed=42, epoch=0) == "ab"
-        shown = reading.comparison.response_a if first else reading.comparison.response_b
-        expected[reading.comparison.id] = (-math.log(right), p_a if first else 1 - p_a, shown[0].content)
-    worst = sorted(expected, key=lambda name: -expected[name][0])[:20]
-    assert table["comparison_id"].tolist() == worst and len(table) == min(20, len(rows))
-    allowed = rounding([loss for loss, _, _ in expected.values()])
+        expected[reading.comparison.id] = (-math.log(right), p_a if first else 1 - p_a)
+    assert table["comparison_id"].tolist() == sorted(expected, key=lambda name: -expected[name][0])[:20]
     for row in table.to_dict("records"):
-        loss, p_first, text = expected[str(row["comparison_id"])]
-        assert (row["loss"], row["p_first"]) == pytest.approx((loss, p_first), abs=allowed)
-        assert text.startswith(str(row["first"]).removesuffix(" …"))
-        assert row["label"] == ("second" if row["p_first"] > 0.5 else "first") or row["loss"] < 0.7
+        assert (row["loss"], row["p_first"]) == pytest.approx(expected[str(row["comparison_id"])], abs=1e-3)
 
 
 @pytest.mark.slow
@@ -141,14 +126,13 @@ def test_frozen_layers_run_once_leave_what_they_leave_run_always(tmp_path: Path)
         *("loss=ranking", "direction=original", "model.layers=3", "model.freeze_layers=2"),
         *("schedule.max_steps=6", "schedule.epochs=2", "schedule.validate_every=2", "trainer.precision=32-true"),
     )
-    off, *kept = (train(tmp_path / kind, *settings, f"model.kept_states={kind}") for kind in ("off", "memory"))
-    for run in kept:
-        assert run.validation_loss == pytest.approx(off.validation_loss, abs=rounding(off.validation_loss))
-        assert_alike(run, off)
-        files = [{path.name for path in at.checkpoint.parent.rglob("*")} for at in (off, run)]
-        assert files[0] == files[1]
-        counts = json.loads((run.checkpoint.parent / "summary.json").read_text())["frozen_layers"]
-        assert 0 < counts["computed"] < counts["read"] / 2 and counts["without_room"] == 0
+    off, run = (train(tmp_path / kind, *settings, f"model.kept_states={kind}") for kind in ("off", "memory"))
+    assert run.validation_loss == pytest.approx(off.validation_loss, abs=rounding(off.validation_loss))
+    assert_alike(run, off)
+    files = [{path.name for path in at.checkpoint.parent.rglob("*")} for at in (off, run)]
+    assert files[0] == files[1]
+    counts = json.loads((run.checkpoint.parent / "summary.json").read_text())["frozen_layers"]
+    assert 0 < counts["computed"] < counts["read"] / 2 and counts["without_room"] == 0
     assert "frozen_layers" not in json.loads((tmp_path / "off" / "summary.json").read_text())
 
 
@@ -186,14 +170,14 @@ def test_a_cpu_without_bfloat16_instructions_computes_in_float32(
 @pytest.mark.parametrize(
     ("lost", "why"),
     [
-        ("_make_validation", r"no comparison to validate on; raise data\.validation"),
-        ("_encoded", r"model\.max_length=\d+: all \d+ comparisons to validate on are longer"),
+        ("validation_comparisons", r"no comparison to validate on; raise data\.validation"),
+        ("validation_rows", r"model\.max_length=\d+: all \d+ comparisons to validate on are longer"),
     ],
 )
 def test_nothing_to_validate_on_is_an_error(
     lost: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PreferenceDataModule, lost, lambda *_: [])
+    monkeypatch.setattr(PreferenceDataModule, lost, [])
     with pytest.raises(ValueError, match=why):
         train(tmp_path)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import pandas as pd
 import pytest
 
 from crm.config import compose
-from crm.data.comparisons import DIRECTIONS, make_comparisons
-from crm.data.load import load_data
+from crm.data.comparisons import make_comparisons
 from crm.evaluation.predictions import read_predictions
 from crm.evaluation.run import run_evaluation
 from crm.schema import GENERIC_CRITERION, Comparison, Result
@@ -30,10 +28,7 @@ def vote(index: int, **changes: Any) -> dict[str, Any]:
     long, short = turn("assistant", "a long answer"), turn("assistant", "short")
     return {
         "id": f"v{index}",
-        "prompt": turn(
-            "user",
-            f"{['one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'][index % 10]} {index}",
-        ),
+        "prompt": turn("user", f"{WORDS[index % 10]} {index}"),
         "response_a": long if winner == "a" else short,
         "response_b": long if winner == "b" else turn("assistant", "brief") if winner == "tie" else short,
         "winner": winner,
@@ -74,24 +69,6 @@ def test_every_vote_that_is_no_tie_is_evaluated(votes: Path, tmp_path: Path, cap
     table = pd.read_csv(tmp_path / "run" / "topics.csv", skiprows=1)
     assert table["topic"].tolist() == ["(all)", "(mean of topics)", "topic 0", "topic 1"]
     assert table["n"].tolist()[0] == accuracy["D+"].n == sum(table["n"].tolist()[2:])
-
-
-def test_a_set_with_criteria_keeps_the_rows_of_its_own(tmp_path: Path) -> None:
-    told = {0: {"criteria_a": ["x"]}, 1: {"criteria_a": ["y"]}, 4: {"criteria_a": ["y"], "criteria_b": ["z"]}}
-    path = write(tmp_path / "rows.jsonl", [vote(index, **told.get(index % 6, {})) for index in range(120)])
-    found = {}
-    for mode in ("own", "none"):
-        data = compose("evaluate", ["judge=length", "data=records", f"data.path='{path}'"], tmp_path).data
-        splits = load_data(**asdict(data), criteria=mode)
-        given = {"noise": "none", "pool": None, "seed": 0, "epoch": 0, "criteria_mode": mode}
-        rows = [*splits.train, *splits.validation, *splits.suites["D"]]
-        found[mode] = {
-            direction: [row.id for row in make_comparisons(rows, direction=direction, **given)[0]]
-            for direction in DIRECTIONS
-        }
-        assert "given_generic_criterion" not in splits.counts
-    assert found["own"] == found["none"]
-    assert (len(found["own"]["original"]), len(found["own"]["reverse"])) == (40, 40)
 
 
 @pytest.mark.slow
@@ -137,10 +114,7 @@ def test_results_say_what_was_told_of_a_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("data.profile=bm52", "data.profile='bm52': expected one of none, all, first, bm25"),
-        ("data.profile_posts=0", "data.profile_posts=0: expected a number in [1, 64]"),
         ("data=pandalm data.profile=bm25", "data.profile='bm25': expected none with another source"),
-        ("data=pandalm data.oracle_rubric=true", "data.oracle_rubric=True: expected false with another source"),
         ("data.profile=all data.oracle_rubric=true", "data.profile='all': expected none with data.oracle_rubric"),
     ],
 )
