@@ -35,7 +35,7 @@ from crm.io.installed import commit
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
-from crm.leaderboard.indexed_bank import IndexedBank, index_bank
+from crm.leaderboard.index import IndexedBank, index_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.model.batching.packs import Packing
 from crm.model.encoding import Encoder
@@ -147,7 +147,7 @@ def of_shape(given: argparse.Namespace, models: int, queries: int) -> tuple[Seco
     with tempfile.TemporaryDirectory() as folder:
         reader: Any = StandIn(given.seed)
         indexed = IndexedBank(reader, bank, Path(folder), model_digest="simulated", progress=False)
-        return further(indexed, given.rounds), indexed.index.bytes
+        return further(indexed, given.rounds), 2 * len(rows) * models * reader.size
 
 
 def further(indexed: IndexedBank, rounds: int, words: Sequence[str] = ("words",)) -> Seconds:

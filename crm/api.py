@@ -33,7 +33,7 @@ from crm.leaderboard.bank import public
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.opening import open_bank
-from crm.leaderboard.indexed_bank import index_bank
+from crm.leaderboard.index import index_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.model.backbone import show_loading
 from crm.model.export import checkpoint_folder
@@ -176,10 +176,8 @@ class Judge:
         elif weights:
             raise ValueError(f"criteria: weights need head=late, and this model has head={self.head}; give a list")
         else:
-            matches, _ = scoring.score_bank(
-                self._judge, bank, wanted, baseline=bank.baseline, folder=self._predictions, progress=False
-            )
-            board = Leaderboard(matches)
+            found, _ = scoring.score_bank(self._judge, bank, wanted, folder=self._predictions, progress=False)
+            board = Leaderboard(found)
         return board.frame("win_rate", sort="rank")[["model", "win_rate", "low", "high", "rank"]]
 
     def evaluate(self, data: str | Path | None = None, *words: str, **settings: Any) -> pd.DataFrame:

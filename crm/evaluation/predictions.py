@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import math
 from collections import Counter
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from crm.io.files import read_records, replace_file
+from crm.io.files import replace_file
 from crm.io.processes import ALONE, Processes
 from crm.judges.judge import Asked, Judge, Reading
 from crm.schema import Comparison, Prediction, to_json
@@ -31,7 +32,13 @@ def reading_digest(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
 
 def read_predictions(path: Path | str) -> list[Prediction]:
     """Read a prediction file; a bad line raises ``ValueError`` with ``file:line: field: why``."""
-    return read_records(path, Prediction)
+    rows: list[Prediction] = []
+    for number, line in enumerate(Path(path).read_bytes().splitlines(), start=1):
+        try:
+            rows.append(Prediction.from_dict(json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}:{number}: {error}") from None
+    return rows
 
 
 def predict(

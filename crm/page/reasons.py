@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from scipy.special import expit
 
-from crm.leaderboard.agreement import compare
-from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.ranking import Leaderboard, compare
 from crm.page.bodies import ProfileError
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker, Ranking

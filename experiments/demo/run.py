@@ -14,9 +14,8 @@ from rich.console import Console
 from crm.evaluation.robustness import Effect, as_json, frame
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.leaderboard.agreement import compare, compare_with_truth
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
-from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
 from crm.report.plots import one_leaderboard, suite_accuracy
 from crm.report.report import Section, render_report
 from crm.report.tables import caption, suite_table, write_table
