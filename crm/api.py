@@ -26,10 +26,10 @@ from crm.cli.aliases import rewrite_aliases
 from crm.cli.mistakes import taken_groups, with_lists
 from crm.cli.words import rewrite
 from crm.config import compose, schemas, setting_names
+from crm.data.public.banks import FOLDERS
 from crm.evaluation.run import run_evaluation
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.leaderboard import scoring
-from crm.leaderboard.bank import public
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.opening import open_bank
@@ -68,7 +68,7 @@ def load_bank(name: str | Path = "simulated", *, queries: int = 0, root: str | P
     ``queries`` keeps at most that many (0: all), drawn evenly over topics. ``root`` is the folder of the public banks:
     the environment's ``CRM_DATA_ROOT``, else ``data``.
     """
-    known = str(name) in ("simulated", *public.FOLDERS)
+    known = str(name) in ("simulated", *FOLDERS)
     place = str(root or os.environ.get("CRM_DATA_ROOT", "data"))
     path = None if known else str(Path(name).expanduser())
     return open_bank(BankConfig(str(name) if known else "folder", path=path, root=place, queries=queries))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import special
 
 from crm.io.words import count_words
-from crm.leaderboard.bank.bank import Bank, check_baseline
+from crm.leaderboard.bank.bank import Bank
 from crm.report.statistics import Floats, Indices
 
 Flags = npt.NDArray[np.bool_]
@@ -92,7 +92,6 @@ class BankNumbers:
 
         Scores are in the order of `Bank.queries` and `Bank.authors`; NaN: the response is too long to be read.
         """
-        check_baseline(self.bank, part.baseline)
         models = (*(name for name in part.authors if name != part.baseline), part.baseline)
         queries = sorted(part.queries, key=lambda query: query.id)
         rows, columns = [self._row[query.id] for query in queries], [self._column[name] for name in models]

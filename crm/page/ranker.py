@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
-from crm.leaderboard.bank.public import in_turns
+from crm.leaderboard.bank.opening import in_turns
 from crm.leaderboard.outcomes import Outcomes
 from crm.leaderboard.ranking import Leaderboard
 from crm.page.bodies import ProfileError

@@ -10,7 +10,7 @@ from crm.criteria.counting import TRAITS, Trait
 from crm.criteria.trait_wordings import wording
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.bank.public import read_public_bank
+from crm.leaderboard.bank.opening import read_public_bank
 from crm.leaderboard.index import index_bank
 from experiments.real_judge.boards import Floats, TraitBoards, trait_boards
 from experiments.real_judge.source import unseen_queries
