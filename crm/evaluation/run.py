@@ -18,6 +18,7 @@ from crm.data.suites import fixed_suites, parse_suite, suite_names
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import predict, read_predictions, reading_digest, to_samples
 from crm.evaluation.results import summarise, topic_table, write_results
+from crm.evaluation.rewardbench import SUITE, write_rewardbench
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.judges.open import OpenedJudge, check_judge, open_judge
@@ -80,10 +81,20 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
             numbers={f"{result.suite}/{result.metric}": result.value for result in results},
             tables={"suites": suite_table({opened.name: results})},
         )
-        topics = topic_table(readings.predictions, topics_of(suites, splits))
-        if len(topics):
-            write_table(config.run_dir, "topics", topics, caption(None, opened.seeds, results[0].config, commit()))
+        topics = topics_of(suites, splits)
+        table = topic_table(readings.predictions, topics)
+        if len(table):
+            write_table(config.run_dir, "topics", table, caption(None, opened.seeds, results[0].config, commit()))
             log.info("accuracy by topic: %s", Path(config.run_dir) / "topics.md")
+        if config.data.name == "rewardbench" and SUITE in suites and not splits.counts.get("pairs_not_made"):
+            write_rewardbench(
+                Path(config.run_dir),
+                suites[SUITE],
+                readings.predictions,
+                topics[SUITE],
+                model=str(config.judge.path or config.checkpoint or opened.name),
+                template=bool(opened.prompt_digest),
+            )
     return results
 
 
@@ -119,7 +130,7 @@ def read_suites(opened: OpenedJudge, suites: Suites, config: EvaluateConfig, pro
         failed = sorted(Counter(f"failed_{row.failure}" for row in rows if row.failure is not None).items())
         log.info("suite %s: %s -> %s", name, ", ".join(f"{k} {v}" for k, v in [*counts.items(), *failed]), path)
         found.predictions += rows
-        found.files[name], found.left_out[name] = str(path), counts[opened.judge.left_out]
+        found.files[name], found.left_out[name] = str(path.absolute()), counts[opened.judge.left_out]
         found.made += counts["made"]
     found.seconds = time.perf_counter() - started
     _check_verdicts(found, opened, suites, config.judge.name)

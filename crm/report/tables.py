@@ -19,11 +19,12 @@ _LATEX = {"≈": r"$\approx$", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\tim
 
 
 def number(value: float, low: float | None = None, high: float | None = None, digits: int = 3) -> str:
-    """``0.953 [0.941, 0.964]``, or without limits ``0.953``; a missing value is shown as a dash."""
+    """``0.953 [0.941, 0.964]``, or without limits ``0.953``; tiny ones ``<0.001``, missing ones a dash."""
     if value is None or pd.isna(value):
         return "–"
     if low is None or high is None or pd.isna(low) or pd.isna(high):
-        return f"{value:z.{digits}f}"
+        least = 10.0**-digits
+        return f"<{least:.{digits}f}" if 0 < value < least / 2 else f"{value:z.{digits}f}"
     return f"{value:z.{digits}f} [{low:z.{digits}f}, {high:z.{digits}f}]"
 
 

@@ -72,13 +72,11 @@ def smaller_bank(bank: Bank, *, without: Collection[str] = (), queries: int = 0,
     if queries:
         drawn = {query.id for query in in_turns(kept, seed, "bank")[:queries]}
         kept = [query for query in kept if query.id in drawn]
-    bank = bank.of_queries(kept)
-    if max_words:
-        cut = {
-            who: {key: first_words(text, max_words) for key, text in own.items()} for who, own in bank.responses.items()
-        }
-        bank = replace(bank, responses=cut)
-    return bank
+    responses = {
+        author: {query.id: first_words(texts[query.id], max_words) if max_words else texts[query.id] for query in kept}
+        for author, texts in bank.responses.items()
+    }
+    return replace(bank, queries=tuple(kept), responses=responses)
 
 
 def in_turns(queries: Sequence[BankQuery], seed: int, name: str) -> list[BankQuery]:

@@ -76,7 +76,7 @@ def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
 
 
 def prompt_cell(row: Row) -> tuple[str, Any]:
-    """Column and content of the prompt; an ``instruction`` and its ``input`` are one, with a blank line between them."""
+    """Column and content of the prompt; an ``instruction`` and its ``input`` are joined by a blank line."""
     name = _column(row, QUERY_FIELDS)
     more = row.get("input") if name == "instruction" else None
     return name, f"{row[name]}\n\n{more}" if isinstance(more, str) and more.strip() else row[name]
