@@ -30,8 +30,7 @@ from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.judges.open import check_judge, open_judge
 from crm.report.statistics import mean_interval
-from crm.report.tables import caption, write_table
-from crm.report.terminal import print_table
+from crm.report.tables import caption, print_table, write_table
 from crm.schema import Comparison, Prediction
 
 MEAN, SUITE = "mean of aspects", "ratings"
@@ -132,7 +131,8 @@ def agreement(responses: Sequence[RatedInPlace], predictions: Sequence[Predictio
             for aspect, own in table.groupby("aspect", sort=False)
         }
     )
-    pooled = [spearman(own["score"], own["rating"]) for _, own in table.groupby("aspect", sort=False)]
+    # Rounded, so that means of equal scores are equal.
+    pooled = [spearman(own["score"].round(9), own["rating"]) for _, own in table.groupby("aspect", sort=False)]
     # A group counts in the mean where it has a rho under every aspect.
     within[MEAN] = within.mean(axis=1, skipna=False)
     return pd.DataFrame(

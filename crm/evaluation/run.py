@@ -26,8 +26,7 @@ from crm.model.backbone import show_loading
 from crm.model.config import training_config
 from crm.model.encoding import per_character
 from crm.report.plots import suite_accuracy
-from crm.report.tables import caption, suite_table, write_table
-from crm.report.terminal import print_table
+from crm.report.tables import caption, print_table, suite_table, write_table
 from crm.schema import Comparison, Prediction, Result
 from crm.training.tracking import check_tracker, track
 

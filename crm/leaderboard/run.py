@@ -24,8 +24,7 @@ from crm.leaderboard.scoring import TOO_LONG, score_bank
 from crm.model.backbone import show_loading
 from crm.model.config import training_config
 from crm.report.plots import one_leaderboard
-from crm.report.tables import caption, write_table
-from crm.report.terminal import print_table
+from crm.report.tables import caption, print_table, write_table
 from crm.schema import GENERIC_CRITERION
 from crm.training.tracking import check_tracker, track
 

@@ -19,7 +19,7 @@ from crm.data.load import load_data
 from crm.judges.crm_judge import open_checkpoint
 from crm.picking.from_votes import Proposal, propose
 from crm.picking.pool import read_pool
-from crm.report.terminal import print_table
+from crm.report.tables import print_table
 from crm.schema import Preference
 
 

@@ -61,9 +61,9 @@ def one_leaderboard(path: Path | str, frame: pd.DataFrame, title: str = "", base
     axes: Axes = figure.subplots()
     spread = np.nan_to_num([frame["win_rate"] - frame["low"], frame["high"] - frame["win_rate"]])
     places = np.arange(len(frame))
-    for first, last, shaded in _runs(list(frame["rank_low"])):
-        if shaded:
-            axes.axhspan(first - 0.5, last + 0.5, color=LIGHT, zorder=0, linewidth=0)
+    bands = frame["rank_low"].ne(frame["rank_low"].shift()).cumsum().reset_index(drop=True)
+    for _, rows in list(bands.groupby(bands))[::2]:
+        axes.axhspan(rows.index[0] - 0.5, rows.index[-1] + 0.5, color=LIGHT, zorder=0, linewidth=0)
     axes.axvline(0.5, color=GREY, linestyle="--", linewidth=1)
     axes.errorbar(frame["win_rate"], places, xerr=spread, fmt="o", color=COLOURS[0], markersize=5, capsize=2)
     unread = frame["unread"] if "unread" in frame else [0] * len(frame)
@@ -81,13 +81,6 @@ def one_leaderboard(path: Path | str, frame: pd.DataFrame, title: str = "", base
     axes.set_title(_literal(title), fontsize=11, wrap=True)
     tidy_axes(axes, grid="x")
     return save_figure(figure, path)
-
-
-def _runs(keys: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """First and last place of every run of equal keys, every second run marked."""
-    starts = [i for i in range(len(keys)) if i == 0 or keys[i] != keys[i - 1]]
-    ends = [*(start - 1 for start in starts[1:]), len(keys) - 1]
-    return [(start, end, turn % 2 == 0) for turn, (start, end) in enumerate(zip(starts, ends, strict=True))]
 
 
 def chance_line(axes: Axes) -> None:

@@ -141,13 +141,9 @@ def expected_calibration_error(
 
 
 def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> float:
-    """Kendall's tau-b, in [-1, 1], between two ratings of the same M >= 2 models; NaN when a rating is constant.
-
-    Raises ``ValueError`` when the two do not rate the same models.
-    """
-    if first.keys() != second.keys() or len(first) < 2:
-        only = sorted(first.keys() ^ second.keys())
-        raise ValueError(f"models: both ratings need the same two or more models; in one only: {only}")
+    """Kendall's tau-b, in [-1, 1], between two ratings of the same models; NaN when a rating is constant."""
+    if only := sorted(first.keys() ^ second.keys()):
+        raise ValueError(f"models: both ratings need the same models; in one only: {only}")
     names = sorted(first)
     return rank_correlation(np.array([first[name] for name in names]), np.array([second[name] for name in names]))
 

@@ -17,8 +17,7 @@ from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_wi
 from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
 from crm.report.plots import one_leaderboard, suite_accuracy
 from crm.report.report import Section, render_report
-from crm.report.tables import caption, suite_table, write_table
-from crm.report.terminal import print_table
+from crm.report.tables import caption, print_table, suite_table, write_table
 from crm.schema import Result
 from experiments.demo.charts import learning_curves, two_leaderboards
 from experiments.jobs import Job, JobResult, run_jobs
