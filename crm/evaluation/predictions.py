@@ -53,9 +53,8 @@ def predict(
 ) -> dict[str, int]:
     """Append the missing readings of a suite to ``path``; counts of wanted, already there, made, and left out.
 
-    Rows that are there are not read again. Each of several processes reads a block of what is missing into a file of
-    its own, ``<name>.<rank>.part``; the first one puts them together, or the next run where this one was killed.
-    Raises ``ValueError`` for two comparisons of one id and for a file of another digest.
+    Each of several processes reads a block into ``<name>.<rank>.part``, and the first one puts them together. Raises
+    ``ValueError`` for two comparisons of one id and for a file of another digest.
     """
     if twice := [name for name, count in Counter(row.id for row in comparisons).items() if count > 1]:
         raise ValueError(
@@ -65,8 +64,9 @@ def predict(
     asked: list[Asked] = [(row, order) for row in comparisons for order in ("ab", "ba")]
     missing = [pair for pair in asked if (pair[0].id, pair[1]) not in done]
     share = processes.share(missing)
+    own = path if processes.size == 1 else path.with_name(f"{path.name}.{processes.rank}.part")
     with (
-        _part(path, processes).open("a", encoding="utf-8") as file,
+        own.open("a", encoding="utf-8") as file,
         Progress(disable=not (progress and processes.first), transient=True) as bar,
     ):
         task = bar.add_task(f"{suite:>12}", total=len(share))
@@ -106,24 +106,12 @@ def merge_parts(path: Path, digest: str) -> set[Key]:
     return set(rows)
 
 
-def _part(path: Path, processes: Processes) -> Path:
-    return path if processes.size == 1 else path.with_name(f"{path.name}.{processes.rank}.part")
-
-
 def _prediction(reading: Reading, suite: str, digest: str) -> Prediction:
+    found, of = reading, reading.comparison
     return Prediction(
-        comparison_id=reading.comparison.id,
-        order=reading.order,
-        preference_logit=reading.preference_logit,
-        label=reading.comparison.label,
-        cluster=reading.comparison.cluster,
-        suite=suite,
-        fingerprint=digest,
-        score_a=reading.score_a,
-        score_b=reading.score_b,
-        failure=reading.failure,
-        tokens=reading.tokens,
-    )
+        of.id, found.order, found.preference_logit, of.label, of.cluster, suite, digest,
+        found.score_a, found.score_b, found.failure, found.tokens,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

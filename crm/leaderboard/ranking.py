@@ -227,11 +227,9 @@ def compare_with_truth(board: Leaderboard, truth: Mapping[str, float], seed: int
 
     ``truth`` names every candidate; the baseline takes part where it is named. Raises ``ValueError`` otherwise.
     """
-    expected = set(board.wins.columns)
-    if set(truth) not in (expected, expected - {board.baseline}):
-        missing, unknown = sorted(expected - {board.baseline} - set(truth)), sorted(set(truth) - expected)
-        raise ValueError(f"truth: models without a true win rate: {missing}; unknown models: {unknown}")
     names = sorted(truth)
+    if only := sorted({*names, board.baseline} ^ set(board.wins.columns)):
+        raise ValueError(f"truth: a win rate of every model is needed; in one only: {', '.join(only)}")
     table, known = board.wins.sort_index()[names].to_numpy(), np.array([truth[name] for name in names])
     return bootstrap_interval(
         lambda drawn: rank_correlation(table[drawn].mean(axis=0), known), len(table), seed, resamples

@@ -24,14 +24,14 @@ DPI = 150
 NAME_LENGTH = 26
 
 
-def suite_accuracy(path: Path | str, results: Mapping[str, Sequence[Result]], metric: str = "accuracy") -> Path:
-    """A metric of every suite with its 95 % interval, grouped by suite, one colour per head; dashed line at 0.5."""
-    suites = list(dict.fromkeys(r.suite for rows in results.values() for r in rows if r.metric == metric))
+def suite_accuracy(path: Path | str, results: Mapping[str, Sequence[Result]]) -> Path:
+    """Accuracy on every suite with its 95 % interval, one colour per head; dashed line at 0.5."""
+    rates = {head: {row.suite: row for row in rows if row.metric == "accuracy"} for head, rows in results.items()}
+    suites = list(dict.fromkeys(suite for rows in rates.values() for suite in rows))
     figure = Figure(figsize=(max(5.0, 1.6 + 0.75 * len(suites)), 4.0), layout="constrained")
     axes: Axes = figure.subplots()
     shift = 0.5 / max(len(results), 1)
-    for index, (head, rows) in enumerate(results.items()):
-        chosen = {row.suite: row for row in rows if row.metric == metric}
+    for index, (head, chosen) in enumerate(rates.items()):
         places = [i + shift * (index - (len(results) - 1) / 2) for i, suite in enumerate(suites) if suite in chosen]
         shown = [chosen[suite] for suite in suites if suite in chosen]
         spread = [[row.value - row.low for row in shown], [row.high - row.value for row in shown]]
@@ -43,8 +43,8 @@ def suite_accuracy(path: Path | str, results: Mapping[str, Sequence[Result]], me
     axes.set_xticks(
         range(len(suites)), suites, rotation=35 if long else 0, ha="right" if long else "center", rotation_mode="anchor"
     )
-    axes.set(xlim=(-0.5, len(suites) - 0.5), xlabel="suite", ylabel=metric.replace("_", " "))
-    axes.set_title(f"{metric.replace('_', ' ').capitalize()} by suite, 95 % intervals clustered by prompt", fontsize=11)
+    axes.set(xlim=(-0.5, len(suites) - 0.5), xlabel="suite", ylabel="accuracy")
+    axes.set_title("Accuracy by suite, 95 % intervals clustered by prompt", fontsize=11)
     chance_line(axes)
     axes.set_ylim(min(0.45, axes.get_ylim()[0]), 1.02)
     tidy_axes(axes)

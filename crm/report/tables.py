@@ -46,15 +46,15 @@ def distinct(name: str, prefix: str, taken: Collection[str]) -> str:
     return prefix + name if name in taken else name
 
 
-def suite_table(results: Mapping[str, Sequence[Result]], metric: str = "accuracy") -> pd.DataFrame:
-    """Suites by rows, one column per key of ``results`` (a head, a configuration), cells ``value [low, high]``.
+def suite_table(results: Mapping[str, Sequence[Result]]) -> pd.DataFrame:
+    """Accuracy: suites by rows, one column per key of ``results`` (a head, a configuration), cells ``value [low, high]``.
 
     A suite that one of them lacks shows a dash. The column ``n`` gives the largest number of samples of the row.
     """
     rows: dict[str, dict[str, Any]] = {}
     for name, items in results.items():
         for item in items:
-            if item.metric == metric:
+            if item.metric == "accuracy":
                 row = rows.setdefault(item.suite, {"suite": item.suite, "n": 0})
                 row["n"] = max(row["n"], item.n)
                 row[name] = number(item.value, item.low, item.high)

@@ -136,15 +136,6 @@ def test_a_new_model_or_query_adds_its_own_responses_only(judge: CrmJudge, read:
     assert not read and (part == first[:, ::2]).all()
 
 
-def test_other_models_and_templates_have_other_folders(judge: CrmJudge, make_encoder: Any) -> None:
-    reader = judge.late_reader
-    assert reader is not None
-    first = indexing.index_digest(reader, "m")
-    assert indexing.index_digest(reader, "other") != first
-    reader.encoder = make_encoder("late", max_length=201)
-    assert indexing.index_digest(reader, "m") != first
-
-
 def build_on_rank(judge: CrmJudge, bank: Bank, folder: Path, expected: np.ndarray) -> None:
     assert scores(judge, build(judge, bank, folder, processes=start(2, 1))) == pytest.approx(expected, **HALF)
 

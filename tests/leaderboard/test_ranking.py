@@ -156,7 +156,7 @@ def test_tau_against_true_win_rates() -> None:
     board = Leaderboard(bank(strengths, queries=30, noise=2.0))
     assert 0.7 < compare_with_truth(board, strengths, seed=3, resamples=200).mean <= 1
     assert compare_with_truth(board, {**strengths, "base": 0.01}, seed=3, resamples=200).mean > 0.7
-    with pytest.raises(ValueError, match=r"without a true win rate: \['a'\]; unknown models: \['z'\]"):
+    with pytest.raises(ValueError, match="in one only: a, z"):
         compare_with_truth(board, {**{k: v for k, v in strengths.items() if k != "a"}, "z": 1.0}, seed=3)
 
 

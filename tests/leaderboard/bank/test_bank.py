@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -89,14 +88,6 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path, name: str, content: b
     path.unlink()
     with pytest.raises(ValueError, match=rf"{path.name}: no such file; a bank is"):
         load_bank(tmp_path)
-
-
-def test_files_are_plain_readable_json(tmp_path: Path) -> None:
-    Bank("tee", "a", (query("q1", "Tee & Kräuter"),), {"a": {"q1": "grün"}}).save(tmp_path)
-    head = json.loads((tmp_path / "bank.json").read_text("utf-8"))
-    assert head == {"name": "tee", "baseline": "a"}
-    assert "Kräuter" in (tmp_path / "queries.jsonl").read_text("utf-8")
-    assert "grün" in (tmp_path / "responses.jsonl").read_text("utf-8")
 
 
 def test_a_bank_with_nobody_to_rank_says_so_before_anything_is_read(tmp_path: Path) -> None:
