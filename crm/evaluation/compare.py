@@ -72,7 +72,7 @@ def compare(first: Sequence[Sample], second: Sequence[Sample], seed: int, resamp
         "first_better": better,
         "second_better": worse,
         "mcnemar_p": mcnemar_p(better, worse),
-        "clustered_p": sign_flip_p(sums),
+        "clustered_p": sign_flip_p(sums.astype(np.float64)),
         **left_out,
     }
 

@@ -101,7 +101,7 @@ def _metrics(samples: list[Sample]) -> dict[str, Interval]:
         metrics["brier"] = _known(mean_interval(brier(logits, labels), clusters))
         metrics["margin"] = _known(mean_interval(logits * (2 * labels - 1), clusters))
         error = expected_calibration_error(logits, labels)
-        metrics["expected_calibration_error"] = Interval(error, *[math.nan] * 3, len(logits), len(set(clusters)))
+        metrics["expected_calibration_error"] = _point(error, len(logits), len(set(clusters)))
     both = [sample for sample in judged if len(sample.orders) == 2]
     if both:
         keys = [sample.cluster for sample in both]
@@ -139,9 +139,11 @@ def _pair(sample: Sample) -> str:
 
 def _known(interval: Interval) -> Interval:
     """A single cluster says nothing about spread: error and limits become NaN."""
-    return (
-        interval if interval.clusters > 1 else Interval(interval.mean, *[math.nan] * 3, interval.n, interval.clusters)
-    )
+    return interval if interval.clusters > 1 else _point(interval.mean, interval.n, interval.clusters)
+
+
+def _point(mean: float, n: int, clusters: int) -> Interval:
+    return Interval(mean, math.nan, math.nan, math.nan, n, clusters)
 
 
 def _count(value: int, n: int) -> Interval:

@@ -68,7 +68,7 @@ def to_outcomes(bank: Bank, predictions: Sequence[Prediction], *, too_long: bool
                 [reading.preference_logit, reading.score_a, reading.score_b], dtype=np.float64
             )
     logits, scores, theirs = found.mean(axis=-1)
-    read, answered = ~np.isnan(logits), given.all(axis=-1) | too_long
+    read, answered = ~np.isnan(logits), np.asarray(given.all(axis=-1) | too_long)
     known = not np.isnan(scores[read]).any() and not np.isnan(theirs[read]).any()
     scores = np.where(read, scores, np.where(answered, -np.inf, np.nan))
     count = read.sum(axis=1)

@@ -20,7 +20,7 @@ _LATEX = {"≈": r"$\approx$", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\tim
 """Signs that the customary fonts lack."""
 
 
-def number(value: float, low: float | None = None, high: float | None = None, digits: int = 3) -> str:
+def number(value: float | None, low: float | None = None, high: float | None = None, digits: int = 3) -> str:
     """``0.953 [0.941, 0.964]``, or without limits ``0.953``; tiny ones ``<0.001``, missing ones a dash."""
     if value is None or pd.isna(value):
         return "–"
@@ -47,7 +47,7 @@ def distinct(name: str, prefix: str, taken: Collection[str]) -> str:
 
 
 def suite_table(results: Mapping[str, Sequence[Result]]) -> pd.DataFrame:
-    """Accuracy: suites by rows, one column per key of ``results`` (a head, a configuration), cells ``value [low, high]``.
+    """Accuracy: suites by rows, one column per key of ``results`` (a head, a run), cells ``value [low, high]``.
 
     A suite that one of them lacks shows a dash. The column ``n`` gives the largest number of samples of the row.
     """

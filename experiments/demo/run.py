@@ -120,7 +120,7 @@ def summarise_demo(
 
 
 def _by_attack(effects: pd.DataFrame | None) -> dict[str, Any]:
-    return {} if effects is None else with_nulls(effects.set_index("attack").to_dict("index"))  # type: ignore[no-any-return]
+    return {} if effects is None else with_nulls(effects.set_index("attack").to_dict("index"))
 
 
 def taus_of(boards: Mapping[str, Leaderboard], simulated: SimulatedBank) -> dict[str, float]:
