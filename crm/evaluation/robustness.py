@@ -1,8 +1,6 @@
 """Robustness of a judge to adversarial text in the losing response, beyond as much neutral text.
 
-``python -m crm.evaluation.robustness checkpoint=model`` takes what ``evaluate.py`` takes. Each of ``--pairs`` pairs is
-read in both orders: as it is, with its loser attacked, and with its loser padded by as many characters about nothing,
-at the same end. Readings are kept in prediction files, so that a run that was stopped goes on.
+``python -m crm.evaluation.robustness checkpoint=model`` takes what ``evaluate.py`` takes.
 """
 
 from __future__ import annotations

@@ -103,9 +103,7 @@ def length_control(outcomes: Outcomes) -> LengthControl:
     its per-query difficulty. It is fitted to what was read; queries on which a model could not be read are lost
     whatever their length, and its rate falls by their share.
 
-    Limits are clustered by query: the sandwich of the fit's scores, with Student's t on the scale of theta. Nothing is
-    determined where lengths hardly differ within any model, the coefficient has no finite value, or there is one
-    query; a model that always wins or loses has no rate of its own either.
+    Limits are clustered by query: the sandwich of the fit's scores, with Student's t on the scale of theta.
     """
     names = outcomes.models[:-1]
     read = np.asarray(~np.isnan(outcomes.logits[:, :-1]))
