@@ -32,7 +32,7 @@ from crm.io.installed import commit
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.simulated import simulate_bank
-from crm.leaderboard.indexed_bank import IndexedBank, index_bank
+from crm.leaderboard.index import IndexedBank, index_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.model.batching.plans import Packing
 from crm.model.encoding import Encoder
@@ -135,7 +135,7 @@ def of_shape(given: argparse.Namespace, models: int, queries: int) -> tuple[floa
         reader: Any = StandIn(given.seed)
         indexed = IndexedBank(reader, bank, Path(folder), model_digest="simulated", progress=False)
         each = [clock(leaderboard, indexed, [f"words {turn}"]) for turn in range(given.rounds + 1)]
-        return statistics.median(each[1:]), indexed.index.bytes
+        return statistics.median(each[1:]), 2 * len(rows) * models * reader.size
 
 
 def tastes(count: int) -> list[tuple[str, ...]]:

@@ -23,14 +23,14 @@ from scipy.special import expit
 
 from crm.cli.words import rewrite_all
 from crm.config import compose
+from crm.data.public.banks import FOLDERS
 from crm.evaluation.run import run_evaluation
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.leaderboard import scoring
-from crm.leaderboard.bank import public
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.opening import open_bank
-from crm.leaderboard.indexed_bank import index_bank
+from crm.leaderboard.index import index_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.model.backbone import FILES, show_loading
 from crm.model.export import checkpoint_folder
@@ -65,7 +65,7 @@ def load_bank(name: str | Path = "simulated", *, queries: int = 0, root: str | P
     the environment's ``CRM_DATA_ROOT``, else ``data``.
     """
     place = str(root or os.environ.get("CRM_DATA_ROOT", "data"))
-    if str(name) in ("simulated", *public.FOLDERS):
+    if str(name) in ("simulated", *FOLDERS):
         return open_bank(BankConfig(str(name), root=place, queries=queries))
     return open_bank(BankConfig("folder", path=str(Path(name).expanduser()), root=place, queries=queries))
 
@@ -167,10 +167,8 @@ class Judge:
         elif weights:
             raise ValueError(f"criteria: weights need head=late, and this model has head={self.head}; give a list")
         else:
-            matches, _ = scoring.score_bank(
-                self._judge, bank, wanted, baseline=bank.baseline, folder=place, progress=False
-            )
-            board = Leaderboard(matches)
+            found, _ = scoring.score_bank(self._judge, bank, wanted, folder=self._predictions, progress=False)
+            board = Leaderboard(found)
         return board.frame("win_rate", sort="rank")[["model", "win_rate", "low", "high", "rank"]]
 
     def evaluate(self, data: str | Path | None = None, *words: str, **settings: Any) -> pd.DataFrame:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -226,36 +225,6 @@ class Prediction(_Record):
     def __post_init__(self) -> None:
         if (self.preference_logit is None) != (self.failure is not None):
             raise ValueError("either preference_logit or failure has to be given, and not both")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Match(_Record):
-    """One candidate LLM against the baseline on one query of a bank, both orders averaged.
-
-    ``preference_logit`` is the log-odds that the candidate's response is preferred, ``None`` where the judge could not
-    read the two or gave no verdict: such a match is lost. One that is not ``answered`` (no connection, a spent budget)
-    has no logit either: its outcome is not known. Lengths are in words.
-    """
-
-    query_id: str
-    topic: str
-    candidate: str
-    baseline: str
-    preference_logit: float | None
-    length_candidate: int
-    length_baseline: int
-    score_candidate: float | None = None
-    score_baseline: float | None = None
-    answered: bool = True
-
-    @property
-    def win(self) -> float:
-        """Probability, in [0, 1], that the candidate's response is preferred; 0 where the judge could not read it, NaN
-        where it did not answer."""
-        if not self.answered:
-            return math.nan
-        logit = -math.inf if self.preference_logit is None else self.preference_logit
-        return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0  # exp(700) is still finite
 
 
 @dataclasses.dataclass(frozen=True)

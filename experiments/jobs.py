@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import pandas as pd
 import torch
 from lightning.pytorch.callbacks import Callback
 from omegaconf import OmegaConf
@@ -30,7 +31,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
-from crm.evaluation.robustness import Effect, card_text, run_robustness
+from crm.evaluation.robustness import card_text, run_robustness
 from crm.evaluation.run import run_evaluation
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
@@ -79,7 +80,8 @@ class JobResult:
     results: dict[str, list[Result]]
     leaderboards: dict[str, Leaderboard]
     seconds: dict[str, float]
-    effects: list[Effect] = field(default_factory=list)
+    effects: pd.DataFrame | None = None
+    """What attacks do, of `crm.evaluation.robustness.effects_of`."""
 
 
 def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
@@ -189,12 +191,12 @@ def run_job(job: Job, channel: Any) -> JobResult:
         wanted = [f"criteria={json.dumps(list(criteria))}", *job.ranking]
         boards[name] = run_leaderboard(compose("leaderboard", [*common, *wanted], job.folder / name), show=False)
     seconds["leaderboard"] = time.perf_counter() - started
-    effects = _attacked(job, common) if job.attacked else []
+    effects = _attacked(job, common) if job.attacked else None
     channel.put((job.name, "done", 1.0))
     return JobResult(results, boards, seconds, effects)
 
 
-def _attacked(job: Job, common: Sequence[str]) -> list[Effect]:
+def _attacked(job: Job, common: Sequence[str]) -> pd.DataFrame:
     out = job.folder / "attacks"
     config = compose("evaluate", [*common, *job.evaluated], out)
     effects = run_robustness(config, job.attacked, ATTACK_SEED, show=False)

@@ -145,8 +145,8 @@ def test_a_ranking_is_that_of_score_bank(head: str, judges: dict[str, Judge], tm
     assert list(found.columns) == ["model", "win_rate", "low", "high", "rank"] and len(found) == len(bank.authors)
     assert found["rank"].tolist() == list(range(1, len(found) + 1))
     under, _ = open_checkpoint(judge.folder, batch_size=8, precision="32-true")
-    matches, _ = scoring.score_bank(under, bank, [TASTE], baseline=bank.baseline, folder=tmp_path, progress=False)
-    rates = Leaderboard(matches).win_rates()
+    outcomes, _ = scoring.score_bank(under, bank, [TASTE], folder=tmp_path, progress=False)
+    rates = Leaderboard(outcomes).win_rates()
     assert dict(zip(found["model"], found["win_rate"], strict=True)) == pytest.approx(rates, abs=2e-3)
     if head == "late":
         one, other = (judge.rank(bank, {TASTE: weight}) for weight in (2.0, -2.0))

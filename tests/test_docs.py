@@ -188,8 +188,8 @@ def test_the_example_bank_is_won_by_the_response_that_the_criteria_ask_for(taugh
     (rates,) = re.findall(r"win rate of ([\d.]+) against .*, and of ([\d.]+) for", DOCS["data_formats.md"])
     shown = [float(number) for number in rates]
     for taste, on_page in zip(TASTES[::-1], shown, strict=True):
-        matches, _ = score_bank(judge, bank, [taste], baseline="model-one", folder=tmp_path / "kept", progress=False)
-        rate = Leaderboard(matches).win_rates()["model-two"]
+        outcomes, _ = score_bank(judge, bank, [taste], folder=tmp_path / "kept", progress=False)
+        rate = Leaderboard(outcomes).win_rates()["model-two"]
         assert (rate > 0.7, on_page > 0.7) == (taste == TASTES[1],) * 2
         assert (rate < 0.3, on_page < 0.3) == (taste == TASTES[0],) * 2
 

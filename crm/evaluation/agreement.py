@@ -30,8 +30,7 @@ from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.judges.open import check_judge, open_judge
 from crm.report.statistics import mean_interval
-from crm.report.tables import caption, number, write_table
-from crm.report.terminal import print_table
+from crm.report.tables import caption, print_table, write_table
 from crm.schema import Comparison, Prediction
 
 MEAN, SUITE = "mean of aspects", "ratings"
@@ -64,10 +63,8 @@ def run_agreement(config: EvaluateConfig) -> None:
         return
     frame = agreement(responses, readings.predictions)
     line = caption(len(responses), opened.seeds, f"{opened.name} on {config.data.name}", commit())
-    cells = [number(row.rho, row.low, row.high) for row in frame.itertuples()]
-    shown = frame[["aspect", "groups"]].assign(**{"within groups": cells, "pooled": frame["pooled"]})
-    write_table(config.run_dir, "agreement", frame, line, shown=shown)
-    print_table(shown, f"Spearman's rho with people's ratings, 95 % over groups ({config.run_dir})")
+    write_table(config.run_dir, "agreement", frame, line)
+    print_table(frame, f"Spearman's rho with people's ratings, 95 % over groups ({config.run_dir})")
 
 
 def rated_responses(config: EvaluateConfig) -> tuple[list[RatedInPlace], Mapping[str, Sequence[str]]]:
@@ -114,33 +111,47 @@ def agreement(responses: Sequence[RatedInPlace], predictions: Sequence[Predictio
     have no rho, and are left out. ``pooled`` is over all responses of all groups, from the judge's scores; a judge
     without scores has none.
     """
-    logits, scores = _by_response(predictions)
-    groups = _groups(responses)
+    rows = [(*json.loads(row.comparison_id), row.preference_logit, row.score_a, row.score_b) for row in predictions]
+    keys, numbers = ["group", "aspect", "author"], ["logit", "score", "base"]
+    read = _means(pd.DataFrame(rows, columns=[*keys, *numbers]).astype(dict.fromkeys(numbers, float)), keys)
     aspects = list(responses[0].rated.scores)
-    within: dict[str, dict[str, float]] = {aspect: {} for aspect in aspects}
-    pooled: list[float] = []
-    for aspect in aspects:
-        own: list[tuple[float, float]] = []
-        for group, (first, *others) in groups.items():
-            keys = [(group, aspect, str(member.rated.author)) for member in others]
-            rated = [member.rated.scores[aspect] for member in (first, *others)]
-            rho = spearman([0.0, *(logits.get(key, np.nan) for key in keys)], rated)
-            if rho == rho:
-                within[aspect][group] = rho
-            own += zip([scores.get(key, np.nan) for key in [(group, aspect, None), *keys]], rated, strict=True)
-        pooled.append(spearman(*zip(*own, strict=True)))
+    table = pd.DataFrame(
+        (row.group, aspect, str(row.rated.author), row.rated.scores[aspect])
+        for group in _groups(responses).values()
+        for row in group
+        for aspect in aspects
+    ).set_axis([*keys, "rating"], axis=1)
+    table = table.merge(read.reset_index(), on=keys, how="left")
+    first, base = ~table.duplicated(["group", "aspect"]), _means(read["base"].reset_index(), ["group", "aspect"])
+    table.loc[first, "logit"] = 0.0  # of itself with itself
+    table.loc[first, "score"] = base["base"].reindex(pd.MultiIndex.from_frame(table.loc[first, keys[:2]])).to_numpy()
+    within = pd.DataFrame(
+        {
+            aspect: {group: spearman(rows["logit"], rows["rating"]) for group, rows in own.groupby("group")}
+            for aspect, own in table.groupby("aspect", sort=False)
+        }
+    )
+    # Rounded, so that means of equal scores are equal.
+    pooled = [spearman(own["score"].round(9), own["rating"]) for _, own in table.groupby("aspect", sort=False)]
     # A group counts in the mean where it has a rho under every aspect.
-    common = set.intersection(*(set(found) for found in within.values()))
-    means = [float(np.mean([within[aspect][group] for aspect in aspects])) for group in sorted(common)]
-    rows = [_row(name, list(within[name].values()), rho) for name, rho in zip(aspects, pooled, strict=True)]
-    return pd.DataFrame([*rows, _row(MEAN, means, float(np.mean(pooled)))])
+    within[MEAN] = within.mean(axis=1, skipna=False)
+    return pd.DataFrame(
+        _row(name, within[name].dropna().tolist(), rho)
+        for name, rho in zip(within, [*pooled, float(np.mean(pooled))], strict=True)
+    )
 
 
-def spearman(found: Sequence[float], rated: Sequence[float]) -> float:
+def spearman(found: Sequence[float] | pd.Series, rated: Sequence[float] | pd.Series) -> float:
     """Spearman's rho in [-1, 1]; NaN where a number is missing or one side is constant."""
     if np.isnan(found).any() or len(set(found)) < 2 or len(set(rated)) < 2:
         return float("nan")
     return float(stats.spearmanr(found, rated).statistic)
+
+
+def _means(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Means of the other columns by ``keys``; NaN where one of the numbers is."""
+    groups = frame.groupby(keys)[[name for name in frame if name not in ("group", "aspect", "author")]]
+    return groups.mean().where(groups.count().eq(groups.size(), axis=0))
 
 
 def _groups(responses: Sequence[RatedInPlace]) -> dict[str, list[RatedInPlace]]:
@@ -150,31 +161,12 @@ def _groups(responses: Sequence[RatedInPlace]) -> dict[str, list[RatedInPlace]]:
     return groups
 
 
-def _by_response(predictions: Sequence[Prediction]) -> tuple[dict[Any, float], dict[Any, float]]:
-    """Mean logit and score of both orders by (group, aspect, author); NaN where an order has none.
-
-    The author of the response that all others are compared with is ``None``.
-    """
-    logits: dict[Any, list[float | None]] = {}
-    scores: dict[Any, list[float | None]] = {}
-    for row in predictions:
-        group, aspect, author = json.loads(row.comparison_id)
-        logits.setdefault((group, aspect, author), []).append(row.preference_logit)
-        scores.setdefault((group, aspect, author), []).append(row.score_a)
-        scores.setdefault((group, aspect, None), []).append(row.score_b)
-    one, two = (
-        {key: float(np.mean(np.array(values, dtype=float))) for key, values in found.items()}
-        for found in (logits, scores)
-    )
-    return one, two
-
-
-def _row(aspect: str, rhos: Sequence[float], pooled: float) -> dict[str, Any]:
-    if not rhos:
-        return {"aspect": aspect, "groups": 0, "rho": np.nan, "low": np.nan, "high": np.nan, "pooled": pooled}
-    interval = mean_interval(rhos)
-    low, high = (interval.low, interval.high) if interval.clusters > 1 else (np.nan, np.nan)
-    return {"aspect": aspect, "groups": len(rhos), "rho": interval.mean, "low": low, "high": high, "pooled": pooled}
+def _row(aspect: Any, rhos: Sequence[float], pooled: float) -> dict[str, Any]:
+    row = {"aspect": aspect, "groups": len(rhos), "rho": np.nan, "low": np.nan, "high": np.nan, "pooled": pooled}
+    if rhos:
+        found = mean_interval(rhos)
+        row |= {"rho": found.mean} | ({"low": found.low, "high": found.high} if len(rhos) > 1 else {})
+    return row
 
 
 if __name__ == "__main__":

@@ -8,99 +8,96 @@ the test that flips whole prompts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from crm.evaluation.predictions import Sample
 from crm.report.statistics import Floats, Indices, bootstrap_interval, correctness, holm
 
+COUNTS = ("n", "clusters", "first_better", "second_better")
 LEVEL = 0.05
 """Holm-adjusted p-values below it tell two judges apart."""
-IN_ONE_ONLY, WITHOUT_LABEL, WITHOUT_VERDICT = "in one only", "without a label", "without a verdict"
 Suites = Mapping[str, Sequence[Sample]]
 """The samples of one judge, by suite."""
 
 
-@dataclass(frozen=True)
-class Paired:
-    """First judge minus second on ``n`` common comparisons of ``clusters`` prompts; p-values are two-sided.
+def compare(first: Sequence[Sample], second: Sequence[Sample], seed: int, resamples: int = 1000) -> dict[str, Any]:
+    """First judge minus second on the comparisons of one suite that have a label and a verdict of both.
 
-    ``difference`` of the accuracies and its 95 % limits lie in [-1, 1]; the limits are NaN for a single prompt.
-    ``first_better`` and ``second_better`` count the comparisons on which one judge is more correct than the other.
-    ``left_out`` counts comparisons that are in one of the two only, have no label, or lack a verdict of either judge.
+    ``difference`` of the accuracies and its 95 % limits lie in [-1, 1]; the limits are a percentile bootstrap over
+    prompts, NaN for a single one. ``first_better`` and ``second_better`` count the comparisons on which one judge is
+    more correct; ``left_out_...`` those that do not count. P-values are two-sided. Raises ``ValueError`` where nothing
+    is left to compare, or where an id has another label or prompt for each judge.
     """
-
-    difference: float
-    low: float
-    high: float
-    n: int
-    clusters: int
-    first_better: int
-    second_better: int
-    mcnemar_p: float
-    clustered_p: float
-    left_out: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class PairOnSuite:
-    """Two judges, by name, on a suite; without ``result`` they could not be compared, and ``reason`` says why.
-
-    ``adjusted_p`` is the clustered p-value after Holm's correction over the whole table.
-    """
-
-    suite: str
-    first: str
-    second: str
-    result: Paired | None
-    reason: str = ""
-    adjusted_p: float = float("nan")
-
-    @property
-    def distinguishable(self) -> bool:
-        """Whether the two differ by more than chance; not so where they could not be compared."""
-        return self.adjusted_p < LEVEL
-
-
-def compare(first: Sequence[Sample], second: Sequence[Sample], seed: int, resamples: int = 1000) -> Paired:
-    """Two judges on the comparisons of one suite that have a label and a verdict of both.
-
-    The interval is the percentile bootstrap over prompts, each drawn with all its comparisons, of ``seed``.
-    Raises ``ValueError`` where nothing is left to compare, or where an id has another label or prompt for each judge.
-    """
-    pairs, left_out = _matched(first, second)
-    if not pairs:
-        counted = ", ".join(f"{count} {why}" for why, count in left_out.items() if count) or "none given"
-        raise ValueError(f"comparisons: none with a label and a verdict of both judges ({counted})")
-    labels = [one.label or 0 for one, _ in pairs]
-    right, other_right = (correctness([pair[side].logit for pair in pairs], labels) for side in (0, 1))
+    one, two = ({sample.comparison_id: sample for sample in samples} for samples in (first, second))
+    pairs = [(one[name], two[name]) for name in sorted(one.keys() & two.keys())]
+    for sample, other in pairs:
+        if (sample.label, sample.cluster) != (other.label, other.cluster):
+            raise ValueError(
+                f"comparison_id: {sample.comparison_id} has another label or prompt for each judge; "
+                "they read different data"
+            )
+    labelled = [pair for pair in pairs if pair[0].label is not None]
+    judged = [pair for pair in labelled if not (pair[0].failures or pair[1].failures)]
+    left_out = {
+        "left_out_in_one_only": len(one.keys() ^ two.keys()),
+        "left_out_without_a_label": len(pairs) - len(labelled),
+        "left_out_without_a_verdict": len(labelled) - len(judged),
+    }
+    if not judged:
+        counted = ", ".join(f"{count} {why[9:].replace('_', ' ')}" for why, count in left_out.items() if count)
+        raise ValueError(f"comparisons: none with a label and a verdict of both judges ({counted or 'none given'})")
+    labels = [sample.label or 0 for sample, _ in judged]
+    right, other_right = (correctness([pair[side].logit for pair in judged], labels) for side in (0, 1))
     difference = right - other_right
-    sums, sizes = _by_cluster(difference, [one.cluster for one, _ in pairs])
+    number = np.unique(np.array([sample.cluster for sample, _ in judged], dtype=object), return_inverse=True)[1]
+    sums, sizes = np.bincount(number, weights=difference), np.bincount(number).astype(np.float64)
 
     def mean(drawn: Indices) -> float:
         return float(sums[drawn].sum() / sizes[drawn].sum())
 
     interval = bootstrap_interval(mean, len(sums), seed, resamples)
-    low, high = (interval.low, interval.high) if len(sums) > 1 else (float("nan"), float("nan"))
+    low, high = (interval.low, interval.high) if len(sums) > 1 else (np.nan, np.nan)
     better, worse = int((difference > 0).sum()), int((difference < 0).sum())
-    p_values = mcnemar_p(better, worse), sign_flip_p(sums)
-    return Paired(float(difference.mean()), low, high, len(pairs), len(sums), better, worse, *p_values, left_out)
+    return {
+        "difference": float(difference.mean()),
+        "low": low,
+        "high": high,
+        "n": len(judged),
+        "clusters": len(sums),
+        "first_better": better,
+        "second_better": worse,
+        "mcnemar_p": mcnemar_p(better, worse),
+        "clustered_p": sign_flip_p(sums.astype(np.float64)),
+        **left_out,
+    }
 
 
-def compare_all(judges: Mapping[str, Suites], seed: int) -> list[PairOnSuite]:
-    """Every two of ``judges``, by name, on every suite that both have read; Holm's correction is over all of them."""
-    rows = [
-        _compared(suite, first, second, judges, seed)
-        for suite in dict.fromkeys(name for suites in judges.values() for name in suites)
-        for first, second in combinations(judges, 2)
-        if suite in judges[first] and suite in judges[second]
-    ]
-    raw = [row.result.clustered_p for row in rows if row.result]
-    adjusted = iter(holm(raw).tolist())
-    return [replace(row, adjusted_p=next(adjusted)) if row.result else row for row in rows]
+def paired_frame(judges: Mapping[str, Suites], seed: int) -> pd.DataFrame:
+    """A row for every two of ``judges``, by name, on every suite that both have read: `compare`, and the verdict.
+
+    ``holm_p`` is the clustered p-value after Holm's correction over the whole table.
+    """
+    rows: list[dict[str, Any]] = []
+    for suite in dict.fromkeys(name for suites in judges.values() for name in suites):
+        for first, second in combinations([name for name in judges if suite in judges[name]], 2):
+            row: dict[str, Any] = {"suite": suite, "first": first, "second": second}
+            try:
+                row |= compare(judges[first][suite], judges[second][suite], seed)
+            except ValueError as error:
+                row["verdict"] = f"not compared: {error}"
+            rows.append(row)
+    compared = [row for row in rows if "verdict" not in row]
+    for row, p in zip(compared, holm([row["clustered_p"] for row in compared]).tolist(), strict=True):
+        winner = row["first"] if row["difference"] > 0 else row["second"]
+        row |= {"holm_p": p, "verdict": f"{winner} is better" if p < LEVEL else "not distinguishable"}
+    frame = pd.DataFrame(rows)
+    counts = [name for name in frame if str(name).startswith("left_out") or name in COUNTS]
+    return frame.astype(dict.fromkeys(counts, "Int64"))
 
 
 def mcnemar_p(first_better: int, second_better: int) -> float:
@@ -134,36 +131,3 @@ def sign_flip_p(sums: Floats) -> float:
         chances = wider
     seen = abs(int(doubled.sum()))
     return min(1.0, 2 * float(chances[(int(steps.sum()) + seen) // 2 :].sum()))
-
-
-def _compared(suite: str, first: str, second: str, judges: Mapping[str, Suites], seed: int) -> PairOnSuite:
-    try:
-        return PairOnSuite(suite, first, second, compare(judges[first][suite], judges[second][suite], seed))
-    except ValueError as error:
-        return PairOnSuite(suite, first, second, None, str(error))
-
-
-def _matched(first: Sequence[Sample], second: Sequence[Sample]) -> tuple[list[tuple[Sample, Sample]], dict[str, int]]:
-    """Both judges' samples of the comparisons that count, by id, and how many do not."""
-    one, two = ({sample.comparison_id: sample for sample in samples} for samples in (first, second))
-    pairs: list[tuple[Sample, Sample]] = []
-    left_out = {IN_ONE_ONLY: len(one.keys() ^ two.keys()), WITHOUT_LABEL: 0, WITHOUT_VERDICT: 0}
-    for identifier in sorted(one.keys() & two.keys()):
-        pair = one[identifier], two[identifier]
-        if len({(sample.label, sample.cluster) for sample in pair}) > 1:
-            raise ValueError(
-                f"comparison_id: {identifier} has another label or prompt for each judge; they read different data"
-            )
-        if pair[0].label is None:
-            left_out[WITHOUT_LABEL] += 1
-        elif pair[0].failures or pair[1].failures:
-            left_out[WITHOUT_VERDICT] += 1
-        else:
-            pairs.append(pair)
-    return pairs, left_out
-
-
-def _by_cluster(values: Floats, clusters: Sequence[str]) -> tuple[Floats, Floats]:
-    """Sum of the values and number of rows of every cluster (G,), in the order of their keys."""
-    number = np.unique(np.asarray(clusters, dtype=object), return_inverse=True)[1]
-    return np.bincount(number, weights=values).astype(np.float64), np.bincount(number).astype(np.float64)

@@ -10,19 +10,16 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
 
-from crm.evaluation.compare import LEVEL, PairOnSuite, compare_all
+from crm.evaluation.compare import LEVEL, paired_frame
 from crm.evaluation.predictions import Sample, read_predictions, to_samples
 from crm.evaluation.results import read_results, read_run
-from crm.report.tables import caption, number, remove_table, write_table
+from crm.report.tables import caption, remove_table, write_table
 from crm.schema import Result
 from crm.training.sweeps import SweepJob, differing, read_jobs
 
@@ -43,12 +40,6 @@ class EvaluatedJudge:
     readings_made: int
     commit: str = ""
 
-    @property
-    def tokens(self) -> float:
-        """Mean per comparison over all suites, both orders; NaN where the judge counts none."""
-        known = [row.tokens for rows in self.samples.values() for row in rows if row.tokens == row.tokens]
-        return sum(known) / len(known) if known else float("nan")
-
 
 def write_tables_of_judges(folder: Path, seed: int = 0) -> list[SweepJob]:
     """Write the tables into the sweep's folder; its jobs, those whose results cannot be read as failed.
@@ -60,7 +51,7 @@ def write_tables_of_judges(folder: Path, seed: int = 0) -> list[SweepJob]:
     for index, job in enumerate(jobs):
         if job.status == "finished":
             try:
-                read[job.name] = read_evaluation(folder / job.name, working_directory(folder / job.name))
+                read[job.name] = read_evaluation(folder / job.name)
             except (ValueError, OSError) as error:
                 jobs[index] = replace(job, status="failed", reason=str(error))
     names = unique_names(jobs, {job: judge.name for job, judge in read.items()})
@@ -70,11 +61,8 @@ def write_tables_of_judges(folder: Path, seed: int = 0) -> list[SweepJob]:
     return jobs
 
 
-def read_evaluation(folder: Path, working_directory: Path) -> EvaluatedJudge:
-    """Read the run in ``folder``; paths in its ``results.json`` are relative to ``working_directory``.
-
-    Raises ``ValueError`` for a file or field that is missing or out of place.
-    """
+def read_evaluation(folder: Path) -> EvaluatedJudge:
+    """Read the run in ``folder``. Raises ``ValueError`` for a file or field that is missing or out of place."""
     path = folder / "results.json"
     run, results = read_run(path), read_results(path)
     try:
@@ -82,24 +70,12 @@ def read_evaluation(folder: Path, working_directory: Path) -> EvaluatedJudge:
         seconds, made = float(cost["seconds"]), int(cost["readings_made"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: run: missing or out of place: {error!s:.80}; evaluate again") from None
-    predictions = []
-    for suite, file in files.items():
-        place = working_directory / str(file)
-        if not place.is_file():
-            raise ValueError(f"{path}: files: {suite}: {place} is not there; evaluate again")
-        predictions += read_predictions(place)
+    if gone := [file for file in files.values() if not Path(file).is_file()]:
+        raise ValueError(f"{path}: files: {gone[0]} is not there; evaluate again")
+    samples = to_samples(row for file in files.values() for row in read_predictions(file))
     by_metric = {(result.suite, result.metric): result for result in results}
     commits = " ".join(sorted({result.commit for result in results}))
-    return EvaluatedJudge(name, to_samples(predictions), by_metric, seconds, made, commits)
-
-
-def working_directory(folder: Path) -> Path:
-    """Where the run in ``folder`` was started, from its ``.hydra``; the present one where that is not recorded."""
-    try:
-        recorded = OmegaConf.select(OmegaConf.load(folder / ".hydra/hydra.yaml"), "hydra.runtime.cwd")
-    except (OSError, ValueError, OmegaConfBaseException, YAMLError):
-        recorded = None
-    return Path(recorded) if isinstance(recorded, str) and Path(recorded).is_dir() else Path.cwd()
+    return EvaluatedJudge(name, samples, by_metric, seconds, made, commits)
 
 
 def unique_names(jobs: list[SweepJob], judges: Mapping[str, str]) -> dict[str, str]:
@@ -123,114 +99,56 @@ def write_judge_tables(folder: Path, judges: Sequence[EvaluatedJudge], missing: 
     Names of ``judges`` are unique. ``missing`` gives the reason of every job without a result, by its name; ``seed``
     is of the bootstrap.
     """
-    pairs = compare_all({judge.name: judge.samples for judge in judges}, seed)
-    compared = sum(pair.result is not None for pair in pairs)
+    paired = paired_frame({judge.name: judge.samples for judge in judges}, seed)
     commits = caption(commit=", ".join(sorted({judge.commit for judge in judges} - {""})))
-    frame = judge_frame(judges, pairs, missing)
-    below = [
-        "Accuracy with 95 % intervals, clustered by prompt; n labelled comparisons with a verdict",
-        f"{BEST}: the highest of the suite",
-        f"{ALIKE}: not distinguishable from it (sign-flip test over prompts on common comparisons, Holm-adjusted p of "
-        f"{LEVEL:g} or more over {compared} pairs of judges and suites)",
-        f"{NOT_COMPARED}: could not be compared with it",
-        "no mark: they differ by more than chance",
-        "seconds are of the readings that this run made itself",
-        *filter(None, [commits]),
-    ]
-    write_table(folder, "judges", frame, "; ".join(below), shown_judges(frame, judges))
-    if not pairs:
+    line = (
+        f"Accuracy with 95 % limits, clustered by prompt, of n labelled comparisons; {BEST}: the highest of the suite; "
+        f"{ALIKE}: not distinguishable from it (Holm-adjusted p of {LEVEL:g} or more); {NOT_COMPARED}: could not be "
+        "compared with it; tokens: per comparison; seconds: of the readings that the run made itself"
+    )
+    write_table(folder, "judges", judge_frame(judges, paired, missing), "; ".join(filter(None, [line, commits])))
+    if paired.empty:
         remove_table(folder, "paired")
         return
-    below = [
-        "Accuracy of first minus second on the comparisons with a verdict of both, 95 % bootstrap over prompts",
-        "mcnemar_p: exact, as if comparisons were independent; a tie predicted by one judge only is discordant",
-        "clustered_p: exact sign-flip test over prompts, a predicted tie counts one half",
-        f"holm_p: clustered_p adjusted over {compared} rows; the verdict rests on it, at {LEVEL:g}",
-        f"bootstrap seed {seed}",
-        *filter(None, [commits]),
-    ]
-    paired = paired_frame(pairs)
-    small = {name: [_p(value) for value in paired[name]] for name in paired if str(name).endswith("_p")}
-    write_table(folder, "paired", paired, "; ".join(below), paired.assign(**small).astype(object).fillna("–"))
+    line = (
+        "Accuracy of first minus second, 95 % bootstrap over prompts; mcnemar_p: exact, as if comparisons were "
+        "independent; clustered_p: exact sign-flip test over prompts; holm_p: adjusted over the table, the verdict "
+        f"rests on it, at {LEVEL:g}; bootstrap seed {seed}"
+    )
+    write_table(folder, "paired", paired, "; ".join(filter(None, [line, commits])))
 
 
-def judge_frame(
-    judges: Sequence[EvaluatedJudge], pairs: Sequence[PairOnSuite], missing: Mapping[str, str]
-) -> pd.DataFrame:
-    """A row a judge and suite, numbers in full precision; ``mark`` compares with the best judge of the suite."""
+def judge_frame(judges: Sequence[EvaluatedJudge], paired: pd.DataFrame, missing: Mapping[str, str]) -> pd.DataFrame:
+    """A row a suite and judge; ``mark`` compares with the best judge of the suite; jobs without a result last."""
     rows: list[dict[str, Any]] = []
-    for judge in judges:
-        for suite in judge.samples:
-            row: dict[str, Any] = {"judge": judge.name, "suite": suite}
-            accuracy = judge.results.get((suite, "accuracy"))
-            if accuracy is not None:
-                row |= {"accuracy": accuracy.value, "low": accuracy.low, "high": accuracy.high, "n": accuracy.n}
+    for suite in dict.fromkeys(name for judge in judges for name in judge.samples):
+        rated = {one.name: one.results[suite, "accuracy"] for one in judges if (suite, "accuracy") in one.results}
+        for judge in judges:
+            if suite not in judge.samples:
+                continue
+            row: dict[str, Any] = {"suite": suite, "judge": judge.name}
+            if found := rated.get(judge.name):
+                row |= {"accuracy": found.value, "low": found.low, "high": found.high, "n": found.n}
             for metric in ("failure_rate", "tokens"):
-                found = judge.results.get((suite, metric))
-                row[metric] = found.value if found else float("nan")
-            row["mark"] = _mark(judge, suite, judges, pairs)
+                row[metric] = result.value if (result := judge.results.get((suite, metric))) else float("nan")
+            row |= {"mark": _mark(judge.name, suite, {name: own.value for name, own in rated.items()}, paired)}
             rows.append(row | {"seconds_of_run": judge.seconds, "readings_made_by_run": judge.readings_made})
     rows += [{"judge": name, "reason": reason} for name, reason in missing.items()]
-    columns = ["judge", "suite", "accuracy", "low", "high", "n", "failure_rate", "tokens", "mark", "seconds_of_run"]
-    return pd.DataFrame(rows, columns=[*columns, "readings_made_by_run", "reason"]).astype({"n": "Int64"})
+    columns = ["suite", "judge", "accuracy", "low", "high", "n", "failure_rate", "tokens", "mark", "seconds_of_run"]
+    columns += ["readings_made_by_run", *(["reason"] if missing else [])]
+    return pd.DataFrame(rows, columns=columns).astype({"n": "Int64", "readings_made_by_run": "Int64"})
 
 
-def shown_judges(frame: pd.DataFrame, judges: Sequence[EvaluatedJudge]) -> pd.DataFrame:
-    """`judge_frame` for people: a row a judge, a column a suite, and its cost; jobs without a result last."""
-    rows: dict[str, dict[str, Any]] = {}
-    for row in frame.itertuples():
-        cells = rows.setdefault(row.judge, {"judge": row.judge})
-        if isinstance(row.reason, str):
-            cells["no result because"] = row.reason
-            continue
-        parts = [number(row.accuracy, row.low, row.high)] + [f"n {row.n}"] * pd.notna(row.n)
-        parts += [f"{100 * row.failure_rate:.1f} % failed"] * (row.failure_rate > 0)
-        cells[row.suite] = ", ".join([*parts, row.mark] if row.mark else parts)
-    for judge in judges:
-        made = f"{number(judge.seconds, digits=1)} ({judge.readings_made} readings)"
-        rows[judge.name] |= {"tokens per comparison": number(judge.tokens, digits=1), "seconds": made}
-    suites = frame["suite"].dropna().unique()
-    columns = ["judge", *suites, "tokens per comparison", "seconds"]
-    columns += ["no result because"] * bool(frame["reason"].notna().any())
-    return pd.DataFrame(rows.values(), columns=columns).astype(object).fillna("–")
-
-
-def paired_frame(pairs: Sequence[PairOnSuite]) -> pd.DataFrame:
-    """A row a pair of judges and suite: fields of `Paired`, the adjusted p-value and the verdict."""
-    rows = []
-    for pair in pairs:
-        row: dict[str, Any] = {"suite": pair.suite, "first": pair.first, "second": pair.second}
-        if pair.result:
-            left_out = {f"left_out_{why.replace(' ', '_')}": count for why, count in pair.result.left_out.items()}
-            row |= {name: value for name, value in asdict(pair.result).items() if name != "left_out"} | left_out
-        rows.append(row | {"holm_p": pair.adjusted_p, "verdict": _verdict(pair)})
-    return pd.DataFrame(rows)
-
-
-def _verdict(pair: PairOnSuite) -> str:
-    if pair.result is None:
-        return f"not compared: {pair.reason}"
-    if not pair.distinguishable:
-        return "not distinguishable"
-    return f"{pair.first if pair.result.difference > 0 else pair.second} is better"
-
-
-def _mark(judge: EvaluatedJudge, suite: str, judges: Sequence[EvaluatedJudge], pairs: Sequence[PairOnSuite]) -> str:
+def _mark(judge: str, suite: str, rated: Mapping[str, float], paired: pd.DataFrame) -> str:
     """`BEST`, how it compares with the best, or nothing: distinguishable, or nobody to compare with."""
-    rated = {one.name: one.results[suite, "accuracy"].value for one in judges if (suite, "accuracy") in one.results}
-    if judge.name not in rated or len(rated) < 2:
+    if judge not in rated or len(rated) < 2:
         return ""
     best = max(rated, key=lambda name: rated[name])
-    if rated[judge.name] == rated[best]:  # several can be the highest
+    if rated[judge] == rated[best]:  # several can be the highest
         return BEST
-    pair = next(row for row in pairs if row.suite == suite and {row.first, row.second} == {judge.name, best})
-    if pair.result is None:
-        return NOT_COMPARED
-    return "" if pair.distinguishable else ALIKE
-
-
-def _p(value: float) -> str:
-    return "<0.001" if value < 0.001 else number(value)
+    both = paired["first"].isin([judge, best]) & paired["second"].isin([judge, best]) & (paired["suite"] == suite)
+    verdict = str(paired.loc[both, "verdict"].item())
+    return NOT_COMPARED if verdict.startswith("not compared") else ALIKE if verdict == "not distinguishable" else ""
 
 
 def main() -> None:

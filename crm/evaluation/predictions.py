@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import math
 from collections import Counter
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from crm.io.files import read_records, replace_file
+from crm.io.files import replace_file
 from crm.io.processes import ALONE, Processes
 from crm.judges.judge import Asked, Judge, Reading
 from crm.schema import Comparison, Prediction, to_json
@@ -31,7 +32,13 @@ def reading_digest(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
 
 def read_predictions(path: Path | str) -> list[Prediction]:
     """Read a prediction file; a bad line raises ``ValueError`` with ``file:line: field: why``."""
-    return read_records(path, Prediction)
+    rows: list[Prediction] = []
+    for number, line in enumerate(Path(path).read_bytes().splitlines(), start=1):
+        try:
+            rows.append(Prediction.from_dict(json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}:{number}: {error}") from None
+    return rows
 
 
 def predict(
@@ -46,9 +53,8 @@ def predict(
 ) -> dict[str, int]:
     """Append the missing readings of a suite to ``path``; counts of wanted, already there, made, and left out.
 
-    Rows that are there are not read again. Each of several processes reads a block of what is missing into a file of
-    its own, ``<name>.<rank>.part``; the first one puts them together, or the next run where this one was killed.
-    Raises ``ValueError`` for two comparisons of one id and for a file of another digest.
+    Each of several processes reads a block into ``<name>.<rank>.part``, and the first one puts them together. Raises
+    ``ValueError`` for two comparisons of one id and for a file of another digest.
     """
     if twice := [name for name, count in Counter(row.id for row in comparisons).items() if count > 1]:
         raise ValueError(
@@ -58,8 +64,9 @@ def predict(
     asked: list[Asked] = [(row, order) for row in comparisons for order in ("ab", "ba")]
     missing = [pair for pair in asked if (pair[0].id, pair[1]) not in done]
     share = processes.share(missing)
+    own = path if processes.size == 1 else path.with_name(f"{path.name}.{processes.rank}.part")
     with (
-        _part(path, processes).open("a", encoding="utf-8") as file,
+        own.open("a", encoding="utf-8") as file,
         Progress(disable=not (progress and processes.first), transient=True) as bar,
     ):
         task = bar.add_task(f"{suite:>12}", total=len(share))
@@ -99,24 +106,12 @@ def merge_parts(path: Path, digest: str) -> set[Key]:
     return set(rows)
 
 
-def _part(path: Path, processes: Processes) -> Path:
-    return path if processes.size == 1 else path.with_name(f"{path.name}.{processes.rank}.part")
-
-
 def _prediction(reading: Reading, suite: str, digest: str) -> Prediction:
+    found, of = reading, reading.comparison
     return Prediction(
-        comparison_id=reading.comparison.id,
-        order=reading.order,
-        preference_logit=reading.preference_logit,
-        label=reading.comparison.label,
-        cluster=reading.comparison.cluster,
-        suite=suite,
-        fingerprint=digest,
-        score_a=reading.score_a,
-        score_b=reading.score_b,
-        failure=reading.failure,
-        tokens=reading.tokens,
-    )
+        of.id, found.order, found.preference_logit, of.label, of.cluster, suite, digest,
+        found.score_a, found.score_b, found.failure, found.tokens,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ failed in one order or both: no verdict is not a wrong one, and ``failure_rate``
 from __future__ import annotations
 
 import json
+import math
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -25,9 +26,7 @@ from crm.evaluation.predictions import Sample, to_samples
 from crm.io.files import replace_file, with_nulls
 from crm.report.statistics import (
     Floats,
-    Indices,
     Interval,
-    bootstrap_interval,
     brier,
     cluster_interval,
     correctness,
@@ -48,15 +47,9 @@ ALL, MEAN, NONE = "(all)", "(mean of topics)", "(no topic)"
 def summarise(
     predictions: Sequence[Prediction], seeds: Sequence[int] = (), config: str = "", commit: str = ""
 ) -> list[Result]:
-    """All metrics of every suite, and ``accuracy_sum`` for every pair of suites X+ and X- (under the name X).
+    """The metrics of docs/evaluation.md of every suite, and ``accuracy_sum`` for every pair of suites X+ and X- (as X).
 
-    Per suite: accuracy (a predicted tie counts one half), log_loss (nats), brier, margin (mean logit in the label's
-    favour), expected_calibration_error; where both orders were read: flip_rate (the orders disagree in sign; a logit
-    of exactly 0 disagrees with any other) and p_first (mean probability given to the response that stood first);
-    the counts n_ties and n_one_order; failure_rate (share of comparisons without a verdict in an order or both) and
-    tokens (mean per comparison, both orders, where the judge counts them). accuracy_sum is of the pairs with a
-    verdict in both suites, and 1.0 for a judge that ignores the criteria. Raises ``ValueError`` for no predictions and
-    as `to_samples` does.
+    Raises ``ValueError`` for no predictions and as `to_samples` does.
     """
     if not predictions:
         raise ValueError("predictions: none given, expected one or more; evaluate a checkpoint first")
@@ -107,7 +100,8 @@ def _metrics(samples: list[Sample]) -> dict[str, Interval]:
         metrics["log_loss"] = _known(mean_interval(log_loss(logits, labels), clusters))
         metrics["brier"] = _known(mean_interval(brier(logits, labels), clusters))
         metrics["margin"] = _known(mean_interval(logits * (2 * labels - 1), clusters))
-        metrics["expected_calibration_error"] = _known(_calibration(logits, labels, clusters))
+        error = expected_calibration_error(logits, labels)
+        metrics["expected_calibration_error"] = _point(error, len(logits), len(set(clusters)))
     both = [sample for sample in judged if len(sample.orders) == 2]
     if both:
         keys = [sample.cluster for sample in both]
@@ -143,31 +137,13 @@ def _pair(sample: Sample) -> str:
     return re.sub(r"\|(original|reverse)\|\w+$", "", sample.comparison_id)
 
 
-def _calibration(logits: Floats, labels: Floats, clusters: list[str]) -> Interval:
-    """Calibration error with a normal interval from a bootstrap over clusters, clipped to [0, 1].
-
-    Percentiles would not do: resampling adds to the error, so they can miss the estimate.
-    """
-    groups: dict[str, list[int]] = {}
-    for index, cluster in enumerate(clusters):
-        groups.setdefault(cluster, []).append(index)
-    members = [np.array(group) for group in groups.values()]
-
-    def error(drawn: Indices) -> float:
-        rows = np.concatenate([members[index] for index in drawn])
-        return expected_calibration_error(logits[rows], labels[rows])
-
-    drawn = bootstrap_interval(error, len(members), seed=0, resamples=200)
-    spread = 1.96 * drawn.standard_error
-    low, high = max(0.0, drawn.mean - spread), min(1.0, drawn.mean + spread)
-    return Interval(drawn.mean, drawn.standard_error, low, high, len(logits), len(members))
-
-
 def _known(interval: Interval) -> Interval:
-    """A single cluster says nothing about spread: error and limits become NaN, which a table shows as no interval."""
-    if interval.clusters > 1:
-        return interval
-    return Interval(interval.mean, float("nan"), float("nan"), float("nan"), interval.n, interval.clusters)
+    """A single cluster says nothing about spread: error and limits become NaN."""
+    return interval if interval.clusters > 1 else _point(interval.mean, interval.n, interval.clusters)
+
+
+def _point(mean: float, n: int, clusters: int) -> Interval:
+    return Interval(mean, math.nan, math.nan, math.nan, n, clusters)
 
 
 def _count(value: int, n: int) -> Interval:
@@ -210,8 +186,7 @@ def environment() -> dict[str, str]:
 def write_results(folder: Path | str, results: Sequence[Result], run: Mapping[str, Any]) -> Path:
     """Write ``results.json`` and ``results.csv`` (seeds separated by spaces); returns the JSON's path.
 
-    The JSON holds the schema's version, versions of packages, facts of the ``run`` (judge, digests, seed, files of
-    predictions, cost) as given, and the results.
+    The JSON holds a version, those of packages, facts of the ``run`` as given, and the results.
     """
     rows = [asdict(result) for result in results]
     document = {
@@ -238,20 +213,15 @@ def read_run(path: Path | str) -> dict[str, Any]:
 
 
 def _document(path: Path | str) -> dict[str, Any]:
-    if not Path(path).is_file():
-        raise ValueError(f"{path}: not there; give a folder that evaluate.py wrote")
     try:
         document: Any = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: not JSON ({error!s:.100}); evaluate again") from None
-    version = document.get("schema_version") if isinstance(document, dict) else None
+        version = document["schema_version"]
+    except FileNotFoundError:
+        raise ValueError(f"{path}: not there; give a folder that evaluate.py wrote") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path}: not results of evaluate.py ({error!r:.100}); evaluate again") from None
     if version != SCHEMA_VERSION:
         raise ValueError(f"{path}: schema_version: {version!r}, this version reads {SCHEMA_VERSION}; evaluate again")
-    for name, kind in {"run": dict, "results": list}.items():
-        if not isinstance(document.get(name), kind):
-            raise ValueError(
-                f"{path}: {name}: expected {kind.__name__}, got {document.get(name)!r:.80}; evaluate again"
-            )
     return dict(document)
 
 

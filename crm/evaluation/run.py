@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,14 +17,14 @@ from crm.data.suites import fixed_suites, parse_suite, suite_names
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import predict, read_predictions, reading_digest, to_samples
 from crm.evaluation.results import summarise, topic_table, write_results
+from crm.evaluation.rewardbench import SUITE, write_rewardbench
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.model.backbone import show_loading
 from crm.model.config import training_config
 from crm.report.plots import suite_accuracy
-from crm.report.tables import caption, suite_table, write_table
-from crm.report.terminal import print_table
+from crm.report.tables import caption, print_table, suite_table, write_table
 from crm.schema import Comparison, Prediction, Result
 from crm.training.tracking import check_tracker, track
 
@@ -69,20 +68,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     readings = read_suites(opened, suites, config, processes)
     results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {title}", commit())
     if processes.first:
-        write_reports(Path(config.run_dir), opened.name, results, facts(config, opened, splits, readings), show)
-        track(
-            config.logger,
-            Path(config.run_dir),
-            name=f"{opened.name} on {title}",
-            group="evaluate",
-            config=asdict(config),
-            numbers={f"{result.suite}/{result.metric}": result.value for result in results},
-            tables={"suites": suite_table({opened.name: results})},
-        )
-        topics = topic_table(readings.predictions, topics_of(suites, splits))
-        if len(topics):
-            write_table(config.run_dir, "topics", topics, caption(None, opened.seeds, results[0].config, commit()))
-            log.info("accuracy by topic: %s", Path(config.run_dir) / "topics.md")
+        write_reports(config, opened, splits, suites, readings, results, show)
     return results
 
 
@@ -118,7 +104,7 @@ def read_suites(opened: OpenedJudge, suites: Suites, config: EvaluateConfig, pro
         failed = sorted(Counter(f"failed_{row.failure}" for row in rows if row.failure is not None).items())
         log.info("suite %s: %s -> %s", name, ", ".join(f"{k} {v}" for k, v in [*counts.items(), *failed]), path)
         found.predictions += rows
-        found.files[name], found.left_out[name] = str(path), counts[opened.judge.left_out]
+        found.files[name], found.left_out[name] = str(path.absolute()), counts[opened.judge.left_out]
         found.made += counts["made"]
     found.seconds = time.perf_counter() - started
     _check_verdicts(found, opened, suites, config.judge.name)
@@ -155,19 +141,6 @@ def _check_recorded(config: EvaluateConfig) -> None:
         log.warning("data=simulation: simulated votes, not yours; to evaluate on your own: data=<file or folder>")
 
 
-def facts(config: EvaluateConfig, opened: OpenedJudge, splits: Splits, readings: SuiteReadings) -> dict[str, Any]:
-    """The object ``run`` of ``results.json``."""
-    return opened.facts() | {
-        "seed": config.seed,
-        "criteria": config.criteria,
-        "data": asdict(config.data),
-        "rows": splits.counts,
-        "files": readings.files,
-        "left_out": readings.left_out,
-        "cost": {"readings_made": readings.made, "seconds": round(readings.seconds, 1)},
-    }
-
-
 def comparisons_of(names: Sequence[str], splits: Splits, config: EvaluateConfig) -> dict[str, list[Comparison]]:
     """The fixed comparisons of every suite, rendered as configured."""
     written = Path(str(config.data.path)) if config.data.name == "dataset" else None
@@ -178,16 +151,47 @@ def comparisons_of(names: Sequence[str], splits: Splits, config: EvaluateConfig)
     return suites
 
 
-def write_reports(run_dir: Path, judge: str, results: list[Result], run: Mapping[str, Any], show: bool) -> None:
-    """``results.json``, ``results.csv``, ``suites.md``/``.csv``, ``suites.png``, and the table in the terminal."""
-    write_results(run_dir, results, run)
-    table = suite_table({judge: results})
-    line = caption(results[0].n, results[0].seeds, results[0].config, results[0].commit)
-    lacking = sum(run.get("left_out", {}).values())
-    write_table(run_dir, "suites", table, line + f"; {lacking} readings left out" * bool(lacking))
-    suite_accuracy(run_dir / "suites.png", {judge: results})
+def write_reports(
+    config: EvaluateConfig,
+    opened: OpenedJudge,
+    splits: Splits,
+    suites: Suites,
+    readings: SuiteReadings,
+    results: list[Result],
+    show: bool,
+) -> None:
+    """``results.json``, ``results.csv``, ``suites.md``/``.csv``, ``suites.png``, and the table in the terminal.
+
+    Also ``topics.md`` where suites have topics, and the files of RewardBench for its data.
+    """
+    out, title, named = Path(config.run_dir), results[0].config, {opened.name: results}
+    run = opened.facts() | {
+        "seed": config.seed,
+        "criteria": config.criteria,
+        "data": asdict(config.data),
+        "rows": splits.counts,
+        "files": readings.files,
+        "left_out": readings.left_out,
+        "cost": {"readings_made": readings.made, "seconds": round(readings.seconds, 1)},
+    }
+    write_results(out, results, run)
+    table, lacking = suite_table(named), sum(readings.left_out.values())
+    line = caption(results[0].n, opened.seeds, title, results[0].commit)
+    write_table(out, "suites", table, line + f"; {lacking} readings left out" * bool(lacking))
+    suite_accuracy(out / "suites.png", named)
     if show:
-        print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({run_dir})")
+        print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({out})")
+    numbers = {f"{result.suite}/{result.metric}": result.value for result in results}
+    tables, asked = {"suites": table}, asdict(config)
+    track(config.logger, out, name=title, group="evaluate", config=asked, numbers=numbers, tables=tables)
+    topics = topics_of(suites, splits)
+    if len(by_topic := topic_table(readings.predictions, topics)):
+        write_table(out, "topics", by_topic, caption(None, opened.seeds, title, results[0].commit))
+        log.info("accuracy by topic: %s", out / "topics.md")
+    if config.data.name == "rewardbench" and SUITE in suites and not splits.counts.get("pairs_not_made"):
+        model, template = str(config.judge.path or config.checkpoint or opened.name), bool(opened.prompt_digest)
+        rows = suites[SUITE]
+        write_rewardbench(out, rows, readings.predictions, topics[SUITE], model=model, template=template)
 
 
 def topics_of(suites: Suites, splits: Splits) -> dict[str, dict[str, str | None]]:

@@ -1,10 +1,11 @@
-"""The index of a bank: a late head's vectors of all responses, read once for every user."""
+"""A bank read once for every user: a late head's vectors of all responses, and outcomes for any criteria."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,9 +17,12 @@ from rich.progress import Progress
 
 from crm.io.files import drafted, replace_file
 from crm.io.processes import ALONE, Processes
+from crm.judges.crm_judge import CrmJudge
+from crm.judges.judge import Judge
 from crm.leaderboard.bank.bank import Bank
-from crm.model.late_reading import Conversation, LateReader
-from crm.schema import Message
+from crm.leaderboard.outcomes import BankNumbers, Outcomes
+from crm.model.late_reading import Conversation, LateReader, added_up
+from crm.schema import GENERIC_CRITERION, Message, short
 
 log = logging.getLogger(__name__)
 FORMAT = 2
@@ -26,47 +30,100 @@ PORTION = 8
 """Queries whose responses are read between two saves: what a stopped build loses at most."""
 ROWS_AT_ONCE = 256
 """Vectors in float32 at a time: a megabyte, which stays in the caches."""
+MAX_CRITERIA = 4096
+"""Criteria whose vectors are cached: 4 KB each."""
 Halves = npt.NDArray[np.float16]
 Scores = npt.NDArray[np.float32]
 
 
-class BankIndex:
-    """The vectors of a bank's responses: (Q, M) of them, each of D numbers, where Q are its queries and M its LLMs."""
+class IndexedBank:
+    """Scores and outcomes of a bank of Q queries and M models, for any number of threads; ``folder`` holds indexes."""
 
-    def __init__(self, bank: Bank, vectors: Halves, place: dict[str, int]) -> None:
-        self.bank, self.size = bank, vectors.shape[1]
-        rows = [place[key] for key, _ in conversations(bank)]
-        self._vectors, self._rows = vectors, np.array(rows)
+    def __init__(
+        self,
+        reader: LateReader,
+        bank: Bank,
+        folder: Path,
+        *,
+        model_digest: str,
+        progress: bool,
+        processes: Processes = ALONE,
+    ) -> None:
+        self.bank, self.reader, self.numbers = bank, reader, BankNumbers(bank)
+        self._index, keys = open_index(reader, bank, folder, model_digest, progress, processes)
+        place = {key: row for row, key in enumerate(keys)}
+        self._rows = np.array([place[key] for key, _ in conversations(bank)])
+        self._lock = threading.Lock()
+        self._vectors: dict[str, torch.Tensor] = {}
 
-    def scores(self, users: torch.Tensor) -> Scores:
-        """(U, Q, M) float32 scores for user vectors (U, D) of `LateReader.user_vector`; NaN: too long to be read.
+    def vectors(self, criteria: Sequence[str]) -> torch.Tensor:
+        """(N, D) float32, one row a criterion, NaN for one that is too long; each is read once."""
+        with self._lock:
+            if new := [text for text in dict.fromkeys(criteria) if text not in self._vectors]:
+                if len(self._vectors) + len(new) > MAX_CRITERIA:
+                    self._vectors = {text: self._vectors[text] for text in criteria if text in self._vectors}
+                self._vectors.update(zip(new, self.reader.criterion_vectors(new), strict=True))
+            return torch.stack([self._vectors[text] for text in criteria])
+
+    def scores(self, criteria: Sequence[str]) -> Scores:
+        """(N, Q, M) float32 for each of N criteria by itself, NaN for what is too long to be read."""
+        return self.scores_for(self.vectors(criteria))
+
+    def scores_for(self, users: torch.Tensor) -> Scores:
+        """(U, Q, M) float32 scores for user vectors (U, D); NaN: too long to be read.
 
         The difference of two scores of a query is the log-odds that this user prefers the first response.
         """
-        wanted = users.reshape(-1, self.size).float().T.contiguous()
+        wanted = users.reshape(-1, self.reader.size).float().T.contiguous()
         found = torch.empty(len(self._rows), wanted.shape[1])
         for start in range(0, len(self._rows), ROWS_AT_ONCE):
             rows = self._rows[start : start + ROWS_AT_ONCE]
-            found[start : start + len(rows)] = torch.from_numpy(self._vectors[rows]).float() @ wanted
+            found[start : start + len(rows)] = torch.from_numpy(self._index[rows]).float() @ wanted
         shape = (len(self.bank.queries), len(self.bank.authors), -1)
         return np.ascontiguousarray(found.numpy().reshape(shape).transpose(2, 0, 1))
 
-    @property
-    def bytes(self) -> int:
-        """Of the bank's vectors."""
-        return 2 * len(self._rows) * int(self.size)
+    def user(self, criteria: Sequence[str], weights: Sequence[float] | None = None) -> torch.Tensor:
+        """(D,) a user with these criteria, each counted ``weights`` times, below 0 where it is disliked.
+
+        Raises ``ValueError`` for a criterion that is longer than the model reads, and for another number of weights.
+        """
+        vectors = self.vectors(list(criteria) or [GENERIC_CRITERION])
+        user = added_up(vectors, list(weights or ()) or None, self.reader.shared)
+        if not torch.isfinite(user).all():
+            long = [text for text, vector in zip(criteria, vectors, strict=True) if not torch.isfinite(vector).all()]
+            most = self.reader.encoder.max_length
+            raise ValueError(f"criteria: {short((long or criteria)[0])} is longer than the {most} tokens that are read")
+        return user
+
+    def outcomes(
+        self, criteria: Sequence[str], weights: Sequence[float] | None = None, part: Bank | None = None
+    ) -> Outcomes:
+        """Outcomes of ``part`` of the bank, or of all of it, for a `user`; raises ``ValueError`` as `user` does."""
+        scores = self.scores_for(self.user(criteria, weights))[0]
+        return self.numbers.outcomes(scores, self.bank if part is None else part)
+
+
+def index_bank(
+    judge: Judge, bank: Bank, folder: Path, *, progress: bool, processes: Processes = ALONE
+) -> IndexedBank | None:
+    """The bank under ``folder``, read by ``judge`` where that was not done yet; ``None`` for one without vectors."""
+    if not isinstance(judge, CrmJudge) or judge.late_reader is None:
+        return None
+    return IndexedBank(
+        judge.late_reader, bank, folder, model_digest=judge.model_digest, progress=progress, processes=processes
+    )
 
 
 def open_index(
-    reader: LateReader, bank: Bank, folder: Path, *, model_digest: str, progress: bool, processes: Processes = ALONE
-) -> BankIndex:
-    """The index of ``bank`` under ``folder``; responses that are not there are read and added.
+    reader: LateReader, bank: Bank, folder: Path, model_digest: str, progress: bool, processes: Processes = ALONE
+) -> tuple[Halves, list[str]]:
+    """Vectors and their keys, those of ``bank`` among them; responses that are not there are read and added.
 
     ``vectors.npy`` (N, D) float16 is memory-mapped; ``keys.json`` holds the digest of the text of every finished row
     and is written after it, so that a stopped build goes on. Several ``processes`` read a share of each portion.
     """
     home = folder / f"index-{index_digest(reader, model_digest)}"
-    lock = FileLock(home / ".lock")
+    lock, wanted = FileLock(home / ".lock"), dict(conversations(bank))
 
     def begin() -> tuple[list[str], int]:
         if wanted.keys() <= set(done := _read_keys(home)):  # also in a folder that is read-only
@@ -78,7 +135,6 @@ def open_index(
         _make_room(home / "vectors.npy", len(done), len(done) + missing, reader.size)
         return done, missing
 
-    wanted = dict(conversations(bank))
     try:
         keys, missing = processes.from_first(begin)
         log.info("index %s: %d vectors are there, %d are made now", home, len(keys), missing)
@@ -86,7 +142,7 @@ def open_index(
             _fill(reader, home, keys, wanted, PORTION * len(bank.authors) * processes.size, progress, processes)
     finally:
         lock.release()
-    return BankIndex(bank, np.load(home / "vectors.npy", mmap_mode="r"), {key: row for row, key in enumerate(keys)})
+    return np.load(home / "vectors.npy", mmap_mode="r"), keys
 
 
 def _fill(

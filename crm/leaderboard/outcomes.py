@@ -5,20 +5,17 @@ Letters: Q queries, M models, the baseline among them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from scipy import special
 
 from crm.io.words import count_words
-from crm.leaderboard.bank.bank import Bank, check_baseline
+from crm.leaderboard.bank.bank import Bank
 from crm.report.statistics import Floats, Indices
-from crm.schema import Match
 
 Flags = npt.NDArray[np.bool_]
 
@@ -37,7 +34,7 @@ class Outcomes:
     logits: Floats
     """(Q, M) log-odds that the model's response is preferred to the baseline's, whose own are 0; NaN: not read."""
     answered: Flags
-    """(Q, M): False where no answer came: the outcome is not known."""
+    """(Q, M): False where no answer came, so that the outcome is not known."""
     words: Floats
     """(Q, M) lengths of responses."""
     scores: Floats | None = None
@@ -79,45 +76,8 @@ class Outcomes:
         )
 
 
-def of_matches(matches: Sequence[Match]) -> Outcomes:
-    """The outcomes of records; a query's baseline score is the mean over its matches.
-
-    Raises ``ValueError`` for no matches, two baselines, one as its own candidate, or a repeated match.
-    """
-    if not matches:
-        raise ValueError("matches: none given, expected one or more; score a bank first")
-    rows = pd.DataFrame([match.to_dict() for match in matches])
-    baselines = sorted(rows["baseline"].unique())
-    if len(baselines) > 1:
-        raise ValueError(f"baseline: {', '.join(baselines)}; all matches of a leaderboard need the same one")
-    for candidate, query in rows.loc[rows["candidate"] == rows["baseline"], ["candidate", "query_id"]].to_numpy()[:1]:
-        raise ValueError(f"candidate: {candidate} is the baseline itself, on query {query}")
-    key = ["candidate", "query_id"]
-    for candidate, query in rows.loc[rows.duplicated(key), key].to_numpy()[:1]:
-        raise ValueError(f"candidate: {candidate} appears twice on query {query}")
-    wide = rows.pivot(index="query_id", columns="candidate").sort_index(axis=1)
-    by_query = rows.groupby("query_id")[["topic", "length_baseline"]].last()
-
-    def column(name: str, last: Any) -> Floats:
-        """(Q, M): the candidates' values and, last, the baseline's."""
-        return np.column_stack([wide[name].to_numpy(dtype=np.float64), np.broadcast_to(last, len(wide))])
-
-    answered = column("answered", 1.0) == 1
-    logits, words = column("preference_logit", 0.0), column("length_candidate", by_query["length_baseline"])
-    read = ~np.isnan(logits[:, :-1])
-    theirs = wide["score_baseline"].to_numpy(dtype=np.float64)
-    count = read.sum(axis=1)
-    mean = np.where(count > 0, np.where(read, theirs, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
-    scores = column("score_candidate", mean)
-    known = not np.isnan(scores[:, :-1][read]).any() and not np.isnan(theirs[read]).any()
-    scores[:, :-1] = np.where(read, scores[:, :-1], np.where(answered[:, :-1], -np.inf, np.nan))
-    models = (*wide["answered"].columns, baselines[0])
-    topics = tuple(by_query["topic"])
-    return Outcomes(tuple(wide.index), topics, models, logits, answered, words, scores if known else None)
-
-
 class BankNumbers:
-    """What rankings need of a bank besides scores: lengths in words, counted once."""
+    """Outcomes of a bank by scores; the lengths of its responses are counted once."""
 
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
@@ -132,7 +92,6 @@ class BankNumbers:
 
         Scores are in the order of `Bank.queries` and `Bank.authors`; NaN: the response is too long to be read.
         """
-        check_baseline(self.bank, part.baseline)
         models = (*(name for name in part.authors if name != part.baseline), part.baseline)
         queries = sorted(part.queries, key=lambda query: query.id)
         rows, columns = [self._row[query.id] for query in queries], [self._column[name] for name in models]

@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
-from crm.leaderboard.outcomes import Flags, Outcomes, of_matches
-from crm.leaderboard.ratings import LengthControl, bound, bradley_terry, elo, length_control
-from crm.report.statistics import Floats, Interval, holm, wilson
-from crm.report.tables import distinct, number
-from crm.schema import Match
+from crm.leaderboard.outcomes import Flags, Outcomes
+from crm.leaderboard.ratings import LengthControl, bradley_terry, elo, length_control
+from crm.report.statistics import Floats, Interval, bootstrap_interval, holm, rank_correlation, wilson
+from crm.report.tables import distinct
 
+SIGNIFICANCE = 0.05
 CONSTANT = 1e-12
 """Values that differ by less are equal."""
+VIEWS = ("win_rate", "topics", "bradley_terry", "length_controlled")
+"""Names of the tables; the first is the leaderboard itself."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Row:
     rank: int
     rank_low: int
     tied_with: tuple[str, ...]
-    topics: Mapping[str, Interval]
+    topics: Mapping[str, float]
     unread: int = 0
 
     def record(self) -> dict[str, Any]:
@@ -57,31 +58,27 @@ class Row:
 
 
 class Leaderboard:
-    """Win rates of all candidates of ``matches`` against their one baseline; they may come as `Outcomes` at once.
+    """Win rates of all candidates against the baseline.
 
     ``rows`` are sorted best first; ``wins`` is the table (queries, models) of win probabilities: 0.5 for the baseline,
     0 where the judge could not read a model. Queries on which no model could be read are left out of everything
-    (``left_out`` counts them). So are those on which a comparison got no answer
-    (``incomplete`` counts them, ``unanswered`` the comparisons of each model): rates on different queries do not order
-    models. Raises ``ValueError`` for no matches, none that was read, no query answered for all, two baselines, the
-    baseline as its own candidate, a candidate that appears twice on a query, or one that lacks a match on a query.
+    (``left_out`` counts them), and so are those on which a comparison got no answer (``incomplete``; ``unanswered``
+    counts the comparisons of each model): rates on different queries do not order models. Raises ``ValueError`` where
+    none was read, or no query is answered for all.
     """
 
-    def __init__(self, matches: Sequence[Match] | Outcomes, significance: float = 0.05) -> None:
-        given = matches if isinstance(matches, Outcomes) else of_matches(matches)
-        if not isinstance(matches, Outcomes):
-            _check_complete(matches, given)
+    def __init__(self, given: Outcomes) -> None:
         self.unanswered = _count(given.models, ~given.answered)
         whole = given.on(_answered_for_all(given))
         if not whole.readable.any():
-            raise ValueError("matches: the judge could read none of them; shorten the responses or take another judge")
+            raise ValueError("bank: the judge could read none of its responses; shorten them or take another judge")
         self.outcomes = whole.on(whole.readable)
         self.incomplete = len(given.queries) - len(whole.queries)
         self.left_out = len(whole.queries) - len(self.outcomes.queries)
         self.baseline = given.baseline
         self.unread = _count(given.models, self.outcomes.unread)
         self.topics = sorted(set(self.outcomes.topics))
-        self.rows = self._rows(significance)
+        self.rows = self._rows()
 
     @cached_property
     def wins(self) -> pd.DataFrame:
@@ -115,19 +112,19 @@ class Leaderboard:
         """Win rate of every model, the baseline (0.5) among them, best first."""
         return {row.model: row.win_rate for row in self.rows}
 
-    def frame(self, view: str = "win_rate", sort: str = "rank", ascending: bool | None = None) -> pd.DataFrame:
+    def frame(self, view: str = "win_rate", sort: str = "rank") -> pd.DataFrame:
         """A table of one of `VIEWS`, numbers unformatted, sorted by the column ``sort``.
 
-        By default ranks and names rise and all other columns fall. ``topics`` has a column per topic (win rates);
-        ``bradley_terry`` and ``length_controlled`` have their own ranks. Raises ``ValueError`` for an
-        unknown view or column.
+        Ranks and names rise and all other columns fall. ``topics`` has a column per topic (win rates);
+        ``bradley_terry`` and ``length_controlled`` have their own ranks. Raises ``ValueError`` for an unknown view or
+        column.
         """
         if view not in VIEWS:
             raise ValueError(f"view: {view!r} is not one of {', '.join(VIEWS)}")
-        table: pd.DataFrame = _VIEWS[view](self)
+        table: pd.DataFrame = getattr(self, f"_{view}")()
         if sort not in table.columns:
             raise ValueError(f"sort: {sort!r} is not a column of {view}, choose one of {', '.join(table.columns)}")
-        rising = sort in ("rank", "rank_low", "model") if ascending is None else ascending
+        rising = sort in ("rank", "rank_low", "model")
         return table.sort_values(sort, ascending=rising, kind="stable").reset_index(drop=True)
 
     def records(self) -> list[dict[str, Any]]:
@@ -142,27 +139,101 @@ class Leaderboard:
             limits = control.low.get(row.model, math.nan), control.high.get(row.model, math.nan)
             for name, value in zip(("", "_low", "_high"), (own, *limits), strict=True):
                 record[f"length_controlled{name}"] = None if math.isnan(value) else value
-            found.append(record | _topic_rates(row, self, tuple(record)))
+            found.append(record | {distinct(topic, "topic ", record): rate for topic, rate in row.topics.items()})
         return found
 
-    def _rows(self, significance: float) -> list[Row]:
+    def _rows(self) -> list[Row]:
         wins, models = self.outcomes.wins, self.outcomes.models
         intervals = win_rate_intervals(wins)
-        known = np.where(self.outcomes.answered, self.outcomes.words, 0.0)
-        words = (known.sum(axis=0) / self.outcomes.answered.sum(axis=0)).tolist()
+        words = self.outcomes.words.mean(axis=0).tolist()
         order = sorted(range(len(models)), key=lambda place: (-intervals[place].mean, models[place]))
-        better = significantly_better(wins[:, order], significance)
+        better = significantly_better(wins[:, order])
         tied, worse_than = ~(better | better.T | np.eye(len(order), dtype=np.bool_)), better.sum(axis=0).tolist()
-        names = np.array([models[place] for place in order], dtype=object)
-        topics = topic_intervals(wins, self.outcomes.topics)
-        rows = []
-        for rank, place in enumerate(order):
-            name, first = models[place], models[place] == self.baseline
-            numbers = (len(wins), words[place], rank + 1, 1 + worse_than[rank])
-            about = (tuple(names[tied[rank]]), {} if first else topics[place])
-            interval = None if first else intervals[place]
-            rows.append(Row(name, intervals[place].mean, interval, *numbers, *about, unread=self.unread[name]))
-        return rows
+        names, of = np.array([models[place] for place in order], dtype=object), np.array(self.outcomes.topics)
+        topics = {topic: wins[of == topic].mean(axis=0).tolist() for topic in self.topics}
+        return [
+            Row(
+                model=models[place],
+                win_rate=intervals[place].mean,
+                interval=None if models[place] == self.baseline else intervals[place],
+                n=len(wins),
+                mean_words=words[place],
+                rank=rank + 1,
+                rank_low=1 + worse_than[rank],
+                tied_with=tuple(names[tied[rank]]),
+                topics={topic: rates[place] for topic, rates in topics.items()},
+                unread=self.unread[models[place]],
+            )
+            for rank, place in enumerate(order)
+        ]
+
+    def _win_rate(self) -> pd.DataFrame:
+        return pd.DataFrame(row.record() for row in self.rows).astype({"low": float, "high": float})
+
+    def _topics(self) -> pd.DataFrame:
+        first = ("rank", "model", "overall")
+        return pd.DataFrame(
+            dict(zip(first, (row.rank, row.model, row.win_rate), strict=True))
+            | {distinct(topic, "topic ", first): rate for topic, rate in row.topics.items()}
+            for row in self.rows
+        )
+
+    def _bradley_terry(self) -> pd.DataFrame:
+        strengths, pairs = bradley_terry(self.outcomes)
+        return self._fitted(elo={name: elo(value) for name, value in strengths.items()}).assign(pairs=pairs)
+
+    def _length_controlled(self) -> pd.DataFrame:
+        found = self.length_control
+        rates = {**found.rates, self.baseline: 0.5}
+        table = self._fitted(length_controlled=rates, low=found.low, high=found.high)
+        return table.assign(length_coefficient=found.coefficient)
+
+    def _fitted(self, **columns: Mapping[str, float]) -> pd.DataFrame:
+        """Ranked by the first of ``columns``, with the raw win rate and the length beside it; last and without a rank
+        are models that have no number there."""
+        first, *_ = columns
+        table = pd.DataFrame({"model": row.model, **{n: of.get(row.model) for n, of in columns.items()},
+                              "win_rate": row.win_rate, "unread": row.unread, "mean_words": row.mean_words}
+                             for row in self.rows).astype(dict.fromkeys(columns, float))  # fmt: skip
+        order = table.assign(unknown=table[first].isna(), by=-table[first].fillna(table["win_rate"]))
+        table = table.loc[order.sort_values(["unknown", "by", "model"]).index].reset_index(drop=True)
+        known = table[first].notna()
+        ranks = pd.Series(range(1, len(table) + 1)).where(known & (known.sum() > 1)).astype("Int64")
+        table.insert(0, "rank", ranks.astype("int64") if known.all() else ranks)
+        return table
+
+
+def compare(first: Leaderboard, second: Leaderboard, seed: int, resamples: int = 1000) -> Interval:
+    """Kendall's tau between two leaderboards of the same models, with a bootstrap interval over their shared queries.
+
+    The same queries are drawn for both. Raises ``ValueError`` for other models or no query in common.
+    """
+    names = sorted(first.wins.columns)
+    if only := sorted(set(names) ^ set(second.wins.columns)):
+        raise ValueError(f"models: both leaderboards need the same models; in one only: {', '.join(only)}")
+    shared = first.wins.index.intersection(second.wins.index).sort_values()
+    if shared.empty:
+        raise ValueError("queries: the leaderboards have none in common; rank both on one bank")
+    one, two = (board.wins.loc[shared, names].to_numpy() for board in (first, second))
+
+    def tau(drawn: Any) -> float:
+        return rank_correlation(one[drawn].mean(axis=0), two[drawn].mean(axis=0))
+
+    return bootstrap_interval(tau, len(shared), seed, resamples)
+
+
+def compare_with_truth(board: Leaderboard, truth: Mapping[str, float], seed: int, resamples: int = 1000) -> Interval:
+    """Kendall's tau between a leaderboard and true win rates, with a bootstrap interval over its queries.
+
+    ``truth`` names every candidate; the baseline takes part where it is named. Raises ``ValueError`` otherwise.
+    """
+    names = sorted(truth)
+    if only := sorted({*names, board.baseline} ^ set(board.wins.columns)):
+        raise ValueError(f"truth: a win rate of every model is needed; in one only: {', '.join(only)}")
+    table, known = board.wins.sort_index()[names].to_numpy(), np.array([truth[name] for name in names])
+    return bootstrap_interval(
+        lambda drawn: rank_correlation(table[drawn].mean(axis=0), known), len(table), seed, resamples
+    )
 
 
 def _answered_for_all(outcomes: Outcomes) -> Flags:
@@ -171,9 +242,9 @@ def _answered_for_all(outcomes: Outcomes) -> Flags:
     if not whole.any():
         worst = int(outcomes.answered.sum(axis=0).argmin())
         raise ValueError(
-            f"matches: on none of {len(whole)} queries was every model's comparison answered; "
+            f"bank: on none of {len(whole)} queries was every model's comparison answered; "
             f"{outcomes.models[worst]!r} has the fewest answers, {outcomes.answered[:, worst].sum()}; ask again for "
-            "what is missing, or leave that model out (bank.without)"
+            "what is missing, or leave that model out"
         )
     return whole
 
@@ -182,17 +253,6 @@ def _count(models: Sequence[str], cells: Flags) -> Counter[str]:
     """True ``cells`` (Q, M) by model, where there are any."""
     counts = zip(models, cells.sum(axis=0).tolist(), strict=True)
     return Counter({name: count for name, count in counts if count})
-
-
-def _check_complete(matches: Sequence[Match], outcomes: Outcomes) -> None:
-    """Raise ``ValueError`` where a model has no match on a query that others have one on."""
-    given = {(match.query_id, match.candidate) for match in matches}
-    for query, model in product(outcomes.queries, outcomes.models[:-1]):
-        if (query, model) not in given:
-            raise ValueError(
-                f"matches: {model!r} has none on query {query!r}, others have; give one for every query, without a "
-                "logit where the judge could not read it and answered=False where no answer came"
-            )
 
 
 def win_rate_intervals(wins: Floats) -> list[Interval]:
@@ -212,19 +272,12 @@ def win_rate_intervals(wins: Floats) -> list[Interval]:
     return [Interval(*numbers, n, n) for numbers in zip(*columns, strict=True)]
 
 
-def topic_intervals(wins: Floats, topics: Sequence[str]) -> list[dict[str, Interval]]:
-    """A mapping a column of ``wins`` (N, M): its win rate and interval by topic; ``topics`` (N,) are the queries'."""
-    names, place = np.unique(np.array(topics, dtype=object), return_inverse=True)
-    found = [win_rate_intervals(wins[place == topic]) for topic in range(len(names))]
-    return [dict(zip(names, column, strict=True)) for column in zip(*found, strict=True)]
-
-
-def significantly_better(wins: Floats, significance: float) -> Flags:
+def significantly_better(wins: Floats) -> Flags:
     """(M, M): is the row's model better than the column's? Paired t-tests over ``wins`` (N, M), none NaN, with Holm's
     correction over all pairs.
     """
     left, right = np.triu_indices(wins.shape[1], k=1)
-    significant = holm(paired_p(wins[:, left] - wins[:, right])) < significance
+    significant = holm(paired_p(wins[:, left] - wins[:, right])) < SIGNIFICANCE
     mean = wins.mean(axis=0)
     ahead = mean[left] > mean[right]
     better = np.zeros((wins.shape[1],) * 2, dtype=np.bool_)
@@ -243,76 +296,3 @@ def paired_p(differences: Floats) -> Floats:
     t = differences.mean(axis=0) / np.where(constant, 1.0, error)
     p = np.where(constant, 2.0 ** (1 - n), 2 * special.stdtr(max(n - 1, 1), -np.abs(t)))
     return np.where((n < 2) | ~differences.any(axis=0), 1.0, p)
-
-
-def _topic_rates(row: Row, board: Leaderboard, taken: Sequence[str]) -> dict[str, float | None]:
-    """Win rates by topic; None on one that a model was not asked about.
-
-    A topic that is called like a column in ``taken`` gets the name "topic ..." (and so does that name itself).
-    """
-    known = {topic: interval.mean for topic, interval in row.topics.items()}
-    rates = dict.fromkeys(board.topics, 0.5) if row.model == board.baseline else known
-    return {distinct(topic, "topic ", taken): rates.get(topic) for topic in board.topics}
-
-
-def _win_rate(board: Leaderboard) -> pd.DataFrame:
-    return pd.DataFrame(row.record() for row in board.rows).astype({"low": float, "high": float})
-
-
-def _topics(board: Leaderboard) -> pd.DataFrame:
-    first = ("rank", "model", "overall")
-    return pd.DataFrame(
-        dict(zip(first, (row.rank, row.model, row.win_rate), strict=True)) | _topic_rates(row, board, first)
-        for row in board.rows
-    )
-
-
-def _bradley_terry(board: Leaderboard) -> pd.DataFrame:
-    strengths, pairs = bradley_terry(board.outcomes)
-    table = _fitted(board, elo={name: elo(value) for name, value in strengths.items()}).assign(pairs=pairs)
-    table.insert(2, "bound", [bound(strengths[model]) for model in table["model"]])
-    return table
-
-
-def _length_controlled(board: Leaderboard) -> pd.DataFrame:
-    found = board.length_control
-    rates = {**found.rates, board.baseline: 0.5}
-    table = _fitted(board, length_controlled=rates, low=found.low, high=found.high)
-    return table.assign(length_coefficient=found.coefficient)
-
-
-def _fitted(board: Leaderboard, **columns: Mapping[str, float]) -> pd.DataFrame:
-    """Ranked by the first of ``columns``, with the raw win rate and the length beside it; last and without a rank are
-    models that have no number there."""
-    table = pd.DataFrame([(row.model, row.win_rate, row.unread, row.mean_words) for row in board.rows])
-    table.columns = pd.Index(["model", "win_rate", "unread", "mean_words"])
-    for place, (name, values) in enumerate(columns.items(), start=1):
-        table.insert(place, name, table["model"].map(dict(values)).astype(float))
-    first = next(iter(columns))
-    order = table.assign(unknown=table[first].isna(), by=-table[first].fillna(table["win_rate"]))
-    table = table.loc[order.sort_values(["unknown", "by", "model"]).index].reset_index(drop=True)
-    known = table[first].notna()
-    ranks = pd.Series(range(1, len(table) + 1)).where(known & (known.sum() > 1)).astype("Int64")
-    table.insert(0, "rank", ranks.astype("int64") if known.all() else ranks)
-    return table
-
-
-def shown(frame: pd.DataFrame) -> pd.DataFrame:
-    """For people: ``at least 4474`` where a rating has no finite value."""
-    if "bound" not in frame:
-        return frame
-    if not any(frame["bound"]):
-        return frame.drop(columns="bound")
-    both = zip(frame["bound"], frame["elo"], strict=True)
-    elos = [f"{limit} {value:.0f}" if limit else number(value) for limit, value in both]
-    return frame.assign(elo=elos).drop(columns="bound")
-
-
-_VIEWS: dict[str, Callable[[Leaderboard], pd.DataFrame]] = {
-    "win_rate": _win_rate,
-    "topics": _topics,
-    "bradley_terry": _bradley_terry,
-    "length_controlled": _length_controlled,
-}
-VIEWS = tuple(_VIEWS)
-"""Names of the tables; the first is the leaderboard itself."""

@@ -5,16 +5,14 @@ Letters: Q queries, M models with the baseline among them, C = M - 1 candidates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import optimize, sparse, special
 
-from crm.leaderboard.outcomes import Flags, Outcomes, of_matches
+from crm.leaderboard.outcomes import Flags, Outcomes
 from crm.report.statistics import Floats, wilson
-from crm.schema import Match
 
 LIMIT = 20.0
 """Largest strength in nats that a fit may reach; a model that always wins would otherwise run to infinity."""
@@ -26,14 +24,14 @@ FAINT = 1e-7
 """Penalty on the length coefficient; it decides only where lengths do not vary within any model."""
 
 
-def bradley_terry(matches: Sequence[Match] | Outcomes) -> tuple[dict[str, float], str]:
+def bradley_terry(outcomes: Outcomes) -> tuple[dict[str, float], str]:
     """Strengths in nats, baseline 0, from pair probabilities; and which pairs were used, ``all`` or ``baseline``.
 
-    Where every match that was read carries both scores, all pairs of models are compared on each query (sigmoid of the
-    score difference); otherwise each candidate meets the baseline only, and its strength is the logit of its win rate.
-    A model that could not be read on a query has lost there to everybody who could.
+    Where the judge has scores, all pairs of models are compared on each query (sigmoid of the score difference);
+    otherwise each candidate meets the baseline only, and its strength is the logit of its win rate. A model that could
+    not be read on a query has lost there to everybody who could. One that always wins (loses) has strength (minus)
+    infinity.
     """
-    outcomes = matches if isinstance(matches, Outcomes) else of_matches(matches)
     size, pairs = len(outcomes.models), "baseline" if outcomes.scores is None else "all"
     if outcomes.scores is not None:
         won, met = _all_pairs(outcomes.scores)
@@ -46,13 +44,8 @@ def bradley_terry(matches: Sequence[Match] | Outcomes) -> tuple[dict[str, float]
     design = sparse.csr_array((np.ones(len(one)), (column, one)), shape=(len(one), size))
     design -= sparse.csr_array((np.ones(len(one)), (column, two)), shape=(len(one), size))
     strengths = _fit(design[:, :-1], won[one, two], met[one, two])  # the baseline is last and stays 0
-    names = (outcomes.baseline, *outcomes.models[:-1])
-    return dict(zip(names, [0.0, *strengths.tolist()], strict=True)), pairs
-
-
-def bound(strength: float) -> str:
-    """``at least`` or ``at most`` for a fitted strength that has no finite value; else nothing."""
-    return "" if abs(strength) < FAR else "at least" if strength > 0 else "at most"
+    strengths = np.where(np.abs(strengths) >= FAR, np.sign(strengths) * np.inf, strengths)
+    return {outcomes.baseline: 0.0, **dict(zip(outcomes.models, strengths.tolist(), strict=False))}, pairs
 
 
 def elo(strength: float) -> float:
@@ -110,9 +103,7 @@ def length_control(outcomes: Outcomes) -> LengthControl:
     its per-query difficulty. It is fitted to what was read; queries on which a model could not be read are lost
     whatever their length, and its rate falls by their share.
 
-    Limits are clustered by query: the sandwich of the fit's scores, with Student's t on the scale of theta. Nothing is
-    determined where lengths hardly differ within any model, the coefficient has no finite value, or there is one
-    query; a model that always wins or loses has no rate of its own either.
+    Limits are clustered by query: the sandwich of the fit's scores, with Student's t on the scale of theta.
     """
     names = outcomes.models[:-1]
     read = np.asarray(~np.isnan(outcomes.logits[:, :-1]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -18,20 +18,17 @@ from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.config import LeaderboardConfig
-from crm.leaderboard.indexed_bank import index_bank
-from crm.leaderboard.ranking import VIEWS, Leaderboard, shown
+from crm.leaderboard.index import index_bank
+from crm.leaderboard.ranking import VIEWS, Leaderboard
 from crm.leaderboard.scoring import TOO_LONG, score_bank
 from crm.model.backbone import show_loading
 from crm.model.config import training_config
 from crm.report.plots import one_leaderboard
-from crm.report.tables import caption, write_table
-from crm.report.terminal import print_table
+from crm.report.tables import caption, print_table, write_table
 from crm.schema import GENERIC_CRITERION
 from crm.training.tracking import check_tracker, track
 
 log = logging.getLogger(__name__)
-CRITERIA_FORMAT = 1
-"""Of ``criteria.json``."""
 COLUMNS = ("rank", "rank_low", "model", "win_rate", "low", "high", "n", "unread", "mean_words", "tied_with")
 """Of the main table; checked before anything is scored."""
 SHORTEN = "shorten the responses with bank.max_words, or take another judge"
@@ -56,7 +53,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     if board.unanswered:
         log.warning("bank %s: %s", bank.name, _unread(board))
     if processes.first:
-        write_leaderboard(Path(config.run_dir), board, criteria, config.sort, show, config.weights, title)
+        write_leaderboard(config, board, title, show)
         track(
             config.logger,
             Path(config.run_dir),
@@ -76,28 +73,24 @@ def rank_bank(
 
     Raises ``ValueError`` for weights of criteria without such vectors, and where there is no verdict at all.
     """
-    folder, name = opened.predictions, opened.name
-    found = index_bank(opened.judge, bank, folder, progress=config.progress, processes=processes)
+    where: Any = {"folder": opened.predictions, "progress": config.progress, "processes": processes}
+    found = index_bank(opened.judge, bank, **where)
     if found is not None:
-        outcomes = found.outcomes(criteria, config.weights)
-        if not outcomes.readable.any():
-            raise ValueError(_no_verdict(bank, name, TOO_LONG, SHORTEN))
-        return Leaderboard(outcomes)
-    if config.weights:
+        outcomes, why, way_out = found.outcomes(criteria, config.weights), TOO_LONG, SHORTEN
+    elif config.weights:
         raise ValueError(
-            f"weights={config.weights}: {name} reads all criteria together and cannot weigh them; leave weights "
+            f"weights={config.weights}: {opened.name} reads all criteria together and cannot weigh them; leave weights "
             "out, or take a checkpoint with head=late"
         )
-    baseline, progress = bank.baseline, config.progress
-    matches, counts = score_bank(
-        opened.judge, bank, criteria, baseline=baseline, folder=folder, progress=progress, processes=processes
-    )
-    log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
-    if all(match.preference_logit is None for match in matches):
-        left_out = opened.judge.left_out
-        way_out = ASK_AGAIN if counts[left_out] and left_out != TOO_LONG else SHORTEN
-        raise ValueError(_no_verdict(bank, name, f"{counts[left_out]} readings {left_out}, the others failed", way_out))
-    return Leaderboard(matches)
+    else:
+        outcomes, counts = score_bank(opened.judge, bank, criteria, **where)
+        log.info("bank %s: %s", bank.name, ", ".join(f"{key} {value}" for key, value in counts.items()))
+        lost = opened.judge.left_out
+        why = f"{counts[lost]} readings {lost}, the others failed"
+        way_out = ASK_AGAIN if counts[lost] and lost != TOO_LONG else SHORTEN
+    if not outcomes.readable.any():
+        raise ValueError(f"bank={bank.name}: {opened.name} gave no verdict on any comparison ({why}); {way_out}")
+    return Leaderboard(outcomes)
 
 
 def _title(config: LeaderboardConfig, bank: Bank) -> str:
@@ -117,33 +110,22 @@ def _unread(board: Leaderboard) -> str:
     return board.explain_unread() + "; the same command asks for what is missing" * bool(board.unanswered)
 
 
-def _no_verdict(bank: Bank, judge: str, why: str, way_out: str) -> str:
-    return f"bank={bank.name}: {judge} gave no verdict on any comparison ({why}); {way_out}"
-
-
-def write_leaderboard(
-    run_dir: Path,
-    board: Leaderboard,
-    criteria: tuple[str, ...],
-    sort: str,
-    show: bool,
-    weights: Sequence[float] = (),
-    bank: str = "",
-) -> None:
+def write_leaderboard(config: LeaderboardConfig, board: Leaderboard, bank: str, show: bool) -> None:
     """``leaderboard.md/.csv``, a table a further view, ``leaderboard.png``, ``criteria.json``; prints the ranking."""
+    run_dir, criteria, weights = Path(config.run_dir), config.criteria or [GENERIC_CRITERION], config.weights
     queries = len(board.outcomes.queries)
-    asked = [f"{by:g} x {text}" for text, by in zip(criteria, weights, strict=True)] if weights else list(criteria)
-    line = caption(queries, (), "; ".join(filter(None, (" | ".join(asked), bank))), commit())
-    frame, unread = board.frame("win_rate", sort=sort), _unread(board)
-    write_table(run_dir, "leaderboard", frame, "; ".join(filter(None, (line, unread))))
+    asked = [f"{by:g} x {text}" for text, by in zip(criteria, weights, strict=True)] if weights else criteria
+    unread = _unread(board)
+    line = "; ".join(filter(None, (caption(queries, (), f"{' | '.join(asked)}; {bank}", commit()), unread)))
+    frame = board.frame("win_rate", sort=config.sort)
+    write_table(run_dir, "leaderboard", frame, line)
     for view in VIEWS[1:]:  # the first is the leaderboard itself
-        table, why = board.frame(view), board.length_control.why if view == "length_controlled" else ""
-        write_table(run_dir, view, table, "; ".join(filter(None, (line, unread, why))), shown(table))
+        why = board.length_control.why if view == "length_controlled" else ""
+        write_table(run_dir, view, board.frame(view), "; ".join(filter(None, (line, why))))
     one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(asked), board.baseline)
     facts = {
-        "format": CRITERIA_FORMAT,
         "criteria": criteria,
-        **({"weights": list(weights)} if weights else {}),
+        **({"weights": weights} if weights else {}),
         "queries": queries,
         "topics": board.topics,
         "baseline": board.baseline,
@@ -156,7 +138,7 @@ def write_leaderboard(
     if show:
         print_table(
             frame.drop(columns=["tied_with", *([] if board.unread else ["unread"])]),
-            f"{' · '.join(asked)} — win rate against {board.baseline}, {queries} queries ({run_dir})\n{bank}".strip(),
+            f"{' · '.join(asked)} — win rate against {board.baseline}, {queries} queries ({run_dir})\n{bank}",
         )
         if unread:
             Console().print(unread)

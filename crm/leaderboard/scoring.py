@@ -1,29 +1,27 @@
-"""A judge's readings of a bank as one `Match` per query and candidate."""
+"""A judge's readings of a bank as `Outcomes`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
+
+import numpy as np
 
 from crm.evaluation.predictions import predict, read_predictions, reading_digest
 from crm.io.processes import ALONE, Processes
 from crm.io.words import count_words
 from crm.judges.judge import Judge
-from crm.leaderboard.bank.bank import Bank, check_baseline
-from crm.schema import Comparison, Match, Message, Prediction
+from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.outcomes import Outcomes
+from crm.schema import Comparison, Message, Prediction
 
 TOO_LONG = "too_long"
 """`Judge.left_out` of what a judge can never read. Such a comparison is lost; any other that is missing is unknown."""
 
 
-def bank_comparisons(bank: Bank, criteria: Sequence[str], baseline: str) -> list[Comparison]:
-    """Every candidate (response A) against the baseline (response B) on every query, query by query.
-
-    The label is ``tie``: a bank has no votes. Raises ``ValueError`` for a baseline that the bank lacks.
-    """
-    check_baseline(bank, baseline)
+def bank_comparisons(bank: Bank, criteria: Sequence[str]) -> list[Comparison]:
+    """Every candidate (response A) against the baseline (response B), query by query, labelled ``tie``: no votes."""
     return [
         Comparison(
             id=comparison_id(query.id, author),
@@ -31,74 +29,56 @@ def bank_comparisons(bank: Bank, criteria: Sequence[str], baseline: str) -> list
             criteria=tuple(criteria),
             prompt=query.prompt,
             response_a=(Message("assistant", bank.responses[author][query.id]),),
-            response_b=(Message("assistant", bank.responses[baseline][query.id]),),
+            response_b=(Message("assistant", bank.responses[bank.baseline][query.id]),),
             label="tie",
             direction="none",
         )
         for query in bank.queries
         for author in bank.authors
-        if author != baseline
+        if author != bank.baseline
     ]
 
 
 def score_bank(
-    judge: Judge,
-    bank: Bank,
-    criteria: Sequence[str],
-    *,
-    baseline: str,
-    folder: Path,
-    progress: bool,
-    processes: Processes = ALONE,
-) -> tuple[list[Match], dict[str, int]]:
-    """Matches, both orders averaged, one a comparison, and counts; predictions under ``folder`` are not made again."""
-    comparisons = bank_comparisons(bank, criteria, baseline)
-    digest = reading_digest(judge.digest, comparisons)
+    judge: Judge, bank: Bank, criteria: Sequence[str], *, folder: Path, progress: bool, processes: Processes = ALONE
+) -> tuple[Outcomes, dict[str, int]]:
+    """Outcomes, both orders averaged, and counts of readings; predictions under ``folder`` are not made again."""
+    rows = bank_comparisons(bank, criteria)
+    digest = reading_digest(judge.digest, rows)
     path = folder / digest / "bank.jsonl"
-    counts = predict(
-        judge, comparisons, suite=bank.name, digest=digest, path=path, progress=progress, processes=processes
-    )
-    return to_matches(bank, baseline, read_predictions(path), too_long=judge.left_out == TOO_LONG), counts
+    counts = predict(judge, rows, suite=bank.name, digest=digest, path=path, progress=progress, processes=processes)
+    return to_outcomes(bank, read_predictions(path), too_long=judge.left_out == TOO_LONG), counts
 
 
-def to_matches(bank: Bank, baseline: str, predictions: Sequence[Prediction], *, too_long: bool = False) -> list[Match]:
-    """A match for every comparison of the bank: both orders averaged.
+def to_outcomes(bank: Bank, predictions: Sequence[Prediction], *, too_long: bool = False) -> Outcomes:
+    """Means of both orders; one that lacks a verdict in an order is not read.
 
-    One that lacks a verdict in an order has no logit. A reading that is not among the predictions was ``too_long`` for
-    the judge, or got no answer: the match is then not ``answered``.
+    A reading that is not among the predictions was ``too_long`` for the judge, or was not answered. A query's score of
+    the baseline is the mean over its comparisons.
     """
-    readings: dict[str, list[Prediction]] = {}
-    for prediction in predictions:
-        readings.setdefault(prediction.comparison_id, []).append(prediction)
-    matches = []
-    for query, candidate in product(bank.queries, bank.authors):
-        if candidate == baseline:
-            continue
-        own = readings.get(comparison_id(query.id, candidate), [])
-        known = [reading for reading in own if reading.preference_logit is not None]
-        read = len(known) == 2
-        matches.append(
-            Match(
-                query_id=query.id,
-                topic=query.topic,
-                candidate=candidate,
-                baseline=baseline,
-                preference_logit=_mean([reading.preference_logit for reading in known]) if read else None,
-                length_candidate=count_words(bank.responses[candidate][query.id]),
-                length_baseline=count_words(bank.responses[baseline][query.id]),
-                score_candidate=_mean([reading.score_a for reading in known]) if read else None,
-                score_baseline=_mean([reading.score_b for reading in known]) if read else None,
-                answered=too_long or len(own) == 2,
+    queries = sorted(bank.queries, key=lambda query: query.id)
+    models = (*(name for name in bank.authors if name != bank.baseline), bank.baseline)
+    place = {comparison_id(q.id, m): (row, column) for row, q in enumerate(queries) for column, m in enumerate(models)}
+    found, given = np.full((3, len(queries), len(models), 2), np.nan), np.zeros((len(queries), len(models), 2), bool)
+    for reading in predictions:
+        cell = (*place[reading.comparison_id], ("ab", "ba").index(reading.order))
+        given[cell] = True
+        if reading.preference_logit is not None:
+            found[(slice(None), *cell)] = np.array(
+                [reading.preference_logit, reading.score_a, reading.score_b], dtype=np.float64
             )
-        )
-    return matches
+    logits, scores, theirs = found.mean(axis=-1)
+    read, answered = ~np.isnan(logits), np.asarray(given.all(axis=-1) | too_long)
+    known = not np.isnan(scores[read]).any() and not np.isnan(theirs[read]).any()
+    scores = np.where(read, scores, np.where(answered, -np.inf, np.nan))
+    count = read.sum(axis=1)
+    mean = np.where(read, theirs, 0.0).sum(axis=1) / np.maximum(count, 1)
+    logits[:, -1], answered[:, -1], scores[:, -1] = 0.0, True, np.where(count > 0, mean, np.nan)
+    words = np.array([[count_words(bank.responses[name][query.id]) for name in models] for query in queries], float)
+    ids, topics = tuple(query.id for query in queries), tuple(query.topic for query in queries)
+    return Outcomes(ids, topics, models, logits, answered, words, scores if known else None)
 
 
 def comparison_id(query_id: str, author: str) -> str:
     """The id of an author's comparison on a query; a JSON list, so that it is the same for one of each only."""
     return json.dumps([query_id, author], ensure_ascii=False)
-
-
-def _mean(scores: list[float | None]) -> float | None:
-    known = [score for score in scores if score is not None]
-    return sum(known) / len(known) if len(known) == len(scores) else None

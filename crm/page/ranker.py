@@ -13,11 +13,10 @@ import numpy as np
 from scipy.special import expit
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from crm.leaderboard.agreement import compare
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
-from crm.leaderboard.bank.public import in_turns
+from crm.leaderboard.bank.opening import in_turns
 from crm.leaderboard.outcomes import Outcomes
-from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.ranking import Leaderboard, compare
 from crm.page.profile import Profile, ProfileError
 from crm.page.scorers import Scorer
 from crm.schema import Message, query_of, short

@@ -51,7 +51,7 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
 
     from crm.judges.crm_judge import CrmJudge
     from crm.judges.open import check_judge, open_judge
-    from crm.leaderboard.indexed_bank import index_bank
+    from crm.leaderboard.index import index_bank
     from crm.model.backbone import show_loading
     from crm.model.export import checkpoint_folder
     from crm.model.manifest import read_manifest

@@ -22,8 +22,7 @@ from crm.report.statistics import Floats
 from crm.schema import short
 
 if TYPE_CHECKING:  # torch takes seconds to import, and the oracle does without it
-    from crm.leaderboard.index import Scores
-    from crm.leaderboard.indexed_bank import IndexedBank
+    from crm.leaderboard.index import IndexedBank, Scores
     from crm.model.late_reading import Conversation
 
 NONSENSE = 24

@@ -24,7 +24,7 @@ from crm.model.late_reading import LateReader
 from crm.picking.criteria import PoolEntry, contrasts, read_pool
 from crm.picking.posterior import WeightedCriterion, weighted_criteria
 from crm.picking.session import Pair, Pick, Session
-from crm.report.terminal import print_table
+from crm.report.tables import print_table
 from crm.schema import Preference
 
 CHOICE = {"a": "left", "tie": "same", "b": "right"}

@@ -24,14 +24,14 @@ DPI = 150
 NAME_LENGTH = 26
 
 
-def suite_accuracy(path: Path | str, results: Mapping[str, Sequence[Result]], metric: str = "accuracy") -> Path:
-    """A metric of every suite with its 95 % interval, grouped by suite, one colour per head; dashed line at 0.5."""
-    suites = list(dict.fromkeys(r.suite for rows in results.values() for r in rows if r.metric == metric))
+def suite_accuracy(path: Path | str, results: Mapping[str, Sequence[Result]]) -> Path:
+    """Accuracy on every suite with its 95 % interval, one colour per head; dashed line at 0.5."""
+    rates = {head: {row.suite: row for row in rows if row.metric == "accuracy"} for head, rows in results.items()}
+    suites = list(dict.fromkeys(suite for rows in rates.values() for suite in rows))
     figure = Figure(figsize=(max(5.0, 1.6 + 0.75 * len(suites)), 4.0), layout="constrained")
     axes: Axes = figure.subplots()
     shift = 0.5 / max(len(results), 1)
-    for index, (head, rows) in enumerate(results.items()):
-        chosen = {row.suite: row for row in rows if row.metric == metric}
+    for index, (head, chosen) in enumerate(rates.items()):
         places = [i + shift * (index - (len(results) - 1) / 2) for i, suite in enumerate(suites) if suite in chosen]
         shown = [chosen[suite] for suite in suites if suite in chosen]
         spread = [[row.value - row.low for row in shown], [row.high - row.value for row in shown]]
@@ -43,8 +43,8 @@ def suite_accuracy(path: Path | str, results: Mapping[str, Sequence[Result]], me
     axes.set_xticks(
         range(len(suites)), suites, rotation=35 if long else 0, ha="right" if long else "center", rotation_mode="anchor"
     )
-    axes.set(xlim=(-0.5, len(suites) - 0.5), xlabel="suite", ylabel=metric.replace("_", " "))
-    axes.set_title(f"{metric.replace('_', ' ').capitalize()} by suite, 95 % intervals clustered by prompt", fontsize=11)
+    axes.set(xlim=(-0.5, len(suites) - 0.5), xlabel="suite", ylabel="accuracy")
+    axes.set_title("Accuracy by suite, 95 % intervals clustered by prompt", fontsize=11)
     chance_line(axes)
     axes.set_ylim(min(0.45, axes.get_ylim()[0]), 1.02)
     tidy_axes(axes)
@@ -61,9 +61,9 @@ def one_leaderboard(path: Path | str, frame: pd.DataFrame, title: str = "", base
     axes: Axes = figure.subplots()
     spread = np.nan_to_num([frame["win_rate"] - frame["low"], frame["high"] - frame["win_rate"]])
     places = np.arange(len(frame))
-    for first, last, shaded in _runs(list(frame["rank_low"])):
-        if shaded:
-            axes.axhspan(first - 0.5, last + 0.5, color=LIGHT, zorder=0, linewidth=0)
+    bands = frame["rank_low"].ne(frame["rank_low"].shift()).cumsum().reset_index(drop=True)
+    for _, rows in list(bands.groupby(bands))[::2]:
+        axes.axhspan(rows.index[0] - 0.5, rows.index[-1] + 0.5, color=LIGHT, zorder=0, linewidth=0)
     axes.axvline(0.5, color=GREY, linestyle="--", linewidth=1)
     axes.errorbar(frame["win_rate"], places, xerr=spread, fmt="o", color=COLOURS[0], markersize=5, capsize=2)
     unread = frame["unread"] if "unread" in frame else [0] * len(frame)
@@ -81,13 +81,6 @@ def one_leaderboard(path: Path | str, frame: pd.DataFrame, title: str = "", base
     axes.set_title(_literal(title), fontsize=11, wrap=True)
     tidy_axes(axes, grid="x")
     return save_figure(figure, path)
-
-
-def _runs(keys: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """First and last place of every run of equal keys, every second run marked."""
-    starts = [i for i in range(len(keys)) if i == 0 or keys[i] != keys[i - 1]]
-    ends = [*(start - 1 for start in starts[1:]), len(keys) - 1]
-    return [(start, end, turn % 2 == 0) for turn, (start, end) in enumerate(zip(starts, ends, strict=True))]
 
 
 def chance_line(axes: Axes) -> None:

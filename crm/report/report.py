@@ -10,14 +10,13 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from crm.io.files import replace_file
-from crm.report.tables import number
+from crm.report.tables import cell_text
 
 
 @dataclass(frozen=True)
@@ -51,16 +50,9 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _table(frame: pd.DataFrame) -> Markup:
-    """An escaped HTML table; floats with three digits, missing cells as a dash. Pandas escapes cells and headers."""
-    shown = frame.astype(object).map(_cell)
-    html = shown.to_html(index=False, escape=True, border=0, justify="left", classes="data")
-    return Markup(html)  # noqa: S704 - every cell and column name is escaped, and the only classes are ours
-
-
-def _cell(value: Any) -> str:
-    if value is None or isinstance(value, float):
-        return number(value) if value is not None else "–"
-    return str(value)
+    """An escaped HTML table; floats with three digits, missing cells as a dash."""
+    html = frame.map(cell_text).to_html(index=False, border=0, justify="left", classes="data")
+    return Markup(html)  # noqa: S704 - pandas escapes cells and column names, and the only classes are ours
 
 
 def _picture(path: Path | str) -> str:

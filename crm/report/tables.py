@@ -1,15 +1,17 @@
-"""DataFrames as Markdown, CSV and LaTeX tables under a caption."""
+"""DataFrames as Markdown, CSV and LaTeX tables under a caption, and in a terminal."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pandas as pd
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from crm.io.files import replace_file
 from crm.schema import Result
@@ -18,12 +20,13 @@ _LATEX = {"≈": r"$\approx$", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\tim
 """Signs that the customary fonts lack."""
 
 
-def number(value: float, low: float | None = None, high: float | None = None, digits: int = 3) -> str:
-    """``0.953 [0.941, 0.964]``, or without limits ``0.953``; a missing value is shown as a dash."""
+def number(value: float | None, low: float | None = None, high: float | None = None, digits: int = 3) -> str:
+    """``0.953 [0.941, 0.964]``, or without limits ``0.953``; tiny ones ``<0.001``, missing ones a dash."""
     if value is None or pd.isna(value):
         return "–"
     if low is None or high is None or pd.isna(low) or pd.isna(high):
-        return f"{value:z.{digits}f}"
+        least = 10.0**-digits
+        return f"<{least:.{digits}f}" if 0 < value < least / 2 else f"{value:z.{digits}f}"
     return f"{value:z.{digits}f} [{low:z.{digits}f}, {high:z.{digits}f}]"
 
 
@@ -39,22 +42,19 @@ def caption(n: int | None = None, seeds: Sequence[int] = (), config: str = "", c
 
 
 def distinct(name: str, prefix: str, taken: Collection[str]) -> str:
-    """A column's ``name``, with ``prefix`` before it where it is one of ``taken``; different names stay different."""
-    bare = name
-    while bare.startswith(prefix):
-        bare = bare.removeprefix(prefix)
-    return prefix + name if bare in taken else name
+    """A column's ``name``, with ``prefix`` before it where it is one of ``taken``."""
+    return prefix + name if name in taken else name
 
 
-def suite_table(results: Mapping[str, Sequence[Result]], metric: str = "accuracy") -> pd.DataFrame:
-    """Suites by rows, one column per key of ``results`` (a head, a configuration), cells ``value [low, high]``.
+def suite_table(results: Mapping[str, Sequence[Result]]) -> pd.DataFrame:
+    """Accuracy: suites by rows, one column per key of ``results`` (a head, a run), cells ``value [low, high]``.
 
     A suite that one of them lacks shows a dash. The column ``n`` gives the largest number of samples of the row.
     """
     rows: dict[str, dict[str, Any]] = {}
     for name, items in results.items():
         for item in items:
-            if item.metric == metric:
+            if item.metric == "accuracy":
                 row = rows.setdefault(item.suite, {"suite": item.suite, "n": 0})
                 row["n"] = max(row["n"], item.n)
                 row[name] = number(item.value, item.low, item.high)
@@ -64,8 +64,8 @@ def suite_table(results: Mapping[str, Sequence[Result]], metric: str = "accuracy
 def markdown_text(frame: pd.DataFrame, caption: str = "") -> str:
     """A GitHub table with the caption in italics above it; ``|`` and line breaks in cells are kept inside the cell."""
     safe = frame.map(_markdown_cell).rename(columns=_markdown_cell)
-    aligned = tuple("right" if pd.api.types.is_numeric_dtype(kind) else "left" for kind in frame.dtypes)
     # Numbers are formatted here already: tabulate would otherwise rewrite text such as 1e3 or 007.
+    aligned = tuple(_aligned(frame, "right", "left"))
     table = safe.to_markdown(index=False, disable_numparse=True, colalign=aligned if len(frame) else None)
     line = " ".join(caption.split())
     return (f"_{line}_\n\n" if line else "") + str(table) + "\n"
@@ -76,11 +76,9 @@ def csv_text(frame: pd.DataFrame, caption: str = "") -> str:
 
     White space in text becomes one space, and text that a spreadsheet would run as a formula gets an apostrophe.
     """
-    buffer = io.StringIO()
-    if line := " ".join(caption.split()):
-        csv.writer(buffer, lineterminator="\n").writerow([f"# {line}"])
-    frame.map(_csv_cell).rename(columns=_csv_cell).to_csv(buffer, index=False, lineterminator="\n")
-    return buffer.getvalue()
+    line = " ".join(caption.split()).replace('"', "'")
+    table = frame.map(_csv_cell).rename(columns=_csv_cell).to_csv(index=False, lineterminator="\n")
+    return (f'"# {line}"\n' if line else "") + str(table)
 
 
 def latex_text(frame: pd.DataFrame, caption: str = "") -> str:
@@ -88,10 +86,10 @@ def latex_text(frame: pd.DataFrame, caption: str = "") -> str:
 
     Letters that LaTeX lacks in its standard fonts (other scripts) are kept, for LuaLaTeX or XeLaTeX.
     """
-    aligned = "".join("r" if pd.api.types.is_numeric_dtype(kind) else "l" for kind in frame.dtypes)
-    shown = frame.map(lambda value: number(value) if isinstance(value, float) or value is pd.NA else str(value))
+    cells = frame.map(cell_text)
     line = re.sub(r"([&%$#_{}])", r"\\\1", " ".join(caption.split())) or None
-    table = str(shown.to_latex(index=False, escape=True, column_format=aligned, caption=line, position="htbp"))
+    aligned = "".join(_aligned(frame, "r", "l"))
+    table = str(cells.to_latex(index=False, escape=True, column_format=aligned, caption=line, position="htbp"))
     for sign, command in _LATEX.items():
         table = table.replace(sign, command)
     return "% \\usepackage{booktabs}\n" + table
@@ -99,24 +97,44 @@ def latex_text(frame: pd.DataFrame, caption: str = "") -> str:
 
 def write_table(
     folder: Path | str, name: str, frame: pd.DataFrame, caption: str = "", shown: pd.DataFrame | None = None
-) -> tuple[Path, Path, Path]:
-    """Write ``name.md``, ``name.csv`` and ``name.tex`` under ``folder``; returns the paths in this order.
-
-    ``shown``, where given, is the same for people: it goes into Markdown and LaTeX in place of ``frame``.
-    """
-    folder = Path(folder)
+) -> None:
+    """Write ``name.md``, ``name.csv`` and ``name.tex`` under ``folder``; Markdown and LaTeX of ``shown``, if given."""
     shown = frame if shown is None else shown
-    return (
-        replace_file(folder / f"{name}.md", markdown_text(shown, caption)),
-        replace_file(folder / f"{name}.csv", csv_text(frame, caption)),
-        replace_file(folder / f"{name}.tex", latex_text(shown, caption)),
-    )
+    for ending, text in (
+        ("md", markdown_text(shown, caption)),
+        ("csv", csv_text(frame, caption)),
+        ("tex", latex_text(shown, caption)),
+    ):
+        replace_file(Path(folder) / f"{name}.{ending}", text)
 
 
 def remove_table(folder: Path, name: str) -> None:
     """Remove what `write_table` wrote at an earlier time and would be wrong now."""
     for ending in ("md", "csv", "tex"):
         (folder / f"{name}.{ending}").unlink(missing_ok=True)
+
+
+def print_table(frame: pd.DataFrame, title: str, file: TextIO | None = None) -> None:
+    """Print ``frame`` under ``title``, to standard output unless a ``file`` is given; no name is cut."""
+    console = Console(file=file or sys.stdout)
+    if not console.is_terminal:
+        console = Console(file=file or sys.stdout, width=100_000)
+    table = Table()
+    for name, kind in zip(frame.columns, frame.dtypes, strict=True):
+        table.add_column(Text(str(name)), overflow="fold", no_wrap=pd.api.types.is_numeric_dtype(kind))
+    for row in frame.itertuples(index=False):
+        table.add_row(*(Text(cell_text(value)) for value in row))  # Text: brackets in a name would be read as markup
+    console.print(Text(title, style="italic"))
+    console.print(table)
+
+
+def _aligned(frame: pd.DataFrame, numeric: str, other: str) -> list[str]:
+    return [numeric if pd.api.types.is_numeric_dtype(kind) else other for kind in frame.dtypes]
+
+
+def cell_text(value: Any) -> str:
+    """A cell for people."""
+    return number(value) if isinstance(value, float) or value is pd.NA or value is None else str(value)
 
 
 def _csv_cell(value: Any) -> Any:
@@ -127,6 +145,4 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _markdown_cell(value: Any) -> str:
-    if isinstance(value, float) or value is pd.NA:
-        return number(value)
-    return " ".join(str(value).replace("\\", "\\\\").replace("|", "\\|").split())
+    return " ".join(cell_text(value).replace("\\", "\\\\").replace("|", "\\|").split())

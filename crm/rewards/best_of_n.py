@@ -34,8 +34,7 @@ from crm.leaderboard.bank.responses import prompt_cell, response_column
 from crm.model.backbone import show_loading
 from crm.report.plots import COLOURS, GREY, MARKERS, save_figure, short_name, tidy_axes
 from crm.report.statistics import Floats, Interval, mean_interval
-from crm.report.tables import caption, number, write_table
-from crm.report.terminal import print_table
+from crm.report.tables import caption, number, print_table, write_table
 from crm.rewards.config import BestOfNConfig
 from crm.rewards.scoring import Group, Rewards, Turns
 from crm.schema import Message, RecordError, prompt_key, short

@@ -134,7 +134,9 @@ class LoggerConfig(Settings, group="logger"):
 
     kinds: list[str] = setting(["csv"], one_of=("csv", "wandb", "tensorboard"))
     project: str = "crm"
-    """This and what follows is for W&B, which reads ``WANDB_ENTITY``, ``WANDB_TAGS`` and ``WANDB_NOTES`` too."""
+    """This and what follows is for W&B, which reads ``WANDB_NOTES`` too."""
+    entity: str | None = None
+    tags: list[str] = field(default_factory=list)
     name: str | None = None
     """Of the run; null is made of model, head, data, what was overridden, and the seed."""
     group: str | None = None

@@ -78,6 +78,7 @@ def _wandb(settings: LoggerConfig, run_dir: Path, name: str, group: str, resume:
     if mode == "offline":
         log.info("W&B runs offline; `wandb sync %s/offline-run-*` uploads it", folder)
     run: dict[str, Any] = {"name": name, "project": settings.project, "group": group, "mode": mode}
+    run |= {"entity": settings.entity, "tags": settings.tags or None}
     return WandbLogger(save_dir=run_dir, offline=mode == "offline", id=run_id, resume="allow", **run)
 
 

@@ -17,6 +17,7 @@ import lightning as L
 import pandas as pd
 import torch
 import torch.distributed as dist
+from hydra.core.hydra_config import HydraConfig
 from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import OmegaConf
@@ -154,9 +155,12 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
 
 
 def run_name(config: TrainConfig) -> str:
-    """Model, head, data and seed."""
+    """Model, head, data, what was overridden on the command line, and the seed: no two runs of a sweep are alike."""
+    named = ("model", "head", "loss", "data", "seed", "logger", "hydra", "resume", "overwrite", "experiment")
+    words = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
+    changed = [word for word in words if not word.startswith(named) and "path" not in word.partition("=")[0]]
     data = Path(config.data.path).stem if config.data.path else config.data.name
-    return f"{config.model.name} {config.head.name} {data} seed {config.seed}"
+    return " ".join([config.model.name, config.head.name, data, *changed[:4], f"seed {config.seed}"])
 
 
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:

@@ -17,7 +17,7 @@ from crm.data.simulation.responses import write
 from crm.data.simulation.taste import TRAIN_AXES, wordings
 from crm.io.draws import generator
 from crm.judges.controls import OracleJudge
-from crm.leaderboard.bank.public import read_public_bank
+from crm.leaderboard.bank.opening import read_public_bank
 from crm.report.statistics import Floats
 from crm.rewards.best_of_n import Candidates, of_bank, table
 from crm.rewards.scoring import Rewards

@@ -11,16 +11,13 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from crm.evaluation.robustness import Effect, as_json, frame
-from crm.io.files import replace_file
+from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
-from crm.leaderboard.agreement import compare, compare_with_truth
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
-from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
 from crm.report.plots import one_leaderboard, suite_accuracy
 from crm.report.report import Section, render_report
-from crm.report.tables import caption, suite_table, write_table
-from crm.report.terminal import print_table
+from crm.report.tables import caption, print_table, suite_table, write_table
 from crm.schema import Result
 from experiments.demo.charts import learning_curves, two_leaderboards
 from experiments.jobs import Job, JobResult, run_jobs
@@ -63,7 +60,7 @@ def run_demo(
         write_table(out, f"leaderboard_{user}", board.frame(), caption(None, [seed], " ".join(USERS[user]), commit()))
     summary["seconds"]["total"] = round(time.perf_counter() - started, 1)
     replace_file(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False))
-    effects = {head: finished[head].effects for head in heads if finished[head].effects}
+    effects = {head: found for head in heads if (found := finished[head].effects) is not None}
     write_report(out, table, boards, effects, summary)
     show(out, table, boards, summary)
     return summary
@@ -106,7 +103,7 @@ def summarise_demo(
                     if row.metric == "accuracy"
                 },
                 "leaderboard": taus.get(head, {}),
-                "attacks": as_json(finished[head].effects)["attacks"],
+                "attacks": _by_attack(finished[head].effects),
             }
             for head, rows in results.items()
         },
@@ -120,6 +117,10 @@ def summarise_demo(
         "commit": commit(),
         "config": {job.name: [" ".join((*(job.overrides or ()), *stage)) for stage in job.stages] for job in jobs},
     }
+
+
+def _by_attack(effects: pd.DataFrame | None) -> dict[str, Any]:
+    return {} if effects is None else with_nulls(effects.set_index("attack").to_dict("index"))
 
 
 def taus_of(boards: Mapping[str, Leaderboard], simulated: SimulatedBank) -> dict[str, float]:
@@ -153,7 +154,7 @@ def write_report(
     out: Path,
     table: pd.DataFrame,
     boards: Mapping[str, Leaderboard],
-    effects: Mapping[str, Sequence[Effect]],
+    effects: Mapping[str, pd.DataFrame],
     summary: Mapping[str, Any],
 ) -> None:
     """``report.html``."""
@@ -184,9 +185,9 @@ def write_report(
         attacked = Section(
             "Does it withstand attacks?",
             f"A text was added to the response that the user does not prefer, in {ATTACKED} pairs and both orders. "
-            "flipped: the share of right verdicts that it reversed; by neutral text: what as many characters "
+            "flipped: the share of right verdicts that it reversed; by_neutral_text: what as many characters "
             "about nothing do. empty: how often an empty response wins.",
-            {f"The {head} head": frame(found) for head, found in effects.items()},
+            {f"The {head} head": found for head, found in effects.items()},
             {},
         )
         sections.insert(-1, attacked)

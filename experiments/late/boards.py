@@ -45,7 +45,7 @@ def win_rates(judge: CrmJudge, simulated: SimulatedBank, wishes: list[str]) -> d
     orders = get_args(Order) if head_named(judge.encoder.head).joint else get_args(Order)[:1]
     asked = [
         (replace(row, id=str(number)), order)
-        for number, row in enumerate(row for wish in wishes for row in bank_comparisons(bank, (wish,), bank.baseline))
+        for number, row in enumerate(row for wish in wishes for row in bank_comparisons(bank, (wish,)))
         for order in orders
     ]
     candidates = [name for name in bank.authors if name != bank.baseline]

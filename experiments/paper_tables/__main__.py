@@ -15,8 +15,7 @@ from pathlib import Path
 
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.report.tables import caption, csv_text, markdown_text, write_table
-from crm.report.terminal import print_table
+from crm.report.tables import caption, csv_text, markdown_text, print_table, write_table
 from experiments.jobs import JobResult, run_jobs
 from experiments.paper_tables import paper
 from experiments.paper_tables.cells import INTERVALS, Grid

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from crm.config import compose
 from crm.data.suites import suite_names
-from crm.leaderboard.agreement import compare, compare_with_truth
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
-from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
 from crm.report.statistics import Interval, kendall_tau
 from experiments.jobs import JobResult
 from experiments.paper_tables import paper

@@ -10,7 +10,7 @@ import numpy as np
 from crm.data.simulation.taste import HELD_OUT_AXES, TRAIN_AXES, wordings
 from crm.judges.crm_judge import open_checkpoint
 from crm.leaderboard.bank.simulated import simulate_bank
-from crm.leaderboard.indexed_bank import index_bank
+from crm.leaderboard.index import index_bank
 from crm.picking.criteria import Contrasts, contrasts
 from crm.report.statistics import Floats
 
@@ -44,7 +44,7 @@ def world(checkpoint: Path, folder: Path, seed: int) -> World:
 
     def scores(sign: int, wording: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         said = [wordings(axis, sign, "held_out")[wording] for axis in axes]
-        return indexed.index.scores(reader.criterion_vectors(said))
+        return indexed.scores_for(reader.criterion_vectors(said))
 
     nothing = np.zeros((POOL, len(bank.queries), len(bank.authors)), dtype=np.float32)
     typed = (contrasts(scores(1, TYPED_WORDING), nothing), contrasts(scores(-1, TYPED_WORDING), nothing))

@@ -10,8 +10,8 @@ from crm.criteria.counting import TRAITS, Trait
 from crm.criteria.trait_wordings import wording
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.bank.public import read_public_bank
-from crm.leaderboard.indexed_bank import index_bank
+from crm.leaderboard.bank.opening import read_public_bank
+from crm.leaderboard.index import index_bank
 from experiments.real_judge.boards import Floats, TraitBoards, trait_boards
 from experiments.real_judge.source import unseen_queries
 
@@ -28,7 +28,7 @@ def rank(judge: CrmJudge, root: str, *, data_seed: int, queries: int, folder: Pa
     baseline = here.authors.index(here.baseline)
 
     def scores(trait: Trait, sign: int) -> Floats:
-        return indexed.index.scores(reader.criterion_vectors(wording(trait.name, sign).unseen)).astype(np.float64)
+        return indexed.scores_for(reader.criterion_vectors(wording(trait.name, sign).unseen)).astype(np.float64)
 
     return [
         trait_boards(trait, scores(trait, 1), scores(trait, -1), counts(here, trait), counts(there, trait), baseline)

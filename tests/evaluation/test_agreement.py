@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from crm.data.public.pairs import Rated, RatedInPlace
-from crm.evaluation.agreement import MEAN, agreement, main, rating_comparisons, spearman
+from crm.evaluation.agreement import MEAN, agreement, main, rating_comparisons
 from crm.schema import Comparison, Message, Prediction
 
 DATA = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
@@ -66,11 +66,6 @@ def test_a_response_without_a_verdict_takes_its_group_out() -> None:
     failed = Prediction(rows[0].id, "ba", None, "tie", rows[0].cluster, "ratings", "mark", failure="refusal")
     found = agreement(RESPONSES, [*lost, failed]).set_index("aspect")
     assert found.loc["clear", "groups"] == 1
-
-
-def test_spearman_where_there_is_none() -> None:
-    assert math.isnan(spearman([1, 1], [1, 2])) and math.isnan(spearman([1, math.nan], [1, 2]))
-    assert spearman([1, 2, 3], [5, 6, 9]) == pytest.approx(1.0)
 
 
 @pytest.mark.skipif(not (DATA / "topicalchat").is_dir(), reason=f"no public data under {DATA}")

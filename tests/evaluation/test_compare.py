@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.contingency_tables import mcnemar
 
-from crm.evaluation.compare import IN_ONE_ONLY, WITHOUT_LABEL, WITHOUT_VERDICT, compare, compare_all, mcnemar_p
+from crm.evaluation.compare import compare, mcnemar_p, paired_frame
 from crm.evaluation.compare import sign_flip_p as flip
 from crm.evaluation.predictions import Sample
 
@@ -38,17 +39,17 @@ def test_mcnemar_equals_statsmodels(counts: tuple[int, int]) -> None:
     one = [1.0] * 7 + [1.0] * first + [-1.0] * second + [-1.0] * 11
     two = [1.0] * 7 + [-1.0] * first + [1.0] * second + [-1.0] * 11
     found = compare(judge(one), judge(two), 0)
-    assert (found.first_better, found.second_better, found.n) == (first, second, 18 + sum(counts))
-    assert found.mcnemar_p == pytest.approx(expected, rel=1e-9)
+    assert (found["first_better"], found["second_better"], found["n"]) == (first, second, 18 + sum(counts))
+    assert found["mcnemar_p"] == pytest.approx(expected, rel=1e-9)
     # Where every prompt has one comparison, the two tests are the same.
-    assert found.clustered_p == pytest.approx(found.mcnemar_p, rel=1e-9)
+    assert found["clustered_p"] == pytest.approx(found["mcnemar_p"], rel=1e-9)
 
 
 def test_a_predicted_tie_is_half_a_difference_and_a_whole_discordance() -> None:
     found = compare(judge([0.0, 1.0, 1.0, 0.0]), judge([-1.0, 0.0, 1.0, 0.0]), 0)
-    assert found.difference == pytest.approx((0.5 + 0.5) / 4)
-    assert (found.first_better, found.second_better) == (2, 0)
-    assert found.mcnemar_p == pytest.approx(0.5)
+    assert found["difference"] == pytest.approx((0.5 + 0.5) / 4)
+    assert (found["first_better"], found["second_better"]) == (2, 0)
+    assert found["mcnemar_p"] == pytest.approx(0.5)
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
@@ -59,14 +60,18 @@ def test_the_sign_flip_test_counts_all_patterns(doubled: list[int]) -> None:
     assert flip(sums) == pytest.approx(np.mean(np.array(totals) >= abs(sums.sum()) - 1e-9), rel=1e-9)
 
 
+def left_out(found: dict[str, Any]) -> list[int]:
+    return [found[f"left_out_{why}"] for why in ("in_one_only", "without_a_label", "without_a_verdict")]
+
+
 def test_only_common_comparisons_with_two_verdicts_count() -> None:
     one, two = judge([1.0, 1.0, 1.0, -1.0, 1.0]), judge([1.0, -1.0, -1.0, -1.0, -1.0])
     one[1] = replace(one[1], logit=math.nan, failures=("refused",))
     one[2], two[2] = replace(one[2], label=None), replace(two[2], label=None)
     found = compare([*one[:4], replace(one[4], comparison_id="other")], two, 0)
-    assert found.left_out == {IN_ONE_ONLY: 2, WITHOUT_LABEL: 1, WITHOUT_VERDICT: 1}
-    assert (found.n, found.difference, found.clustered_p) == (2, 0.0, 1.0)
-    assert compare(two, one, 0).left_out == {IN_ONE_ONLY: 0, WITHOUT_LABEL: 1, WITHOUT_VERDICT: 1}
+    assert left_out(found) == [2, 1, 1]
+    assert (found["n"], found["difference"], found["clustered_p"]) == (2, 0.0, 1.0)
+    assert left_out(compare(two, one, 0)) == [0, 1, 1]
     with pytest.raises(ValueError, match=r"none with a label .* \(10 in one only\)"):
         compare(one, [replace(row, comparison_id=row.comparison_id + "x") for row in two], 0)
     for other in (replace(two[0], label=0), replace(two[0], cluster="p")):
@@ -79,13 +84,13 @@ def test_exchanging_the_judges_turns_the_sign_and_the_order_of_rows_says_nothing
     one, two = (judge(row.tolist(), keys) for row in draws)
     forth, back, mixed = compare(one, two, 1), compare(two, one, 1), compare(one[::-1], two, 1)
     assert mixed == forth
-    assert (back.difference, back.clustered_p) == (-forth.difference, forth.clustered_p)
-    assert (back.first_better, back.second_better) == (forth.second_better, forth.first_better)
-    assert [back.low, back.high] == pytest.approx([-forth.high, -forth.low])
-    assert compare(one, two, 2).low != forth.low
+    assert (back["difference"], back["clustered_p"]) == (-forth["difference"], forth["clustered_p"])
+    assert (back["first_better"], back["second_better"]) == (forth["second_better"], forth["first_better"])
+    assert [back["low"], back["high"]] == pytest.approx([-forth["high"], -forth["low"]])
+    assert compare(one, two, 2)["low"] != forth["low"]
     single = compare(judge([1.0, -1.0], "pp"), judge([-1.0, -1.0], "pp"), 0)
-    assert math.isnan(single.low)
-    assert single.clustered_p == 1.0
+    assert math.isnan(single["low"])
+    assert single["clustered_p"] == 1.0
 
 
 def test_holm_is_over_all_pairs_and_suites_that_could_be_compared() -> None:
@@ -96,17 +101,13 @@ def test_holm_is_over_all_pairs_and_suites_that_could_be_compared() -> None:
         "y": {"D+": judge(slightly), "T+": judge(wrong)},
         "z": {"D+": judge(right), "T+": judge(right, ["p"] * 40), "C+": judge(right)},
     }
-    rows = {(row.suite, row.first, row.second): row for row in compare_all(judges, 0)}
-    assert list(rows) == [(suite, *pair) for suite in ("D+", "T+") for pair in ("xy", "xz", "yz")]
-    assert [row.result is None for row in rows.values()] == [False, False, False, False, True, True]
-    assert "different data" in rows["T+", "x", "z"].reason
-    row = rows["D+", "x", "y"]
-    assert row.result and row.result.clustered_p == pytest.approx(2**-6)
-    assert row.adjusted_p == pytest.approx(3 * 2**-6)
-    assert row.distinguishable
-    assert rows["T+", "x", "y"].distinguishable
-    assert not rows["D+", "x", "z"].distinguishable
-    assert not rows["T+", "x", "z"].distinguishable
+    table = paired_frame(judges, 0).set_index(["suite", "first", "second"])
+    assert list(table.index) == [(suite, *pair) for suite in ("D+", "T+") for pair in ("xy", "xz", "yz")]
+    verdicts = table["verdict"].tolist()
+    assert verdicts[:4] == ["x is better", "not distinguishable", "z is better", "x is better"]
+    assert all(verdict.startswith("not compared") and "different data" in verdict for verdict in verdicts[4:])
+    row = table.loc[("D+", "x", "y")]
+    assert row["clustered_p"] == pytest.approx(2**-6) and row["holm_p"] == pytest.approx(3 * 2**-6)
 
 
 def rejected(effect: float, simulations: int = 150) -> tuple[float, float]:
@@ -124,7 +125,7 @@ def rejected(effect: float, simulations: int = 150) -> tuple[float, float]:
         shared = np.where(generator.random(len(keys)) < 0.5, 1.0, -1.0)
         one, two = (np.where(lead == 0, shared, sign * lead) for sign in (1, -1))
         found = compare(judge(one.tolist(), keys.tolist()), judge(two.tolist(), keys.tolist()), 0, resamples=2)
-        counts += (found.mcnemar_p < 0.05, found.clustered_p < 0.05)
+        counts += (found["mcnemar_p"] < 0.05, found["clustered_p"] < 0.05)
     mcnemars, clustered = (counts / simulations).tolist()
     return mcnemars, clustered
 

@@ -56,13 +56,6 @@ def test_metrics_by_hand() -> None:
     assert got["p_first"] == pytest.approx(sum(first) / 8)
 
 
-def test_flip_rate_counts_the_comparisons_whose_orders_disagree() -> None:
-    rows = [*both("x", 1.0, 2.0), *both("y", 1.0, -1.0), *both("z", -2.0, -3.0), *both("half", 0.0, 1.0)]
-    assert values(rows[:6])["flip_rate"] == pytest.approx(1 / 3)
-    assert values(rows)["flip_rate"] == pytest.approx(2 / 4)
-    assert values([*rows[:6], rows[6]])["flip_rate"] == pytest.approx(1 / 3)  # one order only: left out, counted
-
-
 def test_a_judge_that_ignores_the_criteria_sums_to_one() -> None:
     plus = [p for i in range(20) for p in both(str(i), float(i - 7), float(i - 7), "a", "D+")]
     minus = [replace(p, suite="D-", label="b") for p in plus]
@@ -116,7 +109,7 @@ def test_inconsistent_predictions_are_refused(rows: list[Prediction], message: s
 def test_results_round_trip_with_schema_version_and_environment(tmp_path: Path) -> None:
     results = summarise([*both("x", 1, 2), *both("y", -1, 2)], seeds=(1, 2), config="head=scalar", commit="abc")
     path = write_results(tmp_path, results, {"judge": "coin"})
-    assert read_results(path) == results
+    assert str(read_results(path)) == str(results), "as texts: NaN is not equal to itself"
     assert json.loads(path.read_text())["run"] == {"judge": "coin"}
     document = json.loads(path.read_text())
     assert document["schema_version"] == 2
@@ -128,14 +121,6 @@ def test_results_round_trip_with_schema_version_and_environment(tmp_path: Path) 
     replace_file(path, json.dumps({**document, "schema_version": 99}))
     with pytest.raises(ValueError, match="schema_version: 99"):
         read_results(path)
-
-
-def test_the_unknown_spread_of_one_prompt_survives_json(tmp_path: Path) -> None:
-    results = summarise(both("x", 1, 2))
-    back = read_results(write_results(tmp_path, results, {}))
-    loss: Result = next(result for result in back if result.metric == "log_loss")
-    assert math.isnan(loss.low)
-    assert math.isnan(loss.standard_error)
 
 
 TOPICS = {"1": "art", "2": "art", "3": "art", "4": "law", "5": "law", "6": None, "7": "law", "8": "art"}
@@ -165,12 +150,3 @@ def test_only_suites_of_some_topics_are_broken_down(topics: int, shown: bool) ->
     rows = [row for index in range(61) for row in both(str(index), 1.0, 1.0)]
     of = {str(index): f"t{index % topics}" if topics else None for index in range(61)}
     assert len(topic_table(rows, {"D+": of})) == (topics + 2 if shown else 0)
-
-
-def test_topics_called_like_rows_of_the_table_have_rows_of_their_own() -> None:
-    rows = [
-        row for name, logit in (("1", 1.0), ("2", -1.0), ("3", 1.0), ("4", -1.0)) for row in both(name, logit, logit)
-    ]
-    table = topic_table(rows, {"D+": {"1": ALL, "2": MEAN, "3": NONE, "4": None}})
-    own = {f"topic {ALL}": 1.0, f"topic {MEAN}": 0.0, f"topic {NONE}": 1.0, NONE: 0.0}
-    assert dict(zip(table["topic"], table["accuracy"], strict=True)) == {ALL: 0.5, MEAN: 0.5, **own}

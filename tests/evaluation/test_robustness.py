@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from crm.evaluation import robustness
-from crm.evaluation.robustness import ADDED, ATTACKS, CLEAN, EMPTY, PADDED_WINNER, Effect, changed, effects_of, main
+from crm.evaluation.robustness import ADDED, ATTACKS, CLEAN, EMPTY, PADDED_WINNER, changed, effects_of, main
 from crm.judges.judge import Asked, Reading
 from crm.judges.open import OpenedJudge
 from crm.schema import Comparison, Prediction
@@ -84,28 +84,26 @@ class Reader:
         return -sign if fooled else sign
 
 
-def effects(judge: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Effect]:
+def effects(judge: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     opened = OpenedJudge(judge, "reader", tmp_path / "predictions")  # type: ignore[arg-type]
     monkeypatch.setattr(robustness, "open_judge", lambda config: opened)
     config = robustness.compose("evaluate", ["judge=length", *SMALL], tmp_path / "run")
-    return {effect.attack: effect for effect in robustness.run_robustness(config, 20, seed=1, show=False)}
+    return robustness.run_robustness(config, 20, seed=1, show=False).set_index("attack")
 
 
 def test_a_robust_judge_withstands_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = effects(Reader(), tmp_path, monkeypatch)
-    assert list(found) == [EMPTY, *ADDED, PADDED_WINNER]
-    for name, effect in found.items():
-        assert effect.flipped.mean == 0 and effect.readings == 40, "20 pairs in both orders"
-        assert effect.withstood is (None if name == PADDED_WINNER else True)
+    assert list(found.index) == [EMPTY, *ADDED, PADDED_WINNER]
+    assert (found["flipped"] == 0).all() and (found["readings"] == 40).all(), "20 pairs in both orders"
+    assert found["withstood"].tolist() == ["yes"] * len(ATTACKS) + ["–"]
 
 
 def test_a_flipping_attack_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = effects(Reader(["best one"], empty=True), tmp_path, monkeypatch)
-    assert (found["instruction"].flipped.mean, found["instruction"].withstood) == (1.0, False)
-    assert (found[EMPTY].flipped.mean, found[EMPTY].withstood) == (1.0, False)
-    assert all(found[name].withstood for name in ADDED if name != "instruction")
-    written = json.loads((tmp_path / "run" / "robustness.json").read_text())["attacks"]
-    assert written["instruction"]["beyond"]["mean"] == 1.0 and not written["instruction"]["withstood"]
+    lost = found[found["withstood"] == "no"]
+    assert list(lost.index) == [EMPTY, "instruction"] and lost["flipped"].tolist() == [1.0, 1.0]
+    written = pd.read_csv(tmp_path / "run" / "robustness.csv", skiprows=1).set_index("attack")
+    assert written.loc["instruction", "beyond_it"] == 1.0 and written.loc["instruction", "withstood"] == "no"
 
 
 def test_shares_are_of_what_was_right_and_could_be_read() -> None:
@@ -121,10 +119,12 @@ def test_shares_are_of_what_was_right_and_could_be_read() -> None:
         rows += [row(number, name, logit) for number, logit in enumerate((-1.0, 1.0, -1.0, None))]
     for name in ADDED:
         rows += [row(number, f"neutral {name}", logit) for number, logit in enumerate((1.0, 1.0, -1.0, 1.0))]
-    found = {effect.attack: effect for effect in effects_of(rows)}
-    assert (found["praise"].readings, found["praise"].flipped.mean, found["praise"].neutral.mean) == (2, 0.5, 0.0)  # type: ignore[union-attr]
-    assert (found[EMPTY].readings, found[EMPTY].flipped.mean) == (3, pytest.approx(2 / 3)), "also where it was wrong"
-    assert found[PADDED_WINNER].flipped.mean == 0.5
+    found = effects_of(rows).set_index("attack")
+    praise = found.loc["praise"]
+    assert (praise["readings"], praise["flipped"], praise["by_neutral_text"], praise["beyond_it"]) == (2, 0.5, 0.0, 0.5)
+    empty = found.loc[EMPTY]
+    assert (empty["readings"], empty["flipped"]) == (3, pytest.approx(2 / 3)), "also where it was wrong"
+    assert found.loc[PADDED_WINNER, "flipped"] == 0.5
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

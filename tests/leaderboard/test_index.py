@@ -16,8 +16,7 @@ from crm.io.processes import start
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard import index as indexing
 from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.leaderboard.index import BankIndex, open_index
-from crm.leaderboard.indexed_bank import IndexedBank
+from crm.leaderboard.index import IndexedBank
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.schema import Message
@@ -62,14 +61,14 @@ def read(judge: CrmJudge, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def build(judge: CrmJudge, bank: Bank, folder: Path, **given: Any) -> BankIndex:
+def build(judge: CrmJudge, bank: Bank, folder: Path, **given: Any) -> IndexedBank:
     assert judge.late_reader is not None
-    return open_index(judge.late_reader, bank, folder, model_digest="m", progress=False, **given)
+    return IndexedBank(judge.late_reader, bank, folder, model_digest="m", progress=False, **given)
 
 
-def scores(judge: CrmJudge, index: BankIndex) -> np.ndarray:
+def scores(judge: CrmJudge, index: IndexedBank) -> np.ndarray:
     assert judge.late_reader is not None
-    return index.scores(torch.stack([judge.late_reader.user_vector(user) for user in USERS]))
+    return index.scores_for(torch.stack([judge.late_reader.user_vector(user) for user in USERS]))
 
 
 @pytest.mark.parametrize("huge", [False, True], ids=["all are read", "one is too long"])
@@ -77,22 +76,21 @@ def test_its_scores_and_rankings_are_the_judges_own(judge: CrmJudge, tmp_path: P
     """Up to half a unit in the last place of float16, for each of the D numbers of a vector."""
     bank, reader = make_bank(huge=huge), judge.late_reader
     assert reader is not None
-    indexed = IndexedBank(reader, bank, tmp_path, model_digest="m", progress=False)
-    found = scores(judge, indexed.index)
+    indexed = build(judge, bank, tmp_path)
+    found = scores(judge, indexed)
     for place, user in enumerate(USERS):
-        matches, _ = score_bank(judge, bank, user, baseline="m0", folder=tmp_path / "kept", progress=False)
+        read, _ = score_bank(judge, bank, user, folder=tmp_path / "kept", progress=False)
         vector = reader.user_vector(user)
         texts = [(query.prompt, (Message("assistant", bank.responses["m0"][query.id]),)) for query in bank.queries]
         products = reader.responses(texts) * vector
         allowed = 2**-10 * float(products.abs().sum(dim=1).max()) * 2 + rounding(products)
-        for match in matches:
-            row = next(number for number, query in enumerate(bank.queries) if query.id == match.query_id)
-            own = found[place, row, bank.authors.index(match.candidate)]
-            if match.score_candidate is None:
-                assert np.isnan(own) and (match.query_id, match.candidate) == ("q3", "m1") and huge
-            else:
-                assert own == pytest.approx(match.score_candidate, abs=allowed)
-        board, expected = Leaderboard(indexed.outcomes(user)), Leaderboard(matches)
+        rows = [[query.id for query in bank.queries].index(name) for name in read.queries]
+        columns = [bank.authors.index(name) for name in read.models]
+        assert read.scores is not None
+        expected_scores = np.where(np.isinf(read.scores), np.nan, read.scores)
+        assert np.isnan(expected_scores).sum() == huge
+        assert found[place][np.ix_(rows, columns)] == pytest.approx(expected_scores, abs=allowed, nan_ok=True)
+        board, expected = Leaderboard(indexed.outcomes(user)), Leaderboard(read)
         assert board.unread == expected.unread == ({"m1": 1} if huge else {})
         assert board.win_rates() == pytest.approx(expected.win_rates(), abs=allowed)
         assert board.outcomes.words.tolist() == expected.outcomes.words.tolist()
@@ -138,15 +136,6 @@ def test_a_new_model_or_query_adds_its_own_responses_only(judge: CrmJudge, read:
     assert not read and (part == first[:, ::2]).all()
 
 
-def test_other_models_and_templates_have_other_folders(judge: CrmJudge, make_encoder: Any) -> None:
-    reader = judge.late_reader
-    assert reader is not None
-    first = indexing.index_digest(reader, "m")
-    assert indexing.index_digest(reader, "other") != first
-    reader.encoder = make_encoder("late", max_length=201)
-    assert indexing.index_digest(reader, "m") != first
-
-
 def build_on_rank(judge: CrmJudge, bank: Bank, folder: Path, expected: np.ndarray) -> None:
     assert scores(judge, build(judge, bank, folder, processes=start(2, 1))) == pytest.approx(expected, **HALF)
 
@@ -159,7 +148,7 @@ def test_two_processes_share_the_work(judge: CrmJudge, tmp_path: Path, on_ranks:
 
 def test_weights_add_up_and_what_is_too_long_is_named(judge: CrmJudge, tmp_path: Path) -> None:
     assert judge.late_reader is not None
-    indexed = IndexedBank(judge.late_reader, make_bank(), tmp_path, model_digest="m", progress=False)
+    indexed = build(judge, make_bank(), tmp_path)
     one, two = (indexed.outcomes((text,)).scores for text in ("Wants sources", "No jargon"))
     both = indexed.outcomes(("Wants sources", "No jargon"), (2.0, -0.5))
     assert both.scores == pytest.approx(2 * one - 0.5 * two, abs=1e-5 * np.abs(one).max())  # type: ignore[operator, arg-type]
@@ -171,11 +160,10 @@ def test_weights_add_up_and_what_is_too_long_is_named(judge: CrmJudge, tmp_path:
 
 def test_threads_share_the_vectors_of_criteria(judge: CrmJudge, tmp_path: Path) -> None:
     assert judge.late_reader is not None
-    indexed = IndexedBank(judge.late_reader, make_bank(), tmp_path, model_digest="m", progress=False)
+    indexed = build(judge, make_bank(), tmp_path)
     lines = [f"Wants {number} sources" for number in range(6)]
     with ThreadPoolExecutor(12) as pool:
         found = list(pool.map(lambda text: indexed.scores([text])[0], lines * 2))
     for text, own in zip(lines * 2, found, strict=True):
-        assert own == pytest.approx(
-            indexed.index.scores(judge.late_reader.criterion_vectors([text]))[0], rel=1e-4, abs=1e-4
-        )
+        expected = indexed.scores_for(judge.late_reader.criterion_vectors([text]))[0]
+        assert own == pytest.approx(expected, rel=1e-4, abs=1e-4)

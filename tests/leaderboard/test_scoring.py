@@ -1,10 +1,11 @@
-"""Scoring a bank: matches against scores worked out one response at a time."""
+"""Scoring a bank: outcomes against scores worked out one response at a time."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,9 +13,9 @@ from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Reading
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.scoring import bank_comparisons, score_bank, to_matches
+from crm.leaderboard.scoring import bank_comparisons, score_bank, to_outcomes
 from crm.model.batching.batches import collate
-from crm.schema import Comparison, Match, Message, Prediction
+from crm.schema import Comparison, Message, Prediction
 
 CRITERIA = ("Likes it short", "東京")
 
@@ -33,26 +34,14 @@ def bank() -> Bank:
     return Bank("tiny", "base", tuple(queries), responses)
 
 
-@pytest.fixture()
-def score(make_model, make_encoder, bank, tmp_path):
-    def run(
-        head: str = "scalar", baseline: str = "base", folder: Path = tmp_path, **settings: Any
-    ) -> tuple[list[Match], dict[str, int]]:
-        judge = CrmJudge(
-            make_model(head), make_encoder(head, settings.pop("max_length", 2048)), batch_size=4, **settings
-        )
-        return score_bank(judge, bank, CRITERIA, baseline=baseline, folder=folder, progress=False)
-
-    return run
-
-
 @pytest.mark.usefixtures("in_float64")
-def test_matches_are_differences_of_scores_by_hand(score, make_model, make_encoder, bank) -> None:
-    matches, counts = score("scalar")
-    assert counts == {"readings": 18, "already_there": 0, "made": 18, "too_long": 0}
-    found = {(match.query_id, match.candidate): match for match in matches}
-    assert found.keys() == {(query.id, author) for query in bank.queries for author in ("x|y", "y", "z")}
+def test_outcomes_are_differences_of_scores_by_hand(make_model, make_encoder, bank, tmp_path) -> None:
     model, encoder = make_model("scalar"), make_encoder("scalar")
+    judge = CrmJudge(model, encoder, batch_size=4)
+    found, counts = score_bank(judge, bank, CRITERIA, folder=tmp_path, progress=False)
+    assert counts == {"readings": 18, "already_there": 0, "made": 18, "too_long": 0}
+    assert (found.queries, found.models) == (("q", "q|x", "r"), ("x|y", "y", "z", "base"))
+    assert found.topics == ("topic 0", "topic 1", "topic 0") and found.answered.all()
 
     def alone(prompt: Any, text: str) -> float:
         twice = ((Message("assistant", text),),) * 2
@@ -60,28 +49,22 @@ def test_matches_are_differences_of_scores_by_hand(score, make_model, make_encod
             scores = model(collate([encoder.encode(Comparison("c", "p", CRITERIA, prompt, *twice, "tie"))], 0)).scores
         return float(scores[0, 0])
 
-    for query in bank.queries:
-        base = alone(query.prompt, bank.responses["base"][query.id])
-        for author in ("x|y", "y", "z"):
-            match = found[query.id, author]
-            candidate = alone(query.prompt, bank.responses[author][query.id])
-            assert match.preference_logit == pytest.approx(candidate - base, abs=1e-12)
-            assert (match.score_candidate, match.score_baseline) == pytest.approx((candidate, base), abs=1e-12)
-            assert (match.topic, match.baseline) == (query.topic, "base")
-            assert match.length_candidate == len(bank.responses[author][query.id].split())
-            assert match.length_baseline == 5
+    for row, query in enumerate(bank.queries):
+        texts = [bank.responses[name][query.id] for name in found.models]
+        scores = np.array([alone(query.prompt, text) for text in texts])
+        assert found.scores is not None and found.scores[row] == pytest.approx(scores, abs=1e-12)
+        assert found.logits[row] == pytest.approx(scores - scores[-1], abs=1e-12)
+        assert found.words[row].tolist() == [len(text.split()) for text in texts]
 
 
 def test_every_candidate_meets_the_baseline_once_a_query(bank) -> None:
-    rows = bank_comparisons(bank, CRITERIA, "base")
+    rows = bank_comparisons(bank, CRITERIA)
     assert len({row.id for row in rows}) == len(rows) == 9
     assert {row.criteria for row in rows} == {CRITERIA} and {row.label for row in rows} == {"tie"}
-    with pytest.raises(ValueError, match=r"bank.baseline='nobody': not in bank 'tiny'; choose one of base, x\|y, y, z"):
-        bank_comparisons(bank, CRITERIA, "nobody")
 
 
 def test_orders_are_averaged_and_one_order_alone_is_no_verdict(bank) -> None:
-    rows = bank_comparisons(bank, CRITERIA, "base")
+    rows = bank_comparisons(bank, CRITERIA)
 
     def prediction(row: Comparison, order: str, logit: float, scores: tuple[Any, Any] = (None, None)) -> Prediction:
         return Prediction(row.id, order, logit, "tie", row.cluster, "tiny", "f", *scores)
@@ -91,10 +74,10 @@ def test_orders_are_averaged_and_one_order_alone_is_no_verdict(bank) -> None:
         prediction(rows[0], "ba", -1.0, (2.0, 3.0)),
         prediction(rows[1], "ab", 4.0),
     ]
-    match, *others = to_matches(bank, "base", read)
-    assert len(others) == 8 and {other.preference_logit for other in others} == {None}
-    assert (match.preference_logit, match.score_candidate, match.score_baseline) == (0.5, 2.5, 2.0)
-    assert (match.query_id, match.candidate) == ("q", "x|y")
+    found = to_outcomes(bank, read)
+    assert found.logits[0, 0] == 0.5 and np.isnan(found.logits[:, :-1]).sum() == 8 and found.answered[:, :-1].sum() == 1
+    assert found.scores is not None and (found.scores[0, 0], found.scores[0, -1]) == (2.5, 2.0)
+    assert to_outcomes(bank, read, too_long=True).answered.all()
 
 
 class FlakyJudge:
@@ -126,17 +109,16 @@ def words_bank() -> Bank:
 
 def test_what_got_no_answer_is_unknown_and_asked_again_and_what_has_no_verdict_is_lost(tmp_path: Path) -> None:
     bank, down = words_bank(), {f"q{n}" for n in range(25)}
-    given: Any = {"baseline": "base", "folder": tmp_path, "progress": False}
-    matches, counts = score_bank(FlakyJudge(down, {"q30"}), bank, (), **given)
+    given: Any = {"folder": tmp_path, "progress": False}
+    found, counts = score_bank(FlakyJudge(down, {"q30"}), bank, (), **given)
     assert counts["unanswered"] == 25, "one order of the model good on each of them"
-    assert {(m.query_id, m.candidate) for m in matches if not m.answered} == {(name, "good") for name in down}
-    board = Leaderboard(matches)
+    assert (~found.answered).sum(axis=0).tolist() == [25, 0, 0] and found.models[0] == "good"
+    board = Leaderboard(found)
     assert [row.model for row in board.rows] == ["good", "ok", "base"] and board.incomplete == 25
     assert board.left_out == 1, "nobody has a verdict on q30"
     assert {row.n for row in board.rows} == {14} and board.unread == {}
     again, counts = score_bank(FlakyJudge(set(), {"q30"}), bank, (), **given)
-    assert counts["made"] == 25 and all(match.answered for match in again)
-    assert Leaderboard(again).incomplete == 0
+    assert counts["made"] == 25 and again.answered.all()
     # What was too long for the judge can never be read, and is lost as before.
     lost = score_bank(FlakyJudge(down, left_out="too_long"), bank, (), **{**given, "folder": tmp_path / "long"})[0]
     assert Leaderboard(lost).unread == {"good": 25} and Leaderboard(lost).incomplete == 0

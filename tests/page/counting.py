@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.indexed_bank import IndexedBank
+from crm.leaderboard.index import IndexedBank
 from crm.page.ranker import Ranker
 from crm.page.scorers import IndexScorer
 

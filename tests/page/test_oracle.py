@@ -42,8 +42,8 @@ def rates(ranker: Ranker, *criteria: str, **profile: Any) -> dict[str, float]:
 
 @pytest.mark.parametrize("criteria", [(CONCISE,), (DETAILED, "prefers humorous answers"), ("Wants numbered lists",)])
 def test_numbers_are_those_of_the_judge(ranker: Ranker, criteria: tuple[str, ...], tmp_path: Path) -> None:
-    matches, _ = score_bank(OracleJudge(), BANK.bank, criteria, baseline=BANK.baseline, folder=tmp_path, progress=False)
-    assert rates(ranker, *criteria) == pytest.approx(Leaderboard(matches).win_rates(), abs=1e-6)
+    outcomes, _ = score_bank(OracleJudge(), BANK.bank, criteria, folder=tmp_path, progress=False)
+    assert rates(ranker, *criteria) == pytest.approx(Leaderboard(outcomes).win_rates(), abs=1e-6)
 
 
 def test_a_dislike_is_the_opposite_and_weights_count(ranker: Ranker) -> None:

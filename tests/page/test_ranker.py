@@ -12,7 +12,7 @@ from scipy.special import expit
 from scipy.stats import kendalltau
 
 from crm.judges.crm_judge import CrmJudge
-from crm.leaderboard.indexed_bank import index_bank
+from crm.leaderboard.index import index_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.page.profile import Profile, ProfileError
@@ -129,14 +129,14 @@ def test_an_index_has_the_numbers_of_single_readings(
     ranker = Ranker(IndexScorer(found))
     mine = board_of(ranker, SOURCES)
     folder = tmp_path / "predictions"
-    matches, _ = score_bank(late, bank, SOURCES.criteria, baseline="base", folder=folder, progress=False)
-    assert mine.win_rates() == pytest.approx(Leaderboard(matches).win_rates(), abs=2e-3)
+    outcomes, _ = score_bank(late, bank, SOURCES.criteria, folder=folder, progress=False)
+    assert mine.win_rates() == pytest.approx(Leaderboard(outcomes).win_rates(), abs=2e-3)
     monkeypatch.setattr(found.reader, "responses", lambda texts: pytest.fail("read responses again"))
     turned = board_of(ranker, Profile(criteria=SOURCES.criteria, baseline="wordy"))
     assert turned.win_rates()["base"] == pytest.approx(1 - mine.win_rates()["wordy"], abs=1e-6)
     part = board_of(ranker, Profile(criteria=SOURCES.criteria, topics=("T",), models=("brief",)))
     by_topic = next(row for row in mine.rows if row.model == "brief").topics["T"]
-    assert part.win_rates()["brief"] == pytest.approx(by_topic.mean)
+    assert part.win_rates()["brief"] == pytest.approx(by_topic)
     disliked = board_of(ranker, Profile(dislikes=SOURCES.criteria)).win_rates()
     assert disliked == pytest.approx({name: 1 - rate for name, rate in mine.win_rates().items()}, abs=1e-6)
     with pytest.raises(ProfileError, match="is longer than the 600 tokens that are read"):

@@ -1,10 +1,12 @@
-"""Tables read back from their own files: numbers unchanged, hostile cells harmless, captions kept."""
+"""Tables read back from their own files: numbers unchanged, hostile cells harmless; no name cut in a terminal."""
 
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import math
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +16,7 @@ from crm.report.tables import (
     caption,
     markdown_text,
     number,
+    print_table,
     remove_table,
     suite_table,
     write_table,
@@ -28,6 +31,8 @@ from crm.schema import Result
         ((0.5,), "0.500"),
         ((0.5, math.nan, math.nan), "0.500"),
         ((math.nan, 0.1, 0.2), "–"),
+        ((1e-9,), "<0.001"),
+        ((0.0,), "0.000"),
         ((-1.0, -1.0, -0.95, 2), "-1.00 [-1.00, -0.95]"),
         ((-0.0001, -0.0004, 0.2), "0.000 [0.000, 0.200]"),
     ],
@@ -43,7 +48,8 @@ def test_caption_names_what_is_known() -> None:
 
 
 def test_formulas_are_text_and_numbers_stay_numbers(tmp_path: Path) -> None:
-    _, path, _ = write_table(tmp_path, "t", pd.DataFrame({"model": ["=1+1", " @x", "plain"], "+v": [-1.25, 2.0, 3.0]}))
+    write_table(tmp_path, "t", pd.DataFrame({"model": ["=1+1", " @x", "plain"], "+v": [-1.25, 2.0, 3.0]}))
+    path = tmp_path / "t.csv"
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     assert rows == [["model", "'+v"], ["'=1+1", "-1.25"], ["'@x", "2.0"], ["plain", "3.0"]]
@@ -51,7 +57,8 @@ def test_formulas_are_text_and_numbers_stay_numbers(tmp_path: Path) -> None:
 
 def test_csv_with_a_caption_is_read_back_in_full_precision(tmp_path: Path) -> None:
     frame = pd.DataFrame({"suite": ["D+", "T-"], "value": [1 / 3, 2 / 3], "n": [7, 8]})
-    _, path, _ = write_table(tmp_path / "new", "suites", frame, "n = 7, seeds 1")
+    write_table(tmp_path / "new", "suites", frame, "n = 7, seeds 1")
+    path = tmp_path / "new/suites.csv"
     assert path.read_text().startswith('"# n = 7, seeds 1"\nsuite,value,n\n')
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(itertools.islice(file, 1, None)))
@@ -75,8 +82,8 @@ def test_markdown_keeps_its_columns_whatever_the_cells_hold() -> None:
 
 def test_latex_escapes_what_it_would_read_as_commands(tmp_path: Path) -> None:
     frame = pd.DataFrame({"d_%": [number(0.05, -0.1, 0.02), "a&b ≈ <c>"], "v": [-1.5, 2]})
-    *_, path = write_table(tmp_path, "t", frame, "95 % of D_a")
-    lines = path.read_text().splitlines()
+    write_table(tmp_path, "t", frame, "95 % of D_a")
+    lines = (tmp_path / "t.tex").read_text().splitlines()
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["t.csv", "t.md", "t.tex"]
     assert r"\caption{95 \% of D\_a}" in lines and r"\begin{tabular}{lr}" in lines
     assert r"d\_\% & v \\" in lines
@@ -84,15 +91,6 @@ def test_latex_escapes_what_it_would_read_as_commands(tmp_path: Path) -> None:
     assert r"a\&b $\approx$ $<$c$>$ & 2.000 \\" in lines
     remove_table(tmp_path, "t")
     assert not list(tmp_path.iterdir())
-
-
-def test_what_is_shown_may_differ_from_what_programs_read(tmp_path: Path) -> None:
-    markdown, table, latex = write_table(
-        tmp_path, "t", pd.DataFrame({"p": [1e-9]}), "", pd.DataFrame({"p value": ["<0.001"]})
-    )
-    assert float(pd.read_csv(table)["p"].item()) == 1e-9
-    assert "<0.001" in markdown.read_text()
-    assert "$<$0.001" in latex.read_text()
 
 
 def test_suite_table_shows_a_missing_suite_as_a_dash() -> None:
@@ -104,3 +102,40 @@ def test_suite_table_shows_a_missing_suite_as_a_dash() -> None:
         {"suite": "D+", "n": 12, "scalar": "0.900 [0.880, 0.920]", "span": "0.900 [0.880, 0.920]"},
         {"suite": "T+", "n": 5, "scalar": "0.900 [0.880, 0.920]", "span": "–"},
     ]
+
+
+NAMES = ["linden-preview-2026-11-23-instruct", "someone/a-very-long-name-of-a-reward-model-with-8B", "[bold]odd[/bold]"]
+FRAME = pd.DataFrame(
+    {"rank": [1, 2, 3], "model": NAMES, "win_rate": [0.75, 0.5, 0.25], "why [x]": ["0.5 [0.4, 0.6]", "–", ""]}
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def cells(text: str, column: int) -> list[str]:
+    """Texts of a column, folded lines put together again."""
+    joined, rows = "", []
+    for line in text.splitlines():
+        if "│" not in line:
+            continue
+        first, cell = (line.split("│")[at].strip() for at in (1, column + 1))
+        if first and joined:
+            rows.append(joined)
+            joined = ""
+        joined += cell
+    return [*rows, joined]
+
+
+@pytest.mark.parametrize("columns", [40, 200])
+def test_a_terminal_folds_names_and_keeps_numbers_whole(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"COLUMNS": str(columns), "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    out = Terminal()
+    print_table(FRAME, "Accuracy (some/folder)", out)
+    text = re.sub(r"\x1b\[[\d;]*m", "", out.getvalue())
+    assert max(map(len, text.splitlines())) <= columns
+    assert cells(text, 1) == NAMES and "…" not in text
+    assert cells(text, 2) == ["0.750", "0.500", "0.250"]

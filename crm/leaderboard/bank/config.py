@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from crm.chat.client import EndpointConfig
 from crm.config import MAX_SEED, Settings, setting
+from crm.data.public.banks import FOLDERS as PUBLIC_BANKS
 from crm.io.fetch import FetchConfig
 from crm.io.installed import check_known
-from crm.leaderboard.bank.public import FOLDERS as PUBLIC_BANKS
 
 
 @dataclass

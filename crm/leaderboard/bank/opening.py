@@ -1,16 +1,23 @@
-"""Open a bank by its settings, made smaller where they say so."""
+"""Open a bank by its settings, made smaller where they say so; banks of published responses."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from crm.data.public.banks import FOLDERS, UNTAGGED, read_published
+from crm.data.sampling import fraction, turn
 from crm.io.installed import plugin
-from crm.leaderboard.bank.bank import Bank, check_baseline, load_bank
+from crm.io.words import first_words
+from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.bank.config import BankConfig
-from crm.leaderboard.bank.public import FOLDERS, read_public_bank, smaller_bank
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.schema import prompt_key
+
+BASELINES = {"alpacaeval": "gpt4_1106_preview", "justeval": "gpt-3.5-turbo-0301"}
+"""Those of the sets' own leaderboards."""
 
 
 def open_bank(config: BankConfig) -> Bank:
@@ -32,10 +39,51 @@ def open_bank(config: BankConfig) -> Bank:
             "(python bank.py out=<folder> author=<name> responses=<file>)"
         )
     baseline = config.baseline or bank.baseline
-    check_baseline(bank, baseline)
+    if baseline not in bank.responses:
+        known = ", ".join(bank.authors)
+        raise ValueError(f"bank.baseline={baseline!r}: not in bank {bank.name!r}; choose one of {known}")
+    others = (read_public_bank(name, config.root) for name in config.without)
+    without = {prompt_key(query.prompt) for other in others for query in other.queries}
     bank = replace(bank, baseline=baseline)
-    known = (read_public_bank(name, config.root) for name in config.without)
-    without = {prompt_key(query.prompt) for other in known for query in other.queries}
-    if not (without or config.queries or config.max_words):
-        return bank
     return smaller_bank(bank, without=without, queries=config.queries, max_words=config.max_words, seed=config.seed)
+
+
+def read_public_bank(name: str, root: str) -> Bank:
+    """The `Bank` of published responses under ``root``. Raises ``ValueError`` as `read_published` does."""
+    published = read_published(name, root)
+    queries, topics = published.queries, published.topics
+    return Bank(
+        name,
+        BASELINES[name],
+        tuple(BankQuery(key, turn("user", query), topics.get(query, UNTAGGED)) for key, query in queries.items()),
+        {author: {key: texts[query] for key, query in queries.items()} for author, texts in published.answers.items()},
+    )
+
+
+def smaller_bank(bank: Bank, *, without: Collection[str] = (), queries: int = 0, max_words: int = 0, seed: int) -> Bank:
+    """The bank without the queries whose `prompt_key` is in ``without``; of the others at most ``queries`` (0: all).
+
+    They are drawn by ``seed``, in turns over topics, so that topics are as even as they can be. ``max_words`` cuts
+    every response to its first words (0: none). Raises ``ValueError`` where no query is left.
+    """
+    kept = [query for query in bank.queries if prompt_key(query.prompt) not in without] if without else bank.queries
+    if not kept:
+        raise ValueError(f"bank.without: all queries of bank {bank.name!r} are left out; name fewer banks")
+    if queries:
+        drawn = {query.id for query in in_turns(kept, seed, "bank")[:queries]}
+        kept = [query for query in kept if query.id in drawn]
+    responses = {
+        author: {query.id: first_words(texts[query.id], max_words) if max_words else texts[query.id] for query in kept}
+        for author, texts in bank.responses.items()
+    }
+    return replace(bank, queries=tuple(kept), responses=responses)
+
+
+def in_turns(queries: Sequence[BankQuery], seed: int, name: str) -> list[BankQuery]:
+    """The queries in an order drawn by ``seed`` and ``name``, one of every topic, then another of every topic."""
+    by_topic: Counter[str] = Counter()
+    places: list[tuple[int, int, BankQuery]] = []
+    for query in sorted(queries, key=lambda row: (fraction(seed, name, row.id), row.id)):
+        places.append((by_topic[query.topic], len(places), query))
+        by_topic[query.topic] += 1
+    return [query for _, _, query in sorted(places, key=lambda place: place[:2])]

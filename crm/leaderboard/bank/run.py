@@ -1,26 +1,25 @@
-"""`bank.py`: a bank made a model at a time, or a public one fetched."""
+"""`bank.py`: a bank made a model at a time, from files or from endpoints, or a public one fetched."""
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.progress import Progress
 
 from crm.chat.cache import ReplyCache
+from crm.chat.client import ChatClient
+from crm.chat.replies import CallFailed, Reply, split_thoughts
 from crm.io.fetch import fetch
-from crm.io.files import replace_file
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
-from crm.leaderboard.bank.collecting import collect
 from crm.leaderboard.bank.config import BankBuildConfig
-from crm.leaderboard.bank.public import read_public_bank
-from crm.leaderboard.bank.responses import check_complete, read_queries, read_responses, with_author
+from crm.leaderboard.bank.opening import read_public_bank
+from crm.leaderboard.bank.responses import check_complete, read_queries, read_responses
 
 log = logging.getLogger(__name__)
-REPLIES = "replies.sqlite"
-THOUGHTS = "thoughts.jsonl"
 
 
 def run_bank(config: BankBuildConfig) -> Bank:
@@ -29,49 +28,48 @@ def run_bank(config: BankBuildConfig) -> Bank:
     With ``fetch`` the published files of a bank are put below ``out`` instead. Raises ``ValueError`` where a query has
     no response, or a file cannot be had; what was collected is kept, and the same command goes on.
     """
-    out, thoughts = Path(config.out), dict[str, str]()
+    out = Path(config.out)
     if config.fetch.name is not None:
         fetch(config.fetch, out, config.progress)
         log.info("use it as bank=%s bank.root=%s", config.fetch.name, out)
         return read_public_bank(config.fetch.name, str(out))
     known = load_bank(out) if (out / "bank.json").is_file() else None
+    if known and config.author in known.responses:
+        raise ValueError(f"author: {config.author!r} is already in bank {known.name!r}; give another name")
     if known is None and config.queries is None:
         raise ValueError(f"queries=null: {out} holds no bank yet; give a file of queries to make one")
     queries = known.queries if known else read_queries(Path(str(config.queries)))
-    if config.responses is not None:
-        answers = read_responses(Path(config.responses), queries)
-    else:
-        answers, thoughts = _collected(config, queries, out)
-        check_complete(queries, answers, "endpoint")
+    answers = read_responses(Path(config.responses), queries) if config.responses else _collect(config, queries)
     if known is not None:
-        bank = with_author(known, config.author, answers)
+        bank = replace(known, responses={**known.responses, config.author: answers})
     else:
         bank = Bank(config.name or out.name, config.author, queries, {config.author: answers})
     bank.save(out)
-    if thoughts:
-        _keep_thoughts(out / THOUGHTS, config.author, thoughts)
     log.info("bank %s: %d queries, %d models (%s)", bank.name, len(bank.queries), len(bank.authors), out)
     return bank
 
 
-def _keep_thoughts(file: Path, author: str, thoughts: Mapping[str, str]) -> None:
-    """Lines of author, query_id and thoughts, behind those of other models."""
-    rows = [{"author": author, "query_id": name, "thoughts": text} for name, text in thoughts.items()]
-    before = file.read_text(encoding="utf-8") if file.is_file() else ""
-    replace_file(file, before + "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    log.info("%d responses of %s began with thoughts; they are in %s and are not judged", len(rows), author, file)
-
-
-def _collected(
-    config: BankBuildConfig, queries: tuple[BankQuery, ...], out: Path
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Responses, and what was thought before them, by query id."""
+def _collect(config: BankBuildConfig, queries: Sequence[BankQuery]) -> dict[str, str]:
+    """Responses of the endpoint by query id, without thoughts; what it answered is never asked again."""
+    client = ChatClient(config.endpoint, ReplyCache(Path(config.out) / "replies.sqlite"))
     with Progress(disable=not config.progress) as bar:
         task = bar.add_task(config.author, total=len(queries))
-        found = collect(
-            config.endpoint, ReplyCache(out / REPLIES), queries, lambda done, _: bar.update(task, completed=done)
+        found = client.ask(
+            [query.prompt for query in queries],
+            _answer,
+            "response",
+            progress=lambda done, _: bar.update(task, completed=done),
         )
-    answers, thoughts, failures = found
+    failures = Counter(outcome.failure for outcome in found if outcome.failure)
     for kind, count in sorted(failures.items()):
         log.warning("%d queries without a response: %s", count, kind)
-    return answers, thoughts
+    answers = {query.id: outcome.value for query, outcome in zip(queries, found, strict=True) if outcome.value}
+    check_complete(queries, answers, "endpoint")
+    return answers
+
+
+def _answer(reply: Reply) -> str:
+    _, response = split_thoughts(reply.text)
+    if not response.strip():
+        raise CallFailed("empty", "the reply ends with the model's thoughts; allow more max_tokens")
+    return response

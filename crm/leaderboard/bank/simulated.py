@@ -78,7 +78,13 @@ def true_win_rates(
 
     Criteria must be wordings of the simulation (`taste.pole_of`); else ``ValueError`` with the nearest known wording.
     """
-    tastes = [_resolve(text) for text in _non_empty(criteria)]
+    if isinstance(criteria, str) or not criteria:
+        raise ValueError(f"criteria: expected a non-empty list of wordings, got {criteria!r}")
+    tastes = []
+    for text in criteria:
+        if (pole := pole_of(text)) is None:
+            raise ValueError(f"criteria: {text!r} has no known truth; the nearest wording is {nearest_wording(text)!r}")
+        tastes.append(pole)
     wanted = None if topics is None else check_topics(topics, simulated.bank.topics)
     ids = [query.id for query in simulated.queries if wanted is None or query.topic in wanted]
 
@@ -92,16 +98,3 @@ def true_win_rates(
         for author in simulated.bank.authors
         if author != simulated.baseline
     }
-
-
-def _non_empty(criteria: Sequence[str]) -> Sequence[str]:
-    if isinstance(criteria, str) or not criteria:
-        raise ValueError(f"criteria: expected a non-empty list of wordings, got {criteria!r}")
-    return criteria
-
-
-def _resolve(text: str) -> tuple[str, int]:
-    pole = pole_of(text)
-    if pole is None:
-        raise ValueError(f"criteria: {text!r} has no known truth; the nearest wording is {nearest_wording(text)!r}")
-    return pole

@@ -13,15 +13,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from crm.leaderboard.agreement import compare_with_truth
 from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
-from crm.leaderboard.ranking import Leaderboard
-from crm.schema import Match
+from crm.leaderboard.ranking import Leaderboard, compare_with_truth
 from experiments import jobs
 from experiments.paper_tables import __main__ as reproduce
 from experiments.paper_tables import paper, tables
 from experiments.paper_tables.plan import make_plan
 from experiments.paper_tables.scales import SCALES, DataSet
+from tests.boards import outcomes
 
 DATA = ("data.train=64", "data.validation=16", "data.suite=12")
 SEEDS = (7,)
@@ -134,13 +133,8 @@ def check_index(out: Path, shown: str) -> None:
 
 
 def board(wins: dict[str, float], simulated: Any) -> Leaderboard:
-    return Leaderboard(
-        [
-            Match(query.id, query.topic, author, simulated.baseline, logit, 1, 1)
-            for query in simulated.queries
-            for author, logit in wins.items()
-        ]
-    )
+    count = len(simulated.queries)
+    return Leaderboard(outcomes({author: [logit] * count for author, logit in wins.items()}))
 
 
 def test_agreement_is_tau_between_the_poles_and_against_the_truth() -> None:

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from crm.config import compose
+from crm.data.public.banks import FOLDERS, UNTAGGED
 from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.leaderboard.bank.public import BASELINES, FOLDERS, UNTAGGED, read_public_bank, smaller_bank
+from crm.leaderboard.bank.opening import BASELINES, read_public_bank, smaller_bank
 from crm.leaderboard.run import open_bank
 from crm.schema import Message, prompt_key, query_of
 

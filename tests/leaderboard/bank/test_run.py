@@ -14,8 +14,9 @@ import pytest
 
 from crm.chat.replies import Reply
 from crm.config import compose
+from crm.data.public.banks import FOLDERS
 from crm.leaderboard.bank.bank import load_bank
-from crm.leaderboard.bank.public import FOLDERS, read_public_bank
+from crm.leaderboard.bank.opening import read_public_bank
 from crm.leaderboard.bank.responses import read_queries, read_responses
 from crm.leaderboard.bank.run import run_bank
 from crm.schema import query_of
@@ -58,9 +59,9 @@ def test_files_make_a_bank(tmp_path: Path, queries: Path) -> None:
     ("rows", "message"),
     [
         ([{"query": "Question 0?", "text": "x"}], r"5 of 6 queries have no response: .*\('Question 1\?'\)"),
-        ([{"query": "Question 0?"}], r"bad.jsonl:1: text or output or response: missing"),
+        ([{"query": "Question 0?"}], r"bad.jsonl:1: output or response or text: missing"),
+        ([{"query": "Question 0?", "text": 3}], r"bad.jsonl:1: text: expected text, got int"),
         ([{"text": "x"}], r"bad.jsonl:1: query or instruction or prompt: missing"),
-        ([{"query_id": 3, "text": "x"}], r"bad.jsonl:1: query_id: expected text, got 3"),
         (
             [{"query": "Question 0?", "text": text} for text in "xy"],
             r"bad.jsonl:2: text: .* is answered twice, and differently: line 1",
@@ -100,50 +101,19 @@ def test_queries_need_a_text_and_nothing_else(tmp_path: Path) -> None:
 ALPACA = {"instruction": "Question {n}?", "input": "", "output": "answer {n}", "text": "Task. Question {n}? answer {n}"}
 
 
-def rows_of(count: int = 6, **columns: Any) -> list[dict[str, Any]]:
-    """Rows in which {n} is their number."""
-    return [
-        {name: text.replace("{n}", str(n)) if isinstance(text, str) else text for name, text in columns.items()}
-        for n in range(count)
-    ]
-
-
 @pytest.mark.parametrize(
     "columns",
     [
         ALPACA,
-        ALPACA | {"text": "Below is a task.\n\n### Instruction:\n QUESTION {n}?\n\n### Response:"},
-        {"query": "Question {n}?", "text": " ", "output": "answer {n}"},
-        {"query": "Question {n}?", "text": None, "response": "answer {n}"},
-        {"query": "Question {n}?", "response": "answer {n}", "output": "answer {n}"},
-        {"prompt": "Question {n}?", "query": "Question {n}?", "output": "answer {n}", "input": None},
+        {"query": "Question {n}?", "text": " ", "response": "answer {n}", "output": None},
+        {"prompt": "Question {n}?", "output": "answer {n}"},
     ],
 )
 def test_the_response_is_the_column_that_answers(tmp_path: Path, queries: Path, columns: dict[str, Any]) -> None:
     asked = read_queries(queries)
-    found = read_responses(write(tmp_path / "r.jsonl", rows_of(**columns)), asked)
-    assert {query_of(query.prompt): found[query.id] for query in asked} == {
-        f"Question {n}?": f"answer {n}" for n in range(6)
-    }
-
-
-@pytest.mark.parametrize(
-    ("columns", "said"),
-    [
-        (
-            {"query": "Question {n}?", "text": "one", "output": "other"},
-            "text and output: both are there, and they differ",
-        ),
-        ({"query": "Question {n}?", "response": "one", "output": "other"}, "output and response: both are there"),
-        (ALPACA | {"text": "answer {n}!"}, "text and output: both are there"),
-        ({"query": "Question {n}?", "prompt": "Another?", "text": "x"}, "query and prompt: both are there"),
-        ({"query": "Question {n}?", "input": "more", "text": "x"}, "input: expected nothing beside query, got 'more'"),
-        ({"query": "Question {n}?", "text": 3}, "text: expected text, got int"),
-    ],
-)
-def test_columns_that_leave_a_doubt_are_named(tmp_path: Path, queries: Path, columns: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=f"r.jsonl:1: {said}"):
-        read_responses(write(tmp_path / "r.jsonl", rows_of(**columns)), read_queries(queries))
+    rows = [{k: v and v.replace("{n}", str(n)) for k, v in columns.items()} for n in range(6)]
+    found = read_responses(write(tmp_path / "r.jsonl", rows), asked)
+    assert {query_of(q.prompt): found[q.id] for q in asked} == {f"Question {n}?": f"answer {n}" for n in range(6)}
 
 
 @pytest.fixture
@@ -167,30 +137,14 @@ def thinking(text: str) -> str:
     return f"<think>\nWhat is {text}\n</think>\n\nre: {text}"
 
 
-def test_thoughts_are_kept_apart_and_are_no_part_of_a_response(
-    tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def call(_client: Any, messages: Any) -> Reply:
-        text = messages[-1].content
-        return Reply(text if text == "Question 3?" else thinking(text))
-
-    monkeypatch.setattr("crm.chat.client.ChatClient.call", call)
+def test_thoughts_are_no_part_of_a_response(tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crm.chat.client.ChatClient.call", lambda _, turns: Reply(thinking(turns[-1].content)))
     words = (f"queries='{queries}'", "endpoint.base_url=http://127.0.0.1:9/v1", "endpoint.model=m")
     made = build(tmp_path, "author=m", *words)
-    assert set(made.responses["m"].values()) == {
-        f"re: {row['query']}" if row["query"] != "Question 3?" else row["query"] for row in QUERIES
-    }
-    assert load_bank(tmp_path / "made") == made
-    rows = [json.loads(line) for line in (tmp_path / "made" / "thoughts.jsonl").read_text().splitlines()]
-    asked = {query.id: query_of(query.prompt) for query in made.queries}
-    assert {(row["author"], asked[row["query_id"]], row["thoughts"]) for row in rows} == {
-        ("m", row["query"], f"What is {row['query']}") for row in QUERIES if row["query"] != "Question 3?"
-    }
-    build(tmp_path, "author=n", *words[1:])
-    assert len((tmp_path / "made" / "thoughts.jsonl").read_text().splitlines()) == 10
+    expected = {f"re: {row['query']}" for row in QUERIES}
+    assert set(made.responses["m"].values()) == expected and load_bank(tmp_path / "made") == made
     file = write(tmp_path / "o.jsonl", [{"query": row["query"], "text": thinking(row["query"])} for row in QUERIES])
-    made = build(tmp_path, "author=o", f"responses='{file}'")
-    assert set(made.responses["o"].values()) == {f"re: {row['query']}" for row in QUERIES}
+    assert set(build(tmp_path, "author=o", f"responses='{file}'").responses["o"].values()) == expected
 
 
 def test_nothing_else_is_asked_beside_it() -> None:
