@@ -92,24 +92,22 @@ def sizes(
 
 def subsampled(
     parts: Mapping[str, list[Preference]],
-    counts: Mapping[str, int],
     reading: Intake,
-    max_train: int | None,
-    max_suite: int | None,
+    train: int,
+    suite: int,
     seed: int,
     *levels: Callable[[Preference], str],
 ) -> Splits:
-    """`Splits` of a source with a split of its own: at most so many rows of each part, in turns over ``levels``.
-
-    ``parts`` are ``train``, ``validation`` and suites; ``counts`` are all but what is counted here.
-    """
+    """`Splits` of a source with a split of its own: at most so many rows of each part (0: all), in turns over
+    ``levels``; ``parts`` are ``train``, ``validation`` and suites."""
     kept = {
-        name: balanced(rows, max_train if name == "train" else max_suite, seed, *levels) for name, rows in parts.items()
+        name: balanced(rows, (train if name == "train" else suite) or None, seed, *levels)
+        for name, rows in parts.items()
     }
     dropped = sum(map(len, parts.values())) - sum(map(len, kept.values()))
-    train, validation = kept.pop("train"), kept.pop("validation")
-    own = {"dropped_by_subsampling": dropped, **sizes(train, validation, kept)}
-    return Splits(train, validation, kept, {**counts, **own}, reading.rejections)
+    trained, validating = kept.pop("train"), kept.pop("validation")
+    own = {"dropped_by_subsampling": dropped, **sizes(trained, validating, kept)}
+    return Splits(trained, validating, kept, {**reading.all_counts(), **own}, reading.rejections)
 
 
 def by_suite(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import math
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +15,10 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from crm.io.files import read_records, replace_file
+from crm.io.files import replace_file
 from crm.io.processes import ALONE, Processes
 from crm.judges.judge import Asked, Judge, Reading
-from crm.schema import Comparison, Prediction, to_json
+from crm.schema import Comparison, Prediction, RecordError, to_json
 
 log = logging.getLogger(__name__)
 Key = tuple[str, str]
@@ -30,8 +32,30 @@ def reading_digest(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
 
 
 def read_predictions(path: Path | str) -> list[Prediction]:
-    """Read a prediction file; a bad line raises ``ValueError`` with ``file:line: field: why``."""
-    return read_records(path, Prediction)
+    """The rows of a prediction file. A bad line raises ``ValueError`` as ``file:line: field: why``.
+
+    A last line without its newline that is not JSON was cut off by a kill: it is left out, with a warning.
+    """
+    lines = Path(path).read_bytes().split(b"\n")
+    kept: list[Prediction] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if number < len(lines):
+                raise ValueError(f"{path}:{number}: row: not JSON ({error})") from None
+            kept_rows = f"{len(kept)} rows kept; run again to complete it"
+            warnings.warn(f"{path}:{number}: unfinished last line left out, {kept_rows}", stacklevel=2)
+            break
+        try:
+            if not isinstance(row, dict):
+                raise RecordError("row", f"expected an object, got {type(row).__name__}")
+            kept.append(Prediction.from_dict(row))
+        except RecordError as error:
+            raise ValueError(f"{path}:{number}: {error}") from None
+    return kept
 
 
 def predict(

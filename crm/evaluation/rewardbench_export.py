@@ -27,7 +27,7 @@ import pandas as pd
 
 from crm.data.catalogue import location
 from crm.data.comparisons import make_comparisons, with_generic_criterion
-from crm.data.public import rewardbench
+from crm.data.public.plain import rewardbench
 from crm.evaluation.predictions import read_predictions, reading_digest, to_samples
 from crm.evaluation.results import read_run
 from crm.io.files import replace_file
@@ -121,7 +121,7 @@ def export(run_folder: Path, data: str, out: Path, model: str) -> Export:
 def _preferences(data: str) -> dict[str, Preference]:
     """The rows of the set by id, in its order."""
     reading = Intake(strict=True)
-    rows = {row.id: row for row in rewardbench.read(location("rewardbench", root="", path=data), reading)}
+    rows = {row.id: row for row in rewardbench(location("rewardbench", root="", path=data), reading)}
     if reading.counts["pairs"] != reading.kept:
         raise ValueError(f"--data {data}: is RewardBench 2, whose score is the best of four responses, not of pairs")
     without = next((row.id for row in rows.values() if row.topic is None), None)

@@ -21,8 +21,8 @@ import pandas as pd
 from scipy.special import expit
 
 from crm.config import compose
+from crm.data.comparisons import suite_names
 from crm.data.load import load_data
-from crm.data.suites import suite_names
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.run import comparisons_of, read_suites, start_reading
 from crm.io.draws import generator
@@ -153,7 +153,7 @@ def run_robustness(config: EvaluateConfig, pairs: int, seed: int, show: bool = T
         raise ValueError(f"--pairs={pairs}: expected 2 or more")
     check_judge(config)
     processes = start_reading(config)
-    splits = load_data(**asdict(config.data), criteria=config.criteria)
+    splits = load_data(config.data, criteria=config.criteria)
     names = config.suite.names or suite_names(["D"])
     rows = [row for suite in comparisons_of(names, splits, config).values() for row in suite if row.label != "tie"]
     opened = open_judge(config)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from crm.data.simulation.taste import pole_of
-from crm.data.simulation.truth import levels_of
-from crm.data.simulation.votes import RATIONALITY
+from crm.data.simulation.arena import RATIONALITY
+from crm.data.simulation.lexicon import pole_of
+from crm.data.simulation.responses import levels_of
 from crm.judges.judge import Asked, Reading
 from crm.schema import Message
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from crm.criteria.counting import TRAITS
 from crm.criteria.trait_wordings import wording
 from crm.data.sampling import turn
-from crm.data.simulation.lexicon import AUTHORS, TOPIC, queries
+from crm.data.simulation.lexicon import AUTHORS, TOPIC, TRAIN_AXES, queries, wordings
 from crm.data.simulation.responses import write
-from crm.data.simulation.taste import TRAIN_AXES, wordings
 from crm.io.draws import generator
 from crm.judges.oracle import OracleJudge
 from crm.leaderboard.bank.public import read_public_bank

@@ -12,7 +12,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -109,7 +108,7 @@ def suites_of(name: str, root: str, most: int) -> dict[str, list[Preference]]:
     words = ["experiment=human_labels", f"data={name}", f"data.root={root}", f"data.seed={DATA_SEED}", "data.train=0"]
     words.append(f"data.suite={most}")
     config = compose("train", words, Path())
-    return load_data(**asdict(config.data), criteria="own").suites
+    return load_data(config.data).suites
 
 
 def asked(checkpoint: Path, suites: dict[str, list[Preference]], name: str) -> pd.DataFrame:

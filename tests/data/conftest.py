@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from crm.data.public.concise_verbose import MODELS
 from crm.data.public.conditioned import HEADINGS, LLMBAR_SUBSETS
+
 from crm.data.public.plain import SUBJECTIVE
 
 Files = dict[str, list[Any]]

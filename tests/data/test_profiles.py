@@ -7,8 +7,8 @@ import math
 import sys
 
 import pytest
-
 from crm.data.profiles import by_bm25, teller
+
 from crm.schema import GENERIC_CRITERION, MAX_CRITERIA, RecordError
 
 POSTS = ["Which oak grows fast?", "Bread without yeast", "Oak, oak and more oak for a table"]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from crm.config import compose
+from crm.data.comparisons import draw_suite, fixed_suites
 from crm.data.noise import CriteriaPool
 from crm.data.own import dataset
 from crm.data.simulation.arena import simulate
-from crm.data.suites import draw_suite, fixed_suites
 from crm.evaluation.run import comparisons_of, run_evaluation
 from crm.io.parquet import write_parquet
 from crm.schema import Comparison, Preference

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from crm.data.comparisons import draw_suite, fixed_suites
 from crm.data.noise import CriteriaPool
 from crm.data.own import dataset
 from crm.data.splits import prompt_groups
-from crm.data.suites import draw_suite, fixed_suites
 from crm.io.parquet import read_parquet
 from crm.schema import Comparison, Preference, prompt_key
 from tests.prepare.conftest import Prepare, preparing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +81,7 @@ def test_a_set_with_criteria_keeps_the_rows_of_its_own(tmp_path: Path) -> None:
     found = {}
     for mode in ("own", "none"):
         data = compose("evaluate", ["judge=length", "data=records", f"data.path='{path}'"], tmp_path).data
-        splits = load_data(**asdict(data), criteria=mode)
+        splits = load_data(data, criteria=mode)
         given = {"noise": "none", "pool": None, "seed": 0, "epoch": 0, "criteria_mode": mode}
         rows = [*splits.train, *splits.validation, *splits.suites["D"]]
         found[mode] = {

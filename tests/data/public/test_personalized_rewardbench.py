@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crm.data.public.personalized_rewardbench import SUBSETS
 
 from crm.data.comparisons import make_comparisons
 from crm.data.load import load_splits
 from crm.data.public import personalized_rewardbench
-from crm.data.public.personalized_rewardbench import SUBSETS
 from crm.data.splits import Splits
 from crm.io.intake import Intake
 from crm.schema import GENERIC_CRITERION, Preference

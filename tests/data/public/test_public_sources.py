@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crm.data.public.conditioned import as_criteria, dialogue
 
 from crm.data.catalogue import PUBLIC
-from crm.data.public.conditioned import as_criteria, dialogue
 from crm.data.public.pairs import flips, wordings_of
 from crm.io.intake import Intake
 from crm.schema import LABELS, Preference

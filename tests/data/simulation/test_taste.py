@@ -7,8 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-from crm.data.simulation.lexicon import AXES, MARKERS
-from crm.data.simulation.taste import AXIS, HELD_OUT_AXES, pole_of, wordings
+from crm.data.simulation.lexicon import AXES, AXIS, HELD_OUT_AXES, MARKERS, pole_of, wordings
 
 POLES = [(axis.name, sign) for axis in AXES for sign in (1, -1)]
 

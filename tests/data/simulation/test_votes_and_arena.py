@@ -10,8 +10,7 @@ import pytest
 
 from crm.data.simulation import lexicon, taste, votes
 from crm.data.simulation.arena import Arena, lexicon_texts, simulate
-from crm.data.simulation.responses import Response, write
-from crm.data.simulation.truth import levels_of
+from crm.data.simulation.responses import Response, levels_of, write
 from crm.schema import Preference, prompt_key
 
 SEED = 11

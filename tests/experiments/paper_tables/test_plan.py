@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crm.config import compose
-from crm.data.simulation.taste import TRAIN_AXES, pole_of
+from crm.data.simulation.lexicon import TRAIN_AXES, pole_of
 from experiments.jobs import Job
 from experiments.paper_tables import paper
 from experiments.paper_tables.__main__ import main
