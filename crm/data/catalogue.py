@@ -43,7 +43,7 @@ class Source:
     """The suite that a held-out record belongs to, such as ``D``; where None all are in ``D``."""
     splits: Callable[..., Splits] | None = None
     """Of a source with a split of its own: takes the path and an `Intake`, and as keywords the settings ``seed``,
-    ``train``, ``suite`` and ``max_words`` of the data group."""
+    ``train``, ``validation``, ``suite`` and ``max_words`` of the data group."""
 
 
 OWN: dict[str, Source] = {
@@ -98,9 +98,7 @@ def location(name: str, *, root: str, path: str | None) -> Path:
         folder = Path(root) / source.folder
         if not folder.is_dir():
             how = f"run `crm-prepare fetch={name} out={root}`" if name in SOURCES else "fetch it as its package says"
-            raise ValueError(
-                f"data={name}: there is no folder {folder}; {how}, or set CRM_DATA_ROOT to one that has it"
-            )
+            raise ValueError(f"data={name}: there is no folder {folder}; {how}, or set data.root to one that has it")
         return folder
     if path is None:
         raise ValueError(f"data.path=null: {name} reads a file of your own; give data.path=<file or folder>")

@@ -55,7 +55,7 @@ def _load(config: DataConfig, criteria: str) -> Splits:
         splits = _smaller(_comparable(load_prepared(Path(str(config.path))), criteria), config)
     elif load := source_named(config.name).splits:
         place, reading = location(config.name, root=config.root, path=config.path), Intake(strict=config.strict)
-        asked = {name: getattr(config, name) for name in ("seed", "train", "suite", "max_words")}
+        asked = {name: getattr(config, name) for name in ("seed", "train", "validation", "suite", "max_words")}
         splits = load(place, reading, **asked)
     else:
         splits = _smaller(_comparable(_split(config), criteria), config)

@@ -93,17 +93,15 @@ def sizes(
 def subsampled(
     parts: Mapping[str, list[Preference]],
     reading: Intake,
-    train: int,
-    suite: int,
+    most: tuple[int, int, int],
     seed: int,
     *levels: Callable[[Preference], str],
 ) -> Splits:
-    """`Splits` of a source with a split of its own: at most so many rows of each part (0: all), in turns over
-    ``levels``; ``parts`` are ``train``, ``validation`` and suites."""
-    kept = {
-        name: balanced(rows, (train if name == "train" else suite) or None, seed, *levels)
-        for name, rows in parts.items()
-    }
+    """`Splits` of a source with a split of its own: of ``parts`` (train, validation and suites) at most ``most`` rows
+    to train on, to validate on and in every other part (0: all), in turns over ``levels``."""
+    train, validation, suite = (number or None for number in most)
+    kept = {name: balanced(rows, train if name == "train" else suite, seed, *levels) for name, rows in parts.items()}
+    kept["validation"] = balanced(kept["validation"], validation, seed) if validation else kept["validation"]
     dropped = sum(map(len, parts.values())) - sum(map(len, kept.values()))
     trained, validating = kept.pop("train"), kept.pop("validation")
     own = {"dropped_by_subsampling": dropped, **sizes(trained, validating, kept)}

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from crm.criteria.counting import TRAITS
-from crm.criteria.trait_wordings import wording
 from crm.data.sampling import turn
 from crm.data.simulation.lexicon import AUTHORS, TOPIC, TRAIN_AXES, queries, wordings
 from crm.data.simulation.responses import write
@@ -21,6 +19,7 @@ from crm.rewards.best_of_n import Candidates, of_bank, table
 from crm.rewards.estimator import Floats
 from crm.rewards.scoring import Rewards
 from experiments.real_judge.source import UNSEEN_TRAITS, unseen_queries
+from experiments.real_judge.traits import TRAITS, wording
 
 DATA_SEED = 1
 """Of the split of the real judge's data: its suites hold the queries that it never met."""

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from crm.criteria.counting import FIRST_TRAITS, TRAITS
+from experiments.real_judge.traits import TRAITS
 
 TRAIT = {trait.name: trait for trait in TRAITS}
 NEW = [trait.name for trait in TRAITS[len(FIRST_TRAITS) :]]

@@ -8,11 +8,10 @@ import pytest
 import yaml
 
 from crm.config import config_dir
-from crm.criteria.counting import FIRST_TRAITS, TRAITS
-from crm.criteria.trait_wordings import FRAMES, OF_ANNOTATOR, wording
+from experiments.real_judge.traits import FRAMES, TRAITS, wording
 
 SIDES = [(trait.name, sign) for trait in TRAITS for sign in (1, -1)]
-FILE = yaml.safe_load((config_dir().parent / "crm/criteria/wordings.yaml").read_text(encoding="utf-8"))
+FILE = yaml.safe_load((config_dir().parent / "experiments/real_judge/wordings.yaml").read_text(encoding="utf-8"))
 
 
 def taught(name: str, sign: int) -> set[str]:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from crm.criteria.counting import TRAITS
 from crm.data.simulation.lexicon import TRAIN_AXES
 from crm.judges.oracle import OracleJudge
 from crm.model.export import export_model
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.__main__ import main, studies_of, summary
 from experiments.best_of_n.users import of_alpacaeval, of_arena
+from experiments.real_judge.traits import TRAITS
 
 PUBLIC = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 

@@ -56,6 +56,7 @@ def load(
     *,
     seed: int,
     train: int,
+    validation: int,
     suite: int,
     max_words: int,
     by_aspect: bool = False,
@@ -67,7 +68,7 @@ def load(
     in one wording for a document: all comparisons of a document then share what a tree of prefixes can share.
     """
     ratings = read_ratings(folder, reading)
-    held_out, validation = hold_out((rating.document for rating in ratings), SHARES, seed)
+    held_out, validating = hold_out((rating.document for rating in ratings), SHARES, seed)
     counts = reading.counts
     counts.update(pairs=0, dropped_no_aspect_decides=0)
     parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "F": []}
@@ -79,10 +80,10 @@ def load(
         rows = [row for row in made if row is not None]
         counts["dropped_no_aspect_decides"] += not rows
         for row in rows:
-            part = "validation" if first.document in validation else "train"
+            part = "validation" if first.document in validating else "train"
             parts[part if not held else "F" if flips(row) else "D"].append(row)
     levels = (lambda row: "flip" if flips(row) else "agree", aspects_of, lambda row: row.id.split("-")[1])
-    splits = subsampled(parts, reading, train, suite, seed, *levels)
+    splits = subsampled(parts, reading, (train, validation, suite), seed, *levels)
     splits.counts["train_flips"] = sum(map(flips, splits.train))
     return splits
 
