@@ -93,13 +93,13 @@ def sizes(
 def subsampled(
     parts: Mapping[str, list[Preference]],
     reading: Intake,
-    most: tuple[int, int, int],
+    most: Mapping[str, int],
     seed: int,
     *levels: Callable[[Preference], str],
 ) -> Splits:
-    """`Splits` of a source with a split of its own: of ``parts`` (train, validation and suites) at most ``most`` rows
-    to train on, to validate on and in every other part (0: all), in turns over ``levels``."""
-    train, validation, suite = (number or None for number in most)
+    """`Splits` of a source with a split of its own: of ``parts`` (train, validation and suites) at most as many rows as
+    ``most`` has under ``train``, ``validation`` and ``suite`` (0: all), in turns over ``levels``."""
+    train, validation, suite = (most[name] or None for name in ("train", "validation", "suite"))
     kept = {name: balanced(rows, train if name == "train" else suite, seed, *levels) for name, rows in parts.items()}
     kept["validation"] = balanced(kept["validation"], validation, seed) if validation else kept["validation"]
     dropped = sum(map(len, parts.values())) - sum(map(len, kept.values()))

@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import math
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from rich.progress import Progress
 from crm.io.files import replace_file
 from crm.io.processes import ALONE, Processes
 from crm.judges.judge import Asked, Judge, Reading
-from crm.schema import Comparison, Prediction, RecordError, to_json
+from crm.schema import Comparison, Prediction, to_json
 
 log = logging.getLogger(__name__)
 Key = tuple[str, str]
@@ -32,30 +31,14 @@ def reading_digest(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
 
 
 def read_predictions(path: Path | str) -> list[Prediction]:
-    """The rows of a prediction file. A bad line raises ``ValueError`` as ``file:line: field: why``.
-
-    A last line without its newline that is not JSON was cut off by a kill: it is left out, with a warning.
-    """
-    lines = Path(path).read_bytes().split(b"\n")
-    kept: list[Prediction] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    """Read a prediction file; a bad line raises ``ValueError`` with ``file:line: field: why``."""
+    rows: list[Prediction] = []
+    for number, line in enumerate(Path(path).read_bytes().splitlines(), start=1):
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            if number < len(lines):
-                raise ValueError(f"{path}:{number}: row: not JSON ({error})") from None
-            kept_rows = f"{len(kept)} rows kept; run again to complete it"
-            warnings.warn(f"{path}:{number}: unfinished last line left out, {kept_rows}", stacklevel=2)
-            break
-        try:
-            if not isinstance(row, dict):
-                raise RecordError("row", f"expected an object, got {type(row).__name__}")
-            kept.append(Prediction.from_dict(row))
-        except RecordError as error:
+            rows.append(Prediction.from_dict(json.loads(line)))
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{path}:{number}: {error}") from None
-    return kept
+    return rows
 
 
 def predict(

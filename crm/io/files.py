@@ -1,4 +1,4 @@
-"""Files that are written whole: a reader never meets half of one."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ def drafted(path: Path) -> Iterator[Path]:
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield draft
+        with draft.open("rb") as written:
+            os.fsync(written.fileno())
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

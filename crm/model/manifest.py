@@ -1,8 +1,4 @@
-"""The manifest of an exported folder, ``crm.json``. In: facts and files. Out: digests, or a refusal of what differs.
-
-It covers the files by their sha256 and itself by a seal: an edited head, prompt order or seed is refused like a flipped
-bit of the weights.
-"""
+"""The manifest of an exported folder, ``crm.json``: facts of the training, and the sha256 of every file."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ from typing import Any
 
 from crm.io.files import replace_file
 from crm.model.heads import PROMPT_ORDERS, PromptOrder, head_named
-from crm.sealed import seal
 
 MANIFEST = "crm.json"
 CARD = "README.md"
@@ -35,16 +30,14 @@ def write_manifest(folder: Path, head: str, prompt_order: PromptOrder, facts: di
     digests = {path.name: sha256(path) for path in files}
     digest = _digest(digests)[:16]
     ours = {"format": FORMAT, "head": head, "prompt_order": prompt_order, "digest": digest, "files": digests}
-    manifest = {**facts, **ours}
-    sealed = {**manifest, "seal": seal(manifest)}
-    replace_file(folder / MANIFEST, json.dumps(sealed, indent=2, ensure_ascii=False))
+    replace_file(folder / MANIFEST, json.dumps({**facts, **ours}, indent=2, ensure_ascii=False))
     return digest
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """``crm.json`` of a checkpoint.
 
-    Raises ``ValueError`` where the folder is not one of ours, of another format, or its manifest was changed.
+    Raises ``ValueError`` where the folder is not one of ours, of another format, or its manifest contradicts itself.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -59,7 +52,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"checkpoint={folder}: {MANIFEST} has format {found!r:.40}, this version reads {FORMAT}; train again, or "
             "install the version that wrote it"
         )
-    _check_seal(folder, manifest)
     files = manifest.get("files")
     if not isinstance(files, dict) or manifest.get("digest") != _digest(files)[:16]:
         raise ValueError(f"checkpoint={folder}: {MANIFEST} contradicts itself: files or digest were changed")
@@ -91,14 +83,6 @@ def _check_head(folder: Path, head: Any) -> None:
         head_named(str(head))
     except ValueError as error:
         raise ValueError(f"checkpoint={folder}: its head is not known here: {error}") from None
-
-
-def _check_seal(folder: Path, manifest: dict[str, Any]) -> None:
-    if manifest.get("seal") != seal(manifest):
-        raise ValueError(
-            f"checkpoint={folder}: {MANIFEST} was changed after the export (its seal differs); copy the folder again, "
-            "or train anew with the settings that you want"
-        )
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -27,12 +27,11 @@ from crm.model.export import export_model, load_checkpoint
 from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel
-from crm.sealed import SEAL, seal
 
 BUNDLED = Path(__file__).with_name("judge.safetensors")
 FORMAT = 2
 """Of what is packed."""
-_OF_FOLDER = ("format", "head", "prompt_order", "digest", "files", "seal")
+_OF_FOLDER = ("format", "head", "prompt_order", "digest", "files")
 """What a manifest says of its own folder; all else is of the training."""
 _OF_TRAINER = ("logger", "resume", "run_dir")
 """What a configuration says of whoever trained."""
@@ -77,7 +76,7 @@ def pack(checkpoint: Path, path: Path = BUNDLED) -> Path:
     }
     weights = {name: weight.half() for name, weight in model.score.state_dict().items()}
     told |= {"format": FORMAT, "weights": _digest(weights)}
-    judge = json.dumps({**told, SEAL: seal(told)}, separators=(",", ":"))
+    judge = json.dumps(told, separators=(",", ":"))
     return replace_file(path, save(weights, metadata={"judge": judge}))
 
 
@@ -126,7 +125,7 @@ def _unpacked(packed: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
             weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
         if told.get("format") != FORMAT:
             raise ValueError(f"its format is {told.get('format')!r:.20}, this version reads {FORMAT}")
-        if told.get(SEAL) != seal(told) or told["weights"] != _digest(weights):
+        if told["weights"] != _digest(weights):
             raise ValueError("it was changed after it was packed")
         return told, weights
     except (OSError, SafetensorError, KeyError, ValueError) as error:

@@ -61,11 +61,19 @@ def topicalchat(folder: Path, reading: Intake) -> Iterator[Preference]:
 
     The prompt is the dialogue so far and the article that the reply may draw on, where there was one.
     """
-    replies = reading.rows(folder / "topical_chat.json", _chat, key=lambda row: (row.group, row.rated.author))
+    replies, bank = rated_replies(folder, reading)
     for first, second in pairs_within(replies, lambda reply: reply.group):
         name = f"topicalchat-{first.group}-{first.rated.author}-{second.rated.author}"
-        bank = wordings_of("topicalchat")
         yield rated_pair(name, first.prompt, first.rated, second.rated, bank, source="topicalchat/human")
+
+
+def rated_replies(
+    folder: Path, reading: Intake, **_settings: int
+) -> tuple[list[RatedInPlace], dict[str, tuple[str, ...]]]:
+    """Every rated reply, and the wordings of aspects."""
+    path = folder / "topical_chat.json"
+    replies = reading.rows(path, _chat, key=lambda row: (row.group, row.rated.author))
+    return list(replies), wordings_of("topicalchat")
 
 
 def _chat(given: dict[str, Any], _line: int) -> RatedInPlace:
@@ -371,7 +379,7 @@ PREFEVAL = Source("options that follow or ignore what a user said they prefer", 
 PROMETHEUS_HHH = Source("helpful, honest or harmless responses with a rubric", prometheus_hhh,
     "prometheus_rubric_evals", "prometheus-eval/prometheus-eval dcfb4427", "Apache-2.0", evaluation_only=True)
 TOPICALCHAT = Source("people's ratings of six replies to each of 60 chats", topicalchat, "topicalchat",
-    "maszhongming/UniEval d33e7b6c", "MIT", evaluation_only=True)
+    "maszhongming/UniEval d33e7b6c", "MIT", evaluation_only=True, rated=rated_replies)
 VIBECHECK_ARENA = Source("people's votes between Llama-3-70B and another LLM", vibecheck_arena, "vibecheck_arena",
     "lisadunlap/VibeCheck 48ff662a")
 # fmt: on

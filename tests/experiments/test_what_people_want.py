@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from crm.data.catalogue import PUBLIC
+from crm.data.catalogue import source_named
 from crm.io.intake import Intake
 from crm.schema import Message, Preference
 from experiments.what_people_want.__main__ import main
@@ -88,10 +88,11 @@ def test_without_any_set_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def read(name: str) -> list[Preference]:
-    folder = ROOT / str(PUBLIC[name].folder)
+    source = source_named(name)
+    folder = ROOT / str(source.folder)
     if not folder.is_dir():
         pytest.skip(f"no {folder}; set CRM_DATA_ROOT")
-    return list(PUBLIC[name].read(folder, Intake(strict=True)))
+    return list(source.read(folder, Intake(strict=True)))
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from itertools import product
 from pathlib import Path
@@ -17,7 +16,7 @@ from crm.model.batching.batches import collate
 from crm.model.encoding import pointwise_messages
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
 from crm.model.heads import LINEAR_HEADS, PROMPT_ORDERS, PromptOrder
-from crm.model.manifest import MANIFEST, read_manifest, seal, sha256
+from crm.model.manifest import MANIFEST, read_manifest, sha256
 from crm.model.manifest import _digest as digest_of
 from crm.model.reward_model import RewardModel
 from tests.model.messages import pairwise_messages
@@ -171,7 +170,7 @@ def test_the_digest_follows_the_weights(make_model, tokenizer, folder, tmp_path)
 
 
 def test_facts_cannot_overrule_the_manifest(make_model, tokenizer, tmp_path) -> None:
-    facts = {"head": "pairwise", "digest": "0", "format": 9, "prompt_order": "criteria_last", "seal": "0"}
+    facts = {"head": "pairwise", "digest": "0", "format": 9, "prompt_order": "criteria_last"}
     ours = {"digest": export_model(make_model("scalar"), tokenizer, tmp_path, facts), "head": "scalar", "format": 2}
     assert {**read_manifest(tmp_path), "files": 0}.items() >= {**ours, "prompt_order": "criteria_first"}.items()
 
@@ -224,22 +223,10 @@ def test_a_wrong_manifest_is_named(damaged: Path) -> None:
         ("[]", r"has format \[\]"),
         (json.dumps(manifest | {"format": 3}), "has format 3, this version reads 2; train again"),
         (json.dumps(manifest | {"format": 1}), "has format 1, this version reads 2; train again"),
-        *(
-            (json.dumps(manifest | changed), "was changed after the export")
-            for changed in (
-                {"head": "pairwise"},
-                {"prompt_order": "criteria_last"},
-                {"seed": 4},
-                {"max_length": 99},
-                {"digest": "0" * 16},
-                {"config": {"data": {"seed": 9}}},
-                {"seal": ""},
-            )
-        ),
-        (json.dumps({key: value for key, value in manifest.items() if key != "seal"}), "was changed after the export"),
-        (sealed(manifest | {"head": "other"}), "its head is not known here"),
-        (sealed(manifest | {"prompt_order": "middle"}), "prompt_order='middle': expected one of criteria_first"),
-        (sealed({key: value for key, value in manifest.items() if key != "files"}), "contradicts itself"),
+        (json.dumps(manifest | {"digest": "0" * 16}), "contradicts itself"),
+        (json.dumps(manifest | {"head": "other"}), "its head is not known here"),
+        (json.dumps(manifest | {"prompt_order": "middle"}), "prompt_order='middle': expected one of criteria_first"),
+        (json.dumps({key: value for key, value in manifest.items() if key != "files"}), "contradicts itself"),
     ]
     for text, message in cases:
         path.write_text(text)
@@ -248,24 +235,6 @@ def test_a_wrong_manifest_is_named(damaged: Path) -> None:
     path.unlink()
     with pytest.raises(ValueError, match=r"no crm\.json there: not a model of train"):
         load_checkpoint(damaged)
-
-
-def sealed(manifest: dict[str, Any]) -> str:
-    """A manifest whose seal is right, whatever it says."""
-    return json.dumps({**manifest, "seal": seal(manifest)})
-
-
-def test_any_flipped_bit_of_the_manifest_is_refused_or_changes_nothing(damaged: Path) -> None:
-    path, rng = damaged / MANIFEST, random.Random(0)
-    whole = path.read_bytes()
-    for _ in range(200):
-        content = bytearray(whole)
-        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
-        path.write_bytes(content)
-        try:
-            assert read_manifest(damaged) == json.loads(whole), "blanks between two fields"
-        except ValueError as error:
-            assert str(error).startswith(f"checkpoint={damaged}: crm.json")
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
@@ -307,7 +276,7 @@ def test_weights_of_another_head_are_refused_not_drawn_at_random(
     manifest = json.loads((damaged / MANIFEST).read_text())
     manifest["files"]["model.safetensors"] = sha256(damaged / "model.safetensors")
     manifest["digest"] = digest_of(manifest["files"])[:16]
-    (damaged / MANIFEST).write_text(sealed(manifest))
+    (damaged / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(ValueError, match=r"do not fit the architecture.*score.weight"):
         load_checkpoint(damaged)
 

@@ -56,10 +56,8 @@ class _Answer(PublicRow):
     output: str
 
 
-def load_dsp(
-    folder: Path, reading: Intake, *, seed: int, train: int, validation: int, suite: int, max_words: int
-) -> Splits:
-    """Responses cut to ``max_words`` (0: whole); sizes (0: all) are drawn in turns over reader pairs and queries."""
+def load_dsp(folder: Path, reading: Intake, *, seed: int, max_words: int, **sizes: int) -> Splits:
+    """Responses cut to ``max_words`` (0: whole); sizes are drawn in turns over reader pairs and queries."""
     answered = _read_dsp(folder, reading)
     part_of = _parts((query for query, _ in answered), seed)
     parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "C": []}
@@ -74,7 +72,7 @@ def load_dsp(
             parts[part_of[query]].append(_for_two_readers(query, cut, seed))
             if part_of[query] == "D":
                 parts["C"].append(_for_two_readers(query, cut, seed, unseen=True))
-    return subsampled(parts, reading, (train, validation, suite), seed, aspects_of, lambda row: row.query)
+    return subsampled(parts, reading, sizes, seed, aspects_of, lambda row: row.query)
 
 
 def dsp(folder: Path, reading: Intake) -> Iterator[Preference]:
@@ -101,12 +99,10 @@ def _for_two_readers(query: str, answers: dict[str, str], seed: int, unseen: boo
     return flip_pair(name, prompt, answers, bank, source="dsp/construction", seed=seed, drawn_by=pair)
 
 
-def load_concise_verbose(
-    folder: Path, reading: Intake, *, seed: int, train: int, validation: int, suite: int, max_words: int
-) -> Splits:
+def load_concise_verbose(folder: Path, reading: Intake, *, seed: int, max_words: int, **sizes: int) -> Splits:
     """Responses cut to ``max_words`` after the check of which is longer; pairs of two cut ones are dropped.
 
-    Sizes (0: all) are drawn in turns over kinds of pair, models and instructions.
+    Sizes are drawn in turns over kinds of pair, models and instructions.
     """
     answers = _read_concise_verbose(folder, reading)
     unseen = set(shuffled(MODELS, seed, "models")[:2])
@@ -122,7 +118,7 @@ def load_concise_verbose(
             reading.counts["dropped_held_out_model_on_training_instruction"] += len(rows)
     parts["C"] = [_with_unseen_wordings(row, seed) for row in parts["M"]]
     levels = (lambda row: "-".join(row.id.rsplit("-", 2)[1:]), lambda row: str(row.author_a), lambda row: row.query)
-    return subsampled(parts, reading, (train, validation, suite), seed, *levels)
+    return subsampled(parts, reading, sizes, seed, *levels)
 
 
 def concise_verbose(folder: Path, reading: Intake) -> Iterator[Preference]:

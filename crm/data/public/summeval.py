@@ -55,13 +55,11 @@ def load(
     reading: Intake,
     *,
     seed: int,
-    train: int,
-    validation: int,
-    suite: int,
     max_words: int,
     by_aspect: bool = False,
+    **sizes: int,
 ) -> Splits:
-    """The article in the prompt is cut to ``max_words`` (0: whole); sizes (0: all) are drawn in turns over flip or not,
+    """The article in the prompt is cut to ``max_words`` (0: whole); sizes are drawn in turns over flip or not,
     aspects and documents.
 
     With ``by_aspect`` training and validation have a row for every pair and aspect that decides it, its only criterion,
@@ -83,19 +81,22 @@ def load(
             part = "validation" if first.document in validating else "train"
             parts[part if not held else "F" if flips(row) else "D"].append(row)
     levels = (lambda row: "flip" if flips(row) else "agree", aspects_of, lambda row: row.id.split("-")[1])
-    splits = subsampled(parts, reading, (train, validation, suite), seed, *levels)
+    splits = subsampled(parts, reading, sizes, seed, *levels)
     splits.counts["train_flips"] = sum(map(flips, splits.train))
     return splits
 
 
-def rated(folder: Path, reading: Intake, *, max_document_words: int | None, seed: int) -> Iterator[RatedInPlace]:
-    """Every summary of the documents that `load` holds out under this seed."""
+def rated(
+    folder: Path, reading: Intake, *, seed: int, max_words: int
+) -> tuple[list[RatedInPlace], dict[str, tuple[str, ...]]]:
+    """Every summary of the documents that `load` holds out under this seed, and the wordings of aspects."""
     ratings = read_ratings(folder, reading)
     held_out, _ = hold_out((rating.document for rating in ratings), SHARES, seed)
-    for rating in ratings:
-        if rating.document in held_out:
-            response = Rated(rating.summary, rating.system, rating.scores)
-            yield RatedInPlace(rating.document, _prompt(rating, max_document_words), response)
+    return [
+        RatedInPlace(row.document, _prompt(row, max_words or None), Rated(row.summary, row.system, row.scores))
+        for row in ratings
+        if row.document in held_out
+    ], WORDINGS
 
 
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
