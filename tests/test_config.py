@@ -73,10 +73,10 @@ def test_every_option_composes(entry: str, group: str, option: str) -> None:
         assert chosen.kind == option
 
 
-@pytest.mark.parametrize("option", ["alpacaeval", "justeval", "autoj"])
+@pytest.mark.parametrize("option", ["alpacaeval", "justeval", "llmbar"])
 def test_a_bank_is_fetched_by_name_and_no_other_set(option: str) -> None:
-    if option == "autoj":
-        with pytest.raises(ValueError, match=r"fetch\.name='autoj': expected alpacaeval or justeval"):
+    if option == "llmbar":
+        with pytest.raises(ValueError, match=r"fetch\.name='llmbar': expected alpacaeval or justeval"):
             settings("bank", f"fetch={option}")
     else:
         assert settings("bank", f"fetch={option}").fetch.name == option

@@ -53,7 +53,7 @@ def test_the_guide_leads_from_a_table_to_a_model(tmp_path: Path, monkeypatch: py
 
 
 def test_the_example_table_is_read_as_the_guide_says(tmp_path: Path) -> None:
-    from crm.data.own import table
+    from crm.data import table
     from crm.io.intake import Intake
 
     path = tmp_path / "votes.csv"

@@ -46,7 +46,7 @@ class Source:
     """Of a source with a split of its own: takes the path and an `Intake`, and as keywords the settings ``seed``,
     ``train``, ``validation``, ``suite`` and ``max_words`` of the data group."""
     rated: Callable[..., tuple[list[RatedInPlace], Wordings]] | None = None
-    """Rated responses and the wordings of their aspects: takes the path, an `Intake`, and ``seed`` and ``max_words``."""
+    """Rated responses and the wordings of aspects: takes the path, an `Intake`, and ``seed`` and ``max_words``."""
 
 
 OWN: dict[str, Source] = {

@@ -39,16 +39,14 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
             writer.writerows(rows)
     else:
         text = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        packed = {".gz": gzip.compress, ".zst": lambda text: pa.compress(text, "zstd", asbytes=True)}
-        path.write_bytes(packed.get(path.suffix, bytes)(text))
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     return path
 
 
 def read(path: Path | str) -> list[Preference]:
     """The records, as ``python train.py data=<path>`` reads them."""
     data = compose("train", ["data=file", f"data.path='{path}'"], Path()).data
-    given = {name: getattr(data, name) for name in ("root", "path", "columns", "winners")}
-    return list(read_source(data.name, Intake(strict=True), **given))
+    return list(read_source(data, Intake(strict=True)))
 
 
 def of_winner(record: Preference) -> tuple[str, str, str, tuple[str, ...]]:

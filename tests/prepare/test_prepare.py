@@ -13,7 +13,7 @@ import pytest
 
 from crm.data.comparisons import draw_suite, fixed_suites
 from crm.data.noise import CriteriaPool
-from crm.data.own import dataset
+from crm.data.own import load_prepared
 from crm.data.splits import prompt_groups
 from crm.io.parquet import read_parquet
 from crm.schema import Comparison, Preference, prompt_key
@@ -97,7 +97,7 @@ def test_missing_topics_are_found_and_given_ones_stay(whole: Path, votes_file: P
 
 
 def test_suites_are_those_that_an_evaluation_reads(whole: Path) -> None:
-    splits = dataset.load(whole)
+    splits = load_prepared(whole)
     assert set(splits.suites) == {"D", "T", "C"}
     pool = CriteriaPool.from_preferences(splits.train)
     for name in ("D+", "D-", "T-_add", "C+", "D+_replace"):

@@ -122,25 +122,22 @@ def test_results_say_what_was_told_of_a_user(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.jsonl", [{"id": index, **row, "question": f"Oil {index}?"} for index in range(3)])
     data = ["data=personalized_rewardbench", f"data.path='{path}'"]
     for given, title in (
-        ("data.profile=first", "(rubric withheld, profile first 10 posts)"),
-        ("data.profile=all", "(rubric withheld, profile all posts)"),
-        ("data.oracle_rubric=true", "(rubric shown, no profile)"),
-        ("criteria=none", "(rubric withheld, no profile) (criteria=none)"),
+        ("data.profile=first", "(profile: first 10 posts)"),
+        ("data.profile=rubric", "(profile: rubric)"),
+        ("criteria=none", "(profile: none) (criteria=none)"),
     ):
         results = evaluate(tmp_path, *data, given)
         assert results[0].config == f"longer wins on personalized_rewardbench {title}"
         run = json.loads((tmp_path / "run" / "results.json").read_text())["run"]
-        assert run["data"]["oracle_rubric"] is (run["rows"]["rows_with_rubric_told"] == 3) is ("oracle" in given)
+        assert (run["rows"]["rows_with_rubric_shown"] == 3) is ("rubric" in given)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("data.profile=bm52", "data.profile='bm52': expected one of none, all, first, bm25"),
+        ("data.profile=bm52", "data.profile='bm52': expected one of none, first, bm25, rubric"),
         ("data.profile_posts=0", "data.profile_posts=0: expected a number in [1, 64]"),
-        ("data=pandalm data.profile=bm25", "data.profile='bm25': expected none with another source"),
-        ("data=pandalm data.oracle_rubric=true", "data.oracle_rubric=True: expected false with another source"),
-        ("data.profile=all data.oracle_rubric=true", "data.profile='all': expected none with data.oracle_rubric"),
+        ("data=pandalm data.profile=bm25", "data.profile='bm25': expected none, but for"),
     ],
 )
 def test_settings_of_a_profile_that_cannot_be(given: str, said: str, tmp_path: Path) -> None:
