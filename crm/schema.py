@@ -202,7 +202,7 @@ class Prediction(_Record):
     tables are made from prediction files alone.
     """
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, allow_inf_nan=False)
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
 
     comparison_id: str
     order: Annotated[str, one_of("ab", "ba")]

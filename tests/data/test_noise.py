@@ -56,9 +56,6 @@ def check(criteria, kind, loser, loser_topics, draw) -> Noised:
     assert noised(criteria, kind, loser, loser_topics, **draw) == result
     assert 1 <= len(result.criteria) <= MAX_CRITERIA
     assert len(set(result.criteria)) == len(result.criteria)
-    # What it says it did is what a second look at the criteria finds.
-    assert result.gained == len(set(result.criteria) - set(criteria))
-    assert result.lost == len(set(criteria) - set(result.criteria))
     changed = set(result.criteria) != set(criteria)
     assert (result.applied != "none") == changed
     assert result.applied in ({"none", kind} if kind != "random" else OPERATIONS)
@@ -96,13 +93,14 @@ def test_replace_leaves_a_strict_majority_of_the_users(criteria, loser, loser_to
     # The loser may hold the user's own wording, told apart by more than case and space.
     foreign = [text for text in loser if " ".join(text.lower().split()) not in criteria]
     exchanged = 0 if len(criteria) < 2 else max(1, -(-len(criteria) // 2) - 1)
-    assert result.gained == min(exchanged, len(foreign))
+    assert len(set(result.criteria) - kept) == min(exchanged, len(foreign))
 
 
 @pytest.mark.parametrize(("n", "gained", "lost"), [(1, 0, 0), (2, 1, 0), (3, 1, 1), (4, 1, 1), (5, 2, 2), (8, 3, 3)])
 def test_replace_by_hand(n: int, gained: int, lost: int) -> None:
     result = noised([f"own {i}" for i in range(n)], "replace", [f"loser {i}" for i in range(9)], [])
-    assert (result.gained, result.lost) == (gained, lost)
+    assert sum(text.startswith("loser") for text in result.criteria) == gained
+    assert sum(text.startswith("own") for text in result.criteria) == n - lost
     assert result.applied == ("replace" if gained else "none")
 
 

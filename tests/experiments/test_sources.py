@@ -170,7 +170,7 @@ def test_files_are_those_of_one_commit(name: str) -> None:
 def test_a_set_is_fetched_and_a_missing_one_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["autoj", "--out", str(tmp_path), "--mirror", str(tmp_path / "nowhere")]) == 2
     assert "experiments.sources: fetch: " in capsys.readouterr().err
-    data = compose("train", ["data=required", "data.name=d2t", f"data.root={tmp_path}"]).data
+    data = compose("train", ["data=required", "data.name=d2t", f"data.root={tmp_path}"], tmp_path).data
     with pytest.raises(ValueError, match=r"data=d2t: there is no folder .*d2t_sfres_sfhot; fetch it as its"):
         load_data(data)
 
@@ -179,7 +179,7 @@ def test_a_mixture_may_name_them(tmp_path: Path) -> None:
     write_files(tmp_path / "personas8", SETS["personas8"])
     words = ["data=mixture", "data.sources=[personas8]", f"data.root={tmp_path}", "data.near_duplicates=1"]
     with pytest.raises(ValueError, match="there are only 1 different prompts"):
-        load_data(compose("train", words).data)
+        load_data(compose("train", words, tmp_path).data)
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def load_dsp(folder: Path, reading: Intake, *, seed: int, max_words: int, **size
     counts.update(unused_plain_answers=len(answered), pairs=6 * len(answered), dropped_identical_responses=0)
     for query, answers in answered:
         for first, second in combinations(READERS, 2):
-            cut = {name: first_words(answers[name], max_words or None) for name in (first, second)}
+            cut = {name: first_words(answers[name], max_words) for name in (first, second)}
             if cut[first] == cut[second]:
                 counts["dropped_identical_responses"] += 1
                 continue
@@ -154,10 +154,10 @@ def _three_pairs(
             counts["dropped_answer_missing"] += 1
         elif count_words(texts[shorter]) >= count_words(texts[longer]):
             counts["dropped_detailed_side_not_longer"] += 1
-        elif (concise := first_words(texts[shorter], max_words or None)) != texts[shorter]:
+        elif (concise := first_words(texts[shorter], max_words)) != texts[shorter]:
             counts["dropped_both_cut"] += 1  # the longer side is cut too
         else:
-            answers = {"detailed": first_words(texts[longer], max_words or None), "concise": concise}
+            answers = {"detailed": first_words(texts[longer], max_words), "concise": concise}
             name = f"concise_verbose-{model}-{prompt_key(prompt)}-{shorter}-{longer}"
             bank, source = wordings_of("concise_verbose"), "concise_verbose/construction"
             rows.append(flip_pair(name, prompt, answers, bank, source=source, seed=seed, author=model))

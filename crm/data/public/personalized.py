@@ -48,7 +48,7 @@ def read(
             criteria = ()
         else:
             shown = (by_bm25(query_of(prompt), known) if profile == "bm25" else known)[:posts]
-            told = (WORDING.format(first_words(" ".join(post.split()), max_words or None)) for post in shown)
+            told = (WORDING.format(first_words(" ".join(post.split()), max_words)) for post in shown)
             criteria = tuple(told) or (GENERIC_CRITERION,)
         at.counts["profile_texts_shown"] += len(shown)
         at.counts["profile_texts_left_out"] += len(known) - len(shown)

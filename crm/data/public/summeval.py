@@ -73,7 +73,7 @@ def load(
     for first, second in _pairs(ratings):
         counts["pairs"] += 1
         held = first.document in held_out
-        make = partial(_preference, first, second, max_words or None, seed, one_aspect=held)
+        make = partial(_preference, first, second, max_words, seed, one_aspect=held)
         made = [make(only=aspect) for aspect in WORDINGS] if by_aspect and not held else [make()]
         rows = [row for row in made if row is not None]
         counts["dropped_no_aspect_decides"] += not rows
@@ -93,7 +93,7 @@ def rated(
     ratings = read_ratings(folder, reading)
     held_out, _ = hold_out((rating.document for rating in ratings), SHARES, seed)
     return [
-        RatedInPlace(row.document, _prompt(row, max_words or None), Rated(row.summary, row.system, row.scores))
+        RatedInPlace(row.document, _prompt(row, max_words), Rated(row.summary, row.system, row.scores))
         for row in ratings
         if row.document in held_out
     ], WORDINGS
@@ -103,7 +103,7 @@ def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """All pairs of summaries of one article, whole, with every aspect on which they differ (`rated_pair`)."""
     for first, second in _pairs(read_ratings(folder, reading)):
         a, b = (Rated(side.summary, side.system, side.scores) for side in (first, second))
-        yield rated_pair(_name(first, second), _prompt(first, None), a, b, WORDINGS, source=SOURCE, topic="News")
+        yield rated_pair(_name(first, second), _prompt(first, 0), a, b, WORDINGS, source=SOURCE, topic="News")
 
 
 def read_ratings(folder: Path, reading: Intake) -> list[Rating]:
@@ -120,12 +120,12 @@ def _name(first: Rating, second: Rating) -> str:
     return f"summeval-{first.document.rsplit('-', 1)[-1]}-{first.system}-{second.system}"
 
 
-def _prompt(rating: Rating, max_words: int | None) -> tuple[Message, ...]:
+def _prompt(rating: Rating, max_words: int) -> tuple[Message, ...]:
     return turn("user", f"{INSTRUCTION}\n\n{first_words(rating.article, max_words)}")
 
 
 def _preference(
-    first: Rating, second: Rating, max_words: int | None, seed: int, *, one_aspect: bool, only: str | None = None
+    first: Rating, second: Rating, max_words: int, seed: int, *, one_aspect: bool, only: str | None = None
 ) -> Preference | None:
     """The record of one pair, sides drawn; ``None`` where no aspect decides, or not the ``only`` one asked for."""
     gaps = {aspect: first.scores[aspect] - second.scores[aspect] for aspect in ([only] if only else WORDINGS)}
