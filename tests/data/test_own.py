@@ -16,7 +16,7 @@ from crm.data import own, table
 from crm.data.public import personalized
 from crm.data.public.plain import rewardbench
 from crm.io.intake import Intake
-from crm.schema import MAX_CRITERIA, Message, Preference
+from crm.schema import Message, Preference
 
 Row = dict[str, Any]
 
@@ -172,8 +172,6 @@ def test_criteria_speak_for_the_chosen_side(tmp_path: Path, cell: Any, criteria:
 
 BAD: dict[str, tuple[str, Row, str]] = {
     "trl, criteria": ("trl", {"criteria": {"a": 1}}, "criteria: expected a valid list, got {'a': 1}"),
-    "trl, a blank criterion": ("trl", {"criteria": ["x", " "]}, "criteria[1]: expected a non-blank string, got ' '"),
-    "trl, criteria cut short": ("trl", {"criteria": '["x"'}, "criteria: not valid JSON"),
     "trl, no prompt": ("trl", {"prompt": None}, "prompt: missing, and chosen or rejected is no whole conversation"),
     "trl, nothing shared": (
         "trl",
@@ -185,34 +183,19 @@ BAD: dict[str, tuple[str, Row, str]] = {
         {"chosen": said("Q", "A"), "rejected": said("Q", "B")},
         "prompt: is no user turn of the conversations",
     ),
-    "trl, no rejected": ("trl", {"rejected": None}, "rejected: null"),
     "trl, images": ("trl", {"images": ["cat.png"]}, "images: the row has images"),
     "trl, a tool's turn": (
         "trl",
         {"chosen": [{"role": "tool", "content": "x"}]},
         "chosen[0].role: 'tool' is not one of system, user",
     ),
-    "trl, a call of a tool": (
-        "trl",
-        {"chosen": [{"role": "assistant", "content": None, "tool_calls": [{}]}]},
-        "chosen[0].content: expected a valid string, got None",
-    ),
-    "trl, messages cut short": ("trl", {"chosen": json.dumps(answer("So."))[:-4]}, "chosen: not valid JSON"),
     "trl, a blank prompt": ("trl", {"prompt": " "}, "prompt: blank"),
-    "trl, half a number": ("trl", {"id": 0.5}, "id: expected a whole number or a non-blank text, got 0.5"),
     "eval_rows, winner": ("eval_rows", {"preference": "Model_A"}, "preference: 'Model_A' is not one of model_a, mod"),
     "eval_rows, criteria": ("eval_rows", {"criteria": "likes roses"}, "criteria: a string, not a list: 'likes roses'"),
-    "eval_rows, code": ("eval_rows", {"criteria": "[print('x')]"}, "criteria: not valid JSON"),
-    "eval_rows, brackets": ("eval_rows", {"criteria": "[" * 5_000}, "criteria: not valid JSON"),
-    "eval_rows, surrogate": ("eval_rows", {"criteria": "['\\ud800']"}, "criteria: not valid JSON"),
     "eval_rows, none": ("eval_rows", {"criteria": []}, "criteria: empty"),
-    "eval_rows, many": ("eval_rows", {"criteria": ["x"] * 1_000}, f"criteria: list should have at most {MAX_CRITERIA}"),
-    "eval_rows, messages": ("eval_rows", {"model_a": []}, "model_a: list should have at least 1 item"),
     "eval_rows, prompt": ("eval_rows", {"prompt": "Write"}, "prompt: differs from the first user turn"),
     "train_rows, none": ("train_rows", {"a_criteria": [], "b_criteria": []}, "a_criteria: empty, and b_criteria too"),
-    "train_rows, missing": ("train_rows", {"human_winner": None}, "human_winner: null"),
     "records, id": ("records", {"id": " "}, "id: blank"),
-    "records, null": ("records", {"criteria_a": None}, "criteria_a: expected a valid list, got None"),
     "records, winner": ("records", {"winner": "model_a"}, "winner: 'model_a' is not one of a, b, tie"),
     "records, more": ("records", {"colour": "red"}, "colour: unknown field, expected some of id, prompt"),
     "arena, image": (
@@ -222,10 +205,7 @@ BAD: dict[str, tuple[str, Row, str]] = {
     ),
     "arena, winner": ("arena", {"winner": "model_c"}, "winner: 'model_c' is not one of model_a, model_b, tie"),
     "arena, two winners": ("arena 55k", {"winner_tie": 1}, "winner_tie: 2 of winner_model_a, winner_model_b"),
-    "arena, half a vote": ("arena 55k", {"winner_tie": 0.5}, "winner_tie: 0.5 is not 0 or 1"),
-    "arena, a turn less": ("arena 55k", {"response_b": "[]"}, "response_b: 0 turns, the prompt has 1"),
     "rewardbench, list": ("rewardbench", {"chosen": [], "rejected": ["x"]}, "chosen: an empty list"),
-    "rewardbench, text": ("rewardbench", {"rejected": ["x"]}, "rejected: expected text, got list"),
     "personalized, profile": ("personalized", {"profile": 3}, "profile: expected a list, got int"),
 }
 
@@ -256,13 +236,6 @@ def test_an_evaluation_row_by_hand(tmp_path: Path) -> None:
         assert read(tmp_path, own.eval_rows, form | {"judge": "x"})[0] == [expected]
     (tie,), reading = read(tmp_path, own.eval_rows, row | {"preference": "tie"})
     assert tie.criteria_a == tie.criteria_b == ("likes roses", "short") and reading.counts["ties"] == 1
-
-
-def test_a_training_row_keeps_both_sides_and_its_topics(tmp_path: Path) -> None:
-    row = READERS["train_rows"][1]("Roses", "Violets") | {"b_criteria": "['x']", "a_criteria": []}
-    (record,), _ = read(tmp_path, own.train_rows, row)
-    assert (record.winner, record.criteria_a, record.criteria_b) == ("a", (), ("x",))
-    assert (record.criteria_topics_a, record.criteria_topics_b) == (("Length",), ("Length",))
 
 
 def test_a_row_of_the_arena_by_hand(tmp_path: Path) -> None:

@@ -235,18 +235,6 @@ def test_files_of_a_folder_are_alike(tmp_path: Path, caplog: pytest.LogCaptureFi
         recognise(str(tmp_path / "votes"))
 
 
-def test_folders_that_this_project_writes(tmp_path: Path) -> None:
-    (tmp_path / "made" / "splits").mkdir(parents=True)
-    assert recognise(str(tmp_path / "made")).name == "dataset"
-    write(tmp_path / "bank" / "bank.json", [])
-    with pytest.raises(
-        ValueError, match=r"bank: a bank of responses, no preferences; rank it with bank=folder bank.pa"
-    ):
-        recognise(str(tmp_path / "bank"))
-    with pytest.raises(ValueError, match=r"data.path='nosuch': no such file or folder; check the path"):
-        recognise("nosuch")
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"), [("", "holds no rows"), ("{'a': 1}\n", r":1: row: not valid JSON"), ("[1]\n", r"expected")]
 )

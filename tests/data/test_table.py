@@ -143,19 +143,6 @@ def test_winners_that_are_known(tmp_path: Path, cell: str, side: str) -> None:
     assert reading.counts["ties"] == 2 * (side == "tie")
 
 
-def test_a_cell_that_can_be_read_in_two_ways_is_refused(tmp_path: Path) -> None:
-    rows = [
-        plain(winner="same", author_a="same", author_b="same"),
-        plain(winner="left", author_a="right", author_b="left"),
-        plain(winner="left", author_a="left", author_b="right"),
-        plain(winner="right", author_a="left", author_b="right"),
-    ]
-    records, reading = read(write(tmp_path, *rows))
-    assert [record.winner for record in records] == ["a", "b"]
-    assert [line for line, _, _ in refusals(reading)] == [1, 2]
-    assert all("can be read in two ways; map it: 'data.winners={" in why for _, _, why in refusals(reading))
-
-
 def test_ids_are_kept_or_made_of_the_content(tmp_path: Path) -> None:
     rows = [plain(id="7"), plain(id=8), plain(id=""), plain(id=None), plain(winner="b"), plain(id=0.5), plain(id="7")]
     records, reading = read(write(tmp_path, *rows))
@@ -238,15 +225,6 @@ def test_chosen_and_rejected_need_no_winner(tmp_path: Path) -> None:
     assert reading.counts["ties"] == 0
 
 
-def test_chosen_and_rejected_columns_may_be_named(tmp_path: Path) -> None:
-    row = {"question": "p", "better": "Yes", "worse": "No", "why": "short", "by": "gpt-x", "winner": "not read"}
-    columns = {"prompt": "question", "chosen": "better", "rejected": "worse", "criteria": "why", "author_chosen": "by"}
-    records, reading = read(write(tmp_path, row), columns)
-    assert told(records[0]) == ("Yes", "No", ("short",), ())
-    assert {records[0].author_a, records[0].author_b} == {"gpt-x", None}
-    assert reading.counts["unread_column_winner"] == 1
-
-
 @pytest.mark.parametrize(
     ("columns", "winners", "why"),
     [
@@ -318,11 +296,6 @@ def test_the_word_that_an_error_shows_maps_every_cell_when_it_is_typed(
     _, reading = read(path, winners=mapped)
     whole = given(shown(str(reading.rejections[0]))[0])
     assert {row.winner for row in read(path, winners=whole)[0]} == {"a", "b", "tie"}
-
-
-def test_many_unknown_words_are_most_likely_models(tmp_path: Path) -> None:
-    _, reading = read(write(tmp_path, *(plain(winner=f"model-{n}") for n in range(20))))
-    assert "'model-0' is not known, nor are 19 other cells; if they name models" in str(reading.rejections[0])
 
 
 @pytest.mark.parametrize(

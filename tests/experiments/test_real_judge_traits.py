@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from crm.criteria.traits import TRAITS as FIRST_TRAITS
 from experiments.real_judge import traits
 from experiments.real_judge.traits import FRAMES, TRAITS, wording
 
 TRAIT = {trait.name: trait for trait in TRAITS}
-NEW = [trait.name for trait in TRAITS[len(FIRST_TRAITS) :]]
 PLAIN = "A cat sat on a mat and looked at a dog. A dog lay on a rug and took no notice at all of it."
 """Of 25 words, and of no trait that is counted by words."""
 
@@ -44,12 +42,6 @@ SHARE = {
 YES_OR_NO = {"Openings", "Closings"}
 
 
-def test_every_new_trait_has_a_text() -> None:
-    assert sorted([*MORE, "Paragraph length"]) == sorted(NEW)
-    assert len({trait.name for trait in TRAITS}) == len(TRAITS) >= 24
-    assert all(trait.threshold > 0 for trait in TRAITS)
-
-
 @pytest.mark.parametrize("name", MORE)
 def test_occurrences_are_counted(name: str) -> None:
     text, number = MORE[name]
@@ -60,14 +52,6 @@ def test_occurrences_are_counted(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in MORE if name not in ("Past tense",)])
 def test_a_plain_text_has_none(name: str) -> None:
     assert TRAIT[name].measure(PLAIN) == 0
-
-
-@pytest.mark.parametrize("name", sorted(SHARE))
-def test_a_long_text_is_measured_in_a_hundred_words(name: str) -> None:
-    text, number = MORE[name]
-    padded = " ".join([text, "cats nap " * 200])
-    words = len(padded.replace(".", " ").split())
-    assert 0 < TRAIT[name].measure(padded) == pytest.approx(100 * number / words, rel=0.05)
 
 
 @pytest.mark.parametrize("name", [name for name in MORE if name not in YES_OR_NO])
@@ -89,25 +73,10 @@ def test_paragraphs_are_measured_by_their_words() -> None:
     assert math.isnan(measure(part)), "too little text"
 
 
-def test_an_opening_opens_and_a_closing_closes() -> None:
-    assert TRAIT["Openings"].measure(f"{PLAIN} Sure, here is a cat.") == 0
-    assert TRAIT["Closings"].measure(f"I hope this helps! {PLAIN} {PLAIN}") == 0
-
-
 @pytest.mark.parametrize("trait", TRAITS, ids=lambda trait: trait.name)
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "```", "🎉", "\u2028", "?" * 5000, "a " * 5000])
 def test_any_text_has_a_measure(trait, text: str) -> None:
     assert isinstance(trait.measure(text), float)
-
-
-def test_scripts_without_spaces_are_measured_by_characters() -> None:
-    short, sentence = "今天很好", "今天的天气非常好我们去公园"  # 4 and 13 characters
-    assert TRAIT["Length"].measure(short) == pytest.approx(math.log(10 + 4))
-    assert TRAIT["Length"].measure(sentence * 3) == pytest.approx(math.log(10 + 39))
-    assert TRAIT["Sentence length"].measure(f"{sentence}。{sentence}！") == pytest.approx(math.log(13))
-    assert TRAIT["Paragraph length"].measure(f"{sentence * 3}\n\n{sentence * 3}") == pytest.approx(math.log(39))
-    assert TRAIT["Vocabulary"].measure(sentence) == pytest.approx(5 / (13 + 20)), "no long word"
-    assert TRAIT["Questions to the reader"].measure("你好吗？我很好。") == pytest.approx(math.log(2))
 
 
 SIDES = [(trait.name, sign) for trait in TRAITS for sign in (1, -1)]
@@ -124,15 +93,6 @@ def test_every_trait_has_words_and_no_other_has() -> None:
     assert set(FILE["traits"]) == {trait.name for trait in TRAITS}
     with pytest.raises(KeyError):
         wording("Length of the nose", 1)
-
-
-@pytest.mark.parametrize(("name", "sign"), SIDES)
-def test_a_side_has_enough_of_them_that_training_sees_and_that_it_never_sees(name: str, sign: int) -> None:
-    side = wording(name, sign)
-    written = {*side.training, *side.unseen}
-    assert len(written) == len(side.training) + len(side.unseen) >= 12
-    assert len(side.training) >= 12 and len(side.unseen) >= 12
-    assert all(text == text.strip() and "\n" not in text and "{" not in text for text in (*written, *side.framed))
 
 
 def test_what_training_never_sees_it_sees_for_no_trait_and_no_side() -> None:

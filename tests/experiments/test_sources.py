@@ -19,7 +19,7 @@ from crm.data.public.pairs import flips
 from crm.io.intake import Intake
 from crm.schema import LABELS, Preference
 from experiments.sources.__main__ import main, pins
-from experiments.sources.sets import HEADINGS, HERE, as_criteria, dialogue
+from experiments.sources.sets import HEADINGS, HERE, as_criteria
 from tests.made_files import Files, write_files
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
@@ -175,13 +175,6 @@ def test_a_set_is_fetched_and_a_missing_one_is_named(tmp_path: Path, capsys: pyt
         load_data(data)
 
 
-def test_a_mixture_may_name_them(tmp_path: Path) -> None:
-    write_files(tmp_path / "personas8", SETS["personas8"])
-    words = ["data=mixture", "data.sources=[personas8]", f"data.root={tmp_path}", "data.near_duplicates=1"]
-    with pytest.raises(ValueError, match="there are only 1 different prompts"):
-        load_data(compose("train", words, tmp_path).data)
-
-
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
     """``read(name, counts={...})``: records of a made-up set; its own counts must be as given."""
@@ -222,16 +215,6 @@ def test_personas_become_criteria_of_the_chosen_side(read: Read) -> None:
         assert row.criteria_a + row.criteria_b == expected
     assert as_criteria("You avoid haste and create calm. ") == ("The assistant should avoid haste and create calm",)
     assert as_criteria(" . ") == ()
-
-
-def test_personas_of_whom_nothing_is_known_and_equal_texts_make_no_record(tmp_path: Path, read: Read) -> None:
-    changed = {"user3_test.json.gz": [{"prompt": "Q", "chosen": "same", "rejected": "same"}]}
-    assert len(read("personas8", {"dropped_identical_responses": 1}, **changed)) == 7
-    (tmp_path / "user_prompts.jsonl").write_text('{"user": "user1", "prompt": "You are kind."}\n{"user": 2}\n')
-    reading = Intake(strict=False)
-    assert [row.id for row in source_named("personas8").read(tmp_path, reading)] == ["personas8-user1-1"]
-    assert (reading.read, reading.rejected) == (10, 8)
-    assert "no row of user8" in reading.rejections[-1].why
 
 
 def test_prefeval_pairs_the_first_option_with_each_other(read: Read) -> None:
@@ -296,10 +279,3 @@ def test_cot_rationales_say_who_is_meant(read: Read) -> None:
     assert [row.winner for row in rows] == ["b", "a", "tie"]
     assert rows[0].reason == "M is response B, m is response A. Model M 1."
     assert (winner(rows[0]), rows[0].author_b) == ("new", "cat")
-
-
-def test_dialogues() -> None:
-    assert [(turn.role, turn.content) for turn in dialogue("Say Human: is fine\n\nAssistant: ok ")] == [
-        ("user", "Say Human: is fine"), ("assistant", "ok")
-    ]  # fmt: skip
-    assert dialogue(" \n") == ()
