@@ -122,7 +122,7 @@ def _preferences(data: str) -> dict[str, Preference]:
     """The rows of the set by id, in its order."""
     reading = Intake(strict=True)
     rows = {row.id: row for row in rewardbench(location("rewardbench", root="", path=data), reading)}
-    if reading.counts["pairs"] != reading.kept:
+    if reading.counts["rows_of_rewardbench_2"]:
         raise ValueError(f"--data {data}: is RewardBench 2, whose score is the best of four responses, not of pairs")
     without = next((row.id for row in rows.values() if row.topic is None), None)
     if without:

@@ -25,7 +25,8 @@ class Processes:
 
     def __init__(self, group: Any = None) -> None:
         self._group = group
-        self.rank, self.size = (group.global_rank, group.world_size) if group else (0, 1)
+        self.rank: int = group.global_rank if group else 0
+        self.size: int = group.world_size if group else 1
 
     @property
     def first(self) -> bool:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from crm.criteria.traits import Trait
 from crm.data.catalogue import Source
 from crm.data.public.banks import FOLDERS, read_published
 from crm.data.sampling import hold_out, shuffled, turn
@@ -29,7 +30,7 @@ from crm.io.intake import Intake
 from crm.io.words import first_words
 from crm.schema import Preference, prompt_key
 from experiments.real_judge.pairs import PairFinder, Query, Speaker, spoiled_pair, whole_pair
-from experiments.real_judge.traits import TRAITS, Trait
+from experiments.real_judge.traits import TRAITS
 
 UNSEEN_TRAITS = ("Advice", "Asides", "Emphatic words", "Past tense")
 KNOWN_TRAITS = [trait for trait in TRAITS if trait.name not in UNSEEN_TRAITS]

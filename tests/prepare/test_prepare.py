@@ -259,7 +259,7 @@ def test_rows_that_cannot_be_read_are_listed(
     for name, rows in (("one", range(40)), ("two", range(40, 80))):
         write_table(tmp_path / "votes" / f"{name}.csv", rows, id=lambda n: str(n % 40 if n != 77 else n))
     words = ("data=table", f"data.path='{tmp_path / 'votes'}'", "data.test_fraction=0", "split.unseen_topics=0")
-    with pytest.raises(ValueError, match="data: id: '0' is also in another file; leave the copy out, or"):
+    with pytest.raises(ValueError, match="data:0: id: '0' is also in another file; leave the copy out, or"):
         prepare(*words)
     folder = prepare(*words, "data.strict=false", "split.unseen_criteria=0")
     found = counts(folder, "read")

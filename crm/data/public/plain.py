@@ -131,6 +131,7 @@ def rewardbench(row: Row, at: At) -> list[Preference]:
     sides = ("chosen", "rejected")
     require(row, ("prompt", *sides))
     prompt, several = asked(row["prompt"], "prompt"), isinstance(row["chosen"], list) or "num_correct" in row
+    at.counts["rows_of_rewardbench_2"] += several
     chosen, rejected = (
         [turn("assistant", any_text(text, side)) for text in (items(row[side], side) if several else [row[side]])]
         for side in sides
