@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -53,7 +52,7 @@ def splits(name: str, **settings: Any) -> dict[str, list[Any]]:
 
     words = [f"data={name}", *(f"data.{key}={value}" for key, value in settings.items())]
     config = compose("train", words, Path("run")).data
-    found = load_data(**asdict(config))
+    found = load_data(config)
     return {"train": found.train, "validation": found.validation, **found.suites}
 
 

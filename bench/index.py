@@ -25,8 +25,7 @@ from bench.models import Size, build_reward_model
 from bench.pairs import LONGEST, bench_tokenizer
 from bench.rounds import versions
 from bench.run import RESULTS, quieten
-from crm.data.simulation.lexicon import AXES
-from crm.data.simulation.taste import wordings
+from crm.data.simulation.lexicon import AXES, wordings
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import CrmJudge

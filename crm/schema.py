@@ -35,10 +35,6 @@ class RecordError(ValueError):
         self.field = field
         self.why = why
 
-    def __reduce__(self) -> tuple[type[RecordError], tuple[str, str]]:
-        """An error raised in a worker process reaches its parent whole."""
-        return type(self), (self.field, self.why)
-
     @classmethod
     def of(cls, error: ValidationError, field: str = "") -> RecordError:
         """The first of pydantic's errors; ``field`` is the name of what was validated."""
@@ -122,12 +118,11 @@ class _Record:
     """What every record can do: become a plain dict for JSON, and be read back from one."""
 
     __slots__ = ()
-    _message_fields: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """What `dataclasses.asdict` gives, a few times faster: what records hold need not be copied."""
         row = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-        for name in self._message_fields:
+        for name in row.keys() & {"prompt", "response_a", "response_b"}:
             row[name] = tuple({"role": turn.role, "content": turn.content} for turn in row[name])
         return row
 
@@ -167,8 +162,6 @@ class Preference(_Record):
     source: str = ""
     reason: str | None = None
 
-    _message_fields = ("prompt", "response_a", "response_b")
-
     @property
     def query(self) -> str:
         """The first user turn of the prompt (its first turn where no user speaks)."""
@@ -193,8 +186,6 @@ class Comparison(_Record):
     noise: str = "none"
     cluster: str = ""
 
-    _message_fields = ("prompt", "response_a", "response_b")
-
     def __post_init__(self) -> None:
         if not self.cluster:
             object.__setattr__(self, "cluster", prompt_key(self.prompt))
@@ -209,6 +200,8 @@ class Prediction(_Record):
     usable verdict, and ``failure`` says why. ``tokens`` is the length of the reading. With label and cluster here,
     tables are made from prediction files alone.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
 
     comparison_id: str
     order: Annotated[str, one_of("ab", "ba")]
@@ -255,7 +248,7 @@ def check_response(turns: Sequence[Message], field: str) -> None:
 
 
 def check_responses(record: Preference) -> None:
-    """`check_response` of both sides: whoever reads a vote sees to that."""
+    """`check_response` of both sides."""
     check_response(record.response_a, "response_a")
     check_response(record.response_b, "response_b")
 

@@ -19,7 +19,7 @@ import yaml
 import crm
 from crm.cli.mistakes import group_names, option_names
 from crm.config import compose, schemas, setting_names
-from crm.data.own import records
+from crm.data import own
 from crm.data.simulation.lexicon import AXES
 from crm.io.intake import Intake
 from crm.judges.crm_judge import open_checkpoint
@@ -46,7 +46,7 @@ def example(text: str, name: str) -> str:
 def test_the_example_record_is_one_and_shows_every_field(tmp_path: Path) -> None:
     path = tmp_path / "votes.jsonl"
     path.write_text(example(DOCS["data_formats.md"], "example: records.jsonl") + "\n", encoding="utf-8")
-    assert len(list(records.read(path, Intake(strict=True)))) == 1
+    assert len(list(own.records(path, Intake(strict=True)))) == 1
     assert set(json.loads(path.read_text(encoding="utf-8"))) == set(Preference.__dataclass_fields__)
     for field in Preference.__dataclass_fields__:
         assert f"`{field}`" in DOCS["data_formats.md"]

@@ -72,7 +72,7 @@ def test_a_wrong_suite_is_told_before_the_model_is_loaded(
 
 
 def test_a_wrong_folder_is_told_before_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crm.evaluation.run.load_data", lambda **_: pytest.fail("read the data first"))
+    monkeypatch.setattr("crm.evaluation.run.load_data", lambda *_, **__: pytest.fail("read the data first"))
     monkeypatch.setattr("crm.leaderboard.run.open_bank", lambda *_: pytest.fail("made the bank first"))
     for command in (evaluate, rank):
         with pytest.raises(ValueError, match="nothing: no such folder; "):

@@ -56,7 +56,7 @@ def test_every_setting_of_the_data_comes_from_the_checkpoint(trained: Trained, p
     apart = {name: asdict(DataConfig(root="data"))[name] for name in told}
     assert not [name for name, value in apart.items() if value == told[name]], "each differs from its default"
     untold = {each.name for each in fields(DataConfig)} - set(told)
-    personal = {"profile", "profile_posts", "oracle_rubric"}
+    personal = {"profile", "profile_posts"}
     assert untold == {"root", "sources"} | personal, "a new setting: add it to conf/data/checkpoint.yaml, and here"
 
 

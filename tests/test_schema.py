@@ -46,12 +46,6 @@ def test_a_missing_field_is_named() -> None:
         Preference.from_dict(row)
 
 
-def test_an_error_crosses_a_process_whole() -> None:
-    kind, arguments = RecordError("winner", "unknown").__reduce__()
-    error = kind(*arguments)
-    assert (error.field, error.why, str(error)) == ("winner", "unknown", "winner: unknown")
-
-
 @settings(derandomize=True, deadline=None)
 @given(st.text(), st.lists(st.text().filter(str.strip), max_size=4))
 def test_json_there_and_back(content: str, criteria: list[str]) -> None:

@@ -7,31 +7,22 @@ Another package adds one by an entry point of the group ``crm.sources`` that nam
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
-from crm.data.own import arena, published, records, table, trl
-from crm.data.public import (
-    aspects,
-    concise_verbose,
-    conditioned,
-    dsp,
-    personalized_rewardbench,
-    plain,
-    rewardbench,
-    summeval,
-)
+from crm.data import own, table
+from crm.data.fields import Read
+from crm.data.public import constructed, personalized, plain, summeval
+from crm.data.public.pairs import RatedInPlace, Wordings
 from crm.data.splits import Splits
 from crm.io.hub import PREFIX, dataset_folder
 from crm.io.installed import check_known, plugin
-from crm.io.intake import Intake
 from crm.io.rows import data_files
 from crm.schema import Preference
 
-Read = Callable[[Path, Intake], Iterator[Preference]]
 PART = re.compile(r"(?:^|[-_./])(train|validation|valid|val|dev|test|eval)(?=[-_./])", re.IGNORECASE)
 """The part of a data set that a file's name says it is."""
 
@@ -52,60 +43,51 @@ class Source:
     suite_of: Callable[[Preference], str] | None = None
     """The suite that a held-out record belongs to, such as ``D``; where None all are in ``D``."""
     splits: Callable[..., Splits] | None = None
-    """Of a source with a split of its own, in place of ``read``: takes the path, and as keywords the settings ``seed``,
+    """Of a source with a split of its own: takes the path and an `Intake`, and as keywords the settings ``seed``,
     ``train``, ``validation``, ``suite`` and ``max_words`` of the data group."""
+    rated: Callable[..., tuple[list[RatedInPlace], Wordings]] | None = None
+    """Rated responses and the wordings of aspects: takes the path, an `Intake`, and ``seed`` and ``max_words``."""
 
 
 OWN: dict[str, Source] = {
-    "records": Source("preferences in this project's own fields", records.read),
-    "train_rows": Source("the published training rows", published.read_train),
-    "eval_rows": Source("the published evaluation rows", published.read_eval, evaluation_only=True),
-    "arena": Source("LMArena's public votes", arena.read),
-    "trl": Source("chosen and rejected responses, as TRL's trainers take them", trl.read),
-    "rewardbench": Source("RewardBench and RewardBench 2", rewardbench.read, evaluation_only=True),
+    "records": Source("preferences in this project's own fields", own.records),
+    "train_rows": Source("the published training rows", own.train_rows),
+    "eval_rows": Source("the published evaluation rows", own.eval_rows, evaluation_only=True),
+    "arena": Source("LMArena's public votes", own.arena),
+    "trl": Source("chosen and rejected responses, as TRL's trainers take them", own.trl),
+    "rewardbench": Source("RewardBench and RewardBench 2", plain.rewardbench, evaluation_only=True),
     "personalized_rewardbench": Source(
-        "Personalized RewardBench, its rubrics withheld", personalized_rewardbench.read, evaluation_only=True
+        "Personalized RewardBench, its rubrics withheld", personalized.read, evaluation_only=True
     ),
     "table": Source("a table of one's own with named columns", partial(table.read, columns={}, winners={})),
 }
 # fmt: off
 PUBLIC: dict[str, Source] = {
     "summeval": Source("experts' ratings of 16 systems' summaries of 100 news articles", summeval.read, "summeval",
-        "neulab/BARTScore 248f511c", "Apache-2.0"),
-    "dsp": Source("a query answered for four kinds of reader", dsp.read, "dsp", "Linear95/DSP ec099cf3",
-        "CC-BY-NC-4.0"),
-    "concise_verbose": Source("a model asked to be concise, left alone, asked to be verbose", concise_verbose.read,
-        "alpacaeval_concise_verbose", "tatsu-lab/alpaca_eval cd543a14", "CC-BY-NC-4.0"),
-    "personas8": Source("pairs that an LLM judged as each of eight personas", conditioned.personas8, "personas8",
-        "NotDevinLe/preference-decoding c26ca04a"),
-    "prefeval": Source("options that follow or ignore what a user said they prefer", conditioned.prefeval, "prefeval",
-        "amazon-science/PrefEval 50795054", "CC-BY-NC-4.0"),
-    "llmbar": Source("outputs of which one follows the instruction", conditioned.llmbar, "llmbar",
+        "neulab/BARTScore 248f511c", "Apache-2.0", splits=summeval.load, rated=summeval.rated),
+    "dsp": Source("a query answered for four kinds of reader", constructed.dsp, "dsp", "Linear95/DSP ec099cf3",
+        "CC-BY-NC-4.0", splits=constructed.load_dsp),
+    "concise_verbose": Source("a model asked to be concise, left alone, asked to be verbose",
+        constructed.concise_verbose, "alpacaeval_concise_verbose", "tatsu-lab/alpaca_eval cd543a14", "CC-BY-NC-4.0",
+        splits=constructed.load_concise_verbose),
+    "llmbar": Source("outputs of which one follows the instruction", plain.llmbar, "llmbar",
         "princeton-nlp/LLMBar 900616bf", "MIT", evaluation_only=True),
-    "topicalchat": Source("people's ratings of six replies to each of 60 chats", aspects.topicalchat, "topicalchat",
-        "maszhongming/UniEval d33e7b6c", "MIT", evaluation_only=True),
-    "d2t": Source("people's ratings of sentences about restaurants and hotels", aspects.d2t, "d2t_sfres_sfhot",
-        "maszhongming/UniEval d33e7b6c", "MIT"),
-    "prometheus_hhh": Source("helpful, honest or harmless responses with a rubric", conditioned.prometheus_hhh,
-        "prometheus_rubric_evals", "prometheus-eval/prometheus-eval dcfb4427", "Apache-2.0", evaluation_only=True),
     "rmb": Source("LLMs' responses to real users' subjective prompts", plain.rmb, "rmb",
         "Zhou-Zoey/RMB-Reward-Model-Benchmark 2be31808"),
-    "vibecheck_arena": Source("people's votes between Llama-3-70B and another LLM", plain.vibecheck_arena,
-        "vibecheck_arena", "lisadunlap/VibeCheck 48ff662a"),
-    "autoj": Source("people's choices in 58 scenarios, ties among them", plain.autoj, "autoj",
-        "GAIR-NLP/auto-j 2ae17a39", evaluation_only=True),
     "pandalm": Source("three annotators' votes on small models' responses", plain.pandalm, "pandalm",
         "WeOpenML/PandaLM 3871806e", "Apache-2.0", evaluation_only=True),
-    "cot_rationales": Source("an LLM's choices with a paragraph of reasons", plain.cot_rationales,
-        "alpacaeval_cot_rationales", "tatsu-lab/alpaca_eval cd543a14", "CC-BY-NC-4.0"),
 }
+BY_ASPECT = Source("SummEval, in training a row for every pair and aspect", summeval.read, "summeval",
+    PUBLIC["summeval"].origin, "Apache-2.0", splits=partial(summeval.load, by_aspect=True))
 # fmt: on
-SOURCES: dict[str, Source] = OWN | PUBLIC
+SOURCES: dict[str, Source] = OWN | PUBLIC | {"summeval_aspects": BY_ASPECT}
+MADE = ("simulation", "dataset", "mixture")
+"""Names of data that are no `Source`: simulated, prepared, or several sources as one."""
 
 
 def source_named(name: str) -> Source:
     """A source of this project or of an installed package. Raises ``ValueError`` for an unknown one."""
-    check_known("data.name", name, SOURCES, "sources")
+    check_known("data.name", name, [*MADE, *SOURCES], "sources")
     found = SOURCES.get(name) or plugin("sources", name)
     if not isinstance(found, Source):
         raise ValueError(f"data.name={name!r}: expected its entry point to name a crm.data.catalogue.Source")
@@ -118,10 +100,8 @@ def location(name: str, *, root: str, path: str | None) -> Path:
     if source.folder is not None:
         folder = Path(root) / source.folder
         if not folder.is_dir():
-            raise ValueError(
-                f"data={name}: there is no folder {folder}; run `crm-prepare fetch={name} out={root}`, or set "
-                "CRM_DATA_ROOT to a folder that has it"
-            )
+            how = f"run `crm-prepare fetch={name} out={root}`" if name in SOURCES else "fetch it as its package says"
+            raise ValueError(f"data={name}: there is no folder {folder}; {how}, or set data.root to one that has it")
         return folder
     if path is None:
         raise ValueError(f"data.path=null: {name} reads a file of your own; give data.path=<file or folder>")

@@ -1,25 +1,33 @@
-"""In: preferences, a direction and a kind of noise. Out: comparisons, and a count of every row made or left out.
+"""Comparisons of preferences under a direction and a kind of noise, and the fixed comparisons of suites.
 
 Direction ``original`` conditions on the winner's criteria, ``reverse`` on the loser's, ``random`` on one of the two,
-drawn per sample and epoch. The label is the side that was conditioned on. Which response stands first (order) is
-decided where rows are encoded.
+drawn per sample and epoch. The label is the side that was conditioned on.
+
+The name of a suite is a base (``D``, ``T``, ``C``, ...), then ``+`` (original) or ``-`` (reverse), then ``_<noise>``
+where the criteria are perturbed. Suites are a function of the data alone, never of the seed of a run.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Literal
 
-from crm.data.noise import CriteriaPool, add_noise
+from crm.data.noise import NOISES, CriteriaPool, add_noise
+from crm.data.own import prepared_suite
+from crm.data.splits import Splits
 from crm.io.draws import generator
 from crm.schema import GENERIC_CRITERION, Comparison, Preference, folded
 
 Side = Literal["a", "b"]
 DIRECTIONS = ("original", "reverse", "random", "both")
 """``both`` makes two comparisons of a preference, one a side; the others make one."""
+SIGNS = {"+": "original", "-": "reverse"}
 TIES = ("drop", "soft")
 CRITERIA_MODES = ("own", "none")
 FIXED_SEED = 42
@@ -42,33 +50,27 @@ def make_comparison(
 
     ``direction`` and ``noise`` of the result, and its id, say what was really done, never ``random``. With
     ``ties="soft"`` a tie keeps the label ``tie`` under criteria of a drawn side. ``criteria_mode="none"`` shows
-    `GENERIC_CRITERION` instead, without noise, on exactly the rows that ``own`` would give: a fair control. Rows of a
-    source without any criteria get some to begin with from `with_generic_criterion`.
+    `GENERIC_CRITERION` instead, without noise, on exactly the rows that ``own`` would give: a fair control.
     """
-    if criteria_mode not in CRITERIA_MODES:
-        raise ValueError(f"criteria_mode: {criteria_mode!r} is not one of {', '.join(CRITERIA_MODES)}")
+    _check("criteria_mode", criteria_mode, CRITERIA_MODES)
     side = choose_side(preference, direction, seed=seed, epoch=epoch, ties=ties)
     if side is None:
         return None
-    criteria: tuple[str, ...]
-    if criteria_mode == "none":
-        criteria, applied = (GENERIC_CRITERION,), "none"
-    elif noise == "none":
-        criteria, applied = side_criteria(preference, side), "none"
-    else:
+    own, other = (preference.criteria_a, preference.criteria_b)[:: 1 if side == "a" else -1]
+    criteria, applied = (GENERIC_CRITERION,) if criteria_mode == "none" else own, "none"
+    if criteria_mode == "own" and noise != "none":
         noised = add_noise(
-            side_criteria(preference, side),
+            own,
             kind=noise,
             pool=pool,
-            loser_criteria=side_criteria(preference, other_side(side)),
-            loser_topics=side_topics(preference, other_side(side)),
+            loser_criteria=other,
+            loser_topics=preference.criteria_topics_b if side == "a" else preference.criteria_topics_a,
             seed=seed,
             epoch=epoch,
             sample_id=preference.id,
         )
         criteria, applied = noised.criteria, noised.applied
-    winner = nominal_winner(preference, seed=seed, epoch=epoch, ties=ties)
-    used = "original" if side == winner else "reverse"
+    used = "original" if side == nominal_winner(preference, seed=seed, epoch=epoch, ties=ties) else "reverse"
     return Comparison(
         id=f"{preference.id}|{used}|{applied}",
         preference_id=preference.id,
@@ -127,8 +129,8 @@ def make_comparisons(
 def with_generic_criterion(preferences: Iterable[Preference]) -> list[Preference]:
     """Rows without criteria as rows that can be compared: the winner's side (of a tie: both) has `GENERIC_CRITERION`.
 
-    What most people find better is all that is said of the voter, so a row is a comparison in direction ``original``
-    and in no other. Only for a source in which no row has criteria: in one that has some, a row without is left out.
+    Such a row is a comparison in direction ``original`` and in no other. Only for a source in which no row has
+    criteria: in one that has some, a row without is left out.
     """
     generic = (GENERIC_CRITERION,)
     return [
@@ -141,8 +143,7 @@ def choose_side(preference: Preference, direction: str, *, seed: int, epoch: int
     """The side to condition on, or ``None`` where the vote is a dropped tie or that side has no criteria.
 
     ``random`` falls back to the side that has criteria; ``original`` and ``reverse`` do not, because that would
-    change the direction that was asked for. With ``ties="soft"`` a tie takes part: see `nominal_winner`.
-    Raises ``ValueError`` for an unknown direction or policy.
+    change the direction that was asked for.
     """
     _check("direction", direction, DIRECTIONS[:3])
     _check("ties", ties, TIES)
@@ -151,10 +152,13 @@ def choose_side(preference: Preference, direction: str, *, seed: int, epoch: int
         return None
     if direction != "original" and contradicts_itself(preference):
         return winner if direction == "random" else None
+    criteria = {"a": preference.criteria_a, "b": preference.criteria_b}
     if direction == "random":
-        return _drawn_side(preference, seed, epoch)
-    side = winner if direction == "original" else other_side(winner)
-    return side if side_criteria(preference, side) else None
+        # The draw is over sides, not over winner and loser: half of the draws reverse the vote either way.
+        side = _drawn(seed, epoch, preference.id, "direction")
+        return side if criteria[side] else _other(side) if criteria[_other(side)] else None
+    side = winner if direction == "original" else _other(winner)
+    return side if criteria[side] else None
 
 
 def contradicts_itself(preference: Preference) -> bool:
@@ -167,40 +171,94 @@ def contradicts_itself(preference: Preference) -> bool:
 def nominal_winner(preference: Preference, *, seed: int, epoch: int, ties: str = "drop") -> Side | None:
     """The winner; for a tie ``None`` (``drop``) or a side drawn per sample and epoch (``soft``).
 
-    The drawn side stands in for the winner, so ``original`` and ``reverse`` still show opposite sides of a tie.
+    The drawn side takes the winner's place, so ``original`` and ``reverse`` still show opposite sides of a tie.
     """
-    if preference.winner == "a":
-        return "a"
-    if preference.winner == "b":
-        return "b"
-    if ties == "drop":
-        return None
-    return "a" if generator(seed, epoch, preference.id, "tie").random() < 0.5 else "b"
+    if preference.winner == "tie":
+        return None if ties == "drop" else _drawn(seed, epoch, preference.id, "tie")
+    return "a" if preference.winner == "a" else "b"
 
 
-def side_criteria(preference: Preference, side: Side) -> tuple[str, ...]:
-    """The criteria that speak for one side, possibly none."""
-    return preference.criteria_a if side == "a" else preference.criteria_b
+def _drawn(seed: int, epoch: int, name: str, purpose: str) -> Side:
+    return "a" if generator(seed, epoch, name, purpose).random() < 0.5 else "b"
 
 
-def side_topics(preference: Preference, side: Side) -> tuple[str, ...]:
-    """The broad topics of one side's criteria, possibly none."""
-    return preference.criteria_topics_a if side == "a" else preference.criteria_topics_b
-
-
-def other_side(side: Side) -> Side:
-    """The side that ``side`` is not."""
+def _other(side: Side) -> Side:
     return "b" if side == "a" else "a"
-
-
-def _drawn_side(preference: Preference, seed: int, epoch: int) -> Side | None:
-    # The draw is over sides, not over winner and loser: half of the draws reverse the vote either way.
-    side: Side = "a" if generator(seed, epoch, preference.id, "direction").random() < 0.5 else "b"
-    if side_criteria(preference, side):
-        return side
-    return other_side(side) if side_criteria(preference, other_side(side)) else None
 
 
 def _check(field: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ValueError(f"{field}: {value!r} is not one of {', '.join(allowed)}")
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteSpec:
+    """A suite's name taken apart: ``base`` picks the preferences, ``direction`` and ``noise`` what is done to them."""
+
+    name: str
+    base: str
+    direction: str
+    noise: str
+
+
+def suite_names(bases: Collection[str], noises: Sequence[str] = ("none",)) -> list[str]:
+    """Every suite of these bases and noises: for ``["D"], ["none", "add"]``: D+, D-, D+_add, D-_add."""
+    endings = ["" if noise == "none" else f"_{noise}" for noise in noises]
+    return [f"{base}{sign}{ending}" for base in bases for ending in endings for sign in SIGNS]
+
+
+def parse_suite(name: str, bases: Collection[str]) -> SuiteSpec:
+    """Take a name apart. Raises ``ValueError`` with the nearest valid name for one that no base and noise make."""
+    for base, (sign, direction), noise in product(bases, SIGNS.items(), NOISES):
+        if name == base + sign + ("" if noise == "none" else f"_{noise}"):
+            return SuiteSpec(name, base, direction, noise)
+    near = difflib.get_close_matches(name, suite_names(bases, NOISES), n=1, cutoff=0.0)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise ValueError(
+        f"suite: {name!r} is not a suite of this data; {hint}A name is one of {', '.join(bases) or 'no bases'}, "
+        f"then + or -, then optionally _ and one of {', '.join(NOISES[1:])}"
+    )
+
+
+def draw_suite(
+    name: str,
+    preferences_by_base: Mapping[str, Sequence[Preference]],
+    pool: CriteriaPool | None,
+    *,
+    seed: int = FIXED_SEED,
+    criteria_mode: str = "own",
+) -> tuple[list[Comparison], dict[str, int]]:
+    """The comparisons of one suite and the counts of `make_comparisons`. Drawn once, at epoch 0; ties are dropped."""
+    spec = parse_suite(name, list(preferences_by_base))
+    return make_comparisons(
+        preferences_by_base[spec.base],
+        direction=spec.direction,
+        noise=spec.noise,
+        pool=pool,
+        seed=seed,
+        epoch=0,
+        criteria_mode=criteria_mode,
+    )
+
+
+def fixed_suites(
+    names: Sequence[str], splits: Splits, *, written: Path | None = None, criteria_mode: str = "own"
+) -> dict[str, tuple[list[Comparison], dict[str, int]]]:
+    """The comparisons of each suite, the same for every run on these data, and counts.
+
+    They are read from the dataset's folder ``written``, as far as their preferences were kept when subsampling; where
+    there is none, and under another ``criteria_mode``, they are drawn with training rows as the pool of noise.
+    """
+    pool = cache(lambda: CriteriaPool.from_preferences(splits.train))  # one for all, and only where it is needed
+    suites = {}
+    for name in names:
+        spec = parse_suite(name, list(splits.suites))
+        made = prepared_suite(written, name) if written and criteria_mode == "own" else None
+        if made is None:
+            noise = pool() if spec.noise != "none" else None
+            suites[name] = draw_suite(name, splits.suites, noise, criteria_mode=criteria_mode)
+            continue
+        kept = {row.id for row in splits.suites[spec.base]}
+        rows = [row for row in made if row.preference_id in kept]
+        suites[name] = rows, {"read": len(made), "made": len(rows), "dropped_by_subsampling": len(made) - len(rows)}
+    return suites

@@ -1,4 +1,4 @@
-"""Settings of the data: sources, suites, direction, noise. In: composed values. Out: checked ones."""
+"""Settings of the data: sources, suites, direction, noise."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from crm.config import MAX_SEED, Settings, setting
-from crm.data.catalogue import OWN, SOURCES
+from crm.data.catalogue import MADE, OWN, SOURCES, source_named
 from crm.data.comparisons import DIRECTIONS
 from crm.data.noise import NOISES
-from crm.data.profiles import PROFILES
+from crm.data.public.personalized import PROFILES
 from crm.data.recognise import recognise
 from crm.io.installed import check_known
 from crm.schema import MAX_CRITERIA, SIDES
 
-DATA_SOURCES = ("simulation", "dataset", "mixture", "summeval_aspects", *SOURCES)
-MIXED = tuple(name for name in DATA_SOURCES if name not in ("simulation", "dataset", "mixture", *OWN))
+DATA_SOURCES = (*MADE, *SOURCES)
+MIXED = tuple(name for name in SOURCES if name not in OWN)
 
 NAME_THE_DATA = (
     "data: a pretrained model trains on data that you name: data=pairs.jsonl (a file or folder of your own), "
@@ -35,8 +35,9 @@ class DataConfig(Settings, group="data"):
     """Folder of the public sets."""
     path: str | None = None
     """File or folder of one's own, a dataset of a hub (hf://owner/name), or a prepared one (data=dataset)."""
-    sources: list[str] = setting([], one_of=MIXED)
-    """For data=mixture: the public sets to put together; the sizes below are then those of every one of them."""
+    sources: list[str] = field(default_factory=list)
+    """For data=mixture: the sets to put together, each with a folder of its own under ``root``; the sizes below are
+    then those of every one of them."""
     held_out_topics: list[str] = field(default_factory=list)
     """Topics, or broad topics of criteria, that make suite H and are in no other part; of a mixture as source.topic."""
     columns: Any = None
@@ -60,12 +61,10 @@ class DataConfig(Settings, group="data"):
     seed: int = setting(1, at_least=0, at_most=MAX_SEED)
     """Seed of simulation, split and subsampling; apart from the seed of training."""
     profile: str = setting("none", one_of=PROFILES)
-    """For data=personalized_rewardbench: which of the user's earlier posts are the criteria. ``all``; the ``first`` as
-    the file has them; or the most relevant to the question by ``bm25``."""
+    """For data=personalized_rewardbench: what becomes the criteria. The ``first`` of the user's earlier posts; the most
+    relevant to the question by ``bm25``; or the ``rubric`` that the pairs were made by, a judge's upper bound."""
     profile_posts: int = setting(10, at_least=1, at_most=MAX_CRITERIA)
-    """Posts told at most, but for ``all``."""
-    oracle_rubric: bool = False
-    """For data=personalized_rewardbench: tell the judge the rubric that the pairs were made by, its upper bound."""
+    """Posts shown at most."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,18 +73,20 @@ class DataConfig(Settings, group="data"):
             self._recognise()
         if self.name == "required":
             raise ValueError(NAME_THE_DATA)
-        check_known("data.name", self.name, DATA_SOURCES, "sources")
-        needs_path = self.name == "dataset" or self.name in OWN or self.name not in DATA_SOURCES
+        needs_path = self.name == "dataset" or (self.name not in MADE and source_named(self.name).folder is None)
         self.require(not needs_path or self.path, "path", f"a file or folder for data={self.name}")
         sources = f"data=dataset, {', '.join(OWN)}"
         self.require(needs_path or not self.path, "path", f"none for data={self.name}; say what it holds: {sources}")
         self.require((self.name == "mixture") == bool(self.sources), "sources", "names, for data=mixture only")
+        for name in self.sources:
+            check_known("data.sources", name, MIXED, "sources")
         for name in ("columns", "winners"):
             self.require(self.name == "table" or not getattr(self, name), name, "nothing, but for data=table")
         self.require(self.split == "auto" or self.name in OWN, "split", f"auto, but for {', '.join(OWN)}")
         sides = (self.winners or {}).values()
         self.require(set(sides) <= set(SIDES), "winners", f"a mapping to {', '.join(SIDES)}")
-        self._check_profile()
+        personal = self.name == "personalized_rewardbench"
+        self.require(personal or self.profile == "none", "profile", "none, but for data=personalized_rewardbench")
 
     def _recognise(self) -> None:
         """Take the name of the source that reads ``path``, and how it reads a table."""
@@ -97,23 +98,14 @@ class DataConfig(Settings, group="data"):
         self.name, self.columns = found.name, found.columns or None
         self.winners = {**found.winners, **(self.winners or {})} or None
 
-    def _check_profile(self) -> None:
-        personal, told = self.name == "personalized_rewardbench", self.profile != "none"
-        only = "with another source than data=personalized_rewardbench"
-        self.require(personal or not told, "profile", f"none {only}")
-        self.require(personal or not self.oracle_rubric, "oracle_rubric", f"false {only}")
-        both = told and self.oracle_rubric
-        self.require(not both, "profile", "none with data.oracle_rubric=true: the rubric is told instead")
-
     def title(self) -> str:
         """The source's name or file, its held-out part, and what the judge sees of a user where that is a choice."""
-        if self.name != "personalized_rewardbench":
-            place = (self.path or self.name).rstrip("/").removeprefix("hf://")
-            whole = self.name not in OWN or OWN[self.name].evaluation_only or self.split == "all"
-            return f"{Path(place).name}{'' if whole else f', held-out {100 * self.test_fraction:g} %'}"
-        shown = "all posts" if self.profile == "all" else f"{self.profile} {self.profile_posts} posts"
-        profile = "no profile" if self.profile == "none" else f"profile {shown}"
-        return f"{self.name} (rubric {'shown' if self.oracle_rubric else 'withheld'}, {profile})"
+        if self.name == "personalized_rewardbench":
+            posts = f" {self.profile_posts} posts" if self.profile in ("first", "bm25") else ""
+            return f"{self.name} (profile: {self.profile}{posts})"
+        place = (self.path or self.name).rstrip("/").removeprefix("hf://")
+        whole = self.name not in OWN or OWN[self.name].evaluation_only or self.split == "all"
+        return f"{Path(place).name}{'' if whole else f', held-out {100 * self.test_fraction:g} %'}"
 
 
 @dataclass

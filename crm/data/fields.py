@@ -1,7 +1,7 @@
-"""Checked fields of a row: pydantic types for public sets, functions for cells of files of one's own.
+"""Readers of rows: checked fields, and how a function of one row becomes the reader of a source.
 
 In files of one's own a text is one turn, and a list is messages. Tables keep such lists as text, in JSON or as Python
-prints it, which is read (literals only, nothing is executed).
+prints it (literals only, nothing is executed).
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
 from crm.data.sampling import turn
-from crm.io.rows import decode
-from crm.schema import Message, RecordError, messages, short, texts
+from crm.io.intake import Intake
+from crm.io.rows import data_files, decode
+from crm.schema import Message, Preference, RecordError, check_responses, messages, short, texts
 
 Conversation = tuple[Message, ...]
+Row = dict[str, Any]
+Read = Callable[[Path, Intake], Iterator[Preference]]
 _MESSAGES = re.compile(r"""\s*\[\s*\{\s*["'](role|content)["']\s*:""")
 """How a text that is a list of messages begins."""
 
@@ -43,7 +47,58 @@ class PublicRow(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, populate_by_name=True)
 
 
-def require(row: Mapping[str, Any], names: tuple[str, ...], null: str = "null") -> None:
+class At(NamedTuple):
+    """The place of a row, and counts over all files of its source."""
+
+    source: Path
+    file: Path
+    number: int
+    repeats: Counter[str]
+    """Digests of rows without an id: see `identity`."""
+    counts: Counter[str]
+
+
+def rows_of(
+    *places: str, model: type[PublicRow] | None = None, drop_identical: bool = False
+) -> Callable[[Callable[[Any, At], Preference | Sequence[Preference]]], Read]:
+    """Make a ``read`` of a function that turns a row into its record or records, or raises `RecordError`.
+
+    ``places`` are files and folders of the source, or none for the source itself. A row is a dict, or validated as
+    ``model``. Ids are unique in each file. ``drop_identical`` leaves out pairs of equal responses.
+    """
+
+    def reader(parse: Callable[[Any, At], Preference | Sequence[Preference]]) -> Read:
+        def read(source: Path, reading: Intake) -> Iterator[Preference]:
+            repeats: Counter[str] = Counter()
+            for file in (file for place in places or ("",) for file in data_files(source / place)):
+
+                def records(row: Row, number: int, file: Path = file) -> Sequence[Preference]:
+                    at = At(source, file, number, repeats, reading.counts)
+                    parsed = parse(model.model_validate(row) if model else row, at)
+                    found = [parsed] if isinstance(parsed, Preference) else parsed
+                    for record in found:
+                        check_responses(record)
+                    return found
+
+                for found in reading.rows(file, records, key=lambda found: found[0].id if found else None):
+                    yield from counted(found, reading.counts, drop_identical)
+
+        return read
+
+    return reader
+
+
+def counted(records: Sequence[Preference], counts: Counter[str], drop_identical: bool = True) -> Iterator[Preference]:
+    """The records, ties among them counted, without pairs of equal responses (``dropped_identical_responses``)."""
+    for record in records:
+        if drop_identical and record.response_a == record.response_b:
+            counts["dropped_identical_responses"] += 1
+        else:
+            counts["ties"] += record.winner == "tie"
+            yield record
+
+
+def require(row: Mapping[str, Any], names: Sequence[str], null: str = "null") -> None:
     """Raise `RecordError` for the first field that is missing or null; ``null`` is what the file has in its place."""
     for name in names:
         if row.get(name) is None:
@@ -131,7 +186,7 @@ def split_shared(
     shared = 0
     while shared < min(len(a), len(b)) and a[shared] == b[shared]:
         shared += 1
-    while shared > 0 and not (_assistant_at(a, shared) and _assistant_at(b, shared)):
+    while shared > 0 and not all(len(side) > shared and side[shared].role == "assistant" for side in (a, b)):
         shared -= 1
     if shared == 0:
         why = f"shares no leading turns with {fields[0]} that an assistant's turn follows in both"
@@ -139,25 +194,16 @@ def split_shared(
     return a[:shared], a[shared:], b[shared:]
 
 
-def _assistant_at(turns: Conversation, index: int) -> bool:
-    return index < len(turns) and turns[index].role == "assistant"
-
-
 def identity(given: Any, field: str, repeats: Counter[str], *content: object) -> str:
     """The id given as text or as a whole number, or else a digest (16 hex digits) of texts and messages.
 
-    Equal rows without an id are several votes: ``repeats`` counts digests over all that is read, and from the second
-    on they are numbered.
+    Equal rows without an id are several votes: from the second on they are numbered.
     """
     if given is None:
         written = json.dumps(content, default=lambda message: [message.role, message.content])
-        return numbered(hashlib.sha256(written.encode("utf-8")).hexdigest()[:16], repeats)
+        name = hashlib.sha256(written.encode("utf-8")).hexdigest()[:16]
+        repeats[name] += 1
+        return name if repeats[name] == 1 else f"{name}-{repeats[name]}"
     if isinstance(given, bool) or not isinstance(given, (str, int)) or not str(given).strip():
         raise RecordError(field, f"expected a whole number or a non-blank text, got {given!r:.80}")
     return str(given).strip()
-
-
-def numbered(name: str, repeats: Counter[str]) -> str:
-    """``name``, and from its second time on ``name-2``, ``name-3``, ..."""
-    repeats[name] += 1
-    return name if repeats[name] == 1 else f"{name}-{repeats[name]}"

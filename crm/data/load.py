@@ -1,139 +1,122 @@
-"""One name, one source. In: the plain settings of a data group. Out: `Splits`, whatever the source."""
+"""The preferences that the settings of a data group name, as `Splits`, whatever the source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from crm.data.catalogue import SOURCES, location, source_named, stem
+from crm.data import table
+from crm.data.catalogue import MADE, location, source_named, stem
 from crm.data.comparisons import with_generic_criterion
-from crm.data.mixture import HELD_OUT, hold_out, mix, shorten
-from crm.data.own import dataset, table
-from crm.data.profiles import teller
-from crm.data.public import concise_verbose, dsp, personalized_rewardbench, summeval
-from crm.data.public.personalized_rewardbench import Tell
+from crm.data.config import DataConfig
+from crm.data.own import load_prepared
+from crm.data.public import personalized
 from crm.data.sampling import balanced
 from crm.data.simulation.arena import lexicon_texts, simulate
-from crm.data.splits import NEAR_DUPLICATE, Splits, by_suite, sizes, split_records
+from crm.data.splits import Splits, by_suite, sizes, split_records
 from crm.io.intake import Intake, Rejection
+from crm.io.words import first_words
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
-from crm.schema import Preference
+from crm.schema import Message, Preference, prompt_key
 
-OWN_SPLIT = ("simulation", "summeval", "summeval_aspects", "dsp", "concise_verbose", "dataset")
+HELD_OUT = "H"
+"""Suite of the rows whose topic, or broad topic of a criterion, was held out by name."""
 
 
-def load_data(*, name: str, sources: Sequence[str], held_out_topics: Sequence[str], **settings: Any) -> Splits:
-    """What the settings of a data group ask for: one source, or with the name ``mixture`` all ``sources``.
+def load_data(config: DataConfig, criteria: str = "own") -> Splits:
+    """One source, or with the name ``mixture`` several; there a topic to hold out is named ``<source>.<topic>``.
 
-    In a mixture a topic to hold out is named ``<source>.<topic>``; sizes are those of every source.
+    With ``criteria="none"``, records of a source in which none has criteria get the generic one. Raises ``ValueError``
+    for missing or malformed files, for ids that are in two files, and, with ``own``, where no record has criteria.
     """
-    if name != "mixture":
-        return load_splits(name, held_out_topics=held_out_topics, **settings)
-    held: dict[str, list[str]] = {source: [] for source in sources}
-    for topic in held_out_topics:
-        source = topic.partition(".")[0]
+    if config.name != "mixture":
+        return _load(config, criteria)
+    held: dict[str, list[str]] = {source: [] for source in config.sources}
+    for topic in config.held_out_topics:
+        source, _, own = topic.partition(".")
         if source not in held:
-            raise ValueError(f"data.held_out_topics: {topic!r} is not <source>.<topic> of one of {', '.join(sources)}")
-        held[source].append(topic.partition(".")[2])
-    return mix({source: load_splits(source, held_out_topics=held[source], **settings) for source in sources})
+            known = ", ".join(config.sources)
+            raise ValueError(f"data.held_out_topics: {topic!r} is not <source>.<topic> of one of {known}")
+        held[source].append(own)
+    parts = {name: replace(config, name=name, sources=[], held_out_topics=held[name]) for name in config.sources}
+    return mix({name: _load(part, criteria) for name, part in parts.items()})
 
 
-def load_splits(
-    name: str,
-    *,
-    root: str,
-    path: str | None,
-    train: int,
-    validation: int,
-    suite: int,
-    max_words: int,
-    validation_fraction: float,
-    test_fraction: float,
-    strict: bool,
-    seed: int,
-    split: str = "auto",
-    near_duplicates: float = NEAR_DUPLICATE,
-    columns: Mapping[str, str] | None = None,
-    winners: Mapping[str, str] | None = None,
-    held_out_topics: Sequence[str] = (),
-    profile: str = "none",
-    profile_posts: int = 10,
-    oracle_rubric: bool = False,
-    criteria: str = "own",
-) -> Splits:
-    """Read a source. Sizes of 0 mean all; ``held_out_topics`` make the suite `HELD_OUT`.
-
-    With ``split="all"`` every row is in a suite. ``near_duplicates`` is the similarity of `prompt_groups`.
-
-    ``profile`` and what follows it are about what ``personalized_rewardbench`` tells of a user (`criteria.profiles`).
-    ``criteria`` is a mode of `dataset.comparisons`: with ``none``, records of a source in which none has criteria get
-    the generic one. Raises ``ValueError`` for missing or malformed files, for ids that are in two files, and, with
-    ``own``, where no record has criteria.
-    """
-    if held_out_topics and name in OWN_SPLIT:
-        raise ValueError(f"data.held_out_topics={list(held_out_topics)}: {name} has a split of its own; leave it empty")
-    if name == "simulation":
-        return _simulated(train or 10_000, validation or 500, suite or 600, seed)
-    if name in OWN_SPLIT and name != "dataset":
-        location(name.removesuffix("_aspects"), root=root, path=None)  # says how to fetch what is not there
-    limits: dict[str, Any] = {"max_train": train or None, "max_suite": suite or None}
-    words = max_words or None
-    if name in ("summeval", "summeval_aspects"):
-        by_aspect = name == "summeval_aspects"
-        limits |= {"max_document_words": words, "aspect_by_aspect": by_aspect}
-        splits = summeval.load(root, seed=seed, strict=strict, **limits)
-    elif name == "dsp":
-        splits = dsp.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
-    elif name == "concise_verbose":
-        splits = concise_verbose.load(root, seed=seed, strict=strict, max_response_words=words, **limits)
-    elif name == "dataset":
-        splits = _smaller(_comparable(dataset.load(Path(str(path))), criteria), train, suite, seed)
-    elif name not in SOURCES and (load := source_named(name).splits):
-        sizes_asked = {"train": train, "validation": validation, "suite": suite, "max_words": max_words}
-        splits = load(location(name, root=root, path=path), seed=seed, **sizes_asked)
+def _load(config: DataConfig, criteria: str) -> Splits:
+    own_split = config.name in MADE or source_named(config.name).splits is not None
+    if config.held_out_topics and own_split:
+        topics = list(config.held_out_topics)
+        raise ValueError(f"data.held_out_topics={topics}: {config.name} has a split of its own; leave it empty")
+    if config.name == "simulation":
+        asked = {"train": config.train or 10_000, "validation": config.validation or 500, "suite": config.suite or 600}
+        splits = simulate(seed=config.seed, **asked)
+    elif config.name == "dataset":
+        splits = _smaller(_comparable(load_prepared(Path(str(config.path))), criteria), config)
+    elif load := source_named(config.name).splits:
+        place, reading = location(config.name, root=config.root, path=config.path), Intake(strict=config.strict)
+        asked = {name: getattr(config, name) for name in ("seed", "train", "validation", "suite", "max_words")}
+        splits = load(place, reading, **asked)
     else:
-        reading = Intake(strict=strict)
-        told = teller(profile, posts=profile_posts, max_words=max_words)
-        given: dict[str, Any] = {"columns": columns, "winners": winners, "oracle_rubric": oracle_rubric, "told": told}
-        rows = list(reading.unique(read_source(name, reading, root=root, path=path, **given)))
-        if reading.read and not rows:
-            raise ValueError(
-                f"data={name}: no row can be used: {_listed(reading.all_counts())}{_first(reading.rejections)}"
-            )
-        if max_words:
-            rows, reading.counts["dropped_same_when_cut"] = shorten(rows, max_words)
-        rows, held = hold_out(rows, held_out_topics) if held_out_topics else (rows, [])
-        shares = {"validation": validation_fraction, "test": test_fraction}
-        whole = _split(name, rows, reading, split == "all", seed=seed, near_duplicates=near_duplicates, **shares)
-        if held:
-            whole = replace(whole, suites=whole.suites | {HELD_OUT: held})
-        splits = _smaller(_comparable(whole, criteria), train, suite, seed)
+        splits = _smaller(_comparable(_split(config), criteria), config)
     if not _any_criteria(splits):
-        _refuse_without_criteria(name, path, splits)
-    return _with_fewer_for_validation(splits, validation, seed)
+        raise ValueError(_without_criteria(config, splits))
+    if not config.validation or config.validation >= len(splits.validation):
+        return splits
+    kept = balanced(splits.validation, config.validation, config.seed)
+    return replace(splits, validation=kept, counts={**splits.counts, "validation": config.validation})
 
 
-def _refuse_without_criteria(name: str, path: str | None, splits: Splits) -> None:
-    """Say what is missing here, where it is known, and not later that no comparison is left."""
-    refused = _first(splits.rejected)
-    told = "data.profile=bm25 tells what the user asked before, " if name == "personalized_rewardbench" else ""
-    read = f"data={name}" + (f" data.path={path}" if path else "")
-    made = f"datasets/{stem(path or name)}"
-    raise ValueError(
-        f"data={name}: no record has criteria{refused}, and no comparison can be made without; {told}criteria=none "
-        f"gives every vote one general criterion; or write some with `python prepare.py {read} out={made}`, then read "
-        f"them with data=dataset data.path={made}"
+def _split(config: DataConfig) -> Splits:
+    """A source without a split of its own; one to evaluate on is held out as a whole."""
+    source, reading = source_named(config.name), Intake(strict=config.strict)
+    rows = list(reading.unique(read_source(config, reading)))
+    if reading.read and not rows:
+        found = ", ".join(f"{name} {count:,}" for name, count in reading.all_counts().items() if count)
+        raise ValueError(f"data={config.name}: no row can be used: {found}{_first(reading.rejections)}")
+    if config.max_words:
+        rows, reading.counts["dropped_same_when_cut"] = shorten(rows, config.max_words)
+    rows, held = hold_out(rows, config.held_out_topics) if config.held_out_topics else (rows, [])
+    if config.split == "all" or source.evaluation_only:
+        suites = by_suite(rows, source.suite_of)
+        splits = Splits([], [], suites, {**reading.all_counts(), **sizes([], [], suites)}, reading.rejections)
+    else:
+        splits = split_records(
+            rows,
+            reading,
+            seed=config.seed,
+            validation=config.validation_fraction,
+            test=config.test_fraction,
+            suite_of=source.suite_of,
+            near_duplicates=config.near_duplicates,
+        )
+    return replace(splits, suites=splits.suites | {HELD_OUT: held}) if held else splits
+
+
+def read_source(config: DataConfig, reading: Intake) -> Iterator[Preference]:
+    """The records of a source of the catalogue as they stream by, counted into ``reading``."""
+    place = location(config.name, root=config.root, path=config.path)
+    if config.name == "personalized_rewardbench":
+        shown = {"profile": config.profile, "posts": config.profile_posts, "max_words": config.max_words}
+        return personalized.read(place, reading, **shown)  # type: ignore[arg-type]
+    if config.name == "table":
+        return table.read(place, reading, columns=config.columns or {}, winners=config.winners or {})
+    return source_named(config.name).read(place, reading)
+
+
+def _without_criteria(config: DataConfig, splits: Splits) -> str:
+    name, path = config.name, config.path
+    shown = "data.profile=bm25 shows what the user asked before, " if name == "personalized_rewardbench" else ""
+    read, made = f"data={name}" + (f" data.path={path}" if path else ""), f"datasets/{stem(path or name)}"
+    return (
+        f"data={name}: no record has criteria{_first(splits.rejected)}, and no comparison can be made without; "
+        f"{shown}criteria=none gives every vote one general criterion; or write some with `python prepare.py {read} "
+        f"out={made}`, then read them with data=dataset data.path={made}"
     )
 
 
 def _first(rejected: Sequence[Rejection]) -> str:
-    return f" (some rows were refused, the first is {rejected[0]})" if rejected else ""
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+    return f" (some rows are bad, the first is {rejected[0]})" if rejected else ""
 
 
 def _any_criteria(splits: Splits) -> bool:
@@ -143,10 +126,7 @@ def _any_criteria(splits: Splits) -> bool:
 
 
 def _comparable(splits: Splits, criteria: str) -> Splits:
-    """With ``none``, every record of a source without any criteria with the generic one, and how many they are.
-
-    To be asked before subsampling: what a source has does not depend on which of its rows are drawn.
-    """
+    """With ``none``, every record of a source without any criteria with the generic one, and how many they are."""
     if criteria != "none" or _any_criteria(splits):
         return splits
     suites = {name: with_generic_criterion(rows) for name, rows in splits.suites.items()}
@@ -156,56 +136,80 @@ def _comparable(splits: Splits, criteria: str) -> Splits:
     return Splits(train, validation, suites, counts, splits.rejected)
 
 
-def read_source(
-    name: str,
-    reading: Intake,
-    *,
-    root: str,
-    path: str | None,
-    columns: Mapping[str, str] | None,
-    winners: Mapping[str, str] | None,
-    oracle_rubric: bool = False,
-    told: Tell | None = None,
-) -> Iterator[Preference]:
-    """The records of a source of the catalogue as they stream by, counted into ``reading``."""
-    place = location(name, root=root, path=path)
-    if name == "personalized_rewardbench":
-        return personalized_rewardbench.read(place, reading, oracle_rubric=oracle_rubric, told=told)
-    if name == "table":
-        return table.read(place, reading, columns=columns or {}, winners=winners or {})
-    return source_named(name).read(place, reading)
-
-
-def _split(name: str, rows: list[Preference], reading: Intake, whole: bool, **settings: Any) -> Splits:
-    """A source without a split of its own; one to evaluate on is held out as a ``whole``."""
-    source = source_named(name)
-    if not (whole or source.evaluation_only):
-        return split_records(rows, reading, suite_of=source.suite_of, **settings)
-    suites = by_suite(rows, source.suite_of)
-    return Splits([], [], suites, {**reading.all_counts(), **sizes([], [], suites)}, reading.rejections)
-
-
-def _smaller(splits: Splits, train: int, suite: int, seed: int) -> Splits:
+def _smaller(splits: Splits, config: DataConfig) -> Splits:
     """At most ``train`` rows to train on and ``suite`` in each suite; 0 keeps all, in their order."""
-    fewer = balanced(splits.train, train, seed) if train else splits.train
-    suites = {name: balanced(rows, suite, seed) if suite else rows for name, rows in splits.suites.items()}
+
+    def fewer(rows: list[Preference], most: int) -> list[Preference]:
+        return balanced(rows, most, config.seed) if most else rows
+
+    train = fewer(splits.train, config.train)
+    suites = {name: fewer(rows, config.suite) for name, rows in splits.suites.items()}
     before = len(splits.train) + sum(map(len, splits.suites.values()))
-    dropped = before - len(fewer) - sum(map(len, suites.values()))
-    counts = {**splits.counts, "dropped_by_subsampling": dropped, **sizes(fewer, splits.validation, suites)}
-    return Splits(fewer, splits.validation, suites, counts, splits.rejected)
+    dropped = before - len(train) - sum(map(len, suites.values()))
+    counts = {**splits.counts, "dropped_by_subsampling": dropped, **sizes(train, splits.validation, suites)}
+    return Splits(train, splits.validation, suites, counts, splits.rejected)
 
 
-def _simulated(train: int, validation: int, suite: int, seed: int) -> Splits:
-    arena = simulate(seed=seed, train=train, validation=validation, suite=suite)
-    counts = sizes(arena.train, arena.validation, arena.suites)
-    return Splits(arena.train, arena.validation, dict(arena.suites), counts)
+def mix(parts: Mapping[str, Splits]) -> Splits:
+    """Rows of all parts, in their order; ids and suites begin with the source's name.
+
+    Public sets share prompts: a training row whose prompt is in a suite of any source, or in the validation rows of
+    another, is left out, and counted.
+    """
+    named = {name: _named(name, part) for name, part in parts.items()}
+    suites = {f"{name}.{suite}": rows for name, part in named.items() for suite, rows in part.suites.items()}
+    asked = {prompt_key(row.prompt) for rows in suites.values() for row in rows}
+    validation = [row for part in named.values() for row in part.validation]
+    kept_validation = _without(validation, asked)
+    train = [row for part in named.values() for row in part.train]
+    unasked = _without(train, asked)
+    kept = _without(unasked, {prompt_key(row.prompt) for row in kept_validation})
+    counts = {f"{name}.{key}": count for name, part in named.items() for key, count in part.counts.items()}
+    counts["dropped_prompt_in_a_suite"] = len(train) - len(unasked) + len(validation) - len(kept_validation)
+    counts["dropped_prompt_in_validation"] = len(unasked) - len(kept)
+    rejected = [rejection for part in named.values() for rejection in part.rejected]
+    return Splits(kept, kept_validation, suites, counts | sizes(kept, kept_validation, suites), rejected)
 
 
-def _with_fewer_for_validation(splits: Splits, size: int, seed: int) -> Splits:
-    if not size or size >= len(splits.validation):
-        return splits
-    kept = balanced(splits.validation, size, seed)
-    return replace(splits, validation=kept, counts={**splits.counts, "validation": size})
+def _named(name: str, part: Splits) -> Splits:
+    def rename(rows: Sequence[Preference]) -> list[Preference]:
+        return [replace(row, id=f"{name}/{row.id}") for row in rows]
+
+    suites = {suite: rename(rows) for suite, rows in part.suites.items()}
+    return Splits(rename(part.train), rename(part.validation), suites, part.counts, part.rejected)
+
+
+def hold_out(rows: Sequence[Preference], names: Collection[str]) -> tuple[list[Preference], list[Preference]]:
+    """Rows without the named topics, and those with one: their own topic, or the broad topic of a criterion.
+
+    Rows that share a prompt with a held-out one are in neither. Raises ``ValueError`` for a name that no row has.
+    """
+    topics = [{row.topic, *row.criteria_topics_a, *row.criteria_topics_b} for row in rows]
+    known = {name for found in topics for name in found if name is not None}
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"data.held_out_topics: no row has {name!r}; there are {', '.join(sorted(known)) or 'no topics at all'}"
+            )
+    held = [row for row, found in zip(rows, topics, strict=True) if found & set(names)]
+    kept = [row for row, found in zip(rows, topics, strict=True) if not found & set(names)]
+    return _without(kept, {prompt_key(row.prompt) for row in held}), held
+
+
+def _without(rows: Sequence[Preference], keys: Collection[str]) -> list[Preference]:
+    return [row for row in rows if prompt_key(row.prompt) not in keys]
+
+
+def shorten(rows: Sequence[Preference], limit: int) -> tuple[list[Preference], int]:
+    """Every turn of the responses cut to its first ``limit`` words, and how many rows were dropped for having no two
+    different responses left."""
+
+    def cut(turns: tuple[Message, ...]) -> tuple[Message, ...]:
+        return tuple(Message(turn.role, first_words(turn.content, limit)) for turn in turns)
+
+    short = [replace(row, response_a=cut(row.response_a), response_b=cut(row.response_b)) for row in rows]
+    kept = [row for row in short if row.response_a != row.response_b]
+    return kept, len(rows) - len(kept)
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:
@@ -214,14 +218,6 @@ def tokenizer_texts(seed: int) -> Iterator[str]:
     The template is repeated so that its words become single tokens: it stands in every prompt.
     """
     yield from lexicon_texts(seed)
-    template = (
-        POINTWISE_INSTRUCTION,
-        PAIRWISE_INSTRUCTION,
-        "system\n",
-        "user\n",
-        "assistant\n",
-        "response_a\n",
-        "response_b\n",
-    )
+    roles = ("system\n", "user\n", "assistant\n", "response_a\n", "response_b\n")
     for _ in range(300):
-        yield from template
+        yield from (POINTWISE_INSTRUCTION, PAIRWISE_INSTRUCTION, *roles)

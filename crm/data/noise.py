@@ -1,4 +1,4 @@
-"""In: a user's criteria and the loser's. Out: perturbed criteria and the name of what was really done to them.
+"""Perturbed criteria, and the name of what was really done to them.
 
 The label is never touched. For a user with n criteria:
 
@@ -32,12 +32,10 @@ NOISES = (*OPERATIONS, "random")
 
 @dataclass(frozen=True, slots=True)
 class Noised:
-    """Criteria after noise. ``applied`` is one of `OPERATIONS`; ``gained`` and ``lost`` count criteria."""
+    """Criteria after noise. ``applied`` is one of `OPERATIONS`."""
 
     criteria: tuple[str, ...]
     applied: str
-    gained: int = 0
-    lost: int = 0
 
 
 class CriteriaPool:
@@ -138,7 +136,7 @@ def _add(
     gained = pool.draw(max(0, count), without_topics=loser_topics, without=[*criteria, *loser_criteria], rng=rng)
     if not gained:
         return Noised(tuple(criteria), "none")
-    return Noised(_shuffled([*criteria, *gained], rng), "add", gained=len(gained))
+    return Noised(_shuffled([*criteria, *gained], rng), "add")
 
 
 def _remove(criteria: Sequence[str], rng: random.Random) -> Noised:
@@ -146,7 +144,7 @@ def _remove(criteria: Sequence[str], rng: random.Random) -> Noised:
     if n == 1:
         return Noised(tuple(criteria), "none")
     kept = sorted(rng.sample(range(n), (n + 1) // 2))
-    return Noised(tuple(criteria[i] for i in kept), "remove", lost=n - len(kept))
+    return Noised(tuple(criteria[i] for i in kept), "remove")
 
 
 def _replace(criteria: Sequence[str], loser_criteria: Sequence[str], rng: random.Random) -> Noised:
@@ -159,7 +157,7 @@ def _replace(criteria: Sequence[str], loser_criteria: Sequence[str], rng: random
     # Exchanging one of two would leave a draw, so with n = 2 both stay and the stranger joins them.
     lost = 0 if n == 2 else len(gained)
     kept = rng.sample(list(criteria), n - lost)
-    return Noised(_shuffled([*kept, *gained], rng), "replace", gained=len(gained), lost=lost)
+    return Noised(_shuffled([*kept, *gained], rng), "replace")
 
 
 def _shuffled(criteria: list[str], rng: random.Random) -> tuple[str, ...]:

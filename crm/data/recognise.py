@@ -7,13 +7,13 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from crm.data import own
 from crm.data.catalogue import place_of
-from crm.data.own import arena, published, trl
-from crm.data.own.table import LOOK_AHEAD, PAIRS, VOTES
+from crm.data.table import MOST, PAIRS, VOTES, first_rows
 from crm.io import rows as formats
 from crm.io.rows import printable
 from crm.quoting import escaped, hydra_text
@@ -21,10 +21,10 @@ from crm.schema import Preference, RecordError
 
 log = logging.getLogger(__name__)
 COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("train_rows", published.TRAIN_FIELDS),
-    ("eval_rows", published.EVAL_FIELDS),
+    ("train_rows", own.TRAIN_FIELDS),
+    ("eval_rows", own.EVAL_FIELDS),
     ("arena", ("conversation_a", "conversation_b", "winner")),
-    ("arena", ("prompt", "response_a", "response_b", *arena.FLAGS)),
+    ("arena", ("prompt", "response_a", "response_b", *own.FLAGS)),
     ("personalized_rewardbench", ("question", "chosen", "rejected", "rubric_aspects")),
     ("rewardbench", ("prompt", "chosen", "rejected", "subset", "num_correct")),
     ("rewardbench", ("prompt", "chosen", "rejected", "subset", "chosen_model", "rejected_model")),
@@ -42,8 +42,6 @@ SINGLE = (*RESPONSES, "messages", "conversation", "conversations")
 HELPSTEER3 = {"context", "response1", "response2", "overall_preference"}
 SIGNED = {"-3": "a", "-2": "a", "-1": "a", "0": "tie", "1": "b", "2": "b", "3": "b"}
 """HelpSteer3's preference: -3 where the first response is much better, 3 where the second is."""
-MOST = 40
-"""Columns that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def recognise(path: str) -> Recognised:
         raise ValueError(f"{path}: a bank of responses, no preferences; rank it with bank=folder bank.path={path}")
     found: Recognised | None = None
     for file in formats.data_files(place):
-        each = _reading(path, str(file), _first_rows(file))
+        each = _reading(path, str(file), first_rows(file) or _no_rows(file))
         if found and each != found:
             raise ValueError(
                 f"{path}: {file.name} would be read with {each.words()}, the files before it with {found.words()}; "
@@ -96,15 +94,11 @@ def recognise(path: str) -> Recognised:
     return found
 
 
-def _first_rows(file: Path) -> list[dict[str, Any]]:
-    """Some rows. Raises ``ValueError`` where none of the first can be read."""
-    first = list(islice(formats.rows(file), LOOK_AHEAD))
-    rows = [row for _, row in first if isinstance(row, dict)]
-    if not rows:
-        number, value = first[0] if first else (0, None)
+def _no_rows(file: Path) -> list[dict[str, Any]]:
+    for number, value in formats.rows(file):
         why = value if isinstance(value, RecordError) else f"row: expected a JSON object, got {type(value).__name__}"
-        raise ValueError(f"{file}:{number}: {why}" if first else f"{file}: holds no rows")
-    return rows
+        raise ValueError(f"{file}:{number}: {why}")
+    raise ValueError(f"{file}: holds no rows")
 
 
 def _reading(path: str, file: str, rows: Sequence[dict[str, Any]]) -> Recognised:
@@ -127,8 +121,8 @@ def _reading(path: str, file: str, rows: Sequence[dict[str, Any]]) -> Recognised
 
 def _published(file: str, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Recognised]:
     """The source whose columns no other has. One's own pairs may have RewardBench's, by which nothing is trained."""
-    own = {each.name for each in fields(Preference)}
-    if {"id", *VOTES.required} <= set(names) <= own and isinstance(rows[0].get("prompt"), list):
+    own_fields = {each.name for each in fields(Preference)}
+    if {"id", *VOTES.required} <= set(names) <= own_fields and isinstance(rows[0].get("prompt"), list):
         return [Recognised("records", about=tuple(names))]
     for name, columns in COLUMNS:
         if set(columns) <= set(names):
@@ -139,15 +133,15 @@ def _published(file: str, names: Sequence[str], rows: Sequence[dict[str, Any]]) 
 
 
 def _pairs(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Recognised]:
-    """A chosen and a rejected response: as TRL's, or as a table for columns that TRL's reader knows nothing of."""
+    """A chosen and a rejected response: as TRL's, or as a table for columns that TRL's reader does not know."""
     if not {"chosen", "rejected"} <= set(names):
         return []
     prompts = _named("prompt", PROMPTS, _plain(names))
     whole = any(isinstance(row.get("chosen"), list) or str(row.get("chosen")).startswith("[{") for row in rows)
-    more = (set(PAIRS.fields) - set(trl.FIELDS)) & set(names)
+    more = (set(PAIRS.fields) - set(own.TRL_FIELDS)) & set(names)
     if whole or not prompts or ("prompt" in names and not more):
-        return [Recognised("trl", about=tuple(name for name in trl.FIELDS if name in names))]
-    return [_as_table({"prompt": prompt}, PAIRS.fields, names) for (prompt,) in prompts]
+        return [Recognised("trl", about=tuple(name for name in own.TRL_FIELDS if name in names))]
+    return [_as_table({"prompt": prompt}, PAIRS.fields, names) for prompt in prompts]
 
 
 def _votes(names: Sequence[str]) -> list[Recognised]:
@@ -155,7 +149,7 @@ def _votes(names: Sequence[str]) -> list[Recognised]:
     plain = _plain(name for name in names if name != "chosen" or "rejected" not in names)
     winners = SIGNED if set(names) >= HELPSTEER3 else {}
     found = []
-    for (prompt,), (a, b), (winner,) in product(
+    for prompt, (a, b), winner in product(
         _named("prompt", PROMPTS, plain), _twins(RESPONSES, plain), _named("winner", WINNERS, plain)
     ):
         used = {"prompt": prompt, "response_a": a, "response_b": b, "winner": winner}
@@ -168,9 +162,8 @@ def _votes(names: Sequence[str]) -> list[Recognised]:
 def _as_table(used: Mapping[str, str], layout: Sequence[str], names: Sequence[str]) -> Recognised:
     """Fields from the columns named for them, and from columns of their own names."""
     read = {name: used.get(name, name) for name in layout if name in used or name in names}
-    return Recognised(
-        "table", {name: column for name, column in read.items() if name != column}, about=(*read.values(),)
-    )
+    columns = {name: column for name, column in read.items() if name != column}
+    return Recognised("table", columns, about=tuple(read.values()))
 
 
 def _plain(names: Iterable[str]) -> dict[str, str]:
@@ -178,9 +171,9 @@ def _plain(names: Iterable[str]) -> dict[str, str]:
     return {re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_"): name for name in names}
 
 
-def _named(own: str, usual: Sequence[str], plain: Mapping[str, str]) -> list[tuple[str]]:
+def _named(own: str, usual: Sequence[str], plain: Mapping[str, str]) -> list[str]:
     """The column of a field's own name, or else every one of a usual name."""
-    return [(plain[own],)] if own in plain else [(plain[name],) for name in usual if name in plain]
+    return [plain[own]] if own in plain else [plain[name] for name in usual if name in plain]
 
 
 def _twins(usual: Sequence[str], plain: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -92,24 +92,20 @@ def sizes(
 
 def subsampled(
     parts: Mapping[str, list[Preference]],
-    counts: Mapping[str, int],
     reading: Intake,
-    max_train: int | None,
-    max_suite: int | None,
+    most: Mapping[str, int],
     seed: int,
     *levels: Callable[[Preference], str],
 ) -> Splits:
-    """`Splits` of a source with a split of its own: at most so many rows of each part, in turns over ``levels``.
-
-    ``parts`` are ``train``, ``validation`` and suites; ``counts`` are all but what is counted here.
-    """
-    kept = {
-        name: balanced(rows, max_train if name == "train" else max_suite, seed, *levels) for name, rows in parts.items()
-    }
+    """`Splits` of a source with a split of its own: of ``parts`` (train, validation and suites) at most as many rows as
+    ``most`` has under ``train``, ``validation`` and ``suite`` (0: all), in turns over ``levels``."""
+    train, validation, suite = (most[name] or None for name in ("train", "validation", "suite"))
+    kept = {name: balanced(rows, train if name == "train" else suite, seed, *levels) for name, rows in parts.items()}
+    kept["validation"] = balanced(kept["validation"], validation, seed) if validation else kept["validation"]
     dropped = sum(map(len, parts.values())) - sum(map(len, kept.values()))
-    train, validation = kept.pop("train"), kept.pop("validation")
-    own = {"dropped_by_subsampling": dropped, **sizes(train, validation, kept)}
-    return Splits(train, validation, kept, {**counts, **own}, reading.rejections)
+    trained, validating = kept.pop("train"), kept.pop("validation")
+    own = {"dropped_by_subsampling": dropped, **sizes(trained, validating, kept)}
+    return Splits(trained, validating, kept, {**reading.all_counts(), **own}, reading.rejections)
 
 
 def by_suite(
@@ -134,9 +130,8 @@ def split_records(
 ) -> Splits:
     """`Splits` of a file without a split of its own: by prompt, near-duplicates together, the test share in suites.
 
-    ``validation`` and ``test`` are fractions of the prompt groups, in [0, 1), below 1 together. ``near_duplicates`` is
-    the similarity from which prompts are in one group. Raises ``ValueError`` for other fractions, and where a part that
-    was asked for stays empty because there are too few groups. Warns where a group has a third of the prompts.
+    ``validation`` and ``test`` are fractions of the prompt groups, below 1 together. Raises ``ValueError`` where a part
+    that was asked for stays empty because there are too few groups. Warns where a group has a third of the prompts.
     """
     group_of = prompt_groups([row.prompt for row in records], near_duplicates)
     warn_of_large_group(group_of, near_duplicates)
@@ -164,10 +159,8 @@ def assign(
     """The part of every row, one of `PARTS`, from its group's key (`prompt_groups`) and its topic.
 
     A group with a row of a held-out topic is held out whole: its rows of other topics are ``left_out``. All other
-    groups go by a hash of seed and key, so that a group stays where it is whatever else is added. Raises ``ValueError``
-    for impossible fractions.
+    groups go by a hash of seed and key, so that a group stays where it is whatever else is added.
     """
-    _check_fractions(validation, test)
     held_out = {key for key, topic in zip(keys, topics, strict=True) if topic in held_out_topics}
     parts = []
     for key, topic in zip(keys, topics, strict=True):
@@ -231,14 +224,6 @@ def _filled(keys: Sequence[str], parts: Sequence[str], shares: Mapping[str, floa
 def _assign(key: str, seed: int, validation: float, test: float) -> str:
     place = _place(key, seed)
     return "test" if place < test else "validation" if place < test + validation else "train"
-
-
-def _check_fractions(validation: float, test: float) -> None:
-    for name, value in (("validation", validation), ("test", test)):
-        if not 0 <= value < 1:
-            raise ValueError(f"{name}: {value} is not a fraction in [0, 1)")
-    if validation + test >= 1:
-        raise ValueError(f"validation + test: {validation + test} leaves nothing to train on, keep the sum below 1")
 
 
 def _check_filled(

@@ -1,8 +1,8 @@
 """Spearman's rho of a judge with people's ratings of single responses, by aspect.
 
 ``python -m crm.evaluation.agreement data=summeval checkpoint=<run>/model --out <folder>`` reads the summaries of the
-held-out documents; ``data=topicalchat`` all replies. Each response is compared with the first of its group under each
-aspect's wording; the logits of a group rank its responses, and so do the ratings.
+held-out documents. Each is compared with the first of its group under each aspect's wording; the logits of a group rank
+its responses, and so do the ratings.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ import pandas as pd
 from scipy import stats
 
 from crm.config import compose
-from crm.data.catalogue import location
+from crm.data.catalogue import MADE, location, source_named
 from crm.data.comparisons import FIXED_SEED
-from crm.data.public import aspects, summeval
-from crm.data.public.pairs import RatedInPlace, wordings_of
+from crm.data.public.pairs import RatedInPlace
 from crm.data.sampling import shuffled, turn
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.run import read_suites, start_reading
@@ -39,7 +38,7 @@ MEAN, SUITE = "mean of aspects", "ratings"
 def main(words: Sequence[str] | None = None) -> int:
     """Read, compute, write ``agreement.md/.csv/.tex`` into ``--out``; exit code 2 for a mistake."""
     parser = argparse.ArgumentParser(prog="crm.evaluation.agreement", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("overrides", nargs="+", help="of evaluate.py, with data=summeval or data=topicalchat")
+    parser.add_argument("overrides", nargs="+", help="of evaluate.py, with data=summeval")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(words)
     try:
@@ -69,15 +68,12 @@ def run_agreement(config: EvaluateConfig) -> None:
 
 def rated_responses(config: EvaluateConfig) -> tuple[list[RatedInPlace], Mapping[str, Sequence[str]]]:
     """Rated responses, and wordings of the aspects. Raises ``ValueError`` for data without ratings."""
-    data, reading = config.data, Intake(strict=config.data.strict)
-    if data.name == "summeval":
-        place = location("summeval", root=data.root, path=None)
-        words = data.max_words or None
-        return list(summeval.rated(place, reading, max_document_words=words, seed=data.seed)), summeval.WORDINGS
-    if data.name == "topicalchat":
-        place = location("topicalchat", root=data.root, path=None)
-        return list(aspects.chats(place, reading)), wordings_of("topicalchat")
-    raise ValueError(f"data={data.name}: has no ratings of single responses; use data=summeval or data=topicalchat")
+    data = config.data
+    rated = None if data.name in MADE else source_named(data.name).rated
+    if rated is None:
+        raise ValueError(f"data={data.name}: has no ratings of single responses; use data=summeval")
+    place = location(data.name, root=data.root, path=data.path)
+    return rated(place, Intake(strict=data.strict), seed=data.seed, max_words=data.max_words)
 
 
 def rating_comparisons(

@@ -10,7 +10,7 @@ import base64
 import random
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from crm.config import compose
+from crm.data.comparisons import suite_names
 from crm.data.load import load_data
-from crm.data.suites import suite_names
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.run import comparisons_of, read_suites, start_reading
 from crm.io.draws import generator
@@ -120,7 +120,7 @@ def run_robustness(config: EvaluateConfig, pairs: int, seed: int, show: bool = T
         raise ValueError(f"--pairs={pairs}: expected 2 or more")
     check_judge(config)
     processes = start_reading(config)
-    splits = load_data(**asdict(config.data), criteria=config.criteria)
+    splits = load_data(config.data, criteria=config.criteria)
     names = config.suite.names or suite_names(["D"])
     rows = [row for suite in comparisons_of(names, splits, config).values() for row in suite if row.label != "tie"]
     opened = open_judge(config)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
+from crm.data.comparisons import fixed_suites, parse_suite, suite_names
 from crm.data.load import load_data
 from crm.data.splits import Splits
-from crm.data.suites import fixed_suites, parse_suite, suite_names
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import predict, read_predictions, reading_digest, to_samples
 from crm.evaluation.results import summarise, topic_table, write_results
@@ -57,7 +57,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     check_tracker(config.logger.kinds)
     processes = start_reading(config)
     _check_recorded(config)
-    splits = load_data(**asdict(config.data), criteria=config.criteria)
+    splits = load_data(config.data, criteria=config.criteria)
     title = config.data.title() + ("" if config.criteria == "own" else f" (criteria={config.criteria})")
     log.info("data %s: %s", title, ", ".join(f"{key} {value}" for key, value in splits.counts.items()))
     names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)

@@ -1,1 +1,0 @@
-"""Files, rows, hubs, processes."""

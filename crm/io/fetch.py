@@ -1,15 +1,19 @@
-"""A public set's files, brought from its owners: ``fetch=<set>``."""
+"""A public set's files, fetched from its owners and checked by digest: ``fetch=<set>``."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import logging
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from omegaconf import MISSING
+from rich.progress import track
 
 from crm.config import Settings
-from crm.io.hub import fetch_pinned
+from crm.io.files import replace_file
 
 log = logging.getLogger(__name__)
 UNLICENSED = "its source states none: for measuring, not for redistribution"
@@ -46,12 +50,53 @@ class FetchConfig(Settings, group="fetch"):
 def fetch(config: FetchConfig, out: Path, progress: bool = True) -> None:
     """Have the files of a set under ``out``; those that are there are not fetched again.
 
-    Raises ``ValueError`` for a set that cannot be fetched, and for a file that cannot be had or is another one.
+    Raises ``ValueError`` for a set that cannot be fetched, and for a file that is not there or has another digest.
     """
     if config.by_hand:
         raise ValueError(f"fetch={config.name}: {config.by_hand}")
     licence = config.licence or UNLICENSED
     log.info("%s: %d files of %s; licence: %s", config.name, len(config.files), config.source, licence)
-    pins = {name: (pin.url, pin.sha256) for name, pin in config.files.items()}
-    fetched = fetch_pinned(pins, out, config.mirror, progress)
-    log.info("%s: %d files fetched, %d were there already (%s)", config.name, fetched, len(pins) - fetched, out)
+    fetched = 0
+    for name, pin in track(config.files.items(), "Fetching", total=len(config.files), disable=not progress):
+        place = out / name
+        if place.is_file() and _sha256(_unpacked(place)) == pin.sha256:
+            continue
+        found = _downloaded(f"{config.mirror.rstrip('/')}/{name}" if config.mirror else pin.url)
+        content = _unpacked(found)
+        if (got := _sha256(content)) != pin.sha256:
+            if not config.mirror or "://" in config.mirror:
+                found.unlink()  # kept by the library, which would give it out again
+            raise ValueError(
+                f"fetch: {name}: has SHA-256 {got:.12}..., expected {pin.sha256:.12}...; it was changed or cut: run "
+                "the same command again, or name another fetch.mirror"
+            )
+        replace_file(place, gzip.compress(content, mtime=0) if place.suffix == ".gz" else content)
+        fetched += 1
+    log.info("%s: %d files fetched, %d were there already (%s)", config.name, fetched, len(config.files) - fetched, out)
+
+
+def _unpacked(path: Path) -> bytes:
+    """What is in a file, compressed or not; of a damaged one its bytes, which no digest fits."""
+    content = path.read_bytes()
+    try:
+        return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+    except (OSError, EOFError, zlib.error):
+        return content
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _downloaded(address: str) -> Path:
+    """Where the file lies now: its own path, or that of the library's copy."""
+    import datasets  # half a second, which nobody else should wait for
+
+    config = datasets.DownloadConfig(max_retries=3, disable_tqdm=True)
+    try:
+        return Path(str(datasets.DownloadManager(download_config=config).download(address)))
+    except Exception as error:  # which class it is depends on the library's HTTP client
+        raise ValueError(
+            f"fetch: {address}: cannot be fetched ({type(error).__name__}); run the same command again when it can be "
+            "reached, or name a folder or an address that has the files: fetch.mirror=<folder>"
+        ) from None

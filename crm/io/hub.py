@@ -1,28 +1,23 @@
-"""Datasets of a hub (``hf://owner/name[/config][:split][@revision]``) and published files as local files.
+"""Datasets of a hub (``hf://owner/name[/config][:split][@revision]``) as local files.
 
-Only data files and the card are fetched, never code. What is cached is not fetched again; a revision that is a commit
-never changes. Without configuration and split the data files are read as they are; with one of them the `datasets`
-library finds what the card says belongs to it. A file with a digest is put in its place only when it has that digest.
+Only data files and the card are fetched, never code. What is cached is not fetched again. Without configuration and
+split the data files are read as they are; with one of them the `datasets` library finds what the card says.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
-import zlib
-from collections.abc import Mapping
 from pathlib import Path
 
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
-from rich.progress import track
 
-from crm.io.files import drafted, replace_file
+from crm.io.files import drafted
 from crm.io.rows import PACKED, SUFFIXES
 
 PREFIX = "hf://"
-FILES = ["README.md", *(f"*{suffix}{end}" for suffix in SUFFIXES for end in ("", *PACKED))]
+FILES = ["README.md", *(f"*{suffix}{end}" for suffix in SUFFIXES for end in ("", PACKED))]
 TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
 _ABSENT = "not cached here, and the hub cannot be reached; give the folder of a copy"
@@ -31,8 +26,6 @@ _TROUBLES: dict[type[Exception], str] = {
     RevisionNotFoundError: "no such revision; see the dataset's page",
     RepositoryNotFoundError: "the hub has no such dataset, or it is private",
 }
-Pins = Mapping[str, tuple[str, str]]
-"""By the name of the file to be: its address and its SHA-256."""
 _ADDRESS = re.compile(r"hf://(?:datasets/)?([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?::([\w.-]+))?(?:@([\w./-]+))?")
 
 
@@ -75,56 +68,3 @@ def _ask_hub(address: str, name: str, revision: str | None) -> str | None:
     except Exception as error:  # which class it is depends on the HTTP library under this version of the hub's client
         why = next((why for kind, why in _TROUBLES.items() if isinstance(error, kind)), _ABSENT)
         raise ValueError(f"data.path={address}: {why}") from None
-
-
-def fetch_pinned(pins: Pins, out: Path, mirror: str | None = None, progress: bool = True) -> int:
-    """Have every file under ``out``; returns how many were not there yet, or held something else.
-
-    A file whose name ends in ``.gz`` is compressed here; digests are of what is inside. ``mirror`` is a folder or an
-    address that has the same files under the names that they will have. Raises ``ValueError`` for a file that cannot be
-    had or is another one; those before it stay.
-    """
-    fetched = 0
-    for name, (address, digest) in track(pins.items(), "Fetching", total=len(pins), disable=not progress):
-        place = out / name
-        if place.is_file() and _sha256(_unfolded(place)) == digest:
-            continue
-        found = _fetched(f"{mirror.rstrip('/')}/{name}" if mirror else address)
-        content = _unfolded(found)
-        if (got := _sha256(content)) != digest:
-            if not mirror or "://" in mirror:
-                found.unlink()  # kept by the library, which would give it out again
-            raise ValueError(
-                f"fetch: {name}: has SHA-256 {got:.12}..., expected {digest:.12}...; it was changed or cut: run the "
-                "same command again, or name another fetch.mirror"
-            )
-        replace_file(place, gzip.compress(content, mtime=0) if place.suffix == ".gz" else content)
-        fetched += 1
-    return fetched
-
-
-def _unfolded(path: Path) -> bytes:
-    """What is in a file, compressed or not; of a damaged one its bytes, which no digest fits."""
-    content = path.read_bytes()
-    try:
-        return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
-    except (OSError, EOFError, zlib.error):
-        return content
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _fetched(address: str) -> Path:
-    """Where the file lies now: its own path, or that of the library's copy."""
-    import datasets  # half a second, which nobody else should wait for
-
-    config = datasets.DownloadConfig(max_retries=3, disable_tqdm=True)
-    try:
-        return Path(str(datasets.DownloadManager(download_config=config).download(address)))
-    except Exception as error:  # which class it is depends on the library's HTTP client
-        raise ValueError(
-            f"fetch: {address}: cannot be had ({type(error).__name__}); run the same command again when it can be "
-            "reached, or name a folder or an address that has the files: fetch.mirror=<folder>"
-        ) from None

@@ -1,8 +1,4 @@
-"""Read rows as records: bad rows are counted, with file, line, field and why.
-
-Strict reading stops at the first bad row with a ``ValueError`` that reads ``file:line: field: why``; lenient reading
-keeps the valid rows, and always read = kept + rejected.
-"""
+"""Rows of files as records: bad rows are counted, with file, line, field and why."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import ValidationError
 
 from crm.io import rows as formats
-from crm.io.rows import Rows, printable
+from crm.io.rows import printable
 from crm.schema import RecordError
 
 
@@ -29,8 +25,6 @@ class Named(Protocol):
 
 N = TypeVar("N", bound=Named)
 R = TypeVar("R")
-Parse = Callable[[dict[str, Any], int], R]
-Key = Callable[[R], object]
 MAX_SHOWN = 1_000
 """Rejections kept to be shown; all are counted."""
 
@@ -49,10 +43,10 @@ class Rejection:
 
 
 class Intake:
-    """What became of every row read so far, over one or several files.
+    """Reads rows and counts what became of them, over one or several files.
 
-    ``read`` rows came in, ``kept`` became records and ``rejected`` were bad; ``rejections`` are the first
-    `MAX_SHOWN` of those. ``counts`` is for whatever else a source counts (pairs made, rows dropped and why).
+    Strict reading stops at the first bad row with a ``ValueError``; lenient reading leaves it out. ``read`` rows came
+    in, ``kept`` became records, ``rejected`` were bad; ``counts`` is for whatever else a source counts.
     """
 
     def __init__(self, *, strict: bool) -> None:
@@ -61,25 +55,15 @@ class Intake:
         self.rejections: list[Rejection] = []
         self.counts: Counter[str] = Counter()
 
-    def rows(self, path: Path, parse: Parse[R], key: Key[R] | None = None) -> Iterator[R]:
-        """Records of a file whose name tells its format (`crm.io.rows.rows`)."""
-        return self.take(path, formats.rows(path), parse, key)
-
-    def lines(self, path: Path, parse: Parse[R], key: Key[R] | None = None) -> Iterator[R]:
-        """Records of JSON Lines, whatever the file is called."""
-        return self.take(path, formats.json_lines(path), parse, key)
-
-    def array(self, path: Path, parse: Parse[R], key: Key[R] | None = None) -> Iterator[R]:
-        """Records of one JSON array, whatever the file is called."""
-        return self.take(path, formats.json_array(path), parse, key)
-
-    def take(self, path: Path, numbered: Rows, parse: Parse[R], key: Key[R] | None = None) -> Iterator[R]:
-        """Pass rows through ``parse(row, number)``, which returns a record or raises `RecordError` (or pydantic's).
+    def rows(
+        self, path: Path, parse: Callable[[dict[str, Any], int], R], key: Callable[[R], object] | None = None
+    ) -> Iterator[R]:
+        """Pass the rows of a file through ``parse(row, number)``, which may raise `RecordError` (or pydantic's error).
 
         ``key`` gives what must be unique in the file (default: the record's ``id`` where it has one).
         """
         first_line: dict[object, int] = {}
-        for number, row in numbered:
+        for number, row in formats.rows(path):
             try:
                 if isinstance(row, RecordError):
                     raise row
@@ -93,19 +77,14 @@ class Intake:
                     raise RecordError("id", why)
             except (RecordError, ValidationError) as error:
                 wrong = RecordError.of(error) if isinstance(error, ValidationError) else error
-                self._reject(Rejection(str(path), number, wrong.field, wrong.why), "")
+                self._reject(Rejection(str(path), number, wrong.field, wrong.why))
                 continue
             self.read += 1
             self.kept += 1
-            if _more_than_messages(row):
-                self.counts["rows_with_unread_message_fields"] += 1
             yield record
 
     def unique(self, records: Iterable[N]) -> Iterator[N]:
-        """Records whose id is new over all files: draws and predictions need that.
-
-        Strict reading raises ``ValueError`` for any other; lenient reading counts it as rejected.
-        """
+        """Records whose id is new over all files; another is a bad row."""
         seen: set[str] = set()
         for record in records:
             if record.id not in seen:
@@ -113,13 +92,13 @@ class Intake:
                 yield record
                 continue
             why = f"{record.id!r} is also in another file; leave the copy out, or give the rows different ids"
-            self._reject(Rejection("one of several", 0, "id", why), f"data: id: {why}")
             self.read -= 1
             self.kept -= 1
+            self._reject(Rejection("data", 0, "id", why))
 
-    def _reject(self, rejection: Rejection, error: str) -> None:
+    def _reject(self, rejection: Rejection) -> None:
         if self.strict:
-            raise ValueError(error or str(rejection))
+            raise ValueError(str(rejection))
         self.read += 1
         self.rejected += 1
         if len(self.rejections) < MAX_SHOWN:
@@ -128,10 +107,3 @@ class Intake:
     def all_counts(self) -> dict[str, int]:
         """``read``, ``rejected`` and the source's own counts."""
         return {"read": self.read, "rejected": self.rejected, **self.counts}
-
-
-def _more_than_messages(row: dict[str, Any]) -> bool:
-    """Whether a message of the row says more than role and content; no source reads it."""
-    turns = (turn for value in row.values() if isinstance(value, list) for turn in value if isinstance(turn, dict))
-    named = ({name for name, value in turn.items() if value is not None} for turn in turns if "role" in turn)
-    return any(names > {"role", "content"} for names in named)

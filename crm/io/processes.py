@@ -1,15 +1,11 @@
-"""Several processes on one job. In: how many devices and machines. Out: who this process is, its share, and meetings.
-
-Lightning's Fabric starts the processes of this machine, or joins those that torchrun or SLURM has started; so does a
-trainer, whose strategy is such a group too.
-"""
+"""Several processes on one job, which Lightning's Fabric starts, or joins where torchrun or SLURM has started them."""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from lightning.fabric import Fabric
@@ -21,34 +17,16 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
-class Group(Protocol):
-    """Processes that can meet: a Fabric, or the strategy of a trainer."""
-
-    @property
-    def global_rank(self) -> int:
-        """Of this process, from 0."""
-        ...
-
-    @property
-    def world_size(self) -> int:
-        """Of all machines."""
-        ...
-
-    def broadcast(self, obj: Any) -> Any:
-        """What the first process gives, on all."""
-        ...
-
-    def barrier(self) -> None:
-        """Wait for all."""
-        ...
-
-
 class Processes:
-    """The processes of one job, seen from one of them: ``rank`` of ``size``. Alone by default."""
+    """The processes of one job, seen from one of them: ``rank`` of ``size``.
 
-    def __init__(self, group: Group | None = None) -> None:
+    ``group`` is a Fabric, or the strategy of a trainer; alone by default.
+    """
+
+    def __init__(self, group: Any = None) -> None:
         self._group = group
-        self.rank, self.size = (group.global_rank, group.world_size) if group else (0, 1)
+        self.rank: int = group.global_rank if group else 0
+        self.size: int = group.world_size if group else 1
 
     @property
     def first(self) -> bool:

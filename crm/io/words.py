@@ -40,11 +40,9 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text) if _ANY.search(text) else text.split()
 
 
-def first_words(text: str, limit: int | None) -> str:
-    """The text, or its first ``limit`` words (white space becomes single spaces) and `` ...`` where it is longer."""
-    if limit is None:
+def first_words(text: str, limit: int) -> str:
+    """The text, or its first ``limit`` words (0: all; white space becomes single spaces) and `` ...``."""
+    if not limit:
         return text
-    if limit < 1:
-        raise ValueError(f"limit: {limit} words leave no text; give at least 1, or none for the whole text")
     ends = [word.end() for word in islice(_WORD.finditer(text), limit + 1)]
     return text if len(ends) <= limit else " ".join(text[: ends[limit - 1]].split()) + " ..."

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from crm.data.simulation.taste import pole_of
-from crm.data.simulation.truth import levels_of
-from crm.data.simulation.votes import RATIONALITY
+from crm.data.simulation.arena import RATIONALITY
+from crm.data.simulation.lexicon import pole_of
+from crm.data.simulation.responses import levels_of
 from crm.io.draws import generator
 from crm.io.words import count_words
 from crm.judges.judge import Asked, Reading

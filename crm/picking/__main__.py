@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,8 +68,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def votes(words: Sequence[str]) -> list[Preference]:
     """All votes that the settings of ``data`` name, each once and none set aside; they need no criteria."""
     config = compose("train", rewrite(words), Path())
-    whole = {"validation_fraction": 0.0, "test_fraction": 0.0}
-    splits = load_data(**asdict(config.data) | whole, criteria="none")
+    splits = load_data(replace(config.data, validation_fraction=0.0, test_fraction=0.0), criteria="none")
     rows = [*splits.train, *splits.validation, *(row for suite in splits.suites.values() for row in suite)]
     return list({row.id: row for row in rows}.values())
 

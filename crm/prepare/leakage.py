@@ -78,10 +78,10 @@ def queries_of(name: str, folder: Path) -> set[str]:
     """The queries of a reference set; rows of a public one that cannot be read are skipped."""
     reading = Intake(strict=False)
     if name in BANKS:
-        return {query for file in folder.glob(BANKS[name]) for query in reading.array(file, _instruction)}
+        return {query for file in folder.glob(BANKS[name]) for query in reading.rows(file, _instruction)}
     if name in PUBLIC:
         return {row.query for row in PUBLIC[name].read(folder, reading)}
-    return set(Intake(strict=True).lines(folder / SAVED, _saved_query))
+    return set(Intake(strict=True).rows(folder / SAVED, _saved_query))
 
 
 def _saved_query(row: dict[str, Any], _line: int) -> str:

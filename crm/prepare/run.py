@@ -19,14 +19,13 @@ from crm.chat.replies import UNANSWERED
 from crm.criteria import extraction, traits
 from crm.criteria.extraction import Extraction
 from crm.criteria.topics import Topics, find_topics, name_topics
-from crm.data.catalogue import location, source_named
+from crm.data.catalogue import MADE, location, source_named
+from crm.data.comparisons import draw_suite, suite_names
 from crm.data.config import DataConfig
-from crm.data.load import OWN_SPLIT, read_source
+from crm.data.load import read_source
 from crm.data.noise import NOISES, CriteriaPool
-from crm.data.profiles import teller
 from crm.data.public.banks import FOLDERS as BANKS
 from crm.data.simulation.arena import simulate
-from crm.data.suites import draw_suite, suite_names
 from crm.io.fetch import fetch
 from crm.io.files import replace_file
 from crm.io.intake import MAX_SHOWN, Intake
@@ -127,10 +126,8 @@ def _read(data: DataConfig, progress: bool) -> tuple[list[Preference], Intake]:
     reading = Intake(strict=data.strict)
     if data.name == "simulation":
         return simulate(seed=data.seed, train=data.train or 10_000, validation=0, suite=0).train, reading
-    told = teller(data.profile, posts=data.profile_posts, max_words=data.max_words)
-    given = {name: getattr(data, name) for name in ("root", "path", "columns", "winners", "oracle_rubric")}
-    found = read_source(data.name, reading, told=told, **given)
-    rows = list(track(reading.unique(found), "Reading", disable=not progress, transient=True))
+    found = reading.unique(read_source(data, reading))
+    rows = list(track(found, "Reading", disable=not progress, transient=True))
     if not rows:
         first = f"the first rejection: {reading.rejections[0]}" if reading.rejections else "the file is empty"
         raise ValueError(f"data: no preference could be made of {reading.read} rows ({first})")
@@ -243,7 +240,7 @@ def _log_cost(rows: list[Preference], client: ChatClient | None, filtering: bool
 
 def _all_test(data: DataConfig) -> bool:
     """Whether the set is published to be measured on: nothing of it trains, and nothing is held out of it."""
-    return data.split == "all" or (data.name not in OWN_SPLIT and source_named(data.name).evaluation_only)
+    return data.split == "all" or (data.name not in MADE and source_named(data.name).evaluation_only)
 
 
 def _write(

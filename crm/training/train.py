@@ -111,7 +111,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     resume = checkpoint_to_resume(config, settings)
     L.seed_everything(config.seed, verbose=False)
 
-    splits = load_data(**asdict(config.data), criteria=config.criteria)
+    splits = load_data(config.data, criteria=config.criteria)
     model, tokenizer = build_model(config)
     _prepare_folder(run_dir, settings, resumed=resume is not None)
     encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from crm.criteria.counting import TRAITS
-from crm.criteria.trait_wordings import wording
 from crm.data.sampling import turn
-from crm.data.simulation.lexicon import AUTHORS, TOPIC, queries
+from crm.data.simulation.lexicon import AUTHORS, TOPIC, TRAIN_AXES, queries, wordings
 from crm.data.simulation.responses import write
-from crm.data.simulation.taste import TRAIN_AXES, wordings
 from crm.io.draws import generator
 from crm.judges.controls import OracleJudge
 from crm.leaderboard.bank.opening import read_public_bank
@@ -22,6 +19,7 @@ from crm.report.statistics import Floats
 from crm.rewards.best_of_n import Candidates, of_bank, table
 from crm.rewards.scoring import Rewards
 from experiments.real_judge.source import UNSEEN_TRAITS, unseen_queries
+from experiments.real_judge.traits import TRAITS, wording
 
 DATA_SEED = 1
 """Of the split of the real judge's data: its suites hold the queries that it never met."""

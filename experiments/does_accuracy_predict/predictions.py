@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from crm.config import compose
-from crm.data.simulation.taste import AXIS, TRAIN_AXES, wordings
+from crm.data.simulation.lexicon import AXIS, TRAIN_AXES, wordings
 from crm.evaluation.predictions import read_predictions, to_samples
 from crm.evaluation.results import read_run
 from crm.io.files import replace_file, with_nulls

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crm.data.simulation.taste import pole_of
-from crm.data.simulation.truth import levels_of
-from crm.data.simulation.votes import utility
+from crm.data.simulation.arena import utility
+from crm.data.simulation.lexicon import pole_of
+from crm.data.simulation.responses import levels_of
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.rewards.scoring import Group, Rewards
 from crm.schema import Message

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crm.data.simulation.taste import nearest_wording, pole_of
+from crm.data.simulation.lexicon import nearest_wording, pole_of
 from crm.io.files import replace_file
 from experiments.grpo.start import policy_tokenizer, teach, untaught
 from experiments.grpo.tune import Policy, tune

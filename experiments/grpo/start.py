@@ -17,9 +17,8 @@ from torch import Tensor
 from transformers import Qwen3ForCausalLM
 
 from crm.data.simulation.arena import lexicon_texts
-from crm.data.simulation.lexicon import AUTHORS, TOPIC, Query, queries
+from crm.data.simulation.lexicon import AUTHORS, TOPIC, Query, pole_of, queries
 from crm.data.simulation.responses import write
-from crm.data.simulation.taste import pole_of
 from crm.io.draws import generator
 from crm.model.backbone import build_tiny_backbone, train_tokenizer
 

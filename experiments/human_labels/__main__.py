@@ -12,7 +12,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from experiments.real_judge.suites import read_suites, sums
 ROWS = {
     "summeval": (),
     "summeval, votes as they come": ("data.train=0",),
-    "d2t": ("data=d2t",),
+    "d2t": ("data.name=d2t",),
     "summeval and d2t": ("data=mixture", "data.sources=[summeval,d2t]"),
     "four sets": ("data=mixture", "data.sources=[summeval,d2t,concise_verbose,dsp]"),
     "summeval, scalar head": (
@@ -106,10 +105,16 @@ def job(row: str, seed: int, given: argparse.Namespace) -> Job:
 
 def suites_of(name: str, root: str, most: int) -> dict[str, list[Preference]]:
     """The held-out suites of a set, each of ``most`` preferences (0: all); of one to measure on alone, all of it."""
-    words = ["experiment=human_labels", f"data={name}", f"data.root={root}", f"data.seed={DATA_SEED}", "data.train=0"]
+    words = [
+        "experiment=human_labels",
+        f"data.name={name}",
+        f"data.root={root}",
+        f"data.seed={DATA_SEED}",
+        "data.train=0",
+    ]
     words.append(f"data.suite={most}")
     config = compose("train", words, Path())
-    return load_data(**asdict(config.data), criteria="own").suites
+    return load_data(config.data).suites
 
 
 def asked(checkpoint: Path, suites: dict[str, list[Preference]], name: str) -> pd.DataFrame:

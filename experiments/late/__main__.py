@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
@@ -115,7 +115,7 @@ def job(row: str, given: argparse.Namespace) -> Job:
 def joined(folder: Path, data: Sequence[str]) -> Path:
     """The simulated arena as a dataset in which all criteria of a side are one text, as a prompt lists them."""
     config = compose("train", list(data), folder)
-    splits = load_data(**asdict(config.data), criteria=config.criteria)
+    splits = load_data(config.data, criteria=config.criteria)
 
     def side(criteria: Sequence[str]) -> tuple[str, ...]:
         return ("\n- ".join(criteria),) if criteria else ()
@@ -134,7 +134,7 @@ def relabelled(folder: Path, data: Sequence[str], teacher: Path) -> Path:
     if not (teacher / "model").is_dir():
         raise ValueError(f"--rows: distilled learns from {TEACHER}, which is not in {teacher}; name it among the rows")
     config = compose("train", list(data), folder)
-    splits = load_data(**asdict(config.data), criteria=config.criteria)
+    splits = load_data(config.data, criteria=config.criteria)
     judge = open_checkpoint(teacher / "model", batch_size=256, precision="32-true")[0]
     said = {name: list(verdicts(judge, getattr(splits, name), name)) for name in ("train", "validation")}
     for name, rows in {**said, **splits.suites}.items():

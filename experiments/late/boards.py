@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from crm.data.simulation.taste import TRAIN_AXES, wordings
+from crm.data.simulation.lexicon import TRAIN_AXES, wordings
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
 from crm.leaderboard.scoring import bank_comparisons

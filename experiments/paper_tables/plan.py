@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from crm.config import compose
-from crm.data.simulation.taste import AXIS
-from crm.data.suites import suite_names
+from crm.data.comparisons import suite_names
+from crm.data.simulation.lexicon import AXIS
 from experiments.jobs import Job
 from experiments.paper_tables.scales import HEADS, PAIRS, READINGS, DataSet, Row, Scale, Words
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from crm.config import compose
-from crm.data.suites import suite_names
+from crm.data.comparisons import suite_names
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
 from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth

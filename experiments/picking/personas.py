@@ -10,7 +10,6 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -54,8 +53,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def personas(root: str, votes: int, max_words: int) -> dict[str, list[Preference]]:
     """The first votes of each, as the set shuffles them."""
-    words = ("data=personas8", f"data.root={root}", "data.train=0", f"data.max_words={max_words}")
-    splits = load_data(**asdict(compose("train", list(words), Path()).data), criteria="own")
+    words = ("data=required", "data.name=personas8", f"data.root={root}", "data.train=0", f"data.max_words={max_words}")
+    splits = load_data(compose("train", list(words), Path()).data)
     found: dict[str, list[Preference]] = defaultdict(list)
     for vote in splits.train:
         (name,) = {*vote.criteria_topics_a, *vote.criteria_topics_b}

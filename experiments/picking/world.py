@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crm.data.simulation.taste import HELD_OUT_AXES, TRAIN_AXES, wordings
+from crm.data.simulation.lexicon import HELD_OUT_AXES, TRAIN_AXES, wordings
 from crm.judges.crm_judge import open_checkpoint
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.leaderboard.index import index_bank

@@ -87,7 +87,7 @@ def run(given: argparse.Namespace) -> None:
 def splits_of(made: Job) -> Splits:
     """What a job trains and is asked on."""
     config = compose("train", list(made.overrides or ()), made.folder)
-    return load_data(**asdict(config.data), criteria=config.criteria)
+    return load_data(config.data, criteria=config.criteria)
 
 
 def write(

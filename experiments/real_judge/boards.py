@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.special import expit
 from scipy.stats import kendalltau
 
-from crm.criteria.counting import Trait
+from crm.criteria.traits import Trait
 
 Floats = npt.NDArray[np.float64]
 

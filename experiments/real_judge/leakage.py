@@ -9,12 +9,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 import pandas as pd
 
-from crm.criteria.counting import TRAITS
-from crm.criteria.trait_wordings import wording
 from crm.data.sampling import turn
 from crm.data.splits import NearDuplicates, Splits, plain_text
 from crm.schema import Preference, folded, query_of
 from experiments.real_judge.source import UNSEEN_TRAITS
+from experiments.real_judge.traits import TRAITS, wording
 
 HELD_OUT = {"D": ("queries",), "M": ("queries", "llms"), "C": ("queries", "llms", "sentences")}
 """By suite what training must not have; the others hold out what ``M`` or ``C`` do, and traits."""

@@ -9,10 +9,10 @@ from functools import cache
 from itertools import permutations
 from typing import NamedTuple
 
-from crm.criteria.counting import TRAITS, Trait
-from crm.criteria.trait_wordings import wording
+from crm.criteria.traits import Trait
 from crm.data.sampling import turn
 from crm.schema import Preference
+from experiments.real_judge.traits import TRAITS, wording
 
 SENTENCES = 3
 """For one side of a trait, on one query."""

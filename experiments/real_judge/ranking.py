@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from crm.criteria.counting import TRAITS, Trait
-from crm.criteria.trait_wordings import wording
+from crm.criteria.traits import Trait
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import read_public_bank
 from crm.leaderboard.index import index_bank
 from experiments.real_judge.boards import Floats, TraitBoards, trait_boards
 from experiments.real_judge.source import unseen_queries
+from experiments.real_judge.traits import TRAITS, wording
 
 
 def rank(judge: CrmJudge, root: str, *, data_seed: int, queries: int, folder: Path) -> list[TraitBoards]:

@@ -1,9 +1,9 @@
 """Preferences that are true by count, between real responses: the data source ``tastes``.
 
 Real LLMs answered the same queries. Which of two responses a user prefers who asks for more or less of a countable
-trait (`crm.criteria.counting`) needs no vote: it is counted. A user has one criterion or several, for and against; the
-side with more threshold units wins, and a near tie is left out. A model learns from this to read criteria and to find
-their subject in a text, not what people care about.
+trait needs no vote: it is counted. A user has one criterion or several, for and against; the side with more threshold
+units wins, and a near tie is left out. A model learns from this to read criteria and to find their subject in a text,
+not what people care about.
 
 Held out are a share of the queries (near-duplicates together), some LLMs, some traits and, of every trait, the
 wordings that were written apart. Suites, each in both directions: ``D`` unseen queries; ``M`` and unseen LLMs; ``C``
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from crm.criteria.counting import TRAITS, Trait
+from crm.criteria.traits import Trait
 from crm.data.catalogue import Source
 from crm.data.public.banks import FOLDERS, read_published
 from crm.data.sampling import hold_out, shuffled, turn
@@ -30,6 +30,7 @@ from crm.io.intake import Intake
 from crm.io.words import first_words
 from crm.schema import Preference, prompt_key
 from experiments.real_judge.pairs import PairFinder, Query, Speaker, spoiled_pair, whole_pair
+from experiments.real_judge.traits import TRAITS
 
 UNSEEN_TRAITS = ("Advice", "Asides", "Emphatic words", "Past tense")
 KNOWN_TRAITS = [trait for trait in TRAITS if trait.name not in UNSEEN_TRAITS]
@@ -203,4 +204,8 @@ def _records(path: Path, intake: Intake) -> Iterator[Preference]:
     raise ValueError(f"data.path={path}: data.name=tastes has no rows of its own; it is read as a whole")
 
 
-TASTES = Source("responses of many LLMs under criteria that can be counted", _records, splits=load)
+TASTES = Source(
+    "responses of many LLMs under criteria that can be counted",
+    _records,
+    splits=lambda path, _intake, **sizes: load(path, **sizes),
+)

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crm.criteria.counting import Trait
-from crm.criteria.trait_wordings import wording
+from crm.criteria.traits import Trait
 from crm.data.sampling import turn
 from crm.io.draws import generator
 from crm.schema import Message
 from experiments.real_judge.pairs import Query, cut, emptied, measured, stuffed
+from experiments.real_judge.traits import wording
 
 QUERIES, RESPONSES, PAIRS = {False: 5, True: 12}, {False: 8, True: 12}, {False: 288, True: 96}
 """Of a table without and with words: queries; responses to each; pairs of a wish or sentence, at most."""

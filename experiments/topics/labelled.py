@@ -43,7 +43,7 @@ def load_labelled(root: str | Path) -> tuple[list[Labelled], list[str]]:
 def just_eval(root: Path) -> list[Labelled]:
     """just-eval's 800 queries by topic and by type of task."""
     reading = Intake(strict=False)
-    rows = list(reading.array(root / JUST_EVAL, _tagged_query))
+    rows = list(reading.rows(root / JUST_EVAL, _tagged_query))
     return [
         _labelled(f"just-eval {field}", [(text, tags[field]) for text, tags in rows], reading)
         for field in ("topics", "task_types")
@@ -61,7 +61,7 @@ def rmb(root: Path) -> list[Labelled]:
 
 def _rmb_rows(root: Path, reading: Intake) -> Iterator[tuple[str, str, str]]:
     for path in sorted((root / RMB).glob("*/*.json.gz")):
-        for text, category in reading.array(path, _first_turn):
+        for text, category in reading.rows(path, _first_turn):
             task, scenario = path.parent.name, path.name.removesuffix(".json.gz")
             if category.split("/")[-2:] != [task, scenario]:
                 reading.counts["category_is_not_the_folder"] += 1

@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from crm.criteria.topics import find_topics
-from crm.data.catalogue import PUBLIC
+from crm.data.catalogue import source_named
 from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.report.tables import write_table
@@ -53,12 +53,13 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _read(root: str, name: str) -> tuple[list[Preference], Intake] | None:
-    folder = Path(root) / str(PUBLIC[name].folder)
+    source = source_named(name)
+    folder = Path(root) / str(source.folder)
     if not folder.is_dir():
         print(f"{name}: {folder} is not there, left out", file=sys.stderr)
         return None
     reading = Intake(strict=False)
-    return list(PUBLIC[name].read(folder, reading)), reading
+    return list(source.read(folder, reading)), reading
 
 
 def _tables(rows: dict[str, list[Preference]], counts: dict[str, Intake]) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from crm.data.own import arena, published, records, table, trl
-from crm.data.public import personalized_rewardbench, rewardbench
+from crm.data import own, table
+from crm.data.public import personalized
+from crm.data.public.plain import rewardbench
 from crm.io.intake import Intake
-from crm.schema import MAX_CRITERIA, Message, Preference
+from crm.schema import Message, Preference
 
 Row = dict[str, Any]
 
@@ -48,7 +49,7 @@ def sides(record: Preference) -> tuple[str, str]:
 
 
 BARE = partial(table.read, columns={}, winners={})
-ORACLE = partial(personalized_rewardbench.read, oracle_rubric=True)
+ORACLE = partial(personalized.read, profile="rubric")
 ARENA = {"model_a": "gpt-x", "model_b": "claude-y", "winner": "model_a"}
 FLAGS = {"winner_model_a": 1, "winner_model_b": 0, "winner_tie": 0}
 TRAIN = {
@@ -58,38 +59,38 @@ TRAIN = {
 READERS: dict[str, tuple[Any, Any]] = {
     "table": (BARE, lambda a, b: {"prompt": "Why?", "response_a": a, "response_b": b, "winner": "a"}),
     "pairs": (BARE, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
-    "trl": (trl.read, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
-    "arena": (arena.read, lambda a, b: {**ARENA, "conversation_a": said("Why?", a), "conversation_b": said("Why?", b)}),
+    "trl": (own.trl, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
+    "arena": (own.arena, lambda a, b: {**ARENA, "conversation_a": said("Why?", a), "conversation_b": said("Why?", b)}),
     "train_rows": (
-        published.read_train,
+        own.train_rows,
         lambda a, b: {**TRAIN, "model_a": said("Why?", a), "model_b": said("Why?", b)},
     ),
-    "rewardbench": (rewardbench.read, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
+    "rewardbench": (rewardbench, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
 }
 WITH_IDS: dict[str, tuple[Any, Any]] = {
     "arena 55k": (
-        arena.read,
+        own.arena,
         lambda a, b: {
             **{"id": a + b, "model_a": "gpt-x", "model_b": "claude-y", "prompt": '["Why?"]', **FLAGS},
             **{"response_a": json.dumps([a]), "response_b": json.dumps([b])},
         },
     ),
     "records": (
-        records.read,
+        own.records,
         lambda a, b: {
             **{"id": a + b, "prompt": said("Why?"), "winner": "a"},
             **{"response_a": answer(a), "response_b": answer(b)},
         },
     ),
     "eval_rows": (
-        published.read_eval,
+        own.eval_rows,
         lambda a, b: {
             **{"idx": a + b, "prompt": "Why?", "criteria": ["short"], "preference": "model_a"},
             **{"model_a": said("Why?", a), "model_b": said("Why?", b)},
         },
     ),
     "personalized": (
-        personalized_rewardbench.read,
+        personalized.read,
         lambda a, b: {"id": a + b, "question": "Why?", "chosen": a, "rejected": b},
     ),
 }
@@ -143,20 +144,18 @@ TRL_FORMS: dict[str, Row] = {
 @pytest.mark.parametrize("parquet", [False, True])
 @pytest.mark.parametrize("form", TRL_FORMS)
 def test_every_form_of_trl_is_the_same_record(tmp_path: Path, form: str, parquet: bool) -> None:
-    (record,), reading = read(tmp_path, trl.read, TRL_FORMS[form], parquet=parquet)
-    assert [record] == read(tmp_path, trl.read, TRL_FORMS["text"])[0]
+    (record,), _ = read(tmp_path, own.trl, TRL_FORMS[form], parquet=parquet)
+    assert [record] == read(tmp_path, own.trl, TRL_FORMS["text"])[0]
     assert (record.prompt, sides(record)) == ((Message("user", "Why?"),), ("So.", "Because."))
-    assert reading.counts["rows_with_unread_fields"] == (form == "scores too")
-    assert reading.counts["rows_with_implicit_prompt"] == (form == "an implicit prompt")
 
 
 def test_shared_turns_are_the_prompt_and_the_side_is_drawn_by_the_id(tmp_path: Path) -> None:
     row = {"chosen": said("Hi", "Ho", "More", "A"), "rejected": said("Hi", "Ho", "More", "B")}
-    found = read(tmp_path, trl.read, *({**row, "id": n} for n in range(200)))[0]
+    found = read(tmp_path, own.trl, *({**row, "id": n} for n in range(200)))[0]
     assert {(record.query, len(record.prompt), sides(record)) for record in found} == {("Hi", 3, ("A", "B"))}
     assert 70 < Counter(record.winner for record in found)["a"] < 130 and found[7].id == "trl-7"
     apart = {"chosen": said("Hi", "A1", "More", "A2"), "rejected": said("Hi", "B")}
-    assert sides(read(tmp_path, trl.read, apart)[0][0]) == ("A1 | More | A2", "B")
+    assert sides(read(tmp_path, own.trl, apart)[0][0]) == ("A1 | More | A2", "B")
 
 
 @pytest.mark.parametrize(
@@ -165,17 +164,14 @@ def test_shared_turns_are_the_prompt_and_the_side_is_drawn_by_the_id(tmp_path: P
 )
 def test_criteria_speak_for_the_chosen_side(tmp_path: Path, cell: Any, criteria: tuple[str, ...]) -> None:
     row = {**TRL_FORMS["text"], "criteria": cell, "criteria_rejected": ["Blunt"] if criteria else None}
-    (record, plain), reading = read(tmp_path, trl.read, row, TRL_FORMS["text"])
+    (record, plain), _ = read(tmp_path, own.trl, row, TRL_FORMS["text"])
     of_winner = [record.criteria_a, record.criteria_b][:: 1 if record.winner == "a" else -1]
     assert of_winner == [criteria, ("Blunt",) if criteria else ()]
-    assert reading.counts["rows_with_criteria"] == bool(criteria)
     assert plain.id.startswith("trl-") and (record.id in plain.id + "-2") == (not criteria)
 
 
 BAD: dict[str, tuple[str, Row, str]] = {
     "trl, criteria": ("trl", {"criteria": {"a": 1}}, "criteria: expected a valid list, got {'a': 1}"),
-    "trl, a blank criterion": ("trl", {"criteria": ["x", " "]}, "criteria[1]: expected a non-blank string, got ' '"),
-    "trl, criteria cut short": ("trl", {"criteria": '["x"'}, "criteria: not valid JSON"),
     "trl, no prompt": ("trl", {"prompt": None}, "prompt: missing, and chosen or rejected is no whole conversation"),
     "trl, nothing shared": (
         "trl",
@@ -187,47 +183,29 @@ BAD: dict[str, tuple[str, Row, str]] = {
         {"chosen": said("Q", "A"), "rejected": said("Q", "B")},
         "prompt: is no user turn of the conversations",
     ),
-    "trl, no rejected": ("trl", {"rejected": None}, "rejected: null"),
     "trl, images": ("trl", {"images": ["cat.png"]}, "images: the row has images"),
     "trl, a tool's turn": (
         "trl",
         {"chosen": [{"role": "tool", "content": "x"}]},
         "chosen[0].role: 'tool' is not one of system, user",
     ),
-    "trl, a call of a tool": (
-        "trl",
-        {"chosen": [{"role": "assistant", "content": None, "tool_calls": [{}]}]},
-        "chosen[0].content: expected a valid string, got None",
-    ),
-    "trl, messages cut short": ("trl", {"chosen": json.dumps(answer("So."))[:-4]}, "chosen: not valid JSON"),
     "trl, a blank prompt": ("trl", {"prompt": " "}, "prompt: blank"),
-    "trl, half a number": ("trl", {"id": 0.5}, "id: expected a whole number or a non-blank text, got 0.5"),
     "eval_rows, winner": ("eval_rows", {"preference": "Model_A"}, "preference: 'Model_A' is not one of model_a, mod"),
     "eval_rows, criteria": ("eval_rows", {"criteria": "likes roses"}, "criteria: a string, not a list: 'likes roses'"),
-    "eval_rows, code": ("eval_rows", {"criteria": "[print('x')]"}, "criteria: not valid JSON"),
-    "eval_rows, brackets": ("eval_rows", {"criteria": "[" * 5_000}, "criteria: not valid JSON"),
-    "eval_rows, surrogate": ("eval_rows", {"criteria": "['\\ud800']"}, "criteria: not valid JSON"),
     "eval_rows, none": ("eval_rows", {"criteria": []}, "criteria: empty"),
-    "eval_rows, many": ("eval_rows", {"criteria": ["x"] * 1_000}, f"criteria: list should have at most {MAX_CRITERIA}"),
-    "eval_rows, messages": ("eval_rows", {"model_a": []}, "model_a: list should have at least 1 item"),
     "eval_rows, prompt": ("eval_rows", {"prompt": "Write"}, "prompt: differs from the first user turn"),
     "train_rows, none": ("train_rows", {"a_criteria": [], "b_criteria": []}, "a_criteria: empty, and b_criteria too"),
-    "train_rows, missing": ("train_rows", {"human_winner": None}, "human_winner: null"),
     "records, id": ("records", {"id": " "}, "id: blank"),
-    "records, null": ("records", {"criteria_a": None}, "criteria_a: expected a valid list, got None"),
     "records, winner": ("records", {"winner": "model_a"}, "winner: 'model_a' is not one of a, b, tie"),
     "records, more": ("records", {"colour": "red"}, "colour: unknown field, expected some of id, prompt"),
     "arena, image": (
         "arena",
         {"conversation_a": said([{"type": "image", "image": "cat.png"}], "A cat")},
-        "conversation_a[0].content: holds a part of the type 'image'; only conversations of text",
+        "conversation_a[0].content: is not one text; only conversations of text",
     ),
     "arena, winner": ("arena", {"winner": "model_c"}, "winner: 'model_c' is not one of model_a, model_b, tie"),
     "arena, two winners": ("arena 55k", {"winner_tie": 1}, "winner_tie: 2 of winner_model_a, winner_model_b"),
-    "arena, half a vote": ("arena 55k", {"winner_tie": 0.5}, "winner_tie: 0.5 is not 0 or 1"),
-    "arena, a turn less": ("arena 55k", {"response_b": "[]"}, "response_b: 0 turns, the prompt has 1"),
     "rewardbench, list": ("rewardbench", {"chosen": [], "rejected": ["x"]}, "chosen: an empty list"),
-    "rewardbench, text": ("rewardbench", {"rejected": ["x"]}, "rejected: expected text, got list"),
     "personalized, profile": ("personalized", {"profile": 3}, "profile: expected a list, got int"),
 }
 
@@ -255,18 +233,9 @@ def test_an_evaluation_row_by_hand(tmp_path: Path) -> None:
     forms = [row, row | {"criteria": "['likes roses', \"short\"]"}, row | {"model_a": answer("Roses")}]
     forms[2]["model_b"] = answer("Violets")
     for form in forms:
-        found, reading = read(tmp_path, published.read_eval, form | {"judge": "x"})
-        assert found == [expected] and reading.counts["rows_with_unknown_fields"] == 1
-        assert reading.counts["criteria_given_as_text"] == isinstance(form["criteria"], str)
-    (tie,), reading = read(tmp_path, published.read_eval, row | {"preference": "tie"})
+        assert read(tmp_path, own.eval_rows, form | {"judge": "x"})[0] == [expected]
+    (tie,), reading = read(tmp_path, own.eval_rows, row | {"preference": "tie"})
     assert tie.criteria_a == tie.criteria_b == ("likes roses", "short") and reading.counts["ties"] == 1
-
-
-def test_a_training_row_keeps_both_sides_and_its_topics(tmp_path: Path) -> None:
-    row = READERS["train_rows"][1]("Roses", "Violets") | {"b_criteria": "['x']", "a_criteria": []}
-    (record,), _ = read(tmp_path, published.read_train, row)
-    assert (record.winner, record.criteria_a, record.criteria_b) == ("a", (), ("x",))
-    assert (record.criteria_topics_a, record.criteria_topics_b) == (("Length",), ("Length",))
 
 
 def test_a_row_of_the_arena_by_hand(tmp_path: Path) -> None:
@@ -274,7 +243,7 @@ def test_a_row_of_the_arena_by_hand(tmp_path: Path) -> None:
         **{"id": 30192, "prompt": '["Is it \\"moral\\"?", "OK,\\nshorter"]'},
         **{"response_a": '["Yes; no.", null]', "response_b": '["No", "Perhaps \\ud83d\\ude00"]'},
     }
-    (record,), reading = read(tmp_path, arena.read, row)
+    (record,), reading = read(tmp_path, own.arena, row)
     assert record == Preference(
         id="arena-30192",
         prompt=(Message("user", 'Is it "moral"?'),),
@@ -296,24 +265,23 @@ def test_winners_and_parts_of_messages_of_the_arena(tmp_path: Path) -> None:
         for winner in ("model_a", "model_b", "tie", "tie (bothbad)")
     ]
     unanswered = {**row, "conversation_b": said("Why?", "No.", "And then?")}
-    found, reading = read(tmp_path, arena.read, *rows, unanswered)
+    found, reading = read(tmp_path, own.arena, *rows, unanswered)
     assert [record.winner for record in found] == ["a", "b", "tie", "tie"]
     assert found[2].id == "arena-tie" and sides(found[2]) == ("Hi A", "Hi B")
-    counted = [reading.counts[name] for name in ("ties", "ties_both_bad", "dropped_unanswered")]
-    assert counted == [2, 1, 1]
+    assert (reading.counts["ties"], reading.counts["dropped_unanswered"]) == (2, 1)
 
 
 def test_rewardbench_and_its_second_version(tmp_path: Path) -> None:
     first = {"id": 30, "prompt": "How many?", "chosen": "Two", "chosen_model": "gpt-x", "rejected": "Three"}
-    (record,), _ = read(tmp_path, rewardbench.read, first | {"rejected_model": "", "subset": "llmbar"})
+    (record,), _ = read(tmp_path, rewardbench, first | {"rejected_model": "", "subset": "llmbar"})
     assert (record.id, record.topic, sides(record)) == ("rewardbench-30", "llmbar", ("Two", "Three"))
     assert {record.author_a, record.author_b} == {"gpt-x", None}
     second = {"prompt": "A colour", "chosen": ["Red", "Blue"], "rejected": '["Cat", "Dog", "Cow"]', "num_correct": 2}
-    found, reading = read(tmp_path, rewardbench.read, *(second | {"id": f"tied:{n}"} for n in range(100)))
+    found, _ = read(tmp_path, rewardbench, *(second | {"id": f"tied:{n}"} for n in range(100)))
     assert [record.id for record in found[:3]] == [f"rewardbench-tied:0-{n}" for n in range(3)]
     assert [sides(record)[1] for record in found[:3]] == ["Cat", "Dog", "Cow"]
     assert 100 < Counter(sides(record)[0] for record in found)["Red"] < 200
-    assert (reading.counts["pairs"], reading.counts["pairs_not_made"]) == (300, 300)
+    assert len(found) == 300
 
 
 def test_the_rubric_of_personalized_rewardbench_is_withheld_unless_asked_for(tmp_path: Path) -> None:
@@ -321,16 +289,11 @@ def test_the_rubric_of_personalized_rewardbench_is_withheld_unless_asked_for(tmp
         **{"profile": [{"text": "KVCache"}, {"text": "Before"}], "narrative": "SECRET", "category": "Art"},
         "rubric_aspects": [{"aspect": name, "reason": "SECRET"} for name in ("Short books", " No horror ")],
     }
-    (record,), reading = read(tmp_path, personalized_rewardbench.read, row)
+    (record,), reading = read(tmp_path, personalized.read, row)
     assert (record.topic, record.criteria_a, record.criteria_b) == ("Art", (), ())
     assert not any(word in repr(record) for word in ("SECRET", "Short books", "KVCache"))
-    assert (reading.counts["profile_texts_left_out"], reading.counts["rows_with_rubric_withheld"]) == (2, 1)
+    assert (reading.counts["profile_texts_left_out"], reading.counts["rows_with_rubric_shown"]) == (2, 0)
     (record,), _ = read(tmp_path, ORACLE, row)
     assert {record.criteria_a, record.criteria_b} == {("Short books", "No horror"), ()} and "SECRET" not in repr(record)
     _, reading = read(tmp_path, ORACLE, row | {"rubric_aspects": None}, row | {"rubric_aspects": ["x"]})
     assert [rejection.field for rejection in reading.rejections] == ["rubric_aspects", "rubric_aspects[0]"]
-
-
-def test_what_a_message_says_beside_its_text_is_counted(tmp_path: Path) -> None:
-    row = READERS["trl"][1]([answer("x")[0] | {"reasoning_content": "hm"}], answer("y"))
-    assert read(tmp_path, trl.read, row)[1].counts["rows_with_unread_message_fields"] == 1

@@ -39,16 +39,14 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
             writer.writerows(rows)
     else:
         text = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        packed = {".gz": gzip.compress, ".zst": lambda text: pa.compress(text, "zstd", asbytes=True)}
-        path.write_bytes(packed.get(path.suffix, bytes)(text))
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     return path
 
 
 def read(path: Path | str) -> list[Preference]:
     """The records, as ``python train.py data=<path>`` reads them."""
     data = compose("train", ["data=file", f"data.path='{path}'"], Path()).data
-    given = {name: getattr(data, name) for name in ("root", "path", "columns", "winners")}
-    return list(read_source(data.name, Intake(strict=True), **given))
+    return list(read_source(data, Intake(strict=True)))
 
 
 def of_winner(record: Preference) -> tuple[str, str, str, tuple[str, ...]]:
@@ -235,18 +233,6 @@ def test_files_of_a_folder_are_alike(tmp_path: Path, caplog: pytest.LogCaptureFi
         ValueError, match=r"c.csv would be read with data=table .*, the files before it with data=trl; "
     ):
         recognise(str(tmp_path / "votes"))
-
-
-def test_folders_that_this_project_writes(tmp_path: Path) -> None:
-    (tmp_path / "made" / "splits").mkdir(parents=True)
-    assert recognise(str(tmp_path / "made")).name == "dataset"
-    write(tmp_path / "bank" / "bank.json", [])
-    with pytest.raises(
-        ValueError, match=r"bank: a bank of responses, no preferences; rank it with bank=folder bank.pa"
-    ):
-        recognise(str(tmp_path / "bank"))
-    with pytest.raises(ValueError, match=r"data.path='nosuch': no such file or folder; check the path"):
-        recognise("nosuch")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crm.data.splits import (
-    NEAR_DUPLICATE,
     NearDuplicates,
     Splits,
     assign,
@@ -119,24 +118,6 @@ def test_planted_near_duplicates_stay_together_and_strangers_apart() -> None:
     assert set(where.values()) == {"train", "validation", "test"}
 
 
-def test_short_and_wordless_prompts() -> None:
-    contents = ["hi", "Hi!", "yo", "???", "!", "🙂", "你好吗", "你好吗?", "12 * 7", "12 * 8", "", "\ud800"]
-    groups = prompt_groups([prompt(content) for content in contents])
-    group = {content: groups[prompt_key(prompt(content))] for content in contents}
-    assert group["hi"] == group["Hi!"]
-    assert group["你好吗"] == group["你好吗?"]
-    assert len(set(group.values())) == len(contents) - 2
-
-
-@fast
-@given(st.randoms(), st.integers(0, 1000))
-def test_order_of_rows_does_not_matter(rng: random.Random, seed: int) -> None:
-    rows = [vote(i) for i in range(40)] + [vote(100 + i, near_duplicates(text(i))[i % 6]) for i in range(20)]
-    where = home(split_by_prompt(rows, seed=seed, validation=0.2, test=0.2))
-    shuffled = rng.sample(rows, len(rows))
-    assert home(split_by_prompt(shuffled, seed=seed, validation=0.2, test=0.2)) == where
-
-
 @fast
 @given(st.integers(0, 1000))
 def test_new_rows_move_only_groups_that_they_join(seed: int) -> None:
@@ -173,14 +154,6 @@ def test_held_out_topics_take_their_prompts_out_of_every_other_split() -> None:
     assert set(parts) == {"train", "validation", "test", "unseen_topics", "left_out"}
 
 
-@fast
-@given(st.floats(allow_nan=True), st.floats(allow_nan=True))
-def test_impossible_fractions_are_refused(validation: float, test: float) -> None:
-    assume(not (0 <= validation < 1 and 0 <= test < 1 and validation + test < 1))
-    with pytest.raises(ValueError, match=r"validation|test"):
-        split_by_prompt([], seed=0, validation=validation, test=test)
-
-
 def test_a_split_that_stays_empty_is_said_and_no_rows_at_all_are_fine() -> None:
     with pytest.raises(ValueError, match=r"validation: empty, because there are only 1 different prompts; bring more"):
         split_by_prompt([vote(1)] * 3, seed=0, validation=0.01, test=0.0)
@@ -208,47 +181,10 @@ def test_a_prompt_in_two_splits_is_found() -> None:
         check_disjoint([], [vote(1)], {"C": [], "D": [vote(3, text(1).upper())]})
 
 
-def similarity(one: str, other: str) -> float:
-    """Jaccard similarity of the sets of five letters in a row."""
-    a, b = ({text[at : at + 5] for at in range(len(text) - 4)} for text in (one, other))
-    return len(a & b) / len(a | b)
-
-
-def pairs(changed: int, count: int) -> list[tuple[str, str]]:
-    """Texts of sixty words and the same with some of them replaced, which is near the threshold for three or four."""
-    made = []
-    for seed in range(count):
-        rng = random.Random(seed)
-        words = rng.choices(WORDS, k=60)
-        other = list(words)
-        for place in rng.sample(range(60), changed):
-            other[place] = rng.choice(WORDS)
-        made.append((" ".join(words), " ".join(other)))
-    return made
-
-
 def found(one: str, other: str) -> list[float]:
     index = NearDuplicates()
     index.add(one)
     return [near for text, near in index.like(other) if text == one]
-
-
-def test_most_pairs_just_above_the_threshold_are_found_and_none_below() -> None:
-    tried = [pair for changed in (2, 3, 4, 5, 6) for pair in pairs(changed, 60)]
-    near = [pair for pair in tried if NEAR_DUPLICATE <= similarity(*pair) < 0.88]
-    far = [pair for pair in tried if similarity(*pair) < NEAR_DUPLICATE]
-    assert min(len(near), len(far)) > 40
-    assert sum(map(bool, (found(*pair) for pair in near))) >= 0.9 * len(near)
-    assert not any(found(*pair) for pair in far)
-
-
-def test_a_text_is_like_itself_however_short_and_added_once() -> None:
-    for text in ("", "a", "你好", "\ud800", "long enough to have several shingles"):
-        index = NearDuplicates()
-        assert list(index.like(text)) == []
-        index.add(text)
-        index.add(text)
-        assert list(index.like(text)) == [(text, 1.0)]
 
 
 FORMS: dict[str, Callable[[str], str]] = {
@@ -277,8 +213,3 @@ def test_a_text_is_one_prompt_in_every_form_that_a_reader_takes_for_the_same(tex
     one, other = ((Message("user", each),) for each in (text, FORMS[form](text)))
     assert prompt_key(one) == prompt_key(other)
     assert found(plain_text(one), plain_text(other)) == [1.0]
-
-
-def test_marks_make_other_words() -> None:
-    """Two forms of a Hindi word differ in a vowel sign alone, which is a mark and no letter."""
-    assert plain_text((Message("user", "की"),)) != plain_text((Message("user", "का"),))

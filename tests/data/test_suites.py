@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crm.data.comparisons import SuiteSpec, draw_suite, fixed_suites, parse_suite, suite_names
 from crm.data.noise import NOISES, CriteriaPool
 from crm.data.splits import Splits
-from crm.data.suites import SuiteSpec, draw_suite, fixed_suites, parse_suite, suite_names
 from crm.io.parquet import write_parquet
 from crm.schema import GENERIC_CRITERION, Comparison, Message, Preference
 

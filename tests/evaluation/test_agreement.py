@@ -71,7 +71,14 @@ def test_a_response_without_a_verdict_takes_its_group_out() -> None:
 @pytest.mark.skipif(not (DATA / "topicalchat").is_dir(), reason=f"no public data under {DATA}")
 @pytest.mark.parametrize("name", ["summeval", "topicalchat"])
 def test_on_real_ratings(tmp_path: Path, name: str) -> None:
-    words = [f"data={name}", f"data.root='{DATA}'", "judge=length", f"predictions='{tmp_path}'", "progress=false"]
+    words = [
+        "data=required",
+        f"data.name={name}",
+        f"data.root='{DATA}'",
+        "judge=length",
+        f"predictions='{tmp_path}'",
+        "progress=false",
+    ]
     assert main([*words, "--out", str(tmp_path / "out")]) == 0
     found = pd.read_csv(tmp_path / "out" / "agreement.csv", skiprows=1).set_index("aspect")
     assert found.loc[MEAN, "groups"] >= 25 and -1 < found.loc[MEAN, "low"] < found.loc[MEAN, "rho"] < 1

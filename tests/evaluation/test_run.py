@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from crm.config import compose
+from crm.data.comparisons import draw_suite, fixed_suites
 from crm.data.noise import CriteriaPool
-from crm.data.own import dataset
+from crm.data.own import load_prepared, prepared_suite
 from crm.data.simulation.arena import simulate
-from crm.data.suites import draw_suite, fixed_suites
 from crm.evaluation.run import comparisons_of, run_evaluation
 from crm.io.parquet import write_parquet
 from crm.schema import Comparison, Preference
@@ -51,9 +51,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_suites_of_a_dataset_are_those_that_were_written(folder: Path, tmp_path: Path) -> None:
     given = ("judge=length", "data=dataset", f"data.path='{folder}'", "suite.names=[D-_random,D+_random]")
-    splits = dataset.load(folder)
+    splits = load_prepared(folder)
     found = comparisons_of(["D-_random", "D+_random"], splits, settings(tmp_path, *given))
-    assert found["D-_random"] == dataset.suite(folder, "D-_random")
+    assert found["D-_random"] == prepared_suite(folder, "D-_random")
     assert found["D-_random"] != fixed_suites(["D-_random"], splits)["D-_random"][0], "drawn anew it would be another"
     assert found["D+_random"] == fixed_suites(["D+_random"], splits)["D+_random"][0]
 

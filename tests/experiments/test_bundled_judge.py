@@ -16,7 +16,6 @@ from crm.model.batching.batches import collate
 from crm.model.export import export_model, load_checkpoint
 from crm.model.late_head import LateHead
 from crm.model.reward_model import RewardModel
-from crm.sealed import seal
 from experiments.real_judge.bundled import BUNDLED, assemble, main, pack
 
 CONFIG = {"model": {"path": "models/base"}, "data": {"name": "tastes", "root": "/home/me/data"}, "run_dir": "/home/me"}
@@ -86,7 +85,6 @@ def _with_layers(packed: Path, layers: int, backbone: str) -> Path:
 
     with safe_open(packed, "pt") as file:
         told = json.loads(file.metadata()["judge"]) | {"layers": layers, "backbone": backbone}
-        told["seal"] = seal(told)
         weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     other = packed.with_name("other") / packed.name
     other.parent.mkdir()

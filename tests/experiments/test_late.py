@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from crm.data.simulation.taste import pole_of
-from crm.data.simulation.truth import levels_of
+from crm.data.simulation.lexicon import pole_of
+from crm.data.simulation.responses import levels_of
 from crm.judges.judge import Asked, Reading
 from experiments.late.boards import boards
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crm.criteria.counting import TRAITS
 from crm.data.comparisons import make_comparisons
 from crm.data.splits import Splits
 from crm.judges.crm_judge import CrmJudge
@@ -15,6 +14,7 @@ from crm.schema import Message, Preference
 from experiments.real_judge.boards import trait_boards
 from experiments.real_judge.leakage import leakage, shared
 from experiments.real_judge.suites import read_suites, sums
+from experiments.real_judge.traits import TRAITS
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crm.criteria.counting import TRAITS
-from crm.criteria.trait_wordings import wording
 from crm.data.splits import Splits
 from crm.schema import Preference, query_of
 from experiments.real_judge.source import CLEAR, PER_QUERY, UNSEEN_TRAITS, load, training, unseen_queries
 from experiments.real_judge.tables import QUERIES as QUERIES_A_TABLE
 from experiments.real_judge.tables import WHOLE_WINS, TasteTables
+from experiments.real_judge.traits import TRAITS, wording
 
 DATA = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 LLMS, QUERIES = 15, 150

@@ -81,7 +81,7 @@ def test_an_id_in_two_files_is_an_error_or_left_out() -> None:
     reading.read = reading.kept = 3
     assert [each.id for each in reading.unique(map(Named, "aba"))] == ["a", "b"]
     assert (reading.read, reading.kept, reading.rejected) == (3, 2, 1)
-    with pytest.raises(ValueError, match="data: id: 'a' is also in another file"):
+    with pytest.raises(ValueError, match="data:0: id: 'a' is also in another file"):
         list(Intake(strict=True).unique(map(Named, "aa")))
 
 
@@ -91,8 +91,7 @@ CSV = "prompt,text,choice\r\n" + "".join(f'{row["prompt"]},"{row["text"]}",{row[
 
 
 def write(path: Path, text: str) -> Path:
-    packed = {".gz": gzip.compress, ".zst": lambda data: pa.compress(data, "zstd", asbytes=True)}
-    path.write_bytes(packed.get(path.suffix, bytes)(text.encode()))
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
     return path
 
 
@@ -101,16 +100,14 @@ def write(path: Path, text: str) -> Path:
     [
         ("x.jsonl", LINES),
         ("x.jsonl.gz", LINES),
-        ("x.jsonl.zst", LINES),
         ("x.json", json.dumps(ROWS)),
         ("x.json.gz", json.dumps(ROWS, indent=1)),
         ("x.json", "\ufeff" + LINES),
         ("x.csv", CSV),
         ("x.csv", "\ufeff" + CSV),
-        ("x.csv.zst", CSV.replace("\r", "")),
+        ("x.csv.gz", CSV.replace("\r", "")),
         ("x.tsv", CSV.replace(",", "\t")),
         ("x.csv", CSV.replace(",", ";")),
-        ("x.csv", "sep=|\r\n" + CSV.replace(",", "|")),
     ],
 )
 def test_every_format_gives_the_same_rows(tmp_path: Path, name: str, text: str) -> None:
@@ -186,4 +183,4 @@ def test_data_files_of_a_folder(tmp_path: Path) -> None:
         data_files(tmp_path)
     with pytest.raises(ValueError, match="no such file; check the pattern"):
         data_files(tmp_path / "train-*")
-    assert is_data_file("rows.CSV.zst") and not is_data_file("rows.zst")
+    assert is_data_file("rows.CSV.gz") and not is_data_file("rows.gz")

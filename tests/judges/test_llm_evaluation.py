@@ -125,7 +125,7 @@ def test_failures_are_counted_and_what_got_no_reply_is_asked_again(chat: Chat, t
 def test_a_wrong_setting_is_told_before_data_are_read(
     overrides: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crm.evaluation.run.load_data", lambda **_: pytest.fail("read the data first"))
+    monkeypatch.setattr("crm.evaluation.run.load_data", lambda *_, **__: pytest.fail("read the data first"))
     with pytest.raises(ValueError) as refused:
         evaluate(tmp_path, "llm", *overrides)
     assert said in str(refused.value)

@@ -43,7 +43,7 @@ def test_files_are_those_of_one_commit_and_licences_are_the_catalogues(name: str
         assert place.startswith(f"{PUBLIC[name].folder}/") and ".." not in place
 
 
-@pytest.mark.parametrize("name", ["d2t", pytest.param("dsp", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["llmbar", pytest.param("dsp", marks=pytest.mark.slow)])
 def test_a_fetched_set_is_the_copy_at_hand(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The copy has all files but those of licences."""
     if not (ROOT / str(PUBLIC[name].folder)).is_dir():

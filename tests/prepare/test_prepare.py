@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from crm.data.comparisons import draw_suite, fixed_suites
 from crm.data.noise import CriteriaPool
-from crm.data.own import dataset
+from crm.data.own import load_prepared
 from crm.data.splits import prompt_groups
-from crm.data.suites import draw_suite, fixed_suites
 from crm.io.parquet import read_parquet
 from crm.schema import Comparison, Preference, prompt_key
 from tests.prepare.conftest import Prepare, preparing
@@ -97,7 +97,7 @@ def test_missing_topics_are_found_and_given_ones_stay(whole: Path, votes_file: P
 
 
 def test_suites_are_those_that_an_evaluation_reads(whole: Path) -> None:
-    splits = dataset.load(whole)
+    splits = load_prepared(whole)
     assert set(splits.suites) == {"D", "T", "C"}
     pool = CriteriaPool.from_preferences(splits.train)
     for name in ("D+", "D-", "T-_add", "C+", "D+_replace"):
@@ -259,7 +259,7 @@ def test_rows_that_cannot_be_read_are_listed(
     for name, rows in (("one", range(40)), ("two", range(40, 80))):
         write_table(tmp_path / "votes" / f"{name}.csv", rows, id=lambda n: str(n % 40 if n != 77 else n))
     words = ("data=table", f"data.path='{tmp_path / 'votes'}'", "data.test_fraction=0", "split.unseen_topics=0")
-    with pytest.raises(ValueError, match="data: id: '0' is also in another file; leave the copy out, or"):
+    with pytest.raises(ValueError, match="data:0: id: '0' is also in another file; leave the copy out, or"):
         prepare(*words)
     folder = prepare(*words, "data.strict=false", "split.unseen_criteria=0")
     found = counts(folder, "read")

@@ -139,7 +139,7 @@ def test_frozen_layers_run_once_leave_what_they_leave_run_always(tmp_path: Path)
 def test_a_backbone_out_of_reach_is_an_error_before_any_data_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crm.training.train.load_data", lambda **_: pytest.fail("read the data first"))
+    monkeypatch.setattr("crm.training.train.load_data", lambda *_, **__: pytest.fail("read the data first"))
     with pytest.raises(ValueError, match=r"model\.path=.*model=tiny"):
         train(tmp_path, "model=qwen3_4b", "data=simulation", "model.path=./not-there")
 

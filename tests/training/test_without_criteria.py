@@ -100,15 +100,14 @@ def test_results_say_what_was_told_of_a_user(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.jsonl", [{"id": index, **row, "question": f"Oil {index}?"} for index in range(3)])
     data = ["data=personalized_rewardbench", f"data.path='{path}'"]
     for given, title in (
-        ("data.profile=first", "(rubric withheld, profile first 10 posts)"),
-        ("data.profile=all", "(rubric withheld, profile all posts)"),
-        ("data.oracle_rubric=true", "(rubric shown, no profile)"),
-        ("criteria=none", "(rubric withheld, no profile) (criteria=none)"),
+        ("data.profile=first", "(profile: first 10 posts)"),
+        ("data.profile=rubric", "(profile: rubric)"),
+        ("criteria=none", "(profile: none) (criteria=none)"),
     ):
         results = evaluate(tmp_path, *data, given)
         assert results[0].config == f"longer wins on personalized_rewardbench {title}"
         run = json.loads((tmp_path / "run" / "results.json").read_text())["run"]
-        assert run["data"]["oracle_rubric"] is (run["rows"]["rows_with_rubric_told"] == 3) is ("oracle" in given)
+        assert (run["rows"]["rows_with_rubric_shown"] == 3) is ("rubric" in given)
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _outputs(path: Path) -> dict[str, str]:
     """Response by query; of a query that is asked twice, the first."""
-    rows = list(Intake(strict=True).array(path, lambda row, _: _Answer.model_validate(row)))
+    rows = list(Intake(strict=True).rows(path, lambda row, _: _Answer.model_validate(row)))
     return {row.instruction: row.output for row in reversed(rows)}
 
 
@@ -87,5 +87,5 @@ def _topics(path: Path) -> Mapping[str, str]:
     """Topic by query, of one that is there twice the first; nothing where the file is missing."""
     if not path.is_file():
         return {}
-    rows = list(Intake(strict=True).array(path, lambda row, _: _Tags.model_validate(row)))
+    rows = list(Intake(strict=True).rows(path, lambda row, _: _Tags.model_validate(row)))
     return {row.instruction: next(iter(row.topics), UNTAGGED) for row in reversed(rows)}

@@ -29,14 +29,15 @@ Side = tuple[str | Conversation, tuple[str, ...], tuple[str, ...], str | None]
 
 
 @cache
-def _all_wordings() -> dict[str, dict[str, list[str]]]:
-    text = Path(__file__).with_name("wordings.yaml").read_text(encoding="utf-8")
-    return yaml.CSafeLoader(text).get_single_data()  # type: ignore[no-any-return]
+def read_wordings(path: Path) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The wordings of criteria, by set and by what they ask for."""
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {name: {key: tuple(texts) for key, texts in bank.items()} for name, bank in found.items()}
 
 
 def wordings_of(name: str) -> dict[str, tuple[str, ...]]:
     """The wordings of a public set's criteria, by what they ask for, from wordings.yaml."""
-    return {key: tuple(texts) for key, texts in _all_wordings()[name].items()}
+    return read_wordings(Path(__file__).with_name("wordings.yaml"))[name]
 
 
 def vote(name: str, prompt: str | Conversation, a: Side, b: Side, winner: str, source: str, **more: Any) -> Preference:
@@ -71,14 +72,13 @@ def chosen_pair(
     rejected: str | Conversation,
     *,
     source: str,
-    topic: str | None = None,
     authors: tuple[str | None, str | None] = (None, None),
     criteria: tuple[str, ...] = (),
     criteria_rejected: tuple[str, ...] = (),
     criteria_topic: str | None = None,
-    reason: str | None = None,
     first: bool | None = None,
     winner: str = "a",
+    **more: Any,
 ) -> Preference:
     """The record of a chosen and a rejected response; ``authors`` are theirs, ``criteria`` speak for the chosen one.
 
@@ -90,12 +90,12 @@ def chosen_pair(
     one: Side = (chosen, criteria, topics, authors[0])
     other: Side = (rejected, criteria_rejected, (), authors[1])
     a, b = (one, other) if first else (other, one)
-    return vote(name, prompt, a, b, winner if first else OTHER[winner], source, topic=topic, reason=reason)
+    return vote(name, prompt, a, b, winner if first else OTHER[winner], source, **more)
 
 
 def flip_pair(
     name: str,
-    prompt: str | Conversation,
+    prompt: Conversation,
     answers: Mapping[str, str],
     bank: Wordings,
     *,
@@ -145,7 +145,7 @@ def pairs_within(items: Iterable[T], group: Callable[[T], str]) -> Iterator[tupl
 
 def rated_pair(
     name: str,
-    prompt: str | Conversation,
+    prompt: Conversation,
     first: Rated,
     second: Rated,
     bank: Wordings,

@@ -1,63 +1,54 @@
-"""Sets of plain votes, a function each: who is preferred, and no criteria."""
+"""Public sets of a chosen response and another, a function each."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from crm.data.fields import PublicRow, Text
-from crm.data.public.pairs import chosen_pair, plain, vote
-from crm.data.row_reader import At, rows_of
-from crm.data.sampling import turn
-from crm.schema import Preference, RecordError, messages, prompt_key
+from crm.data.fields import At, PublicRow, Row, Text, any_text, asked, identity, items, optional_text, require, rows_of
+from crm.data.public.pairs import chosen_pair, plain, vote, wordings_of
+from crm.data.sampling import fraction, turn, wordings
+from crm.schema import Preference, RecordError, messages
 
+LLMBAR_SUBSETS = (
+    "LLMBar/Natural",
+    *(f"LLMBar/Adversarial/{name}" for name in ("GPTInst", "GPTOut", "Manual", "Neighbor")),
+    *(f"CaseStudy/{name}" for name in ("Normal", "Negation", "Base_9", "Base_10", "Constraint")),
+)
 SUBJECTIVE = ("Brainstorming", "Chat", "Generation", "Open QA", "Rewrite", "Role Playing", "Summarization")
 """RMB's tasks in which taste decides."""
-LLAMA = "llama-3-70b-instruct"
 Annotation = Literal[0, 1, 2]
 
 
-class _AutoJ(PublicRow):
-    prompt: Text
-    response_1: str = Field(alias="response 1")
-    response_2: str = Field(alias="response 2")
-    label: Literal[0, 1, 2]
-    scenario: Text
+class _LLMBar(PublicRow):
+    input: Text
+    output_1: str
+    output_2: str
+    label: Literal[1, 2]
 
 
-@rows_of("testdata_pairwise.jsonl.gz", model=_AutoJ)
-def autoj(row: _AutoJ, at: At) -> Preference:
-    """Auto-J: which of two responses people found better, or neither; the topic is one of 58 scenarios.
+@rows_of(*(f"{subset}/dataset.json" for subset in LLMBAR_SUBSETS), model=_LLMBar)
+def llmbar(row: _LLMBar, at: At) -> Preference:
+    """LLMBar: of two outputs one follows the instruction, which is the criterion. Sides are as published.
 
-    The criteria that are published for a scenario speak for neither side, so they are not used. It is a published test:
-    pairs of equal texts (nine, eight of them ties) stay.
+    The 59 pairs of ``Normal`` come back in ``Negation``, where the prompt first asks for an unhelpful answer and the
+    other output wins. The topic is the subset. The folder ``Processed`` has other authors' sets and is not read.
     """
-    sides = plain(row.response_1), plain(row.response_2)
-    winner = ("a", "b", "tie")[row.label]
-    return vote(f"autoj-{at.number}", row.prompt, *sides, winner, "autoj/human", topic=row.scenario)
-
-
-class _VibeCheck(PublicRow):
-    question: Text
-    llama: str = Field(alias="llama-3-70b-instruct")
-    other: str = Field(alias="not_llama")
-    preference: Literal["llama-3-70b-instruct", "not_llama"]
-    category_labels: Text
-
-
-@rows_of(model=_VibeCheck, drop_repeated="dropped_repeated_pairs")
-def vibecheck_arena(row: _VibeCheck, _at: At) -> Preference:
-    """VibeCheck's arena votes: a person chose between Llama-3-70B, side A, and some other LLM.
-
-    The columns are named after the two; the topic is the category as published. One file is a part of another.
-    """
-    prompt, first, second = turn("user", row.question), turn("assistant", row.llama), turn("assistant", row.other)
-    name, winner = f"vibecheck_arena-{prompt_key(prompt + first + second)}", "a" if row.preference == LLAMA else "b"
-    sides = plain(row.llama, LLAMA), plain(row.other)
-    return vote(name, prompt, *sides, winner, "vibecheck_arena/human", topic=row.category_labels)
+    subset = at.file.parent.name
+    name = f"llmbar-{subset}-{at.number}"
+    outputs = (row.output_1, row.output_2) if row.label == 1 else (row.output_2, row.output_1)
+    return chosen_pair(
+        name,
+        row.input,
+        *outputs,
+        first=row.label == 1,
+        source=f"llmbar/{'construction' if at.file.parent.parent.name == 'CaseStudy' else 'human'}",
+        topic=subset,
+        criteria=wordings(wordings_of("llmbar")["instruction following"], 0, name),
+        criteria_topic="instruction following",
+    )
 
 
 class _Answer(PublicRow):
@@ -76,8 +67,7 @@ class _RMB(PublicRow):
 def rmb(row: _RMB, at: At) -> Preference:
     """RMB: real users' prompts, two LLMs' responses, and which one a stronger LLM scored higher.
 
-    Classification, closed questions, code, reasoning and translation have right answers and are left alone. The topic
-    is ``<task>/<scenario>``.
+    Tasks with right answers (code, reasoning, ...) are not read. The topic is ``<task>/<scenario>``.
     """
     prompt = messages(row.conversation_input, "conversation_input")
     if (role := prompt[-1].role) != "user":
@@ -88,7 +78,7 @@ def rmb(row: _RMB, at: At) -> Preference:
         row.chosen.answer,
         row.reject.answer,
         source="rmb/llm",
-        topic=f"{at.file.parent.name}/{at.stem}",
+        topic=f"{at.file.parent.name}/{at.file.name.split('.json')[0]}",
         authors=(row.chosen.llm_name, row.reject.llm_name),
     )
 
@@ -110,81 +100,52 @@ class _PandaLM(PublicRow):
     annotator2: Annotation
     annotator3: Annotation
 
-    @property
-    def votes(self) -> list[Annotation]:
-        """Of the three annotators."""
-        return [self.annotator1, self.annotator2, self.annotator3]
 
-
-def _agreement(row: _PandaLM, _records: Sequence[Preference]) -> dict[str, int]:
-    kinds = len(set(row.votes))
-    return {"unanimous": kinds == 1, "three_way_splits": kinds == 3}
-
-
-@rows_of("testset-v1.json", model=_PandaLM, count=_agreement)
-def pandalm(row: _PandaLM, _at: At) -> Preference:
+@rows_of("testset-v1.json", model=_PandaLM)
+def pandalm(row: _PandaLM, at: At) -> Preference:
     """PandaLM's test: three annotators' votes; two of three decide, and where all differ it is a tie.
 
     The topic is the application that the instruction was made for, the authors are the models. A response that JSON
-    spells as ``true`` or ``false`` was the word: it is read as that word.
+    spells as ``true`` or ``false`` was the word.
     """
-    asked = [part for part in (row.instruction, row.input) if part.strip()]
-    if not asked:
+    parts = [part for part in (row.instruction, row.input) if part.strip()]
+    if not parts:
         raise RecordError("instruction", "blank, and so is input; expected text in one of them")
-    authors = row.cmp_key.split("_")
-    ((side, most),) = Counter(row.votes).most_common(1)
-    sides = plain(row.response1, authors[0]), plain(row.response2, authors[1])
+    votes = Counter((row.annotator1, row.annotator2, row.annotator3))
+    at.counts.update(unanimous=len(votes) == 1, three_way_splits=len(votes) == 3)
+    ((side, most),) = votes.most_common(1)
     winner = ("tie", "a", "b")[side] if most > 1 else "tie"
-    prompt = "\n\n".join(asked)
-    return vote(f"pandalm-{row.idx}", prompt, *sides, winner, "pandalm/human", topic=row.motivation_app)
+    first, second = row.cmp_key.split("_")
+    sides = plain(row.response1, first), plain(row.response2, second)
+    return vote(f"pandalm-{row.idx}", "\n\n".join(parts), *sides, winner, "pandalm/human", topic=row.motivation_app)
 
 
-class _Rank(PublicRow):
-    model: Literal["M", "m"]
-    rank: Literal[1, 2]
+@rows_of(drop_identical=True)
+def rewardbench(row: Row, at: At) -> list[Preference]:
+    """RewardBench (arXiv 2403.13787), and RewardBench 2 (2506.01937), whose responses are lists.
 
-
-class _Ranking(PublicRow):
-    ordered_models: Annotated[list[_Rank], Field(min_length=2, max_length=2)]
-    concise_explanation: Text
-
-
-class _Shown(PublicRow):
-    M: Literal["output_1", "output_2"]
-
-
-class _Rationale(PublicRow):
-    raw_completion: _Ranking | None
-    referenced_models: _Shown | None = None
-    preference: float | None = None
-    instruction: Text
-    output_1: str
-    output_2: str
-    generator_1: Text
-    generator_2: Text
-
-
-@rows_of(model=_Rationale, count=lambda _row, records: {"dropped_without_reason": not records})
-def cot_rationales(row: _Rationale, _at: At) -> Preference | tuple[()]:
-    """AlpacaEval's choices with a reason: an LLM ranked a baseline's output, side A, and another model's.
-
-    They were called ``M`` and ``m`` before it, and it explained itself in a paragraph: the record's ``reason``, with a
-    first sentence of ours that says which response M is. Rows without a reason were not shown to it (equal outputs).
-    Where it ranked both first it is a tie, though ``preference`` is published as 1.
+    Of RewardBench 2 every rejected response is paired once, with a chosen one drawn by the id (all pairs would let the
+    subset Ties outweigh all others); its own score asks for the best of four at once, so it is not the share of these
+    pairs. The topic is the subset. Which side is A is drawn.
     """
-    if row.raw_completion is None:
-        return ()
-    if row.referenced_models is None:
-        raise RecordError("referenced_models", "missing")
-    m, other = ("a", "b") if row.referenced_models.M == "output_1" else ("b", "a")
-    ranks = {each.model: each.rank for each in row.raw_completion.ordered_models}
-    if len(ranks) != 2:
-        raise RecordError("ordered_models", "expected one rank for M and one for m")
-    winner = "tie" if ranks["M"] == ranks["m"] else m if ranks["M"] < ranks["m"] else other
-    if winner != "tie" and row.preference != (1 if winner == "a" else 2):
-        raise RecordError("preference", "is for the output that ordered_models puts second")
-    prompt = turn("user", row.instruction)
-    legend = f"M is response {m.upper()}, m is response {other.upper()}."
-    name, reason = f"cot_rationales-{row.generator_2}-{prompt_key(prompt)}", row.raw_completion.concise_explanation
-    sides = plain(row.output_1, row.generator_1), plain(row.output_2, row.generator_2)
-    return vote(name, prompt, *sides, winner, "cot_rationales/llm", reason=f"{legend} {reason}")
+    sides = ("chosen", "rejected")
+    require(row, ("prompt", *sides))
+    prompt, several = asked(row["prompt"], "prompt"), isinstance(row["chosen"], list) or "num_correct" in row
+    at.counts["rows_of_rewardbench_2"] += several
+    chosen, rejected = (
+        [turn("assistant", any_text(text, side)) for text in (items(row[side], side) if several else [row[side]])]
+        for side in sides
+    )
+    for side, responses in zip(sides, (chosen, rejected), strict=True):
+        if not responses:
+            raise RecordError(side, "an empty list; expected at least one response")
+    name = f"rewardbench-{identity(row.get('id'), 'id', at.repeats, prompt, *chosen, *rejected)}"
+    author, other = (optional_text(row.get(f"{side}_model"), f"{side}_model") for side in sides)
+    topic = optional_text(row.get("subset"), "subset")
+    records = []
+    for number, response in enumerate(rejected):
+        own = f"{name}-{number}" if several else name
+        drawn = chosen[int(fraction(0, own, "chosen") * len(chosen))]
+        pair = chosen_pair(own, prompt, drawn, response, source="rewardbench", topic=topic, authors=(author, other))
+        records.append(pair)
+    return records

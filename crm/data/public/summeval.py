@@ -1,20 +1,18 @@
 """SummEval: experts' mean ratings of 16 systems' summaries of 100 news articles.
 
-A pair is two summaries of one article. An aspect speaks for the side rated higher on it by more than ``min_gap`` points
-(ratings are in [1, 5], means of three experts); a pair that no aspect decides is dropped and counted. Where aspects
-disagree the pair **flips**: its record holds one aspect per side, and each direction asks for one of the two. Elsewhere
-the criteria speak for one side only (all deciding aspects in training, one in suite ``D``), so that the reverse
-direction is not defined.
+A pair is two summaries of one article. An aspect speaks for the side rated higher on it by more than `MIN_GAP` points;
+a pair that no aspect decides is dropped and counted. Where aspects disagree the pair **flips**: its record holds one
+aspect per side, and each direction asks for one of the two. Elsewhere the criteria speak for one side only (all
+deciding aspects in training, one in suite ``D``), so that the reverse direction is not defined.
 
 ``winner`` is the side that the aspects speak for; in a flip pair it is the side with the higher mean over all four
-aspects, and a seeded coin where those are equal: there it only names which direction is called original.
+aspects, and a seeded coin where those are equal.
 
 Split by document: 30 in 100 held out (suites ``D``: pairs that do not flip, ``F``: flip pairs), 10 in 100 validation.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -33,6 +31,8 @@ from crm.schema import Message, Preference, one_of
 
 SOURCE = "summeval/human"
 Score = Annotated[float, Field(ge=1, le=5)]
+MIN_GAP = 0.5
+"""Of ratings in [1, 5], means of three experts."""
 SHARES = (0.3, 0.1)
 """Of the documents: held out, and for validation."""
 INSTRUCTION = "Summarise this news article in a few sentences."
@@ -51,71 +51,65 @@ class Rating(PublicRow):
 
 
 def load(
-    root: str | Path,
+    folder: Path,
+    reading: Intake,
     *,
-    seed: int = 0,
-    strict: bool = True,
-    min_gap: float = 0.5,
-    max_document_words: int | None = 120,
-    max_train: int | None = None,
-    max_suite: int | None = None,
-    aspect_by_aspect: bool = False,
+    seed: int,
+    max_words: int,
+    by_aspect: bool = False,
+    **sizes: int,
 ) -> Splits:
-    """Read ``<root>/summeval/ratings.jsonl.gz``.
+    """The article in the prompt is cut to ``max_words`` (0: whole); sizes are drawn in turns over flip or not,
+    aspects and documents.
 
-    With ``aspect_by_aspect`` training and validation have a row for every pair and aspect that decides it, its only
-    criterion, in one wording for a document: all comparisons of a document then share what a forest can share.
-
-    ``min_gap`` is in rating points, [0, 4). ``max_document_words`` cuts the article in the prompt (experts saw it
-    all, so a short cut hides what consistency and relevance were judged on; ``None`` keeps it whole). ``max_train`` and
-    ``max_suite`` subsample in turns over flip or not, aspects and documents. Raises ``ValueError`` for a bad file.
+    With ``by_aspect`` training and validation have a row for every pair and aspect that decides it, its only criterion,
+    in one wording for a document: all comparisons of a document then share what a tree of prefixes can share.
     """
-    if not 0 <= min_gap < 4:
-        raise ValueError(f"min_gap: {min_gap} points; ratings are in [1, 5], so give a gap in [0, 4)")
-    reading = Intake(strict=strict)
-    ratings = read_ratings(Path(root) / "summeval", reading)
-    held_out, validation_documents = hold_out((rating.document for rating in ratings), SHARES, seed)
-    counts = Counter(reading.all_counts() | {"pairs": 0, "dropped_no_aspect_decides": 0})
+    ratings = read_ratings(folder, reading)
+    held_out, validating = hold_out((rating.document for rating in ratings), SHARES, seed)
+    counts = reading.counts
+    counts.update(pairs=0, dropped_no_aspect_decides=0)
     parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "F": []}
     for first, second in _pairs(ratings):
         counts["pairs"] += 1
         held = first.document in held_out
-        make = partial(_preference, first, second, min_gap, max_document_words, seed, one_aspect=held)
-        split = "train" if first.document not in validation_documents else "validation"
-        rows = [make(only=aspect) for aspect in WORDINGS] if aspect_by_aspect and not held else [make()]
-        made = [row for row in rows if row is not None]
-        counts["dropped_no_aspect_decides"] += not made
-        for row in made:
-            parts[split if not held else "F" if flips(row) else "D"].append(row)
+        make = partial(_preference, first, second, max_words, seed, one_aspect=held)
+        made = [make(only=aspect) for aspect in WORDINGS] if by_aspect and not held else [make()]
+        rows = [row for row in made if row is not None]
+        counts["dropped_no_aspect_decides"] += not rows
+        for row in rows:
+            part = "validation" if first.document in validating else "train"
+            parts[part if not held else "F" if flips(row) else "D"].append(row)
     levels = (lambda row: "flip" if flips(row) else "agree", aspects_of, lambda row: row.id.split("-")[1])
-    splits = subsampled(parts, counts, reading, max_train, max_suite, seed, *levels)
+    splits = subsampled(parts, reading, sizes, seed, *levels)
     splits.counts["train_flips"] = sum(map(flips, splits.train))
     return splits
 
 
-def rated(folder: Path, reading: Intake, *, max_document_words: int | None, seed: int) -> Iterator[RatedInPlace]:
-    """Every summary of the documents that `load` holds out under this seed."""
+def rated(
+    folder: Path, reading: Intake, *, seed: int, max_words: int
+) -> tuple[list[RatedInPlace], dict[str, tuple[str, ...]]]:
+    """Every summary of the documents that `load` holds out under this seed, and the wordings of aspects."""
     ratings = read_ratings(folder, reading)
     held_out, _ = hold_out((rating.document for rating in ratings), SHARES, seed)
-    for rating in ratings:
-        if rating.document in held_out:
-            response = Rated(rating.summary, rating.system, rating.scores)
-            yield RatedInPlace(rating.document, _prompt(rating, max_document_words), response)
+    return [
+        RatedInPlace(row.document, _prompt(row, max_words), Rated(row.summary, row.system, row.scores))
+        for row in ratings
+        if row.document in held_out
+    ], WORDINGS
 
 
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """All pairs of summaries of one article, whole, with every aspect on which they differ (`rated_pair`)."""
     for first, second in _pairs(read_ratings(folder, reading)):
         a, b = (Rated(side.summary, side.system, side.scores) for side in (first, second))
-        yield rated_pair(_name(first, second), _prompt(first, None), a, b, WORDINGS, source=SOURCE, topic="News")
+        yield rated_pair(_name(first, second), _prompt(first, 0), a, b, WORDINGS, source=SOURCE, topic="News")
 
 
 def read_ratings(folder: Path, reading: Intake) -> list[Rating]:
     """All summaries with their ratings."""
     path = folder / "ratings.jsonl.gz"
-    return list(
-        reading.lines(path, lambda row, _: Rating.model_validate(row), lambda rating: (rating.document, rating.system))
-    )
+    return list(reading.rows(path, lambda row, _: Rating.model_validate(row), lambda row: (row.document, row.system)))
 
 
 def _pairs(ratings: Iterable[Rating]) -> Iterator[tuple[Rating, Rating]]:
@@ -126,23 +120,16 @@ def _name(first: Rating, second: Rating) -> str:
     return f"summeval-{first.document.rsplit('-', 1)[-1]}-{first.system}-{second.system}"
 
 
-def _prompt(rating: Rating, max_words: int | None) -> tuple[Message, ...]:
+def _prompt(rating: Rating, max_words: int) -> tuple[Message, ...]:
     return turn("user", f"{INSTRUCTION}\n\n{first_words(rating.article, max_words)}")
 
 
 def _preference(
-    first: Rating,
-    second: Rating,
-    min_gap: float,
-    max_words: int | None,
-    seed: int,
-    *,
-    one_aspect: bool,
-    only: str | None = None,
+    first: Rating, second: Rating, max_words: int, seed: int, *, one_aspect: bool, only: str | None = None
 ) -> Preference | None:
     """The record of one pair, sides drawn; ``None`` where no aspect decides, or not the ``only`` one asked for."""
     gaps = {aspect: first.scores[aspect] - second.scores[aspect] for aspect in ([only] if only else WORDINGS)}
-    deciding = [aspect for aspect in gaps if abs(gaps[aspect]) > max(min_gap, EQUAL)]
+    deciding = [aspect for aspect in gaps if abs(gaps[aspect]) > MIN_GAP]
     if not deciding:
         return None
     flip, overall = len({gaps[aspect] > 0 for aspect in deciding}) == 2, sum(gaps.values())

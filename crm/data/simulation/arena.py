@@ -1,34 +1,42 @@
 """The simulated arena: preferences for training, validation and the suites D, T, C, C_axes and S.
 
-Everything a model sees of truth is in the criteria: authors have styles but no quality. No prompt is used twice.
+Everything a model sees of truth is in the criteria: authors have styles but no quality. No prompt is used twice. A user
+holds one to four signed axes; the utility of a response is the sum of sign times level. The user of each side prefers
+that side, but for Bradley-Terry noise: now and then a vote contradicts its criteria.
 """
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from crm.data.simulation import lexicon, taste, votes
-from crm.data.simulation.lexicon import AUTHORS, Query, generator
+from crm.data.simulation import lexicon
+from crm.data.simulation.lexicon import AUTHORS, AXIS, Query, draw_wording, generator
 from crm.data.simulation.responses import DETAIL, Response, write, write_short
+from crm.data.splits import Splits, sizes
 from crm.schema import Message, Preference, prompt_key
 
 SOURCE = "simulation"
 SHORT_SHARE = 0.1
 """Of the training votes, those between responses of one sentence: a judge that met none gets them wrong."""
+TASTE_COUNTS = (1, 2, 3, 4)
+TASTE_WEIGHTS = (0.5, 0.3, 0.15, 0.05)
+"""How many tastes a user holds, and how often; single tastes lead, since leaderboards are asked for one criterion."""
+RATIONALITY = 4.0
+"""Bradley-Terry slope: a vote contradicts a utility difference d with probability 1 / (1 + exp(RATIONALITY |d|))."""
+TIE_SHARE = 0.04
+"""Share of records whose users are indifferent."""
+TELLING_SHARE, FAVOURING_SHARE = 0.9, 0.95
+"""Share of tastes drawn among the axes on which the two responses differ, and of those, share that favours the side."""
+DETAIL_WEIGHT = 0.35
+"""Weight of the detail axis against any other: responses differ on it so often that it would be half of all tastes."""
+LOWER_CASE_SHARE = 0.25
+"""Share of users who write their criteria without capital letters."""
 
-
-@dataclass(frozen=True, slots=True)
-class Arena:
-    """Preferences of one simulation. Suites: D like training; unseen are topics in T, wordings in C, axes in C_axes.
-
-    S compares answers of one sentence: the winner's user prefers concise answers, the loser's detailed ones.
-    """
-
-    train: list[Preference]
-    validation: list[Preference]
-    suites: dict[str, list[Preference]]
+Levels = Mapping[str, int]
+Tastes = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +53,91 @@ class _Split:
 
 
 def _splits(train: int, validation: int, suite: int) -> list[_Split]:
-    seen, axes = lexicon.TRAIN_TOPICS, taste.TRAIN_AXES
+    seen, axes = lexicon.TRAIN_TOPICS, lexicon.TRAIN_AXES
     return [
         _Split("train", train, seen, axes, ("train",), SHORT_SHARE),
         _Split("validation", validation, seen, axes, ("train",)),
         _Split("D", suite, seen, axes, ("train",)),
         _Split("T", suite, lexicon.HELD_OUT_TOPICS, axes, ("train",)),
         _Split("C", suite, seen, axes, ("held_out",)),
-        _Split("C_axes", suite, seen, taste.HELD_OUT_AXES, taste.WORDINGS),
+        _Split("C_axes", suite, seen, lexicon.HELD_OUT_AXES, lexicon.WORDINGS),
         _Split("S", suite, seen, (DETAIL,), ("train",), 1.0),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """Winner (``a``, ``b`` or ``tie``) and the tastes (axis -> sign) of the users who speak for each side."""
+
+    winner: str
+    tastes_a: dict[str, int]
+    tastes_b: dict[str, int]
+
+
+def utility(tastes: Tastes, levels: Levels) -> int:
+    """Sum over the user's axes of sign times level."""
+    return sum(sign * levels[axis] for axis, sign in tastes.items())
+
+
+def _draw_tastes(rng: random.Random, gaps: Levels, wanted: int) -> dict[str, int] | None:
+    """Tastes under which the utility difference A - B has the sign ``wanted`` (0: indifferent); None if unlucky.
+
+    ``gaps`` maps every axis allowed to level in A minus level in B. Criteria are written for a side with both responses
+    in view (arXiv 2508.09463), so most of them name something that tells the two apart, in that side's favour; the
+    rest are about something else, or speak for the other side and are outweighed.
+    """
+    count = min(rng.choices(TASTE_COUNTS, TASTE_WEIGHTS)[0], len(gaps))
+    differing = [axis for axis, gap in gaps.items() if gap]
+    for _ in range(20):
+        tastes: dict[str, int] = {}
+        while len(tastes) < count:
+            axis = _draw_axis(rng, differing if differing and rng.random() < TELLING_SHARE else list(gaps))
+            favours = wanted if rng.random() < FAVOURING_SHARE else -wanted
+            tastes.setdefault(axis, _sign(gaps[axis] * favours) or rng.choice((-1, 1)))
+        difference = sum(sign * gaps[axis] for axis, sign in tastes.items())
+        if _sign(difference) == wanted:
+            return tastes
+    return None
+
+
+def _draw_axis(rng: random.Random, axes: Sequence[str]) -> str:
+    return rng.choices(axes, [DETAIL_WEIGHT if axis == DETAIL else 1.0 for axis in axes])[0]
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
+
+
+def _contradicts(rng: random.Random, tastes: Tastes, gaps: Levels) -> bool:
+    difference = abs(sum(sign * gaps[axis] for axis, sign in tastes.items()))
+    return rng.random() < 1.0 / (1.0 + math.exp(RATIONALITY * difference))
+
+
+def cast(rng: random.Random, levels_a: Levels, levels_b: Levels, axes: Sequence[str]) -> Vote | None:
+    """One vote between two responses by users whose tastes lie on ``axes``; None when the responses give no ground.
+
+    The winner is drawn first, then a user for each side, so nothing but the criteria tells who won. A user whose noisy
+    vote contradicts their tastes is on the wrong side: their criteria prefer the other response.
+    """
+    gaps = {axis: levels_a[axis] - levels_b[axis] for axis in axes}
+    winner = "tie" if rng.random() < TIE_SHARE else rng.choice("ab")
+    sides = []
+    for side in (1, -1):
+        tastes = _draw_tastes(rng, gaps, 0 if winner == "tie" else side)
+        if tastes is None:
+            return None
+        if winner != "tie" and _contradicts(rng, tastes, gaps):
+            tastes = {axis: -sign for axis, sign in tastes.items()}
+        sides.append(tastes)
+    return Vote(winner, *sides)
+
+
+def put_into_words(rng: random.Random, tastes: Tastes, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Criteria of a user and, in parallel, their broad topics; ``kind`` of wordings as in `lexicon.WORDINGS`."""
+    criteria = [draw_wording(rng, axis, sign, kind) for axis, sign in tastes.items()]
+    if rng.random() < LOWER_CASE_SHARE:
+        criteria = [wording.lower() for wording in criteria]
+    return tuple(criteria), tuple(AXIS[axis].topic for axis in tastes)
 
 
 def _query_streams(seed: int) -> dict[str, Iterator[Query]]:
@@ -77,14 +160,14 @@ def _preference(seed: int, identifier: str, query: Query, split: _Split) -> Pref
             first, second, vote = _concise_and_longer(rng, query)
         elif short:
             first, second = (_short(rng, query, split.axes) for _ in "ab")
-            vote = votes.cast(rng, first.levels, second.levels, split.axes)
+            vote = cast(rng, first.levels, second.levels, split.axes)
         else:
             author_a, author_b = rng.sample(AUTHORS, 2)
             first, second = write(seed, author_a, query), write(seed, author_b, query)
-            vote = votes.cast(rng, first.levels, second.levels, split.axes)
+            vote = cast(rng, first.levels, second.levels, split.axes)
     kind = rng.choice(split.wordings)
-    criteria_a, topics_a = votes.put_into_words(rng, vote.tastes_a, kind)
-    criteria_b, topics_b = votes.put_into_words(rng, vote.tastes_b, kind)
+    criteria_a, topics_a = put_into_words(rng, vote.tastes_a, kind)
+    criteria_b, topics_b = put_into_words(rng, vote.tastes_b, kind)
     return Preference(
         id=identifier,
         prompt=(Message("user", query.text),),
@@ -107,14 +190,14 @@ def _short(rng: random.Random, query: Query, axes: Sequence[str]) -> Response:
     return write_short(rng, query, rng.choice((DETAIL, rng.choice(axes))), rng.choice((-1, 0, 1)))
 
 
-def _concise_and_longer(rng: random.Random, query: Query) -> tuple[Response, Response, votes.Vote]:
+def _concise_and_longer(rng: random.Random, query: Query) -> tuple[Response, Response, Vote]:
     """Two short answers, the concise one chosen by a user who asks for that, against one who asks for detail."""
     concise, longer = write_short(rng, query, DETAIL, -1), write_short(rng, query, DETAIL, rng.choice((0, 1)))
     while len(longer.text) <= len(concise.text):
         longer = write_short(rng, query, DETAIL, rng.choice((0, 1)))
     if rng.random() < 0.5:
-        return concise, longer, votes.Vote("a", {DETAIL: -1}, {DETAIL: 1})
-    return longer, concise, votes.Vote("b", {DETAIL: 1}, {DETAIL: -1})
+        return concise, longer, Vote("a", {DETAIL: -1}, {DETAIL: 1})
+    return longer, concise, Vote("b", {DETAIL: 1}, {DETAIL: -1})
 
 
 def _fill(seed: int, split: _Split, streams: dict[str, Iterator[Query]]) -> list[Preference]:
@@ -138,10 +221,11 @@ def _check_capacity(splits: Sequence[_Split]) -> None:
             )
 
 
-def simulate(*, seed: int, train: int, validation: int, suite: int) -> Arena:
-    """Simulate ``train`` and ``validation`` preferences and ``suite`` for each of the five suites.
+def simulate(*, seed: int, train: int, validation: int, suite: int) -> Splits:
+    """Simulate ``train`` and ``validation`` preferences and ``suite`` for each of the suites.
 
-    About 4 % are ties, none of them in S. Raises ``ValueError`` for a negative size or more than the queries allow.
+    D is like training; unseen are topics in T, wordings in C, axes in C_axes. S compares answers of one sentence: the
+    winner's user prefers concise answers, the loser's detailed ones. About 4 % are ties, none of them in S.
     """
     for name, size in (("train", train), ("validation", validation), ("suite", suite)):
         if size < 0:
@@ -149,17 +233,18 @@ def simulate(*, seed: int, train: int, validation: int, suite: int) -> Arena:
     splits = _splits(train, validation, suite)
     _check_capacity(splits)
     streams = _query_streams(seed)
-    filled = {split.name: _fill(seed, split, streams) for split in splits}
-    keys = [prompt_key(preference.prompt) for preferences in filled.values() for preference in preferences]
+    suites = {split.name: _fill(seed, split, streams) for split in splits}
+    keys = [prompt_key(preference.prompt) for preferences in suites.values() for preference in preferences]
     assert len(keys) == len(set(keys)), "a prompt was used twice"
-    return Arena(filled.pop("train"), filled.pop("validation"), filled)
+    trained, validating = suites.pop("train"), suites.pop("validation")
+    return Splits(trained, validating, suites, sizes(trained, validating, suites))
 
 
 def lexicon_texts(seed: int, responses: int = 3000) -> Iterator[str]:
     """Texts for training a tokenizer: training wordings, queries and responses of training topics, nothing held out."""
-    for axis in taste.TRAIN_AXES:
+    for axis in lexicon.TRAIN_AXES:
         for sign in (1, -1):
-            for wording in taste.wordings(axis, sign, "train"):
+            for wording in lexicon.wordings(axis, sign, "train"):
                 yield wording
                 yield wording.lower()
     rng = generator(seed, "lexicon")

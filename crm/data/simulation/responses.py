@@ -2,17 +2,19 @@
 
 A response says something about the query's matter, and expresses three or four axes of taste in the proportions of
 its author's profile. Level +1 or -1 of an axis puts one marker sentence of that pole into the text; the detail axis
-also decides how much is said.
+also decides how much is said. As a response is made of templates, `levels_of` reads its levels back exactly.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
-from crm.data.simulation.lexicon import AXES, CONTENT, MARKERS, PROFILES, TOPIC, Query, Topic, generator
+from crm.data.simulation.lexicon import AXES, CONTENT, MARKERS, PROFILES, TOPIC, TOPICS, Query, Topic, generator
 
 DETAIL = AXES[0].name
 _OTHER_AXES = tuple(axis.name for axis in AXES[1:])
@@ -82,3 +84,24 @@ def write_short(rng: random.Random, query: Query, axis: str, level: int) -> Resp
     template = rng.choice(MARKERS[axis, level] if level else CONTENT + topic.content)
     levels = {other.name: 0 for other in AXES} | {axis: level}
     return Response(_fill(rng, template, topic, query, 1.0), levels)
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    """A template with any words of one line in its slots."""
+    return re.compile(re.sub(r"\\\{[a-z]+\\\}", r"[^\\n.:]+?", re.escape(template)))
+
+
+_MARKERS = [(axis, sign, _pattern(template)) for (axis, sign), templates in MARKERS.items() for template in templates]
+_CONTENT = [_pattern(template) for template in (*CONTENT, *(line for topic in TOPICS for line in topic.content))]
+
+
+@lru_cache(maxsize=100_000)
+def levels_of(text: str) -> tuple[tuple[str, int], ...] | None:
+    """(axis, level) of every axis, level -1, 0 or +1; ``None`` for a text that the simulation did not write."""
+    levels = dict.fromkeys((axis.name for axis in AXES), 0)
+    found = {(axis, sign) for axis, sign, pattern in _MARKERS if pattern.search(text)}
+    if not found and not any(pattern.search(text) for pattern in _CONTENT):
+        return None
+    for axis, sign in found:
+        levels[axis] += sign
+    return tuple(levels.items())

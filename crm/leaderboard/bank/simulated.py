@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS, Query, queries
+from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS, Query, nearest_wording, pole_of, queries
 from crm.data.simulation.responses import write
-from crm.data.simulation.taste import nearest_wording, pole_of
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
 from crm.schema import Message
 

@@ -6,22 +6,29 @@ import gzip
 import json
 import os
 import statistics
-from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from crm.data.public import concise_verbose, dsp, summeval
+from crm.data.catalogue import SOURCES
+from crm.data.public.constructed import MODELS
+from crm.data.public.pairs import wordings_of
 from crm.data.splits import Splits
+from crm.io.intake import Intake
 from crm.schema import Preference, prompt_key
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
-Load = Callable[..., Splits]
-LOADERS = {"summeval": summeval.load, "dsp": dsp.load, "concise_verbose": concise_verbose.load}
-FOLDERS = {"summeval": "summeval", "dsp": "dsp", "concise_verbose": "alpacaeval_concise_verbose"}
+NAMES = ("summeval", "dsp", "concise_verbose")
 ASPECTS = ("coherence", "consistency", "fluency", "relevance")
+
+
+def load(name: str, root: Path, *, strict: bool = True, **settings: int) -> Splits:
+    source = SOURCES[name]
+    given = {"seed": 0, "train": 0, "validation": 0, "suite": 0, "max_words": 0} | settings
+    assert source.splits
+    return source.splits(root / str(source.folder), Intake(strict=strict), **given)
 
 
 def parts(splits: Splits) -> dict[str, list[Preference]]:
@@ -53,7 +60,7 @@ def sides(row: Preference) -> dict[str | None, tuple[str, ...]]:
 def test_summeval_pairs_by_hand(tmp_path: Path) -> None:
     ratings = [("S", (5, 2, 3, 3)), ("T", (2, 5, 3, 3)), ("U", (1, 1, 3, 2.5)), ("V", (1, 1, 3, 2.4))]
     write_summeval(tmp_path, ratings, documents=10)
-    splits = summeval.load(tmp_path, seed=1, max_document_words=3)
+    splits = load("summeval", tmp_path, seed=1, max_words=3)
     assert splits.counts | {"pairs": 60, "dropped_no_aspect_decides": 10, "train_flips": 6} == splits.counts
     assert {name: len(rows) for name, rows in parts(splits).items()} == {"train": 30, "validation": 5, "D": 12, "F": 3}
     for row in splits.suites["F"]:
@@ -63,7 +70,7 @@ def test_summeval_pairs_by_hand(tmp_path: Path) -> None:
         assert loser in "UV"
         assert (row.author_a if row.winner == "b" else row.author_b) == loser
         assert len(row.criteria_a + row.criteria_b) == 1
-    several = [row for seed in range(5) for row in summeval.load(tmp_path, seed=seed).train]
+    several = [row for seed in range(5) for row in load("summeval", tmp_path, seed=seed).train]
     decided = [row for row in several if {row.author_a, row.author_b} == {"S", "U"}]
     assert {row.author_a for row in decided} == {"S", "U"}
     for row in decided:
@@ -88,8 +95,8 @@ def test_summeval_bad_rows(tmp_path: Path, change: dict[str, Any], why: str) -> 
     lines = [json.dumps(row), json.dumps({**row, "system": "T", **change}), json.dumps(row)]
     write_gz(tmp_path / "summeval" / "ratings.jsonl.gz", "\n".join(lines))
     with pytest.raises(ValueError, match=rf"ratings\.jsonl\.gz:2: {why}"):
-        summeval.load(tmp_path)
-    counts = summeval.load(tmp_path, strict=False).counts
+        load("summeval", tmp_path)
+    counts = load("summeval", tmp_path, strict=False).counts
     assert (counts["read"], counts["rejected"], counts["pairs"]) == (3, 2, 0)
 
 
@@ -108,12 +115,12 @@ def write_dsp(root: Path, queries: int) -> None:
 
 def test_dsp_criteria_speak_for_the_domain_of_their_side(tmp_path: Path) -> None:
     write_dsp(tmp_path, 50)
-    splits = dsp.load(tmp_path, seed=2)
+    splits = load("dsp", tmp_path, seed=2, max_words=80)
     assert splits.counts["pairs"] == 300
     assert splits.counts["dropped_identical_responses"] == 1
     assert sum(len(rows) for name, rows in parts(splits).items() if name != "C") == 299
     for name, rows in parts(splits).items():
-        bank = dsp.UNSEEN_WORDINGS if name == "C" else dsp.WORDINGS
+        bank = wordings_of("dsp_unseen" if name == "C" else "dsp")
         for row in rows:
             for response, topics, criteria in (
                 (row.response_a, row.criteria_topics_a, row.criteria_a),
@@ -122,15 +129,15 @@ def test_dsp_criteria_speak_for_the_domain_of_their_side(tmp_path: Path) -> None
                 assert response[0].content.split()[0] == topics[0] or response[0].content == "academy answer to 0"
                 assert 1 <= len(criteria) <= 2
                 assert set(criteria) <= set(bank[topics[0]])
-    seen = {text for texts in dsp.WORDINGS.values() for text in texts}
-    assert not seen & {text for texts in dsp.UNSEEN_WORDINGS.values() for text in texts}
+    seen = {text for texts in wordings_of("dsp").values() for text in texts}
+    assert not seen & {text for texts in wordings_of("dsp_unseen").values() for text in texts}
     strip = [{row.id.removesuffix("-unseen") for row in splits.suites[name]} for name in "DC"]
     assert strip[0] == strip[1]
 
 
 def write_concise_verbose(root: Path, instructions: int) -> None:
     folder = root / "alpacaeval_concise_verbose"
-    for model in concise_verbose.MODELS:
+    for model in MODELS:
         for style, words in (("_concise", 2), ("", 5), ("_verbose", 9)):
             items = [
                 {"instruction": f"{'qwertyuiop'[n % 10] * 9} {n * 7919}", "output": " ".join([model] * words)}
@@ -145,7 +152,7 @@ def write_concise_verbose(root: Path, instructions: int) -> None:
 
 def test_concise_verbose_by_hand(tmp_path: Path) -> None:
     write_concise_verbose(tmp_path, 40)
-    splits = concise_verbose.load(tmp_path, seed=0, max_response_words=6)
+    splits = load("concise_verbose", tmp_path, max_words=6)
     assert splits.counts["pairs"] == 40 * 6 * 3
     assert splits.counts["dropped_answer_missing"] == 2
     assert splits.counts["dropped_detailed_side_not_longer"] == 1
@@ -155,40 +162,30 @@ def test_concise_verbose_by_hand(tmp_path: Path) -> None:
             detailed, concise = concise, detailed
         assert len(detailed[0].content.split()) > len(concise[0].content.split())
         assert {row.criteria_topics_a, row.criteria_topics_b} == {("concise",), ("detailed",)}
-        bank = concise_verbose.UNSEEN_WORDINGS if row.id.startswith("unseen-") else concise_verbose.WORDINGS
+        bank = wordings_of("concise_verbose" + "_unseen" * row.id.startswith("unseen-"))
         for criteria, (wish,) in ((row.criteria_a, row.criteria_topics_a), (row.criteria_b, row.criteria_topics_b)):
             assert 1 <= len(criteria) <= 2 and set(criteria) <= set(bank[wish])
     assert 0.4 < statistics.mean(row.criteria_topics_a == ("concise",) for row in everything(splits)) < 0.6
     models = {name: {row.author_a for row in rows} for name, rows in parts(splits).items()}
     assert models["train"] == models["D"] == models["validation"]
     assert len(models["train"]) == 4
-    assert models["M"] == models["C"] == set(concise_verbose.MODELS) - models["train"]
+    assert models["M"] == models["C"] == set(MODELS) - models["train"]
     unseen = {row.id.removeprefix("unseen-"): row for row in splits.suites["C"]}
     assert unseen.keys() == {row.id for row in splits.suites["M"]}
     for row in splits.suites["M"]:
         other = unseen[row.id]
         same = ("response_a", "response_b", "winner", "criteria_topics_a", "criteria_topics_b")
         assert all(getattr(row, field) == getattr(other, field) for field in same)
-    cut = concise_verbose.load(tmp_path, seed=0, max_response_words=4)
+    cut = load("concise_verbose", tmp_path, max_words=4)
     assert {row.id.rsplit("-", 2)[1] for row in everything(cut) if row.author_a != "alpaca-7b"} == {"concise"}
     assert cut.counts["dropped_both_cut"] == 40 * 6 + 1, "plain and verbose answers lose their ends"
 
 
-def test_impossible_limits_are_refused(tmp_path: Path) -> None:
-    write_dsp(tmp_path, 30)
-    with pytest.raises(ValueError, match="-1 rows cannot be drawn"):
-        dsp.load(tmp_path, max_train=-1)
-    with pytest.raises(ValueError, match="0 words leave no text"):
-        dsp.load(tmp_path, max_response_words=0)
-    with pytest.raises(ValueError, match="min_gap: 4 points"):
-        summeval.load(tmp_path, min_gap=4)
-
-
-@pytest.fixture(scope="module", params=LOADERS)
+@pytest.fixture(scope="module", params=NAMES)
 def real(request: pytest.FixtureRequest) -> tuple[str, Splits]:
-    if not (ROOT / FOLDERS[request.param]).is_dir():
-        pytest.skip(f"no {FOLDERS[request.param]} under {ROOT}; set CRM_DATA_ROOT")
-    return request.param, LOADERS[request.param](ROOT, seed=1)
+    if not (ROOT / str(SOURCES[request.param].folder)).is_dir():
+        pytest.skip(f"no {SOURCES[request.param].folder} under {ROOT}; set CRM_DATA_ROOT")
+    return request.param, load(request.param, ROOT, seed=1, max_words=120)
 
 
 def test_real_files_add_up_and_share_no_prompt(real: tuple[str, Splits]) -> None:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections import Counter
 
 import pytest
 
-from crm.data.simulation import lexicon, taste, votes
-from crm.data.simulation.arena import Arena, lexicon_texts, simulate
-from crm.data.simulation.responses import Response, write
-from crm.data.simulation.truth import levels_of
-from crm.schema import Preference, prompt_key
+from crm.data.simulation import lexicon
+from crm.data.simulation.arena import lexicon_texts, simulate
+from crm.data.simulation.responses import Response, levels_of, write
+from crm.data.splits import Splits
+from crm.schema import Preference
 
 SEED = 11
 SHORT = "S"
 """The suite of answers of one sentence, which no author wrote."""
-AXES = list(taste.AXIS)
+AXES = list(lexicon.AXIS)
 
 
 @pytest.fixture(scope="module")
-def arena() -> Arena:
+def arena() -> Splits:
     return simulate(seed=SEED, train=3000, validation=300, suite=500)
 
 
-def splits(arena: Arena) -> dict[str, list[Preference]]:
+def splits(arena: Splits) -> dict[str, list[Preference]]:
     return {"train": arena.train, "validation": arena.validation, **arena.suites}
 
 
@@ -40,7 +39,7 @@ def gap_by_hand(criteria: tuple[str, ...], first: Response, second: Response) ->
     """Utility of A minus utility of B, from the text of the criteria and the levels."""
     total = 0
     for text in criteria:
-        pole = taste.pole_of(text)
+        pole = lexicon.pole_of(text)
         assert pole is not None, text
         axis, sign = pole
         total += sign * first.levels[axis] - sign * second.levels[axis]
@@ -59,13 +58,13 @@ def readings(preferences: list[Preference]) -> list[tuple[Preference, str, int]]
 
 
 @pytest.fixture(scope="module")
-def sample(arena: Arena) -> list[tuple[Preference, str, int]]:
+def sample(arena: Splits) -> list[tuple[Preference, str, int]]:
     rows = [row for name, suite in arena.suites.items() if name != SHORT for row in suite[:300]]
     return readings([row for row in arena.train[:880] if row.author_a] + rows)
 
 
 @pytest.mark.parametrize("suite", ["D", "T", "C", "C_axes"])
-def test_a_perfect_judge_reaches_the_noise_ceiling_on_every_suite_in_both_directions(arena: Arena, suite: str) -> None:
+def test_a_perfect_judge_reaches_the_noise_ceiling_on_every_suite_in_both_directions(arena: Splits, suite: str) -> None:
     """Standard error of 400 readings at 97.5 % is 0.8 %."""
     rows = [row for row in readings(arena.suites[suite][:420]) if row[0].winner != "tie"]
     for original in (True, False):
@@ -73,22 +72,7 @@ def test_a_perfect_judge_reaches_the_noise_ceiling_on_every_suite_in_both_direct
         assert sum(right) / len(right) > 0.95
 
 
-def test_noise_has_the_bradley_terry_rate() -> None:
-    levels_b = dict.fromkeys(AXES, 0)
-    levels_a = levels_b | {"humor": 1}
-    wrong = decided = 0
-    for index in range(4000):
-        vote = votes.cast(random.Random(f"noise|{index}"), levels_a, levels_b, ["humor"])
-        if vote is None:  # a tie was drawn, but nobody who cares about humor is indifferent here
-            continue
-        decided += 2
-        wrong += (vote.tastes_a != {"humor": 1}) + (vote.tastes_b != {"humor": -1})
-    assert 1 - decided / 8000 == pytest.approx(votes.TIE_SHARE, abs=0.012)
-    # A gap of one: 1 / (1 + e^4) = 1.80 %, standard error 0.15 %.
-    assert wrong / decided == pytest.approx(0.018, abs=0.0045)
-
-
-def test_ties_are_a_few_percent_and_indifferent(arena: Arena, sample: list[tuple[Preference, str, int]]) -> None:
+def test_ties_are_a_few_percent_and_indifferent(arena: Splits, sample: list[tuple[Preference, str, int]]) -> None:
     for name, preferences in splits(arena).items():
         if name != SHORT:
             assert 0.015 <= sum(row.winner == "tie" for row in preferences) / len(preferences) <= 0.075
@@ -97,7 +81,7 @@ def test_ties_are_a_few_percent_and_indifferent(arena: Arena, sample: list[tuple
     assert all(gap == 0 and preference.criteria_a and preference.criteria_b for preference, gap in ties)
 
 
-def test_without_criteria_nothing_tells_the_winner(arena: Arena) -> None:
+def test_without_criteria_nothing_tells_the_winner(arena: Splits) -> None:
     decided = [row for row in arena.train if row.winner != "tie"]
     share = {
         "first": sum(row.winner == "a" for row in decided) / len(decided),
@@ -124,20 +108,12 @@ def test_same_seed_same_arena_and_sizes_do_not_disturb_each_other() -> None:
     assert one.train != simulate(seed=4, train=40, validation=9, suite=6).train
 
 
-def test_prompts_and_ids_never_repeat(arena: Arena) -> None:
-    everything = [row for preferences in splits(arena).values() for row in preferences]
-    assert len({prompt_key(row.prompt) for row in everything}) == len(everything)
-    assert len({row.id for row in everything}) == len(everything)
-    assert all(row.source == "simulation" for row in everything)
-    assert all(row.author_a != row.author_b for row in everything if row.author_a)
-
-
-def bodies(arena: Arena, name: str) -> set[str]:
+def bodies(arena: Splits, name: str) -> set[str]:
     rows = splits(arena)[name]
     return {text.lower().partition(" ")[2] for row in rows for text in row.criteria_a + row.criteria_b}
 
 
-def test_held_out_topics_wordings_and_axes_are_absent_from_training(arena: Arena) -> None:
+def test_held_out_topics_wordings_and_axes_are_absent_from_training(arena: Splits) -> None:
     seen_bodies = bodies(arena, "train") | bodies(arena, "validation")
     seen_topics = {row.topic for row in arena.train + arena.validation}
     assert seen_topics == set(lexicon.TRAIN_TOPICS) == {row.topic for row in arena.suites["C"] + arena.suites["D"]}
@@ -146,8 +122,8 @@ def test_held_out_topics_wordings_and_axes_are_absent_from_training(arena: Arena
     assert not bodies(arena, "C") & seen_bodies
     assert not bodies(arena, "C_axes") & seen_bodies
     axes_of = {
-        name: {taste.AXIS[axis].topic for axis in names}
-        for name, names in (("seen", taste.TRAIN_AXES), ("unseen", taste.HELD_OUT_AXES))
+        name: {lexicon.AXIS[axis].topic for axis in names}
+        for name, names in (("seen", lexicon.TRAIN_AXES), ("unseen", lexicon.HELD_OUT_AXES))
     }
     for name, rows in splits(arena).items():
         shown = {topic for row in rows for topic in row.criteria_topics_a + row.criteria_topics_b}
@@ -155,22 +131,7 @@ def test_held_out_topics_wordings_and_axes_are_absent_from_training(arena: Arena
         assert shown == expected, name
 
 
-def test_a_tenth_of_the_training_votes_are_between_short_answers_that_differ_as_the_criteria_say(arena: Arena) -> None:
-    short = [row for row in arena.train if row.author_a is None]
-    assert 0.08 < len(short) / len(arena.train) < 0.12
-    assert all(row.author_a for name, rows in splits(arena).items() if name not in ("train", SHORT) for row in rows)
-    right = []
-    for row in short:
-        levels = [dict(levels_of(side[0].content) or ()) for side in (row.response_a, row.response_b)]
-        assert all(sum(map(abs, one.values())) <= 1 for one in levels), "one sentence expresses one axis or none"
-        if row.winner != "tie":
-            for side, criteria in enumerate((row.criteria_a, row.criteria_b)):
-                tastes = dict(pole for text in criteria if (pole := taste.pole_of(text)))
-                right.append(votes.utility(tastes, levels[side]) > votes.utility(tastes, levels[1 - side]))
-    assert 0.96 < sum(right) / len(right) < 1
-
-
-def test_short_answers_are_a_third_of_the_usual_and_the_chosen_ones_are_concise(arena: Arena) -> None:
+def test_short_answers_are_a_third_of_the_usual_and_the_chosen_ones_are_concise(arena: Splits) -> None:
     def mean_length(rows: list[Preference]) -> float:
         return sum(len(row.response_a[0].content + row.response_b[0].content) for row in rows) / (2 * len(rows))
 
@@ -182,7 +143,7 @@ def test_short_answers_are_a_third_of_the_usual_and_the_chosen_ones_are_concise(
         (concise, wants_less), (longer, wants_more) = sides if row.winner == "a" else sides[::-1]
         texts = concise[0].content, longer[0].content
         assert len(texts[0]) < len(texts[1]) and not any("\n" in text or ". " in text for text in texts)
-        assert [taste.pole_of(text) for text in (*wants_less, *wants_more)] == [("detail", -1), ("detail", 1)]
+        assert [lexicon.pole_of(text) for text in (*wants_less, *wants_more)] == [("detail", -1), ("detail", 1)]
         levels = [dict(levels_of(text) or ()) for text in texts]
         assert levels[0] == dict.fromkeys(AXES, 0) | {"detail": -1} and levels[1]["detail"] >= 0
         detail[levels[1]["detail"]] += 1
@@ -195,7 +156,7 @@ def test_lexicon_shows_nothing_that_is_held_out() -> None:
     together = "\n".join(texts).lower()
     for axis in AXES:
         for sign in (1, -1):
-            assert not any(wording.lower() in texts for wording in taste.wordings(axis, sign, "held_out"))
+            assert not any(wording.lower() in texts for wording in lexicon.wordings(axis, sign, "held_out"))
     for name in lexicon.HELD_OUT_TOPICS:
         assert not any(re.search(rf"\b{subject}\b", together) for subject in lexicon.TOPIC[name].subjects)
     assert {"Prefers detailed", "prefers concise"} <= set(texts)

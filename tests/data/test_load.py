@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crm.config import compose
-from crm.data.mixture import hold_out, mix, shorten
+from crm.data.load import hold_out, mix, shorten
 from crm.data.splits import Splits
 from crm.schema import Message, Preference
 

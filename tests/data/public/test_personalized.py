@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,10 @@ from typing import Any
 import pytest
 
 from crm.data.comparisons import make_comparisons
-from crm.data.load import load_splits
-from crm.data.public import personalized_rewardbench
-from crm.data.public.personalized_rewardbench import SUBSETS
+from crm.data.config import DataConfig
+from crm.data.load import load_data
+from crm.data.public import personalized
+from crm.data.public.personalized import SUBSETS, by_bm25
 from crm.data.splits import Splits
 from crm.io.intake import Intake
 from crm.schema import GENERIC_CRITERION, Preference
@@ -38,10 +41,8 @@ def write(folder: Path, *rows: dict[str, Any], name: str = "rows.jsonl") -> Path
     return path
 
 
-def load(path: Path, **given: Any) -> Splits:
-    sizes = {"train": 0, "validation": 0, "suite": 0, "validation_fraction": 0.1, "test_fraction": 0.1}
-    settings = {"root": "", "path": str(path), "max_words": 0, "strict": True, "seed": 1} | sizes | given
-    return load_splits("personalized_rewardbench", **settings)
+def load(path: Path, criteria: str = "own", **given: Any) -> Splits:
+    return load_data(DataConfig(name="personalized_rewardbench", root="", path=str(path), **given), criteria)
 
 
 def chosen_criteria(record: Preference) -> tuple[str, ...]:
@@ -63,9 +64,10 @@ def test_the_profile_speaks_for_the_chosen_side_the_nearest_post_first(tmp_path:
     assert {record.winner for record in splits.suites["D"]} == {"a", "b"}
     one = load(path, profile="bm25", profile_posts=1)
     assert chosen_criteria(one.suites["D"][0]) == both[:1]
-    assert (one.counts["profile_texts_told"], one.counts["profile_texts_left_out"]) == (8, 16)
-    assert one.counts["rows_without_profile"] == 2
-    assert (one.counts["rows_with_rubric_withheld"], one.counts["rows_with_rubric_told"]) == (10, 0)
+    assert (one.counts["profile_texts_shown"], one.counts["profile_texts_left_out"]) == (8, 8)
+    assert one.counts["rows_with_rubric_shown"] == 0
+    cut = personalized.read(path, Intake(strict=True), profile="first", max_words=1)
+    assert chosen_criteria(next(cut))[0] == "Has asked before: Red ..."
     assert not any(word in repr(splits) for word in ("SECRET", "Food safe"))
 
 
@@ -92,12 +94,42 @@ def test_the_topic_is_the_subset_where_files_are_named_after_it(tmp_path: Path) 
 
 
 def read(path: Path) -> list[Preference]:
-    return list(personalized_rewardbench.read(path, Intake(strict=True)))
+    return list(personalized.read(path, Intake(strict=True)))
 
 
 @pytest.mark.parametrize("profile", [["text"], [{"id": "1"}], [{"text": 3}]])
-def test_a_post_without_text_is_refused_only_where_it_is_told(tmp_path: Path, profile: list[Any]) -> None:
-    path = write(tmp_path, row("1", profile=profile))
-    assert len(load(path, criteria="none").suites["D"]) == 1
+def test_a_post_without_text_is_a_bad_row(tmp_path: Path, profile: list[Any]) -> None:
     with pytest.raises(ValueError, match=r"rows\.jsonl:1: profile\[0\]: expected an object with the key text"):
-        load(path, profile="first")
+        load(write(tmp_path, row("1", profile=profile)), profile="first")
+
+
+POSTS = ["Which oak grows fast?", "Bread without yeast", "Oak, oak and more oak for a table"]
+
+
+def by_hand(question: str, posts: list[str]) -> list[float]:
+    held = [["which", "oak", "grows", "fast"], ["bread", "without", "yeast"]]
+    held.append(["oak", "oak", "and", "more", "oak", "for", "table"])  # one letter is no word
+    mean = (4 + 3 + 7) / 3
+    scores = []
+    for words in held:
+        score = 0.0
+        for word in question.split():
+            containing = sum(word in other for other in held)
+            rarity = math.log(1 + (3 - containing + 0.5) / (containing + 0.5))
+            often = words.count(word)
+            score += rarity * often / (often + 1.5 * (1 - 0.75 + 0.75 * len(words) / mean))
+        scores.append(score)
+    return scores
+
+
+@pytest.mark.parametrize("question", ["oak", "bread", "fast oak table", "table yeast", "oak elm"])
+def test_bm25_by_hand_on_three_posts(question: str) -> None:
+    pytest.importorskip("bm25s")
+    expected = by_hand(question, POSTS)
+    assert by_bm25(question, POSTS) == [POSTS[at] for at in sorted(range(3), key=lambda index: -expected[index])]
+
+
+def test_the_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    with pytest.raises(ValueError, match=r"bm25s: cannot be imported .*crm-leaderboard\[profiles\]"):
+        by_bm25("oak", POSTS)

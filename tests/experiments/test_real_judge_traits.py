@@ -1,15 +1,18 @@
-"""Traits that can be counted: each by hand, on a text that has more of it and one that has less."""
+"""Traits that can be counted, each by hand; wordings for training and for suites stay apart."""
 
 from __future__ import annotations
 
 import math
+import random
+from pathlib import Path
 
 import pytest
+import yaml
 
-from crm.criteria.counting import FIRST_TRAITS, TRAITS
+from experiments.real_judge import traits
+from experiments.real_judge.traits import FRAMES, TRAITS, wording
 
 TRAIT = {trait.name: trait for trait in TRAITS}
-NEW = [trait.name for trait in TRAITS[len(FIRST_TRAITS) :]]
 PLAIN = "A cat sat on a mat and looked at a dog. A dog lay on a rug and took no notice at all of it."
 """Of 25 words, and of no trait that is counted by words."""
 
@@ -39,12 +42,6 @@ SHARE = {
 YES_OR_NO = {"Openings", "Closings"}
 
 
-def test_every_new_trait_has_a_text() -> None:
-    assert sorted([*MORE, "Paragraph length"]) == sorted(NEW)
-    assert len({trait.name for trait in TRAITS}) == len(TRAITS) >= 24
-    assert all(trait.threshold > 0 for trait in TRAITS)
-
-
 @pytest.mark.parametrize("name", MORE)
 def test_occurrences_are_counted(name: str) -> None:
     text, number = MORE[name]
@@ -55,18 +52,6 @@ def test_occurrences_are_counted(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in MORE if name not in ("Past tense",)])
 def test_a_plain_text_has_none(name: str) -> None:
     assert TRAIT[name].measure(PLAIN) == 0
-
-
-def test_there_is_less_of_the_past_in_the_present() -> None:
-    assert TRAIT["Past tense"].measure("A cat walks in, tries a mat and is glad. It goes out.") == 0
-
-
-@pytest.mark.parametrize("name", sorted(SHARE))
-def test_a_long_text_is_measured_in_a_hundred_words(name: str) -> None:
-    text, number = MORE[name]
-    padded = " ".join([text, "cats nap " * 200])
-    words = len(padded.replace(".", " ").split())
-    assert 0 < TRAIT[name].measure(padded) == pytest.approx(100 * number / words, rel=0.05)
 
 
 @pytest.mark.parametrize("name", [name for name in MORE if name not in YES_OR_NO])
@@ -88,22 +73,55 @@ def test_paragraphs_are_measured_by_their_words() -> None:
     assert math.isnan(measure(part)), "too little text"
 
 
-def test_an_opening_opens_and_a_closing_closes() -> None:
-    assert TRAIT["Openings"].measure(f"{PLAIN} Sure, here is a cat.") == 0
-    assert TRAIT["Closings"].measure(f"I hope this helps! {PLAIN} {PLAIN}") == 0
-
-
 @pytest.mark.parametrize("trait", TRAITS, ids=lambda trait: trait.name)
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "```", "🎉", "\u2028", "?" * 5000, "a " * 5000])
 def test_any_text_has_a_measure(trait, text: str) -> None:
     assert isinstance(trait.measure(text), float)
 
 
-def test_scripts_without_spaces_are_measured_by_characters() -> None:
-    short, sentence = "今天很好", "今天的天气非常好我们去公园"  # 4 and 13 characters
-    assert TRAIT["Length"].measure(short) == pytest.approx(math.log(10 + 4))
-    assert TRAIT["Length"].measure(sentence * 3) == pytest.approx(math.log(10 + 39))
-    assert TRAIT["Sentence length"].measure(f"{sentence}。{sentence}！") == pytest.approx(math.log(13))
-    assert TRAIT["Paragraph length"].measure(f"{sentence * 3}\n\n{sentence * 3}") == pytest.approx(math.log(39))
-    assert TRAIT["Vocabulary"].measure(sentence) == pytest.approx(5 / (13 + 20)), "no long word"
-    assert TRAIT["Questions to the reader"].measure("你好吗？我很好。") == pytest.approx(math.log(2))
+SIDES = [(trait.name, sign) for trait in TRAITS for sign in (1, -1)]
+FILE = yaml.safe_load(Path(traits.__file__).with_name("wordings.yaml").read_text(encoding="utf-8"))
+
+
+def taught(name: str, sign: int) -> set[str]:
+    """What training may say of a side."""
+    side = wording(name, sign)
+    return {text.casefold() for text in (*side.training, *side.framed)}
+
+
+def test_every_trait_has_words_and_no_other_has() -> None:
+    assert set(FILE["traits"]) == {trait.name for trait in TRAITS}
+    with pytest.raises(KeyError):
+        wording("Length of the nose", 1)
+
+
+def test_what_training_never_sees_it_sees_for_no_trait_and_no_side() -> None:
+    kept_apart = {text.casefold() for name, sign in SIDES for text in wording(name, sign).unseen}
+    seen = {text for name, sign in SIDES for text in taught(name, sign)}
+    assert not kept_apart & seen
+    assert len(kept_apart) == sum(len(wording(name, sign).unseen) for name, sign in SIDES), "each once"
+
+
+@pytest.mark.parametrize(("name", "sign"), SIDES)
+def test_a_frame_likes_its_own_side_and_dislikes_the_other(name: str, sign: int) -> None:
+    own, other = ("more", "less") if sign > 0 else ("less", "more")
+    nouns = {side: FILE["traits"][name][side]["nouns"] for side in (own, other)}
+    assert nouns[own] and nouns[other]
+    expected = {frame.format(noun) for frame in FILE["like"] for noun in nouns[own]}
+    expected |= {frame.format(noun) for frame in FILE["dislike"] for noun in nouns[other]}
+    framed = set(wording(name, sign).framed)
+    kept_apart = {text.casefold() for trait, side in SIDES for text in wording(trait, side).unseen}
+    assert framed <= expected and not {text.casefold() for text in framed} & kept_apart
+    for noun in (*nouns[own], *nouns[other]):
+        assert sum(noun in text for text in framed) >= FRAMES - 1, "in a few frames each, less what is kept apart"
+    assert len(framed) <= 2 * FRAMES * max(len(nouns[own]), len(nouns[other]))
+
+
+def test_what_is_drawn_is_of_the_kind_that_is_asked_for() -> None:
+    side = wording("Length", 1)
+    rng = random.Random(0)
+    drawn = [side.draw(rng) for _ in range(400)]
+    assert set(drawn) <= {*side.training, *side.framed} and not set(drawn) & set(side.unseen)
+    assert 120 < sum(text in side.training for text in drawn) < 280, "about half"
+    assert {side.draw(rng, unseen=True) for _ in range(400)} == set(side.unseen)
+    assert side.draw(random.Random(3)) == side.draw(random.Random(3))

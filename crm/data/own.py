@@ -1,0 +1,247 @@
+"""Votes in this project's own fields, in the published formats, in LMArena's and in TRL's; a function each."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from crm.data.fields import (
+    At,
+    Conversation,
+    Row,
+    any_text,
+    asked,
+    criteria_cell,
+    identity,
+    items,
+    require,
+    rows_of,
+    split_shared,
+    string_list,
+    turns,
+)
+from crm.data.public.pairs import chosen_pair
+from crm.data.sampling import turn
+from crm.data.splits import Splits, sizes
+from crm.io.parquet import read_parquet
+from crm.schema import Comparison, Message, Preference, RecordError, Side, folded, messages, short
+
+TRAIN_FIELDS = (
+    *("model_a", "model_b", "human_winner", "a_criteria", "b_criteria"),
+    *("a_broad_criteria_topic", "b_broad_criteria_topic"),
+)
+EVAL_FIELDS = ("idx", "prompt", "model_a", "model_b", "criteria", "preference")
+MODELS = ("model_a", "model_b")
+WINNERS: dict[object, Side] = {"model_a": "a", "model_b": "b", "tie": "tie"}
+BOTH_BAD = ("tie (bothbad)", "tie (both bad)", "both_bad")
+FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
+CHOSEN = ("chosen", "rejected")
+TRL_FIELDS = ("id", "prompt", *CHOSEN, "criteria", "criteria_rejected")
+
+
+def load_prepared(folder: Path) -> Splits:
+    """The parts of a folder that ``prepare.py`` wrote; a suite without rows is left out."""
+    if not (folder / "splits").is_dir():
+        raise ValueError(f"data.path={folder}: holds no folder splits; make the dataset with prepare.py")
+    parts = {
+        name: read_parquet(folder / "splits" / f"{name}.parquet", Preference)
+        for name in ("train", "validation", "D", "T", "C")
+    }
+    train, validation = parts.pop("train"), parts.pop("validation")
+    suites = {name: rows for name, rows in parts.items() if rows}
+    return Splits(train, validation, suites, sizes(train, validation, suites))
+
+
+def prepared_suite(folder: Path, name: str) -> list[Comparison] | None:
+    """The comparisons of a suite such as ``D-_add``; ``None`` where the dataset was made without it."""
+    path = folder / "suites" / f"{name}.parquet"
+    return read_parquet(path, Comparison) if path.is_file() else None
+
+
+@rows_of(drop_identical=True)
+def records(row: Row, _at: At) -> Preference:
+    """The fields of `crm.schema.Preference`; those with a default may be left out."""
+    record = Preference.from_dict(row)
+    if not record.id.strip():
+        raise RecordError("id", "blank")
+    return record
+
+
+@rows_of(drop_identical=True)
+def train_rows(row: Row, at: At) -> Preference:
+    """Published training rows: whole conversations on both sides, criteria on one side at least, no id."""
+    require(row, TRAIN_FIELDS)
+    criteria_a, criteria_b = (string_list(row[name], name) for name in ("a_criteria", "b_criteria"))
+    if not criteria_a and not criteria_b:
+        raise RecordError("a_criteria", "empty, and b_criteria too; a training row needs criteria on one side at least")
+    a, b = (messages(row[name], name) for name in MODELS)
+    prompt, response_a, response_b = split_shared(a, b, MODELS)
+    return Preference(
+        id=f"train-{identity(None, 'id', at.repeats, [row[name] for name in TRAIN_FIELDS])}",
+        prompt=prompt,
+        response_a=response_a,
+        response_b=response_b,
+        winner=_winner(row["human_winner"], "human_winner"),
+        criteria_a=criteria_a,
+        criteria_b=criteria_b,
+        criteria_topics_a=_topics(row["a_broad_criteria_topic"], "a_broad_criteria_topic"),
+        criteria_topics_b=_topics(row["b_broad_criteria_topic"], "b_broad_criteria_topic"),
+        source="train_rows",
+    )
+
+
+@rows_of(drop_identical=True)
+def eval_rows(row: Row, _at: At) -> Preference:
+    """Published evaluation rows: ``criteria`` speak for the preferred side; for a tie both sides have them.
+
+    ``model_a`` and ``model_b`` are whole conversations, or only replies to ``prompt``.
+    """
+    require(row, EVAL_FIELDS)
+    if isinstance(row["idx"], bool) or not isinstance(row["idx"], (int, str)) or row["idx"] == "":
+        raise RecordError("idx", f"expected a number or a name, got {type(row['idx']).__name__}")
+    side = _winner(row["preference"], "preference")
+    criteria = string_list(row["criteria"], "criteria")
+    if not criteria:
+        raise RecordError("criteria", "empty; an evaluation row needs at least one")
+    query = any_text(row["prompt"], "prompt")
+    response_a, response_b = (messages(row[name], name) for name in MODELS)
+    prompt = turn("user", query)
+    if not response_a[0].role == response_b[0].role == "assistant":
+        prompt, response_a, response_b = split_shared(response_a, response_b, MODELS)
+        first = next((message.content for message in prompt if message.role == "user"), None)
+        if first is None or folded(first) != folded(query):
+            raise RecordError("prompt", "differs from the first user turn of model_a and model_b")
+    return Preference(
+        id=f"eval-{row['idx']}",
+        prompt=prompt,
+        response_a=response_a,
+        response_b=response_b,
+        winner=side,
+        criteria_a=criteria if side in ("a", "tie") else (),
+        criteria_b=criteria if side in ("b", "tie") else (),
+        source="eval_rows",
+    )
+
+
+def _winner(value: object, field: str) -> Side:
+    if not isinstance(value, str) or value not in WINNERS:
+        raise RecordError(field, f"{short(value)} is not one of {', '.join(map(str, WINNERS))}")
+    return WINNERS[value]
+
+
+def _topics(value: object, field: str) -> tuple[str, ...]:
+    one = isinstance(value, str) and not value.strip().startswith("[")
+    return string_list([value] if one else value, field)
+
+
+@rows_of(drop_identical=True)
+def arena(row: Row, at: At) -> Preference | tuple[()]:
+    """LMArena's public votes (https://huggingface.co/lmarena-ai), in two kinds of columns.
+
+    ``-55k`` has lists of texts, one a turn (a null turn of a response is an empty text, and counted); ``-100k`` and
+    ``-140k`` have conversations. The prompt is the leading turns that both share. Rows in which a conversation ends
+    with the user are left out and counted (``dropped_unanswered``). Both bad is a tie.
+    """
+    if "winner_tie" in row:
+        names = ("response_a", "response_b")
+        require(row, ("id", "model_a", "model_b", "prompt", *names, *FLAGS))
+        a, b = (_answered(row["prompt"], row[name], name) for name in names)
+        at.counts["rows_with_null_turns"] += any(None in items(row[name], name) for name in names)
+        side = _flagged(row)
+    elif "conversation_a" in row:
+        names = ("conversation_a", "conversation_b")
+        require(row, ("model_a", "model_b", "winner", *names))
+        a, b = (_conversation(row[name], name) for name in names)
+        side = "tie" if row["winner"] in BOTH_BAD else _winner(row["winner"], "winner")
+    else:
+        raise RecordError("row", "has neither conversation_a nor winner_tie; expected the columns of an LMArena set")
+    if a[-1].role == "user" or b[-1].role == "user":
+        at.counts["dropped_unanswered"] += 1
+        return ()
+    prompt, response_a, response_b = split_shared(a, b, names)
+    field = "question_id" if "question_id" in row else "id"
+    return Preference(
+        id=f"arena-{identity(row.get(field), field, at.repeats, a, b)}",
+        prompt=prompt,
+        response_a=response_a,
+        response_b=response_b,
+        winner=side,
+        author_a=any_text(row["model_a"], "model_a"),
+        author_b=any_text(row["model_b"], "model_b"),
+        source="arena/human",
+    )
+
+
+def _answered(asked: Any, answers: Any, field: str) -> Conversation:
+    """User and assistant in turns, from two lists of texts."""
+    questions, replies = items(asked, "prompt"), items(answers, field)
+    if not questions or len(questions) != len(replies):
+        raise RecordError(field, f"{len(replies)} turns, the prompt has {len(questions)}")
+    users = [Message("user", any_text(text, f"prompt[{number}]")) for number, text in enumerate(questions)]
+    texts = ["" if text is None else any_text(text, f"{field}[{number}]") for number, text in enumerate(replies)]
+    return tuple(chain.from_iterable(zip(users, (Message("assistant", text) for text in texts), strict=True)))
+
+
+def _flagged(row: Row) -> str:
+    for name in FLAGS:
+        if row[name] not in (0, 1, "0", "1"):
+            raise RecordError(name, f"{row[name]!r:.80} is not 0 or 1")
+    sides = [side for name, side in FLAGS.items() if row[name] in (1, "1")]
+    if len(sides) != 1:
+        raise RecordError("winner_tie", f"{len(sides)} of {', '.join(FLAGS)} are 1, expected one")
+    return sides[0]
+
+
+def _conversation(value: Any, field: str) -> Conversation:
+    """Messages; their content is text, or a list of one part of the type ``text``."""
+    plain = []
+    for number, message in enumerate(items(value, field)):
+        if isinstance(message, dict) and isinstance(parts := message.get("content"), list):
+            part = parts[0] if len(parts) == 1 and isinstance(parts[0], dict) else {}
+            if part.get("type") != "text" or part.get("image") is not None:
+                raise RecordError(f"{field}[{number}].content", "is not one text; only conversations of text are read")
+            message = {**message, "content": part.get("text")}
+        plain.append(message)
+    return messages(plain, field)
+
+
+@rows_of(drop_identical=True)
+def trl(row: Row, at: At) -> Preference:
+    """Preferences as TRL's trainers take them (https://huggingface.co/docs/trl/dataset_formats).
+
+    With ``prompt``, ``chosen`` and ``rejected`` continue it, or are whole conversations that have it as a user's turn.
+    Without, the prompt is the leading turns that both conversations share. Optional are ``id``, ``criteria`` (of the
+    user who chose) and ``criteria_rejected``. Which side is A is drawn.
+    """
+    require(row, CHOSEN)
+    for name in ("image", "images"):
+        if row.get(name):
+            raise RecordError(name, "the row has images; only text is read")
+    prompt, chosen, rejected = _trl_parts(row)
+    given, against = (criteria_cell(row.get(name), name) for name in ("criteria", "criteria_rejected"))
+    criteria = (given, against) if given or against else ()  # two users may say different things of one pair
+    name = f"trl-{identity(row.get('id'), 'id', at.repeats, prompt, chosen, rejected, *criteria)}"
+    return chosen_pair(name, prompt, chosen, rejected, source="trl", criteria=given, criteria_rejected=against)
+
+
+def _trl_parts(row: Row) -> tuple[Conversation, Conversation, Conversation]:
+    """Prompt, chosen and rejected."""
+    chosen, rejected = (turns(row[name], name, "assistant") for name in CHOSEN)
+    if row.get("prompt") is None:
+        if "assistant" in (chosen[0].role, rejected[0].role):
+            why = "missing, and chosen or rejected is no whole conversation: nobody can tell where the prompt ends"
+            raise RecordError("prompt", why)
+        return split_shared(chosen, rejected, CHOSEN)
+    prompt = asked(row["prompt"], "prompt")
+    if isinstance(row["prompt"], str) and chosen[0].role != "assistant":
+        shared, chosen, rejected = split_shared(chosen, rejected, CHOSEN)
+        questions = {folded(turn.content) for turn in shared if turn.role == "user"}
+        if folded(row["prompt"]) not in questions and prompt != shared:
+            raise RecordError("prompt", "is no user turn of the conversations in chosen and rejected")
+        return shared, chosen, rejected
+    for name, response in zip(CHOSEN, (chosen, rejected), strict=True):
+        if response[0].role != "assistant":
+            why = f"starts with the {response[0].role}'s turn; leave prompt out where conversations are whole"
+            raise RecordError(name, why)
+    return prompt, chosen, rejected

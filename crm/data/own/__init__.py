@@ -1,1 +1,0 @@
-"""Formats of votes of one's own."""

@@ -1,0 +1,188 @@
+"""Flip pairs that are true by construction: nobody voted, each response was asked to be what its criteria say.
+
+- ``dsp``: a query answered for an academic, a business, an entertainment and a literature reader. The fifth, plain
+  answer is not used: it is half as long as the others. Suite ``D``: held-out queries; ``C``: the same pairs with
+  wordings that training never uses.
+- ``concise_verbose``: six LLMs answered AlpacaEval's instructions concisely, plainly and verbosely. The detailed side
+  is always the longer one. Suite ``D``: held-out instructions; ``M``: and held-out models; ``C``: the pairs of ``M``
+  with wordings that training never uses.
+
+Queries (near-duplicates together) are split 80 train, 10 validation, 10 held out, in 100.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+from crm.data.fields import PublicRow, Text
+from crm.data.public.pairs import aspects_of, flip_pair, wordings_of
+from crm.data.sampling import hold_out, shuffled, turn, wordings
+from crm.data.splits import Splits, prompt_groups, subsampled
+from crm.io.intake import Intake
+from crm.io.words import count_words, first_words
+from crm.schema import Preference, folded, prompt_key
+
+READERS = ("academy", "business", "entertainment", "literature")
+STYLES = ("concise", "plain", "verbose")
+"""From least to most detail."""
+MODELS = (
+    "Mixtral-8x7B-Instruct-v0.1",
+    "alpaca-7b",
+    "claude-2.1",
+    "gpt-3.5-turbo-1106",
+    "gpt4_0613",
+    "gpt4_1106_preview",
+)
+
+
+class _Answers(PublicRow):
+    academy: str
+    business: str
+    entertainment: str
+    literature: str
+
+
+class _ForReaders(PublicRow):
+    query: Text
+    responses: _Answers
+
+
+class _Answer(PublicRow):
+    instruction: Text
+    output: str
+
+
+def load_dsp(folder: Path, reading: Intake, *, seed: int, max_words: int, **sizes: int) -> Splits:
+    """Responses cut to ``max_words`` (0: whole); sizes are drawn in turns over reader pairs and queries."""
+    answered = _read_dsp(folder, reading)
+    part_of = _parts((query for query, _ in answered), seed)
+    parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "C": []}
+    counts = reading.counts
+    counts.update(unused_plain_answers=len(answered), pairs=6 * len(answered), dropped_identical_responses=0)
+    for query, answers in answered:
+        for first, second in combinations(READERS, 2):
+            cut = {name: first_words(answers[name], max_words) for name in (first, second)}
+            if cut[first] == cut[second]:
+                counts["dropped_identical_responses"] += 1
+                continue
+            parts[part_of[query]].append(_for_two_readers(query, cut, seed))
+            if part_of[query] == "D":
+                parts["C"].append(_for_two_readers(query, cut, seed, unseen=True))
+    return subsampled(parts, reading, sizes, seed, aspects_of, lambda row: row.query)
+
+
+def dsp(folder: Path, reading: Intake) -> Iterator[Preference]:
+    """Every pair of readers for every query, whole, with the wordings of training."""
+    for query, answers in _read_dsp(folder, reading):
+        for pair in combinations(READERS, 2):
+            if answers[pair[0]] == answers[pair[1]]:
+                reading.counts["dropped_identical_responses"] += 1
+            else:
+                yield _for_two_readers(query, {name: answers[name] for name in pair}, 0)
+
+
+def _read_dsp(folder: Path, reading: Intake) -> list[tuple[str, dict[str, str]]]:
+    """Queries, each with its answers by reader."""
+    path = folder / "domain_specific_preference.test.json.gz"
+    rows = list(reading.rows(path, lambda row, _: _ForReaders.model_validate(row), lambda row: folded(row.query)))
+    return [(row.query, row.responses.model_dump()) for row in rows]
+
+
+def _for_two_readers(query: str, answers: dict[str, str], seed: int, unseen: bool = False) -> Preference:
+    prompt = turn("user", query)
+    pair = "-".join((*answers, prompt_key(prompt)))
+    name, bank = f"dsp-{pair}{'-unseen' * unseen}", wordings_of("dsp_unseen" if unseen else "dsp")
+    return flip_pair(name, prompt, answers, bank, source="dsp/construction", seed=seed, drawn_by=pair)
+
+
+def load_concise_verbose(folder: Path, reading: Intake, *, seed: int, max_words: int, **sizes: int) -> Splits:
+    """Responses cut to ``max_words`` after the check of which is longer; pairs of two cut ones are dropped.
+
+    Sizes are drawn in turns over kinds of pair, models and instructions.
+    """
+    answers = _read_concise_verbose(folder, reading)
+    unseen = set(shuffled(MODELS, seed, "models")[:2])
+    part_of = _parts((instruction for _, instruction in answers), seed)
+    parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "M": []}
+    for (model, instruction), texts in answers.items():
+        rows, part = _three_pairs(model, instruction, texts, max_words, seed, reading.counts), part_of[instruction]
+        if model not in unseen:
+            parts[part] += rows
+        elif part == "D":
+            parts["M"] += rows
+        else:
+            reading.counts["dropped_held_out_model_on_training_instruction"] += len(rows)
+    parts["C"] = [_with_unseen_wordings(row, seed) for row in parts["M"]]
+    levels = (lambda row: "-".join(row.id.rsplit("-", 2)[1:]), lambda row: str(row.author_a), lambda row: row.query)
+    return subsampled(parts, reading, sizes, seed, *levels)
+
+
+def concise_verbose(folder: Path, reading: Intake) -> Iterator[Preference]:
+    """Every pair of a model's answers to one instruction, whole, whose detailed side is the longer one."""
+    for (model, instruction), texts in _read_concise_verbose(folder, reading).items():
+        yield from _three_pairs(model, instruction, texts, 0, 0, reading.counts)
+
+
+def _read_concise_verbose(folder: Path, reading: Intake) -> dict[tuple[str, str], dict[str, str]]:
+    """Answers by (model, instruction), then by style."""
+    answers: dict[tuple[str, str], dict[str, str]] = {}
+    for model in MODELS:
+        for style in STYLES:
+            path = folder / f"{model}{'' if style == 'plain' else '_' + style}.json"
+            zipped = path.with_name(path.name + ".gz")
+            for row in reading.rows(
+                zipped if zipped.exists() else path,
+                lambda row, _: _Answer.model_validate(row),
+                lambda row: row.instruction,
+            ):
+                answers.setdefault((model, row.instruction), {})[style] = row.output
+    return answers
+
+
+def _three_pairs(
+    model: str, instruction: str, texts: Mapping[str, str], max_words: int, seed: int, counts: Counter[str]
+) -> list[Preference]:
+    """The flip pairs of one model's answers to one instruction; adds what was dropped and why to ``counts``."""
+    rows, prompt = [], turn("user", instruction)
+    for shorter, longer in combinations(STYLES, 2):
+        counts["pairs"] += 1
+        if shorter not in texts or longer not in texts:
+            counts["dropped_answer_missing"] += 1
+        elif count_words(texts[shorter]) >= count_words(texts[longer]):
+            counts["dropped_detailed_side_not_longer"] += 1
+        elif (concise := first_words(texts[shorter], max_words)) != texts[shorter]:
+            counts["dropped_both_cut"] += 1  # the longer side is cut too
+        else:
+            answers = {"detailed": first_words(texts[longer], max_words), "concise": concise}
+            name = f"concise_verbose-{model}-{prompt_key(prompt)}-{shorter}-{longer}"
+            bank, source = wordings_of("concise_verbose"), "concise_verbose/construction"
+            rows.append(flip_pair(name, prompt, answers, bank, source=source, seed=seed, author=model))
+    return rows
+
+
+def _with_unseen_wordings(row: Preference, seed: int) -> Preference:
+    """The same pair and sides, with criteria that training never uses."""
+    bank = wordings_of("concise_verbose_unseen")
+    (wish_a,), (wish_b,) = row.criteria_topics_a, row.criteria_topics_b
+    return replace(
+        row,
+        id=f"unseen-{row.id}",
+        criteria_a=wordings(bank[wish_a], seed, row.id, wish_a),
+        criteria_b=wordings(bank[wish_b], seed, row.id, wish_b),
+    )
+
+
+def _parts(queries: Iterable[str], seed: int) -> dict[str, str]:
+    """``train``, ``validation`` or ``D`` for every query."""
+    prompts = {query: turn("user", query) for query in queries}
+    groups = prompt_groups([*prompts.values()])
+    held_out, validation = hold_out(groups.values(), (0.1, 0.1), seed)
+    group_of = {query: groups[prompt_key(prompt)] for query, prompt in prompts.items()}
+    return {
+        query: "D" if group in held_out else "validation" if group in validation else "train"
+        for query, group in group_of.items()
+    }

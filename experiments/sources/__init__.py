@@ -1,0 +1,1 @@
+"""Public sets that experiments read, as sources of an extension."""

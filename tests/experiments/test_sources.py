@@ -1,0 +1,281 @@
+"""The sets of experiments/sources: made-up rows by hand, the published files to the last row where they are at hand."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from crm.config import compose
+from crm.data.catalogue import source_named
+from crm.data.load import load_data
+from crm.data.public.pairs import flips
+from crm.io.intake import Intake
+from crm.schema import LABELS, Preference
+from experiments.sources.__main__ import main, pins
+from experiments.sources.sets import HEADINGS, HERE, as_criteria
+from tests.made_files import Files, write_files
+
+ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
+PINS = yaml.safe_load((HERE / "files.yaml").read_text(encoding="utf-8"))
+Read = Callable[..., list[Preference]]
+
+
+def judged(instruction: str, response: str) -> str:
+    parts = ["Score it.", instruction, response, "[Is it honest?]\nScore 1: no\nScore 5: yes", ""]
+    return "".join(f"{part}\n\n{heading}\n" for part, heading in zip(parts, [*HEADINGS, ""], strict=True))
+
+
+def rated(**fields: Any) -> dict[str, Any]:
+    names = ("understandability", "naturalness", "coherence", "engagingness", "groundedness", "overall")
+    scores = dict(zip(names, fields.pop("scores"), strict=True))
+    return {"source": "hi\nhello\n", "context": "An article .", "scores": scores, **fields}
+
+
+def sentence(doc_id: int, text: str, *scores: float, source: str = "inform(name=x)") -> dict[str, Any]:
+    names = ("informativeness", "naturalness", "overall")
+    return {"doc_id": doc_id, "source": source, "system_output": text, "scores": dict(zip(names, scores, strict=True))}
+
+
+def ranked(instruction: str, m: int, other: int, preference: float | None, **fields: Any) -> dict[str, Any]:
+    said = {
+        "concise_explanation": f"Model M {m}.",
+        "ordered_models": [{"model": "m", "rank": other}, {"model": "M", "rank": m}],
+    }
+    return {
+        "instruction": instruction,
+        "output_1": "base",
+        "output_2": "new",
+        "generator_1": "gpt",
+        "generator_2": "cat",
+        "preference": preference,
+        "raw_completion": said,
+        "referenced_models": {"M": "output_2", "m": "output_1"},
+        **fields,
+    }
+
+
+def options(preference: str) -> dict[str, Any]:
+    return {"preference": preference, "question": "Which?", "classification_task_options": ["follows", "x", "y", "z"]}
+
+
+def vote(question: str, winner: str) -> dict[str, str]:
+    row = {"question": question, "preference": winner, "llama-3-70b-instruct": "L,\n1", "not_llama": 'N "2"'}
+    return {**row, "category_labels": "Chat"}
+
+
+SETS: dict[str, Files] = {
+    "personas8": {
+        "user_prompts.jsonl": [
+            {"user": f"user{n}", "prompt": f"You are kind {n}. Your tone fits your name."} for n in range(1, 9)
+        ],
+        **{f"user{n}_test.json.gz": [{"prompt": "Q", "chosen": f"good {n}", "rejected": "bad"}] for n in range(1, 9)},
+    },
+    "prefeval": {
+        "mcq_options/pets copy.json": [options("I love cats.")],
+        "mcq_options/pets.json": [options("I love cats."), options("I love dogs.")],
+    },
+    "topicalchat": {
+        "topical_chat.json": [
+            rated(system_id="S", system_output="s", scores=(1, 3, 2, 2, 0, 4)),
+            rated(system_id="T", system_output="t", scores=(1, 2, 2, 2, 1, 4.5)),
+            rated(system_id="U", system_output="u", scores=(0, 2, 2, 2, 0, 4)),
+            rated(system_id="S", system_output="s", scores=(1, 1, 1, 1, 1, 1), source="another"),
+        ]
+    },
+    "d2t": {
+        "sfres.json": [
+            sentence(0, "a", 6, 2, 2),
+            sentence(1, "b", 5, 2, 3),
+            sentence(2, "a", 5, 5, 2),
+            sentence(3, "c", 1, 1, 1, source="bye()"),
+        ],
+        "sfhot.json": [sentence(0, "a", 4, 4, 4), sentence(1, "b", 4, 4, 4)],
+    },
+    "prometheus_hhh": {
+        "hhh_alignment_eval.json.gz": [
+            {
+                "source": "honest",
+                "chosen_instruction": judged("Hi?", "Yes."),
+                "rejected_instruction": judged("Hi?", "No."),
+            },
+            {
+                "source": "other",
+                "chosen_instruction": judged("Hi?\n\nAssistant:  Ho.\n\nHuman: Well?", ""),
+                "rejected_instruction": judged("Hi?\n\nAssistant:  Ho.\n\nHuman: Well?", "No [RESULT]"),
+            },
+        ]
+    },
+    "vibecheck_arena": {
+        "llama_part.csv": [vote("Q1", "not_llama")],
+        "llama_whole.csv.gz": [vote("Q1", "not_llama"), vote("Q2", "llama-3-70b-instruct")],
+    },
+    "autoj": {
+        "testdata_pairwise.jsonl.gz": [
+            {"scenario": "ranking", "label": label, "prompt": "Rank\u2028it", "response 1": "", "response 2": "x"}
+            for label in range(3)
+        ]
+    },
+    "cot_rationales": {
+        "cat.annotations.json.gz": [
+            ranked("Q1", 1, 2, 2.0),
+            ranked("Q2", 2, 1, 1),
+            ranked("Q3", 1, 1, 1),
+            ranked("Q4", 1, 2, 1.5, raw_completion=None),
+        ]
+    },
+}
+# read, records, dropped, flips, ties, with criteria
+PUBLISHED = {
+    "personas8": (8008, 7873, 127, 0, 0, 7873),
+    "prefeval": (1052, 3000, 156, 0, 0, 3000),
+    "topicalchat": (360, 900, 0, 196, 30, 886),
+    "d2t": (2056, 1169, 72, 225, 66, 1103),
+    "prometheus_hhh": (221, 221, 0, 0, 0, 221),
+    "vibecheck_arena": (1803, 1415, 388, 0, 0, 0),
+    "autoj": (1392, 1392, 0, 0, 373, 0),
+    "cot_rationales": (8855, 8833, 22, 0, 20, 0),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_row_of_the_published_files_is_accounted_for(name: str) -> None:
+    source, reading = source_named(name), Intake(strict=True)
+    if not (ROOT / str(source.folder)).is_dir():
+        pytest.skip(f"no {source.folder} under {ROOT}; set CRM_DATA_ROOT")
+    rows = list(source.read(ROOT / str(source.folder), reading))
+    dropped = sum(count for key, count in reading.counts.items() if key.startswith("dropped"))
+    ties, told = sum(row.winner == "tie" for row in rows), sum(bool(row.criteria_a or row.criteria_b) for row in rows)
+    assert (reading.read, len(rows), dropped, sum(map(flips, rows)), ties, told) == PUBLISHED[name]
+    assert len({row.id for row in rows}) == len(rows)
+
+
+@pytest.mark.parametrize("name", PINS)
+def test_files_are_those_of_one_commit(name: str) -> None:
+    source, config = source_named(name), pins(name, PINS[name])
+    repository, commit = source.origin.split(" ")
+    assert config.licence == (source.license or "")
+    assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{repository}/{commit}[0-9a-f]{{32}}", config.source)
+    for place, pin in config.files.items():
+        assert place.startswith(f"{source.folder}/") and re.fullmatch(r"[0-9a-f]{64}", pin.sha256)
+        assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{repository}/[0-9a-f]{{40}}/[\w./%-]+", pin.url)
+
+
+def test_a_set_is_fetched_and_a_missing_one_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["autoj", "--out", str(tmp_path), "--mirror", str(tmp_path / "nowhere")]) == 2
+    assert "experiments.sources: fetch: " in capsys.readouterr().err
+    data = compose("train", ["data=required", "data.name=d2t", f"data.root={tmp_path}"], tmp_path).data
+    with pytest.raises(ValueError, match=r"data=d2t: there is no folder .*d2t_sfres_sfhot; fetch it as its"):
+        load_data(data)
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """``read(name, counts={...})``: records of a made-up set; its own counts must be as given."""
+
+    def read(name: str, counts: dict[str, int] | None = None, **changed: Any) -> list[Preference]:
+        write_files(tmp_path, SETS[name] | changed)
+        reading = Intake(strict=True)
+        rows = list(source_named(name).read(tmp_path, reading))
+        assert +reading.counts == (counts or {})
+        assert len({row.id for row in rows}) == len(rows)
+        assert {row.source for row in rows} <= {f"{name}/{label}" for label in LABELS}
+        for row in rows:
+            criteria, topics = (row.criteria_a, row.criteria_b), (row.criteria_topics_a, row.criteria_topics_b)
+            assert [len(side) for side in criteria] == [len(side) for side in topics], "criteria stand by their topics"
+        return rows
+
+    return read
+
+
+def winner(row: Preference) -> str:
+    """The text of the winning response."""
+    side = {"a": row.response_a, "b": row.response_b}[row.winner]
+    return side[-1].content
+
+
+def spoken_for(row: Preference) -> dict[str, tuple[str, ...]]:
+    """Criteria topics by the text of the response they speak for."""
+    return {row.response_a[-1].content: row.criteria_topics_a, row.response_b[-1].content: row.criteria_topics_b}
+
+
+def test_personas_become_criteria_of_the_chosen_side(read: Read) -> None:
+    rows = read("personas8")
+    assert len(rows) == 8
+    for number, row in enumerate(rows, start=1):
+        assert winner(row) == f"good {number}"
+        assert spoken_for(row) == {f"good {number}": (f"user{number}",) * 2, "bad": ()}
+        expected = (f"The assistant should be kind {number}", "The assistant's tone fits their name")
+        assert row.criteria_a + row.criteria_b == expected
+    assert as_criteria("You avoid haste and create calm. ") == ("The assistant should avoid haste and create calm",)
+    assert as_criteria(" . ") == ()
+
+
+def test_prefeval_pairs_the_first_option_with_each_other(read: Read) -> None:
+    rows = read("prefeval", {"dropped_repeated": 3})
+    assert len(rows) == 6
+    assert Counter(row.criteria_a + row.criteria_b for row in rows) == {("I love cats.",): 3, ("I love dogs.",): 3}
+    assert all(winner(row) == "follows" and spoken_for(row)["follows"] == ("pets",) for row in rows)
+    assert Counter(text for row in rows for text in spoken_for(row)) == {"follows": 6, "x": 2, "y": 2, "z": 2}
+    assert {row.topic for row in rows} == {"pets"}, "a copy's name is not a topic"
+
+
+def test_topicalchat_rates_replies_to_one_dialogue(read: Read) -> None:
+    rows = {frozenset((row.author_a, row.author_b)): row for row in read("topicalchat")}
+    assert len(rows) == 3, "a reply to another dialogue makes no pair"
+    flipping = rows[frozenset("ST")]
+    assert flips(flipping)
+    assert winner(flipping) == "t", "overall decides"
+    assert spoken_for(flipping) == {"s": ("naturalness",), "t": ("groundedness",)}
+    tied = rows[frozenset("SU")]
+    assert (tied.winner, flips(tied)) == ("tie", False)
+    assert {text: set(topics) for text, topics in spoken_for(tied).items()} == {
+        "s": {"understandability", "naturalness"}, "u": set()
+    }  # fmt: skip
+    assert winner(rows[frozenset("TU")]) == "t"
+    assert "Article:\nAn article .\n\nChat:\nhi\nhello" in flipping.prompt[0].content
+
+
+def test_d2t_flips_between_three_aspects_and_drops_equal_texts(read: Read) -> None:
+    rows = {row.id: row for row in read("d2t", {"dropped_identical_responses": 1})}
+    assert rows.keys() == {"d2t-sfres-0-1", "d2t-sfres-1-2", "d2t-sfhot-0-1"}
+    assert spoken_for(rows["d2t-sfres-0-1"]) == {"a": ("informativeness",), "b": ("quality",)}
+    assert spoken_for(rows["d2t-sfres-1-2"]) == {"a": ("naturalness",), "b": ("quality",)}
+    assert winner(rows["d2t-sfres-1-2"]) == "a", "the higher mean"
+    assert rows["d2t-sfhot-0-1"].winner == "tie"
+    assert {row.topic for row in rows.values()} == {"restaurants", "hotels"}
+
+
+def test_prometheus_hhh_takes_the_rubric_as_the_criterion(read: Read) -> None:
+    first, second = read("prometheus_hhh")
+    assert (winner(first), first.topic, first.query) == ("Yes.", "honest", "Hi?")
+    assert spoken_for(first) == {"Yes.": ("honest",), "No.": ()}
+    assert first.criteria_a + first.criteria_b == ("Is it honest?",)
+    assert [(turn.role, turn.content) for turn in second.prompt] == [
+        ("user", "Hi?"), ("assistant", "Ho."), ("user", "Well?")
+    ]  # fmt: skip
+    assert winner(second) == "", "an empty response is a response"
+
+
+def test_vibecheck_drops_what_was_read_before(read: Read) -> None:
+    first, second = read("vibecheck_arena", {"dropped_repeated": 1})
+    assert (winner(first), winner(second)) == ('N "2"', "L,\n1")
+    assert (first.author_a, first.author_b, first.topic) == ("llama-3-70b-instruct", None, "Chat")
+
+
+def test_autoj_labels(read: Read) -> None:
+    rows = read("autoj", {"ties": 1})
+    assert [(row.winner, row.topic) for row in rows] == [("a", "ranking"), ("b", "ranking"), ("tie", "ranking")]
+
+
+def test_cot_rationales_say_who_is_meant(read: Read) -> None:
+    rows = read("cot_rationales", {"ties": 1, "dropped_without_reason": 1})
+    assert [row.winner for row in rows] == ["b", "a", "tie"]
+    assert rows[0].reason == "M is response B, m is response A. Model M 1."
+    assert (winner(rows[0]), rows[0].author_b) == ("new", "cat")
