@@ -39,6 +39,7 @@ from crm.model.manifest import MANIFEST
 from crm.model.model_card import ROBUSTNESS_SECTION, write_section
 from crm.schema import Result
 from crm.training.devices import settle_devices, settle_precision
+from crm.training.memory import settle_memory
 from crm.training.train import run_training
 from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 
@@ -229,6 +230,7 @@ def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Pa
     config = compose("train", ["trainer.progress=false", "trainer.threads=1", *overrides], folder)
     settle_devices(config.trainer)
     settle_precision(config.trainer)
+    settle_memory(config)
     wanted = OmegaConf.to_container(OmegaConf.structured(config))
     manifest = folder / "model" / MANIFEST
     made = manifest.is_file() and OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))

@@ -132,7 +132,7 @@ MISTAKES = [
     ("leaderboard", "criteria=['']", "criteria"),
     ("leaderboard", "bank.queries_per_topic=0", "bank.queries_per_topic=0"),
     ("prepare", "data=dataset data.path=x", "data.name='dataset'"),
-    ("bank", "out=x fetch=autoj", "fetch.name='autoj': expected alpacaeval or justeval"),
+    ("bank", "out=x fetch=llmbar", "fetch.name='llmbar': expected alpacaeval or justeval"),
 ]
 
 

@@ -40,7 +40,7 @@ train optimizer.lr=nan                              | optimizer.lr=nan: expected
 train model.hidden_size=7                           | model.hidden_size=7: expected a multiple of model.heads
 train model.path=/nonexistent data=simulation       | model.path=/nonexistent: no such folder
 train resume=maybe                                  | resume=maybe: no such folder; give the folder of a training run
-train loss.centre_scores=0.1 loss=cls               | loss.centre_scores=0.1 with head=pairwise
+train loss.centre_scores=0.1 loss=cls               | loss.centre_scores=0.1: expected 0 with head=pairwise
 evaluate                                            | checkpoint=None: expected a run folder of train.py
 evaluate checkpoint=none hydra.run.dir=run          | checkpoint=none: no such folder; give a run folder
 evaluate judge=llm                                  | judge.base_url=None: expected a value

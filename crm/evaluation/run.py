@@ -188,7 +188,7 @@ def write_reports(
     if len(by_topic := topic_table(readings.predictions, topics)):
         write_table(out, "topics", by_topic, caption(None, opened.seeds, title, results[0].commit))
         log.info("accuracy by topic: %s", out / "topics.md")
-    if config.data.name == "rewardbench" and SUITE in suites and not splits.counts.get("pairs_not_made"):
+    if config.data.name == "rewardbench" and SUITE in suites and not splits.counts.get("rows_of_rewardbench_2"):
         model, template = str(config.judge.path or config.checkpoint or opened.name), bool(opened.prompt_digest)
         rows = suites[SUITE]
         write_rewardbench(out, rows, readings.predictions, topics[SUITE], model=model, template=template)

@@ -113,8 +113,8 @@ def test_results_say_what_was_told_of_a_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("data=pandalm data.profile=bm25", "data.profile='bm25': expected none with another source"),
-        ("data.profile=all data.oracle_rubric=true", "data.profile='all': expected none with data.oracle_rubric"),
+        ("data=pandalm data.profile=bm25", "data.profile='bm25': expected none, but for data=personalized_rewardbench"),
+        ("data.profile=all", "data.profile='all': expected one of none, first, bm25, rubric"),
     ],
 )
 def test_settings_of_a_profile_that_cannot_be(given: str, said: str, tmp_path: Path) -> None:
