@@ -50,6 +50,8 @@ class EndpointConfig(Settings, group="endpoint"):
     call_deadline_s: float = setting(120.0, above=0, unit="seconds")
     """Seconds for one attempt of a call."""
     attempts: int = setting(4, at_least=1)
+    budget_calls: int = setting(0, at_least=0, zero="no limit")
+    """Calls at most in one run, attempts of one call counted once."""
 
     def need(self, option: str) -> None:
         """Raise ``ValueError`` unless an endpoint is named; ``option`` of the group is what makes one necessary."""
@@ -102,7 +104,7 @@ class ChatClient:
         self.endpoint, self.cache, self.extra = endpoint, cache, dict(extra or {})
         self._key = endpoint.api_key()
         self._client: Any = None
-        self._unanswered, self._lock = 0, threading.Lock()
+        self._calls, self._unanswered, self._lock = 0, 0, threading.Lock()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -209,6 +211,10 @@ class ChatClient:
         """The reply to one request. Raises `CallFailed`; ``ValueError`` where no request can succeed."""
         if self._unanswered >= BREAKER:
             raise CallFailed("endpoint_down", f"not sent: {self._unanswered} calls in a row got no answer")
+        with self._lock:
+            if 0 < self.endpoint.budget_calls <= self._calls:
+                raise CallFailed("budget", f"not sent: the budget is {self.endpoint.budget_calls} calls")
+            self._calls += 1
         try:
             reply = reply_of(self._complete(messages), bool(self.extra.get("logprobs")))
         except CallFailed as failure:

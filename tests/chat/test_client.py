@@ -127,6 +127,13 @@ def test_a_dead_endpoint_ends_the_asking() -> None:
     assert Counter(outcome.failure for outcome in found) == {"server_error": BREAKER, "endpoint_down": 40 - BREAKER}
 
 
+def test_a_spent_budget_ends_the_asking() -> None:
+    requests = [question(str(number)) for number in range(12)]
+    with chat_endpoint(lambda *_: completion(GOOD)) as url:
+        found = client(url, budget_calls=7).ask(requests, READ, "1")
+    assert Counter(outcome.failure for outcome in found) == {None: 7, "budget": 5}
+
+
 def test_it_asks_side_by_side_and_reports_progress() -> None:
     together = threading.Barrier(4, timeout=20)
 
