@@ -25,8 +25,9 @@ class CallFailed(Exception):  # noqa: N818 - an outcome on its way, not an error
     """A call without a usable reply: its ``kind`` and one line of ``detail``.
 
     ``rate_limited``, ``server_error``, ``timeout``, ``connection`` and ``not_completion`` are no reply (`UNANSWERED`);
-    ``rejected``: the endpoint does not take this request; ``endpoint_down``: not sent, after many calls without an
-    answer; ``budget``: not sent, the calls allowed are used up. Of a reply: ``empty``, ``refusal``, ``truncated``, ``not_json``, ``wrong_schema``, or the reader's own.
+    ``rejected``: the endpoint does not take this request. Not sent: ``endpoint_down`` after many calls without an
+    answer, ``budget`` when the calls allowed are used up. Of a reply: ``empty``, ``refusal``, ``truncated``,
+    ``not_json``, ``wrong_schema``, or the reader's own.
     """
 
     def __init__(self, kind: str, detail: str) -> None:
