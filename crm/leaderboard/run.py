@@ -88,6 +88,8 @@ def rank_bank(
         lost = opened.judge.left_out
         why = f"{counts[lost]} readings {lost}, the others failed"
         way_out = ASK_AGAIN if counts[lost] and lost != TOO_LONG else SHORTEN
+        if config.judge.name == "oracle":
+            way_out = "it knows the simulation's sentences alone, as in 'criteria=[\"Prefers concise answers\"]'"
     if not outcomes.readable.any():
         raise ValueError(f"bank={bank.name}: {opened.name} gave no verdict on any comparison ({why}); {way_out}")
     return Leaderboard(outcomes)

@@ -174,7 +174,7 @@ def checkpoint_folder(given: str | Path) -> Path:
 def _what_is_there(folder: Path) -> str:
     """Why there is no model in ``folder``, and what to type instead."""
     if folder.is_dir() and any(folder.glob("checkpoints/*.ckpt")):
-        return f"its training has not ended; go on with resume=true hydra.run.dir={folder}"
+        return f"its training has not ended; go on with: python train.py resume={folder}"
     if (folder / "config.json").is_file():
         return (
             f"no {MANIFEST} there: not a model of train.py, or not all of it; other reward models: judge=reward_model "

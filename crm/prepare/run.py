@@ -116,6 +116,8 @@ def _check(config: PrepareConfig, out: Path, references: Mapping[str, Path]) -> 
     votes = None if data.name == "simulation" else location(data.name, root=data.root, path=data.path)
     if votes and votes.is_dir() and out.resolve().is_relative_to(votes.resolve()):
         raise ValueError(f"out={str(out)!r}: is in {str(votes)!r}, where the votes are; name a folder elsewhere")
+    if out.is_dir() and any(out.iterdir()) and not (out / LOCAL).is_dir():
+        raise ValueError(f"out={str(out)!r}: holds files that are no prepared dataset; name a new folder")
     try:
         (out / LOCAL).mkdir(parents=True, exist_ok=True)
     except OSError as error:

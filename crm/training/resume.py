@@ -26,11 +26,18 @@ class AnotherRunError(ValueError):
 
 
 def check_unfinished(config: TrainConfig) -> None:
-    """Raise `AnotherRunError` where ``run_dir`` holds a finished run, unless ``overwrite=true`` or ``resume=true``."""
+    """Raise `AnotherRunError` where ``run_dir`` holds another run, unless ``overwrite=true`` or ``resume=true``."""
     folder = Path(config.run_dir)
-    if (folder / SUMMARY).is_file() and not config.overwrite and not config.resume:
+    if config.overwrite or config.resume:
+        return
+    if (folder / SUMMARY).is_file():
         raise AnotherRunError(
             f"hydra.run.dir={folder}: a finished run is there; name another folder, or overwrite=true replaces it"
+        )
+    if (folder / LAST).is_file():
+        raise AnotherRunError(
+            f"hydra.run.dir={folder}: an interrupted run is there; go on with: python train.py resume={folder}, or "
+            "overwrite=true begins anew"
         )
 
 

@@ -260,7 +260,16 @@ def _check_counts(config: TrainConfig, batches: int, counts: dict[str, int]) -> 
     if not counts["read"]:
         raise ValueError(f"data={config.data.name}: a set to evaluate on; choose another to train on")
     if not batches:
-        raise ValueError(f"data={config.data.name}: no comparison left to train on; rows went here: {counts}")
+        gone = {name: counts[name] for name in ("ties_dropped", "without_criteria", "overlong") if counts.get(name)}
+        why = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in gone.items()) or "no vote was read"
+        raise ValueError(
+            f"data={config.data.name} direction={config.direction.kind}: no comparison left to train on of "
+            f"{counts['read']} votes ({why})"
+        )
+    if config.noise.kind != "none" and counts.get("noise_none", 0) == counts.get("made"):
+        log.warning(
+            "noise=%s changes nothing here: it takes criteria of other votes, or a side with several", config.noise.kind
+        )
     if not (made := counts["validation_made"]):
         raise ValueError(
             f"data={config.data.name}: no comparison to validate on; raise data.validation_fraction or data.validation"

@@ -102,7 +102,7 @@ def test_a_wrong_folder_is_answered_with_what_is_there(
         "old": f"no such folder; {newest_first}",
         "runs": f"no model there; {newest_first}",
         "runs/old/model/model.safetensors": f"no model there; {newest_first}",
-        "runs/killed": "its training has not ended; go on with resume=true hydra.run.dir=runs/killed",
+        "runs/killed": "its training has not ended; go on with: python train.py resume=runs/killed",
         "bought": "no crm.json there: not a model of train.py, or not all of it; other reward models: "
         "judge=reward_model judge.path=bought; to train from it: model.path=bought",
     }

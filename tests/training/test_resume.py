@@ -200,6 +200,11 @@ def test_ctrl_c_saves_the_step_and_names_the_command_that_goes_on(whole: tuple[P
     with pytest.raises(AnotherRunError, match=r"a finished run is there; .*overwrite=true"):
         check_unfinished(compose("train", TINY, tmp_path))
     check_unfinished(compose("train", [*TINY, "overwrite=true"], tmp_path))
+    interrupted = tmp_path / "interrupted"
+    (interrupted / "checkpoints").mkdir(parents=True)
+    (interrupted / "checkpoints/last.ckpt").touch()
+    with pytest.raises(AnotherRunError, match=f"an interrupted run is there; go on with: .*resume={interrupted}"):
+        check_unfinished(compose("train", TINY, interrupted))
 
 
 @pytest.fixture(scope="module")
