@@ -46,7 +46,10 @@ class StoppedError(Exception):
 
 
 class LastCheckpoint(Checkpoint):
-    """Saves ``last.ckpt`` every ``every`` optimizer steps (0: never), and at Ctrl-C once the current step is done.
+    """Saves ``last.ckpt`` every ``every`` optimizer steps (0: never), and once the current step is done at Ctrl-C.
+
+    SIGTERM, which clusters send, is as Ctrl-C to a single process. Of several, one may be gone and the others wait for
+    it in vain, so that SIGTERM ends them at once.
 
     Where a validation follows the step it is saved after that: Lightning's `ModelCheckpoint` saves before, and a
     resumed run then skips the validation (2.6.6). A second Ctrl-C stops at once.
@@ -57,22 +60,25 @@ class LastCheckpoint(Checkpoint):
         self.path, self.every = run_dir / LAST, every
         self._due = self._asked = self._stop = False
         self._step = 0
+        self._handlers: dict[int, Any] = {}
 
     def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Handle Ctrl-C, at which Lightning would exit amid a step."""
         self._step = trainer.global_step
         if threading.current_thread() is threading.main_thread():
-            self._handler = signal.signal(signal.SIGINT, self._ask_to_stop)
+            kinds = (signal.SIGINT, signal.SIGTERM) if trainer.world_size == 1 else (signal.SIGINT,)
+            self._handlers = {kind: signal.signal(kind, self._ask_to_stop) for kind in kinds}
 
     def _ask_to_stop(self, *_: Any) -> None:
         self.teardown()
         self._asked = True
-        rank_zero_only(log.info)("stopping after this step; Ctrl-C again stops at once, without saving")
+        rank_zero_only(log.info)("stopping after this step; once more (Ctrl-C) stops at once, without saving")
 
     def teardown(self, *_: Any, **__: Any) -> None:
         """Handle Ctrl-C as before."""
-        if hasattr(self, "_handler"):
-            signal.signal(signal.SIGINT, self._handler)
+        for kind, handler in self._handlers.items():
+            signal.signal(kind, handler)
+        self._handlers = {}
 
     on_exception = teardown
 

@@ -69,16 +69,16 @@ class StopAt(Callback):
 
 
 class CtrlC(StopAt):
-    """``times`` SIGINT amid an optimizer step."""
+    """A signal amid an optimizer step."""
 
-    def __init__(self, step: int, times: int = 1) -> None:
+    def __init__(self, step: int, kind: int = signal.SIGINT) -> None:
         super().__init__(step)
-        self.times = times
+        self.kind = kind
 
     def on_train_batch_start(self, trainer: Any, *_: Any) -> None:
-        if trainer.global_step == self.step and self.times:
-            self.times -= 1
-            os.kill(os.getpid(), signal.SIGINT)
+        if trainer.global_step == self.step:
+            self.step = -1  # once, though a step has several batches
+            os.kill(os.getpid(), self.kind)
 
 
 def train(run_dir: Path, *overrides: str, callbacks: tuple[Callback, ...] = ()) -> TrainingOutcome:
@@ -192,6 +192,9 @@ def test_ctrl_c_saves_the_step_and_names_the_command_that_goes_on(whole: tuple[P
         train(tmp_path, callbacks=(CtrlC(4),))
     assert signal.getsignal(signal.SIGINT) == handler
     assert torch.load(tmp_path / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 5
+    with pytest.raises(KeyboardInterrupt, match=f"go on with: python train.py resume={tmp_path}$"):
+        run_training(resumed(tmp_path), [CtrlC(6, signal.SIGTERM)])
+    assert torch.load(tmp_path / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 7
     run_training(resumed(tmp_path))
     assert signal.getsignal(signal.SIGINT) == handler
     assert_same_run(tmp_path, whole[0])
