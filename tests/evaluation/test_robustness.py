@@ -128,7 +128,8 @@ def test_shares_are_of_what_was_right_and_could_be_read() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["judge=length", *SMALL, "--pairs", "1", "--out", str(tmp_path)]) == 2
+    words = ["judge=length", *SMALL, f"predictions='{tmp_path / 'predictions'}'", "--out", str(tmp_path)]
+    assert main([*words, "--pairs", "1"]) == 2
     assert "--pairs=1: expected 2 or more" in capsys.readouterr().err
-    assert main(["judge=length", *SMALL, "--pairs", "10", "--out", str(tmp_path)]) == 0
+    assert main([*words, "--pairs", "10"]) == 0
     assert "stuffed criteria" in capsys.readouterr().out
