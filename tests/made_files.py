@@ -1,4 +1,4 @@
-"""Rows of made-up sets, written in the format that a file's name tells."""
+"""Made-up sets: rows written in the format that a file's name tells, and what their records say."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import io
 import json
 from pathlib import Path
 from typing import Any
+
+from crm.data.catalogue import source_named
+from crm.io.intake import Intake
+from crm.schema import LABELS, Preference
 
 Files = dict[str, list[Any]]
 """Rows by path inside the set's folder."""
@@ -32,3 +36,42 @@ def _as_text(name: str, rows: list[Any]) -> str:
         writer.writerows(rows)
         return stream.getvalue()
     return json.dumps(rows)
+
+
+def write_banks(folder: Path, *, justeval: tuple[str, str], alpacaeval: dict[str, list[str]]) -> None:
+    """Published banks: four queries of ``justeval`` by two LLMs; what each file of ``alpacaeval`` was asked."""
+    tags = [("Why?", ["stem", "nature"]), ("How?", ["lifestyle"]), ("Why?", ["finance"]), ("Where?", [])]
+    rows = [{"id": n, "instruction": text, "topics": topics} for n, (text, topics) in enumerate(tags)]
+    files: Files = {"bank_justeval/tags_list.json.gz": rows}
+    for llm in justeval:
+        answers = [{"instruction": row["instruction"], "output": f"{llm} {row['id']}"} for row in rows]
+        files[f"bank_justeval/outputs/{llm}.to_eval.json.gz"] = answers
+    for name, texts in alpacaeval.items():
+        llm = name.partition(".json")[0]
+        answers = [{"instruction": text, "output": f"{llm} on {text}", "generator": "?"} for text in texts]
+        files[f"bank_alpacaeval/{name}"] = answers
+    write_files(folder, files)
+
+
+def read_records(name: str, folder: Path, counts: dict[str, int] | None = None) -> list[Preference]:
+    """Records of the set ``name`` below ``folder``; what the reader counts must be exactly ``counts``."""
+    reading = Intake(strict=True)
+    rows = list(source_named(name).read(folder, reading))
+    assert +reading.counts == (counts or {})
+    assert len({row.id for row in rows}) == len(rows)
+    assert {row.source for row in rows} <= {f"{name}/{label}" for label in LABELS}
+    for row in rows:
+        criteria, topics = (row.criteria_a, row.criteria_b), (row.criteria_topics_a, row.criteria_topics_b)
+        assert [len(side) for side in criteria] == [len(side) for side in topics], "criteria stand by their topics"
+    return rows
+
+
+def winner(row: Preference) -> str:
+    """The text of the winning response."""
+    side = {"a": row.response_a, "b": row.response_b}[row.winner]
+    return side[-1].content
+
+
+def spoken_for(row: Preference) -> dict[str, tuple[str, ...]]:
+    """Criteria topics by the text of the response they speak for."""
+    return {row.response_a[-1].content: row.criteria_topics_a, row.response_b[-1].content: row.criteria_topics_b}

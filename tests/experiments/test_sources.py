@@ -17,10 +17,10 @@ from crm.data.catalogue import source_named
 from crm.data.load import load_data
 from crm.data.public.pairs import flips
 from crm.io.intake import Intake
-from crm.schema import LABELS, Preference
+from crm.schema import Preference
 from experiments.sources.__main__ import main, pins
 from experiments.sources.sets import HEADINGS, HERE, as_criteria
-from tests.made_files import Files, write_files
+from tests.made_files import Files, read_records, spoken_for, winner, write_files
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 PINS = yaml.safe_load((HERE / "files.yaml").read_text(encoding="utf-8"))
@@ -181,28 +181,9 @@ def read(tmp_path: Path) -> Read:
 
     def read(name: str, counts: dict[str, int] | None = None, **changed: Any) -> list[Preference]:
         write_files(tmp_path, SETS[name] | changed)
-        reading = Intake(strict=True)
-        rows = list(source_named(name).read(tmp_path, reading))
-        assert +reading.counts == (counts or {})
-        assert len({row.id for row in rows}) == len(rows)
-        assert {row.source for row in rows} <= {f"{name}/{label}" for label in LABELS}
-        for row in rows:
-            criteria, topics = (row.criteria_a, row.criteria_b), (row.criteria_topics_a, row.criteria_topics_b)
-            assert [len(side) for side in criteria] == [len(side) for side in topics], "criteria stand by their topics"
-        return rows
+        return read_records(name, tmp_path, counts)
 
     return read
-
-
-def winner(row: Preference) -> str:
-    """The text of the winning response."""
-    side = {"a": row.response_a, "b": row.response_b}[row.winner]
-    return side[-1].content
-
-
-def spoken_for(row: Preference) -> dict[str, tuple[str, ...]]:
-    """Criteria topics by the text of the response they speak for."""
-    return {row.response_a[-1].content: row.criteria_topics_a, row.response_b[-1].content: row.criteria_topics_b}
 
 
 def test_personas_become_criteria_of_the_chosen_side(read: Read) -> None:

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from crm.data.public.banks import read_published
 from crm.data.sampling import turn
 from crm.schema import prompt_key
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    raw = json.dumps(rows).encode()
-    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+from tests.made_files import write_banks, write_files
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    tags = [("Why?", ["stem", "nature"]), ("How?", ["lifestyle"]), ("Why?", ["finance"]), ("Where?", [])]
-    rows = [{"id": n, "instruction": text, "topics": topics} for n, (text, topics) in enumerate(tags)]
-    write(tmp_path / "bank_justeval" / "tags_list.json.gz", rows)
-    for llm in ("one", "two"):
-        answers = [{"instruction": row["instruction"], "output": f"{llm} {row['id']}"} for row in rows]
-        write(tmp_path / "bank_justeval" / "outputs" / f"{llm}.to_eval.json.gz", answers)
-    asked = {"three": ["Why?", "Who?", "When?"], "four-4.5": ["Who?", "Why?", "why?  "]}
-    for llm, texts in asked.items():
-        answers = [{"instruction": text, "output": f"{llm} on {text}", "generator": "?"} for text in texts]
-        write(tmp_path / "bank_alpacaeval" / f"{llm}.json{'.gz' * (llm == 'three')}", answers)
+    asked = {"three.json.gz": ["Why?", "Who?", "When?"], "four-4.5.json": ["Who?", "Why?", "why?  "]}
+    write_banks(tmp_path, justeval=("one", "two"), alpacaeval=asked)
     return tmp_path
 
 
@@ -68,7 +52,7 @@ def test_what_is_missing_or_malformed_is_named(root: Path) -> None:
         ({"instruction": "Why?", "output": None}, "output: expected a valid string, got None"),
         ({"output": "Because."}, "instruction: "),
     ):
-        write(root / "bank_alpacaeval" / "third.json", [row])
+        write_files(root, {"bank_alpacaeval/third.json": [row]})
         with pytest.raises(ValueError, match=rf"third.json:1: {reason}"):
             read_published("alpacaeval", root)
     for path in (root / "bank_alpacaeval").iterdir():

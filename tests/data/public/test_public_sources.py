@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from crm.data.catalogue import PUBLIC
 from crm.data.public.pairs import wordings_of
-from crm.io.intake import Intake
-from crm.schema import LABELS, Preference
+from crm.schema import Preference
+from tests.made_files import read_records, spoken_for, winner
 
 Read = Callable[..., list[Preference]]
 
@@ -23,28 +22,9 @@ def read(tmp_path: Path, made_up: Any, write_set: Any) -> Read:
 
     def read(name: str, counts: dict[str, int] | None = None, **changed: Any) -> list[Preference]:
         write_set(tmp_path, made_up(name) | changed)
-        reading = Intake(strict=True)
-        rows = list(PUBLIC[name].read(tmp_path, reading))
-        assert +reading.counts == (counts or {})
-        assert len({row.id for row in rows}) == len(rows)
-        assert {row.source for row in rows} <= {f"{name}/{label}" for label in LABELS}
-        for row in rows:
-            criteria, topics = (row.criteria_a, row.criteria_b), (row.criteria_topics_a, row.criteria_topics_b)
-            assert [len(side) for side in criteria] == [len(side) for side in topics], "criteria stand by their topics"
-        return rows
+        return read_records(name, tmp_path, counts)
 
     return read
-
-
-def winner(row: Preference) -> str:
-    """The text of the winning response."""
-    side = {"a": row.response_a, "b": row.response_b}[row.winner]
-    return side[-1].content
-
-
-def spoken_for(row: Preference) -> dict[str, tuple[str, ...]]:
-    """Criteria topics by the text of the response they speak for."""
-    return {row.response_a[-1].content: row.criteria_topics_a, row.response_b[-1].content: row.criteria_topics_b}
 
 
 def test_rmb_reads_the_subjective_tasks(read: Read) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import logging
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,29 +15,15 @@ from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.opening import BASELINES, read_public_bank, smaller_bank
 from crm.leaderboard.run import open_bank
 from crm.schema import Message, prompt_key, query_of
+from tests.made_files import write_banks
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    raw = json.dumps(rows).encode()
-    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    tags = [("Why?", ["stem", "nature"]), ("How?", ["lifestyle"]), ("Why?", ["finance"]), ("Where?", [])]
-    rows = [{"id": n, "instruction": text, "topics": topics} for n, (text, topics) in enumerate(tags)]
-    write(tmp_path / "bank_justeval" / "tags_list.json.gz", rows)
-    for author in ("gpt-3.5-turbo-0301", "other"):
-        answers = [{"instruction": row["instruction"], "output": f"{author} {row['id']}"} for row in rows]
-        write(tmp_path / "bank_justeval" / "outputs" / f"{author}.to_eval.json.gz", answers)
-    asked = {"gpt4_1106_preview": ["Why?", "Who?", "When?"], "llama-2.1": ["Who?", "Why?", "why?  "]}
-    for author, texts in asked.items():
-        answers = [{"instruction": text, "output": f"{author} on {text}", "generator": "?"} for text in texts]
-        suffix = ".json.gz" if author.startswith("gpt") else ".json"
-        write(tmp_path / "bank_alpacaeval" / f"{author}{suffix}", answers)
+    asked = {"gpt4_1106_preview.json.gz": ["Why?", "Who?", "When?"], "llama-2.1.json": ["Who?", "Why?", "why?  "]}
+    write_banks(tmp_path, justeval=("gpt-3.5-turbo-0301", "other"), alpacaeval=asked)
     return tmp_path
 
 
