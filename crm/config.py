@@ -33,6 +33,7 @@ ENTRY_POINTS = {
     "bank": ("crm.leaderboard.bank.config", "BankBuildConfig"),
     "best_of_n": ("crm.rewards.config", "BestOfNConfig"),
     "serve": ("crm.rewards.config", "ServeConfig"),
+    "score": ("crm.scoring.config", "ScoreConfig"),
 }
 """Module and class of the settings of every command."""
 PRECISIONS = ("32-true", "bf16-mixed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-__all__ = ["app", "bank", "best_of_n", "evaluate", "leaderboard", "prepare", "serve", "train"]
+__all__ = ["app", "bank", "best_of_n", "evaluate", "leaderboard", "prepare", "score", "serve", "train"]
 
 
 def _command(name: str) -> Callable[[], None]:
@@ -23,4 +23,4 @@ def _command(name: str) -> Callable[[], None]:
 
 
 train, evaluate, leaderboard, prepare = map(_command, ("train", "evaluate", "leaderboard", "prepare"))
-bank, best_of_n, app, serve = map(_command, ("bank", "best_of_n", "app", "serve"))
+bank, best_of_n, app, serve, score = map(_command, ("bank", "best_of_n", "app", "serve", "score"))

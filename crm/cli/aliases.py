@@ -42,6 +42,9 @@ SAME = {
 }
 """Names that mean exactly one of our settings."""
 
+SCORED = {"in": "input", "model": "checkpoint", "out": "out", "explain": "explain", "max_length": "judge.max_length"}
+"""What `score.py` calls its settings on the command line: ``in`` is no name that a field can have."""
+
 _STEP = (
     "schedule.comparisons_per_step=32 counts the comparisons of a step on all devices together; gradients are "
     "accumulated as needed, and batching.tokens bounds a forward pass"
@@ -87,6 +90,9 @@ def rewrite_aliases(words: Sequence[str], known: Iterable[str], command: str) ->
     for word in words:
         name, equals, value = word.partition("=")
         name = name.removeprefix("--")
+        if "input" in known and name in SCORED and "schedule" not in known:
+            found.append(hydra_word(SCORED[name], value.strip("'\"")) if equals else f"{name}=true")
+            continue
         target = SAME.get(name, "")
         if equals and name not in known and (target in known or target.startswith("hydra.")):
             print(f"{command}: {word} is read as {target}={value}", file=sys.stderr)

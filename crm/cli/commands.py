@@ -50,9 +50,10 @@ RUN = {
     "best_of_n": ("crm.rewards.best_of_n", "run_best_of_n"),
     "app": ("crm.page.run", "run_app"),
     "serve": ("crm.rewards.server", "run_server"),
+    "score": ("crm.scoring.run", "run_score"),
 }
 """Module and function of every command, which takes its checked settings."""
-ON_DEVICES = ("train", "evaluate", "leaderboard")
+ON_DEVICES = ("train", "evaluate", "leaderboard", "score")
 
 
 def run_command(name: str) -> None:

@@ -43,9 +43,10 @@ class JudgeConfig(EndpointConfig, group="judge"):
     """For ``reward_model``: folder or hub id of a model that gives one score."""
     revision: str | None = None
     """Commit or tag of a hub id; the newest where null."""
-    criteria_in: str = setting("system", one_of=("system", "user", "none"))
-    """Where a hub model reads the criteria: in a ``system`` turn, before the query (``user``), nowhere (``none``)."""
-    max_length: int = setting(2048, at_least=16, unit="tokens")
+    criteria_in: str = setting("auto", one_of=("auto", "system", "user", "none"))
+    """Where a hub model reads the criteria: in a ``system`` turn, before the query (``user``), nowhere (``none``);
+    ``auto`` is ``system`` where its template takes one, else ``user``. Without criteria nothing is added."""
+    max_length: int = setting(0, at_least=0, zero="the model's positions, at most 16384", unit="tokens")
     """Tokens of one sequence of a hub model at most; a longer comparison is left out and counted."""
     verdict: str = setting("text", one_of=("text", "logprobs"))
     """Of ``llm``: the last line of its reply, or the probabilities of the answer's first token (``logprobs``)."""

@@ -29,9 +29,11 @@ from crm.model.backbone import FILES, HINTS
 from crm.model.encoding import Order, pointwise_messages, system_text
 from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.model.manifest import sha256
-from crm.schema import Comparison, Message
+from crm.schema import GENERIC_CRITERION, Comparison, Message
 
 Ids = tuple[int, ...]
+LONGEST = 16_384
+"""Tokens that are read of a model that takes more, unless ``judge.max_length`` says otherwise."""
 PROBE = ("likes tests", "Is this a test?", "This is one.")
 """Criterion, query and response that a template is tried with."""
 
@@ -52,10 +54,11 @@ class HubRewardModel:
         config = model.config.get_text_config()
         if config.pad_token_id is None:
             config.pad_token_id = -1  # in no sequence: transformers then reads the last token, and takes batches
-        self.tokenizer, self.criteria_in = tokenizer, settings.criteria_in
-        self.max_length, self.batch_size = settings.max_length, batch_size
+        self.tokenizer, self.batch_size = tokenizer, batch_size
+        self.max_length = settings.max_length or min(getattr(config, "max_position_embeddings", LONGEST), LONGEST)
         self._controls = ControlTokens(tokenizer)
-        template = [str(tokenizer.chat_template), self.criteria_in, self._probe(), str(self.max_length)]
+        self.criteria_in, written = self._settle(settings.criteria_in)
+        template = [str(tokenizer.chat_template), self.criteria_in, written, str(self.max_length)]
         self.prompt_digest = hashlib.sha256(json.dumps(template).encode()).hexdigest()[:16]
         """Of what turns a comparison into tokens; a template that writes today's date changes it daily."""
         self.digest = f"{weights}-{self.prompt_digest}-{precision}"
@@ -91,12 +94,13 @@ class HubRewardModel:
         return tuple(self._controls.ids([turn["content"] for turn in turns], lambda texts: self._write(turns, texts)))
 
     def messages(self, row: Comparison, response: Sequence[Message]) -> list[dict[str, str]]:
-        """What the template is given."""
+        """What the template is given. The generic criterion is none: the model was not trained to read it."""
         turns = pointwise_messages(row.criteria, row.prompt, response)
-        if self.criteria_in == "system":
+        blind = row.criteria == (GENERIC_CRITERION,)
+        if self.criteria_in == "system" and not blind:
             return turns
         turns = turns[1:]
-        if self.criteria_in == "user":
+        if self.criteria_in == "user" and not blind:
             first = next((turn for turn in turns[: len(row.prompt)] if turn["role"] == "user"), turns[0])
             first["content"] = f"{system_text(row.criteria, POINTWISE_INSTRUCTION)}\n\n{first['content']}"
         return turns
@@ -132,8 +136,17 @@ class HubRewardModel:
         filled = [{**turn, "content": text} for turn, text in zip(turns, texts, strict=True)]
         return str(self.tokenizer.apply_chat_template(filled, tokenize=False))
 
-    def _probe(self) -> str:
-        """What the template makes of a conversation; one that refuses or drops a turn would hide the criteria."""
+    def _settle(self, criteria_in: str) -> tuple[str, str]:
+        """Where the criteria go, and what the template makes of `PROBE`. Raises ``ValueError`` where it hides them."""
+        for self.criteria_in in ("system", "user") if criteria_in == "auto" else (criteria_in,):
+            written, why = self._probe()
+            if not why:
+                return self.criteria_in, written
+        hint = "; set judge.criteria_in=user" if criteria_in == "system" else ""
+        raise ValueError(f"judge.criteria_in={criteria_in}: the chat template {why}{hint}")
+
+    def _probe(self) -> tuple[str, str]:
+        """What the template makes of a conversation, and why it will not do: it refuses a turn or drops one."""
         criterion, query, response = PROBE
         answer = (Message("assistant", response),)
         row = Comparison("probe", "probe", (criterion,), (Message("user", query),), answer, answer, "a")
@@ -141,13 +154,9 @@ class HubRewardModel:
         try:
             written = self._write(turns, [turn["content"] for turn in turns])
             lost = [text for text in PROBE[self.criteria_in == "none" :] if text not in written]
-            why = f"leaves {lost[0]!r} out" if lost else ""
+            return written, f"leaves {lost[0]!r} out" if lost else ""
         except TemplateError as error:
-            why = f"refuses the conversation ({error})"
-        if why:
-            hint = "; set judge.criteria_in=user" if self.criteria_in == "system" else ""
-            raise ValueError(f"judge.criteria_in={self.criteria_in}: the chat template {why}{hint}")
-        return written
+            return "", f"refuses the conversation ({error})"
 
 
 def _reading(row: Comparison, order: Order, pair: tuple[Ids, Ids] | None, scores: Mapping[Ids, float]) -> Reading:

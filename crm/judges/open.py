@@ -32,8 +32,25 @@ class OpenedJudge:
         return {"judge": self.name, "judge_digest": self.judge.digest, "prompt_digest": self.prompt_digest}
 
 
+def foreign_folder(checkpoint: str | Path) -> Path | None:
+    """The folder of a reward model that `train.py` did not write, fetched where it is a hub's; None for any other."""
+    from crm.model.backbone import fetch, is_hub_id
+    from crm.model.manifest import MANIFEST
+
+    folder = Path(checkpoint).expanduser()
+    if not folder.is_dir():
+        name, _, revision = str(checkpoint).removeprefix("hf://").partition("@")
+        if folder.exists() or not is_hub_id(name):
+            return None  # `checkpoint_folder` says what is wrong
+        folder = fetch(name, revision or None, "checkpoint")
+    ours = any((place / MANIFEST).is_file() for place in (folder, folder / "model"))
+    return folder if (folder / "config.json").is_file() and not ours else None
+
+
 def check_judge(config: AnyJudgeConfig) -> None:
     """Raise ``ValueError`` for a broken checkpoint, model or endpoint, before any data are read."""
+    if config.judge.name == "crm" and (folder := foreign_folder(str(config.checkpoint))) is not None:
+        config.judge.name, config.judge.path = "reward_model", str(folder)
     if config.judge.name == "crm":
         from crm.model.export import checkpoint_folder
         from crm.model.manifest import read_manifest

@@ -26,7 +26,6 @@ from transformers import (
 )
 from transformers.utils import logging as bars
 
-from crm.model.manifest import MANIFEST
 from crm.model.template import TURN_END, TURN_START
 
 FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
@@ -88,7 +87,7 @@ def fetch(path: str, revision: str | None, group: str = "model") -> Path:
 
 
 def _from_hub(path: str, revision: str | None, group: str, download: bool = True) -> Path:
-    setting, needed = ("checkpoint", MANIFEST) if group == "checkpoint" else (f"{group}.path", "config.json")
+    setting, needed = "checkpoint" if group == "checkpoint" else f"{group}.path", "config.json"
     try:
         # One request without retries: a download retries for half a minute before it gives up.
         get_hf_file_metadata(hf_hub_url(path, needed, revision=revision), timeout=HUB_TIMEOUT)

@@ -1,0 +1,1 @@
+"""Scores for a file of responses: ``score.py``."""

@@ -1,0 +1,34 @@
+"""Settings of `score.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from omegaconf import MISSING
+
+from crm.judges.config import AnyJudgeConfig
+
+
+@dataclass
+class ScoreConfig(AnyJudgeConfig):
+    """``score.py``: ``model=`` is ``checkpoint=``, ``in=`` is ``input=``."""
+
+    input: str = MISSING
+    """File, folder or ``hf://owner/name`` of rows to score; ``-`` reads JSON Lines from standard input."""
+    out: str = MISSING
+    """File to write, ``.jsonl``, ``.csv`` or ``.parquet``; ``-`` writes JSON Lines to standard output."""
+    criteria: list[str] = field(default_factory=list)
+    """What the user cares about, for rows that have no criteria of their own."""
+    reference: str | None = None
+    """A file of responses: each score also gets the probability to be better than their median score."""
+    explain: bool = False
+    """Whether each criterion gets what it adds to the score: the score without it, taken off."""
+    overwrite: bool = False
+    """Whether ``out`` may be replaced."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(all(map(str.strip, self.criteria)), "criteria", "no blank ones")
+        self.require(self.out.endswith(("-", ".jsonl", ".csv", ".parquet")), "out", "a .jsonl, .csv or .parquet file, or -")
+        piped = "-" in (self.input, self.out)
+        self.require(not piped or (self.devices, self.nodes) == (1, 1), "devices", "1 where input or out is a pipe")

@@ -1,0 +1,298 @@
+"""`score.py`: a score for every response of a file, by any reward model.
+
+Scores are written portion by portion beside ``out``, so that the same command goes on after a kill. Rows come out in
+their order with all their columns, and what cannot be read has null and a reason, never a number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+import torch
+from rich.progress import Progress
+from scipy.special import expit
+
+from crm.data.catalogue import place_of
+from crm.io import rows as formats
+from crm.io.files import drafted
+from crm.io.processes import Processes, start
+from crm.judges.open import check_judge, open_judge
+from crm.model.backbone import show_loading
+from crm.rewards.scoring import Pair, Reward, Rewards
+from crm.schema import RecordError
+from crm.scoring.config import ScoreConfig
+from crm.scoring.rows import Asked, read_row
+
+log = logging.getLogger(__name__)
+PORTION = 1_024
+"""Rows that are scored together and then written."""
+
+
+@dataclass
+class Counts:
+    """What became of the rows of a run."""
+
+    rows: int = 0
+    responses: int = 0
+    unscored: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def unread(self, place: str, why: str) -> None:
+        """Count a response or row without a score, by its reason up to the first number."""
+        kind = why.partition(":")[0] if ":" in why else why
+        self.unscored[kind] += 1
+        self.examples.setdefault(kind, f"{place}: {why}")
+
+
+class Scorer:
+    """Scores rows by one judge. Raises ``ValueError`` for a reference that the judge cannot score."""
+
+    def __init__(self, config: ScoreConfig) -> None:
+        self.config = config
+        opened = open_judge(config)
+        self.judge, self.name = opened.judge, opened.name
+        self.rewards = Rewards(opened.judge)
+        self.counts = Counts()
+        self.reference = self._median(config.reference) if config.reference else None
+
+    @property
+    def digest(self) -> str:
+        """Of the judge and of what is asked of it."""
+        asked = [self.judge.digest, list(self.config.criteria), self.reference, self.config.explain]
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+
+    def score(self, rows: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:
+        """Each row, by its place in a file, with what was found."""
+        asked = [_read(row, self.config.criteria) for _, row in rows]
+        known = [each for each in asked if isinstance(each, Asked)]
+        scores = iter(self._scores(known))
+        less = iter(self._without_each(known)) if self.config.explain else None
+        found = []
+        for (place, row), each in zip(rows, asked, strict=True):
+            self.counts.rows += 1
+            if isinstance(each, RecordError):
+                self.counts.unread(place, str(each))
+                known_columns = row if isinstance(row, dict) else {"row": place}
+                found.append({**known_columns, "score": None, "reason": str(each)})
+                continue
+            own = next(scores)
+            found.append({**row, **each.named(own), **self._more(each, own, place)})
+            if less is not None:
+                found[-1] |= _effects(each, own, next(less))
+        return found
+
+    def _scores(self, asked: Sequence[Asked]) -> list[list[Reward]]:
+        if not self.rewards.pointwise and any(each.kind == "single" for each in asked):
+            raise ValueError(
+                f"{self.name}: compares responses and gives a single one no score; give rows with chosen and rejected, "
+                "or with a list of responses, or a model with head=scalar or head=late"
+            )
+        return self.rewards.of_groups([each.group for each in asked])
+
+    def _more(self, asked: Asked, scores: Sequence[Reward], place: str) -> dict[str, Any]:
+        """``p_first``, ``p_above_reference`` and ``reason``, where they apply."""
+        more: dict[str, Any] = {}
+        if asked.kind == "pair":
+            more["p_first"] = _above(scores[0], scores[1])
+        if self.reference is not None:
+            above = [_above(score, self.reference) for score in scores]
+            more["p_above_reference"] = above[0] if asked.kind == "single" else above
+        self.counts.responses += len(scores)
+        if None in scores:
+            why = self._reason(asked, scores.index(None))
+            for _ in range(scores.count(None)):
+                self.counts.unread(place, why)
+            more["reason"] = why
+        return more
+
+    def _reason(self, asked: Asked, at: int) -> str:
+        row = Pair(asked.group, at, at).comparison("why")
+        if not self.judge.fits((row, "ab")):
+            limit = getattr(getattr(self.judge, "encoder", self.judge), "max_length", None)
+            return f"too long: more than {limit} tokens"
+        return "no score: the chat template refuses the conversation, or the score is not finite"
+
+    def _without_each(self, asked: Sequence[Asked]) -> list[list[list[Reward]]]:
+        """Of each row, its scores without each of its criteria."""
+        groups = [
+            replace(each.group, criteria=each.group.criteria[:at] + each.group.criteria[at + 1 :])
+            for each in asked
+            for at in range(len(each.group.criteria))
+        ]
+        scores = iter(self.rewards.of_groups(groups))
+        return [[next(scores) for _ in each.group.criteria] for each in asked]
+
+    def _median(self, path: str) -> float:
+        rows = (_read(row, self.config.criteria) for _, row in _rows(path))
+        known = [each for each in rows if isinstance(each, Asked)]
+        scores = [score for own in self._scores(known) for score in own if score is not None]
+        if not scores:
+            raise ValueError(f"reference={path}: no response there has a score")
+        log.info("reference %s: median score %.3f of %d responses", path, median(scores), len(scores))
+        return median(scores)
+
+
+def run_score(config: ScoreConfig) -> Path | None:
+    """Score ``input`` into ``out``; returns its path, None for a pipe.
+
+    Raises ``ValueError`` where ``out`` exists, for an input that is not there, and for a judge that cannot be opened.
+    """
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    show_loading(config.progress)
+    out = Path(config.out)
+    if config.out != "-" and out.exists() and not config.overwrite:
+        raise ValueError(f"out={out}: exists; name another file, or add overwrite=true")
+    check_judge(config)
+    with TemporaryDirectory() as folder:
+        source = _spooled(Path(folder)) if config.input == "-" else config.input
+        total = sum(1 for _ in _rows(source))
+        if not total:
+            raise ValueError(f"in={config.input}: holds no rows")
+        processes = start(config.devices, config.nodes)
+        scorer, started = Scorer(config), time.perf_counter()
+        if config.out == "-":
+            _write(scorer, islice(_rows(source), None), total, sys.stdout, config.progress)
+        else:
+            _resumable(scorer, source, total, out, processes)
+        if processes.first:
+            _tell(scorer, total, time.perf_counter() - started, config.out)
+    return None if config.out == "-" else out
+
+
+def _resumable(scorer: Scorer, source: str, total: int, out: Path, processes: Processes) -> None:
+    """Each process writes the rows of its block beside ``out``, on from what is there; the first one joins them."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    key = hashlib.sha256(f"{scorer.digest} {_state(source)} {processes.size}".encode()).hexdigest()[:8]
+    parts = [out.with_name(f".{out.name}.{key}.{rank}.part") for rank in range(processes.size)]
+    block, part = processes.share(range(total)), parts[processes.rank]
+    done = _whole_lines(part)
+    if done and processes.first:
+        log.info("going on after %d rows that an earlier run has scored", done)
+    with part.open("a", encoding="utf-8") as file:
+        rows = islice(_rows(source), block[0] + done if len(block) else total, block[-1] + 1 if len(block) else total)
+        _write(scorer, rows, len(block) - done, file, scorer.config.progress and processes.first)
+    processes.wait()
+    processes.from_first(lambda: _join(parts, out))
+
+
+def _write(scorer: Scorer, rows: Iterator[tuple[str, Any]], total: int, file: IO[str], progress: bool) -> None:
+    shown = progress and sys.stderr.isatty()
+    done, step = 0, max(PORTION, total // 10)
+    with Progress(disable=not shown, transient=True) as bar:
+        task = bar.add_task("scoring", total=total)
+        while portion := list(islice(rows, PORTION)):
+            file.write("".join(_line(row) for row in scorer.score(portion)))
+            file.flush()
+            bar.advance(task, len(portion))
+            done += len(portion)
+            if progress and not shown and done // step > (done - len(portion)) // step:
+                log.info("scored %d of %d rows", done, total)
+
+
+def _line(row: dict[str, Any]) -> str:
+    """One line of JSON, for readers too that end lines at U+2028 or U+2029, as `str.splitlines` does."""
+    text = json.dumps(row, ensure_ascii=False, default=str)
+    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085") + "\n"
+
+
+def _whole_lines(part: Path) -> int:
+    """Rows in a part; a line that was cut off by a kill is removed."""
+    if not part.is_file():
+        return 0
+    lines, end = 0, 0
+    with part.open("rb+") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                lines, end = lines + 1, end + len(line)
+        file.truncate(end)
+    return lines
+
+
+def _join(parts: Sequence[Path], out: Path) -> None:
+    """The parts one after the other, as the name of ``out`` says."""
+    with drafted(out) as draft:
+        with draft.open("wb") as file:
+            for part in parts:
+                with part.open("rb") as more:
+                    shutil.copyfileobj(more, file)
+        if out.suffix != ".jsonl":
+            _to_table(draft, out)
+    for part in parts:
+        part.unlink()
+
+
+def _to_table(draft: Path, out: Path) -> None:
+    """The JSON lines of ``draft`` as CSV or Parquet, in the same place."""
+    from datasets import Dataset
+
+    try:
+        with TemporaryDirectory() as cache:
+            table = Dataset.from_json(str(draft), cache_dir=cache)
+            (table.to_csv if out.suffix == ".csv" else table.to_parquet)(str(draft))
+    except Exception as error:  # its class depends on what is wrong with which column
+        raise ValueError(f"out={out}: the rows do not fit in a table ({error!s:.120}); write .jsonl") from None
+
+
+def _rows(source: str) -> Iterator[tuple[str, Any]]:
+    """Place (``file:line``) and content of every row, or its `RecordError`."""
+    for file in formats.data_files(place_of(source)):
+        for number, row in formats.rows(file):
+            yield f"{file.name}:{number}", row
+
+
+def _spooled(folder: Path) -> str:
+    """Standard input as a file."""
+    path = folder / "stdin.jsonl"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return str(path)
+
+
+def _state(source: str) -> str:
+    files = formats.data_files(place_of(source))
+    return json.dumps([[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files])
+
+
+def _read(row: Any, criteria: Sequence[str]) -> Asked | RecordError:
+    if isinstance(row, RecordError):
+        return row
+    try:
+        return read_row(row, criteria)
+    except RecordError as error:
+        return error
+
+
+def _above(score: Reward, other: Reward) -> float | None:
+    """The probability that the user prefers what has ``score``."""
+    return None if score is None or other is None else float(expit(score - other))
+
+
+def _effects(asked: Asked, scores: Sequence[Reward], without: Sequence[Sequence[Reward]]) -> dict[str, Any]:
+    """``criterion_effects``: by criterion, the score with it less the score without it."""
+    effects: dict[str, Any] = {}
+    for criterion, others in zip(asked.group.criteria, without, strict=True):
+        each = [None if a is None or b is None else a - b for a, b in zip(scores, others, strict=True)]
+        effects[criterion] = each[0] if asked.kind == "single" else each
+    return {"criterion_effects": effects}
+
+
+def _tell(scorer: Scorer, total: int, seconds: float, out: str) -> None:
+    counts = scorer.counts
+    speed = f"{counts.responses / max(seconds, 1e-9):,.1f} responses/s"
+    log.info("scored %d rows (%d responses) of %d by %s; %s -> %s", counts.rows, counts.responses, total, scorer.name, speed, out)
+    for kind, number in counts.unscored.most_common():
+        log.warning("%d without a score: %s (first: %s)", number, kind, counts.examples[kind])
