@@ -42,6 +42,11 @@ SAME = {
 }
 """Names that mean exactly one of our settings."""
 
+BENCHMARKS = (
+    *("reward_bench_2", "rm_bench", "rubric_bench", "judge_bench", "ppe_preference", "ppe_correctness"),
+    *("personalized_rewardbench", "prism", "hhh"),
+)
+"""Public benchmarks that ``suite=`` names; a test compares them with `crm.benchmarks.catalogue`."""
 SCORED = {"in": "input", "model": "checkpoint", "out": "out", "explain": "explain", "max_length": "judge.max_length"}
 """What `score.py` calls its settings on the command line: ``in`` is no name that a field can have."""
 
@@ -118,6 +123,8 @@ def _suites(word: str) -> str:
     """``suite=D+``, or a list of suites, as their names; options of the group stay."""
     name, _, value = word.partition("=")
     names = value.strip("[]").replace('"', "").replace("'", "").replace(" ", "").split(",")
+    if name == "suite" and {each.replace("-", "_") for each in names} <= {*BENCHMARKS, "public"}:
+        return f"benchmarks=[{','.join(each.replace('-', '_') for each in names)}]"
     if name != "suite" or not all(
         each.partition("_")[0][-1:] in ("+", "-") or each[-1:] in ("+", "-") for each in names
     ):

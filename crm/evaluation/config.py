@@ -20,3 +20,7 @@ class EvaluateConfig(AnyJudgeConfig):
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     """Where the results go besides the files of the run folder."""
     criteria: str = setting("own", one_of=CRITERIA_MODES)
+    benchmarks: list[str] = field(default_factory=list)
+    """Public benchmarks to run instead of the suites of ``data``, on files under ``data.root``; ``public`` is all."""
+    against: str | None = None
+    """A second model, as ``checkpoint``, that the first one is compared with on the same benchmarks."""

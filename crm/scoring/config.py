@@ -29,6 +29,8 @@ class ScoreConfig(AnyJudgeConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require(all(map(str.strip, self.criteria)), "criteria", "no blank ones")
-        self.require(self.out.endswith(("-", ".jsonl", ".csv", ".parquet")), "out", "a .jsonl, .csv or .parquet file, or -")
+        self.require(
+            self.out.endswith(("-", ".jsonl", ".csv", ".parquet")), "out", "a .jsonl, .csv or .parquet file, or -"
+        )
         piped = "-" in (self.input, self.out)
         self.require(not piped or (self.devices, self.nodes) == (1, 1), "devices", "1 where input or out is a pipe")

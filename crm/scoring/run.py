@@ -293,6 +293,14 @@ def _effects(asked: Asked, scores: Sequence[Reward], without: Sequence[Sequence[
 def _tell(scorer: Scorer, total: int, seconds: float, out: str) -> None:
     counts = scorer.counts
     speed = f"{counts.responses / max(seconds, 1e-9):,.1f} responses/s"
-    log.info("scored %d rows (%d responses) of %d by %s; %s -> %s", counts.rows, counts.responses, total, scorer.name, speed, out)
+    log.info(
+        "scored %d rows (%d responses) of %d by %s; %s -> %s",
+        counts.rows,
+        counts.responses,
+        total,
+        scorer.name,
+        speed,
+        out,
+    )
     for kind, number in counts.unscored.most_common():
         log.warning("%d without a score: %s (first: %s)", number, kind, counts.examples[kind])

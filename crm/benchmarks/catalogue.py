@@ -1,0 +1,245 @@
+"""The benchmarks: where their owners publish them, how a row is read, and by which protocol it counts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from crm.benchmarks import protocols
+from crm.benchmarks.items import Item, Point, Scores
+from crm.data.fields import any_text, items, string_list
+from crm.io import rows as formats
+from crm.rewards.scoring import Turns, answer_turns, prompt_turns
+from crm.schema import RecordError
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """``folder`` holds its files under the root of public sets; ``hub`` is where a missing one is fetched.
+
+    ``headline`` is the metric that is published, ``macro`` whether it is a mean of the means of categories.
+    ``shown_order``: whether a row says which response stands first; ``both_orders``: a judge that compares has to say
+    the same in both. ``criteria`` says what those of a row are; empty for a benchmark without any.
+    """
+
+    name: str
+    title: str
+    folder: str
+    license: str
+    headline: str
+    read: Callable[[Row, str], Item]
+    count: Callable[[Sequence[Item], Scores], Iterator[Point]]
+    hub: tuple[str, ...] = ()
+    address: str = ""
+    shown_order: bool = False
+    both_orders: bool = False
+    criteria: str = ""
+    macro: bool = False
+
+
+def read_items(benchmark: Benchmark, path: Path) -> list[Item]:
+    """All items of a file, or of the data files of a folder. Raises ``ValueError`` with file, line, field and why."""
+    found: dict[str, Item] = {}
+    for file in formats.data_files(path):
+        for number, row in formats.rows(file):
+            try:
+                if isinstance(row, RecordError):
+                    raise row
+                item = benchmark.read(row, file.name)
+            except (RecordError, KeyError) as error:
+                missing = f"{error.args[0]}: not there" if isinstance(error, KeyError) else str(error)
+                raise ValueError(f"{file}:{number}: {missing}; is this a file of {benchmark.title}?") from None
+            if item.id in found:
+                raise ValueError(f"{file}:{number}: id: {item.id!r} is there twice")
+            found[item.id] = item
+    return list(found.values())
+
+
+def _item(name: str, prompt: Any, responses: Sequence[Any], **more: Any) -> Item:
+    return Item(name, _prompt(prompt), _answers(responses), **more)
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
+
+
+def _prompt(given: Any) -> Turns:
+    return prompt_turns(given, "prompt")
+
+
+def _answers(given: Sequence[Any]) -> tuple[Turns, ...]:
+    return tuple(answer_turns(text, f"responses[{place}]") for place, text in enumerate(given))
+
+
+def _rm_bench(row: Row, file: str) -> Item:
+    kind = file.partition("_filtered")[0]
+    chosen, rejected = row["chosen"], row["rejected"]
+    for name, texts in (("chosen", chosen), ("rejected", rejected)):
+        if len(texts) != 3:
+            raise RecordError(name, f"expected 3 responses ({', '.join(protocols.STYLES)}), got {len(texts)}")
+    if "domain" in row:
+        kind = str(row["domain"])
+    domain = (kind.partition("-")[0], kind)
+    return _item(f"{kind}-{row['id']}", row["prompt"], [*chosen, *rejected], right=(0, 1, 2), category=domain)
+
+
+def _reward_bench_2(row: Row, file: str) -> Item:
+    chosen, rejected = row["chosen"], row["rejected"]
+    right = tuple(range(len(chosen)))
+    subset = str(row["subset"])
+    name = str(row["id"]) if subset == protocols.TIES else f"{subset}-{row['id']}"
+    return _item(name, row["prompt"], [*chosen, *rejected], right=right, category=(subset,))
+
+
+def _judge_bench(row: Row, file: str) -> Item:
+    if row["label"] not in ("A>B", "B>A"):
+        raise RecordError("label", f"expected A>B or B>A, got {row['label']!r:.80}")
+    kind = str(row["source"])
+    area = (
+        "knowledge" if kind.startswith("mmlu") else kind.removeprefix("livebench-").replace("livecodebench", "coding")
+    )
+    split = str(row.get("response_model") or file).partition("-20")[0]
+    right = int(row["label"] == "B>A")
+    pair = [row["response_A"], row["response_B"]]
+    return _item(f"{split}-{row['pair_id']}", row["question"], pair, right=(right,), category=(split, area))
+
+
+RUBRIC_GROUPS = {
+    "IF": ("precise if", "ifeval"),
+    "STEM": ("stem", "math", "mmlu-pro", "gpqa"),
+    "CODE": ("mbpp", "code"),
+    "SAFE": ("safety", "harmlessness"),
+}
+"""RubricBench's groups of domains; any other domain is CHAT."""
+
+
+def _rubric_bench(row: Row, file: str) -> Item:
+    domain = str(row["domain"]).casefold()
+    group = next((name for name, domains in RUBRIC_GROUPS.items() if domain in domains), "CHAT")
+    rubrics = row["rubrics"]
+    lines = rubrics.splitlines() if isinstance(rubrics, str) else string_list(rubrics, "rubrics")
+    criteria = tuple(text for line in lines if (text := re.sub(r"^\s*(?:[-*•]|\d+[.)])\s*", "", line).strip()))
+    if str(row["label"]) not in ("0", "1"):
+        raise RecordError("label", f"expected 0 (A is better) or 1, got {row['label']!r:.80}")
+    pair = [row["response_a"], row["response_b"]]
+    return _item(
+        str(row["case_id"]), row["instruction"], pair, right=(int(row["label"]),), criteria=criteria, category=(group,)
+    )
+
+
+def _ppe_preference(row: Row, file: str) -> Item:
+    winner = str(row["winner"])
+    if winner not in ("model_a", "model_b"):
+        raise RecordError("winner", f"expected model_a or model_b, got {winner!r:.80}")
+    pair = [row["response_1"], row["response_2"]]
+    return _item(str(row["question_id"]), row["prompt"], pair, right=(int(winner == "model_b"),))
+
+
+def _ppe_correctness(row: Row, file: str) -> Item:
+    names = sorted((name for name in row if re.fullmatch(r"response_\d+", name)), key=lambda name: int(name[9:]))
+    values = tuple(float(value) for value in row["scores"])
+    if len(values) != len(names):
+        raise RecordError("scores", f"expected {len(names)} numbers, one a response, got {len(values)}")
+    kind = re.sub(r"^ppe[-_]|[-_]best.*$", "", Path(file).stem, flags=re.IGNORECASE) or "all"
+    return _item(
+        f"{kind}-{row['question_id']}", row["prompt"], [row[name] for name in names], values=values, category=(kind,),
+        right=tuple(place for place, value in enumerate(values) if value == max(values)),
+    )  # fmt: skip
+
+
+def _personalized_rewardbench(row: Row, file: str) -> Item:
+    aspects = [entry["aspect"] for entry in items(row.get("rubric_aspects") or [], "rubric_aspects")]
+    pair = [row["chosen"], row["rejected"]]
+    category = (str(row.get("category") or Path(file).stem),)
+    return _item(f"{row['id']}", row["question"], pair, criteria=tuple(aspects), category=category)
+
+
+def _personal_reward_bench(row: Row, file: str) -> Item:
+    context, user = items(row["context"], "context"), str(row["user_id"])
+    name = str(row.get("id") or _digest(user, context, row["chosen"], row["rejected"]))
+    return _item(name, context, [row["chosen"], row["rejected"]], user=user, category=(str(row["split"]),))
+
+
+def _hhh(row: Row, file: str) -> Item:
+    whole = re.compile(
+        r"###The instruction to evaluate:\n(.*)\n\n###Response to evaluate:\n(.*)\n\n###Score Rubrics:\n\[(.*?)\]\n",
+        re.DOTALL,
+    )
+    parts = [
+        whole.search(any_text(row[f"{side}_instruction"], f"{side}_instruction")) for side in ("chosen", "rejected")
+    ]
+    if parts[0] is None or parts[1] is None:
+        raise RecordError("chosen_instruction", "has no instruction, response and rubric where Prometheus has them")
+    prompt, chosen, rubric = parts[0].groups()
+    name = f"{row['source']}-{_digest(prompt, chosen, parts[1][2])}"
+    return _item(name, prompt, [chosen, parts[1][2]], criteria=(rubric,), category=(str(row["source"]),))
+
+
+HUB = "hf://"
+BENCHMARKS = {
+    each.name: each
+    for each in (
+        Benchmark(
+            "reward_bench_2", "RewardBench 2", "reward_bench_2", "ODC-BY-1.0", "accuracy", _reward_bench_2,
+            protocols.reward_bench_2, macro=True, hub=(f"{HUB}allenai/reward-bench-2:test",),
+        ),
+        Benchmark(
+            "rm_bench", "RM-Bench", "rmbench", "not stated", "average", _rm_bench, protocols.rm_bench, macro=True,
+            hub=(f"{HUB}THU-KEG/RM-Bench:train",), address="https://github.com/THU-KEG/RM-Bench (73c52d7b)",
+        ),
+        Benchmark(
+            "rubric_bench", "RubricBench", "rubricbench", "see the repository", "accuracy", _rubric_bench,
+            protocols.pairwise, address="https://github.com/planepig/rubricbench", shown_order=True,
+            criteria="rubrics that experts wrote for each row",
+        ),
+        Benchmark(
+            "judge_bench", "JudgeBench", "judgebench", "not stated", "accuracy", _judge_bench, protocols.pairwise,
+            address="https://github.com/ScalerLab/JudgeBench (e2c52c28)", shown_order=True, both_orders=True,
+        ),
+        Benchmark(
+            "ppe_preference", "PPE human preference", "ppe_preference", "CC-BY-4.0 (prompts)", "accuracy",
+            _ppe_preference, protocols.pairwise, hub=(f"{HUB}lmarena-ai/PPE-Human-Preference-V1:test",),
+            shown_order=True,
+        ),
+        Benchmark(
+            "ppe_correctness", "PPE correctness", "ppe_correctness", "CC-BY-4.0 (prompts)", "best_of_k",
+            _ppe_correctness, protocols.best_of_k, shown_order=True, macro=True,
+            hub=tuple(
+                f"{HUB}lmarena-ai/PPE-{name}-Best-of-K:train" for name in ("MMLU-Pro", "MATH", "GPQA", "IFEval", "MBPP-Plus")
+            ),
+        ),
+        Benchmark(
+            "personalized_rewardbench", "Personalized RewardBench", "personalized_rewardbench", "see its page",
+            "accuracy", _personalized_rewardbench, protocols.pairwise,
+            hub=(f"{HUB}QiyaoMa/Personalized-RewardBench:test",),
+            criteria="rubric aspects of the asker, which the benchmark withholds from judges: an upper bound",
+        ),
+        Benchmark(
+            "prism", "PersonalRewardBench (PRISM)", "prism_personalized", "see its page", "accuracy",
+            _personal_reward_bench, protocols.pairwise, hub=(f"{HUB}MichaelR207/prism_personalized_0125",),
+        ),
+        Benchmark(
+            "hhh", "HHH with Prometheus' rubrics", "prometheus_rubric_evals/hhh*", "Apache-2.0", "accuracy", _hhh,
+            protocols.pairwise, address="https://github.com/prometheus-eval/prometheus-eval (dcfb4427)",
+            criteria="the rubric of its category",
+        ),
+    )
+}  # fmt: skip
+
+
+def others_criteria(rows: Sequence[Item]) -> list[Item]:
+    """Each item with the criteria of another one whose criteria are different, the next in the order of the file."""
+    found = []
+    for place, item in enumerate(rows):
+        following = (rows[(place + step) % len(rows)].criteria for step in range(1, len(rows)))
+        other = next((criteria for criteria in following if criteria and criteria != item.criteria), None)
+        if other is not None:
+            found.append(replace(item, criteria=other))
+    return found

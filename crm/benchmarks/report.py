@@ -1,0 +1,162 @@
+"""Means of a benchmark's points with intervals, paired differences, and the table that people read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+from scipy import stats
+
+from crm.benchmarks.catalogue import Benchmark
+from crm.benchmarks.items import Point
+from crm.report.statistics import Interval
+from crm.report.tables import number
+
+BLIND_LIMIT = 0.6
+"""A benchmark on which a rule that reads nothing is right more often is flagged."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one judge makes of one benchmark.
+
+    ``criteria`` says which it was shown; ``spread`` is the mean standard deviation of its rewards of one prompt, NaN
+    where it gives none, ``unread`` the share of items without a verdict, in [0, 1].
+    """
+
+    judge: str
+    criteria: str
+    points: tuple[Point, ...]
+    blind: bool = False
+    spread: float = float("nan")
+    unread: float = 0.0
+
+    def of(self, metric: str, category: Sequence[str] = ()) -> list[Point]:
+        """The points of a metric, or of one category of it."""
+        size = len(category)
+        return [point for point in self.points if point.metric == metric and point.category[:size] == tuple(category)]
+
+
+def estimate(points: Sequence[Point], macro: bool) -> Interval:
+    """Mean with a 95 % interval, clustered (Student's t, cut at the unit interval for points in it).
+
+    With ``macro`` it is the mean over the widest categories of the means of their categories, down to the points. A
+    point adds its distance from the mean of its own category. NaN limits for a single cluster.
+    """
+    values = np.array([point.value for point in points])
+    keys = [point.category if macro else () for point in points]
+    weights = _weights(keys)
+    own = pd.Series(values).groupby(pd.factorize(pd.Series(keys))[0]).transform("mean").to_numpy()
+    cluster, names = pd.factorize(pd.Series([point.cluster for point in points]))
+    sums, groups = np.bincount(cluster, weights=weights * (values - own)), len(names)
+    mean = float(weights @ values)
+    if groups == 1:
+        return Interval(mean, np.nan, np.nan, np.nan, len(values), 1)
+    error = float(np.sqrt(sums @ sums * groups / (groups - 1)))
+    half = float(stats.t.ppf(0.975, groups - 1)) * error
+    least = 0.0 if values.min() >= 0 else -1.0
+    return Interval(mean, error, max(least, mean - half), min(1.0, mean + half), len(values), groups)
+
+
+def _weights(keys: Sequence[tuple[str, ...]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(N,) weights that sum to 1: each category shares its own evenly among those in it."""
+    within: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
+    count: dict[tuple[str, ...], int] = defaultdict(int)
+    for key in keys:
+        count[key] += 1
+        for level in range(len(key)):
+            within[key[:level]].add(key[: level + 1])
+    shares = [np.prod([1 / len(within[key[:level]]) for level in range(len(key))]) / count[key] for key in keys]
+    return np.array(shares, dtype=np.float64)
+
+
+def paired(first: Sequence[Point], second: Sequence[Point], macro: bool) -> tuple[Interval, float]:
+    """First minus second on the items of both, and the two-sided p-value of a clustered t-test."""
+    other = {(point.metric, point.item): point for point in second}
+    both = [(point, other[point.metric, point.item]) for point in first if (point.metric, point.item) in other]
+    if not both:
+        raise ValueError("against: the two models have no item in common")
+    found = estimate([Point(a.metric, a.item, a.cluster, a.value - b.value, a.category) for a, b in both], macro)
+    if not found.standard_error:
+        return found, 1.0 if found.mean == 0 else 0.0
+    p = 2 * stats.t.sf(abs(found.mean) / found.standard_error, max(1, found.clusters - 1))
+    return found, float(p)
+
+
+def categories(outcomes: Sequence[Outcome], metric: str) -> list[tuple[str, ...]]:
+    """Categories of the points of a metric, a wide one before those in it."""
+    found = {
+        point.category[:level]
+        for outcome in outcomes
+        for point in outcome.points
+        if point.metric == metric
+        for level in range(1, len(point.category) + 1)
+    }
+    return sorted(found)
+
+
+def table(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> pd.DataFrame:
+    """A row a judge, blind rules and published numbers below; a column a metric and a category of the headline."""
+    metrics = list(dict.fromkeys(point.metric for outcome in outcomes for point in outcome.points))
+    metrics.sort(key=lambda metric: metric != benchmark.headline)
+    parts = categories(outcomes, benchmark.headline)
+    parts = parts if len(parts) <= 24 else [part for part in parts if len(part) == 1][:24]
+    rows: list[dict[str, Any]] = []
+    for outcome in outcomes:
+        row: dict[str, Any] = {"judge": outcome.judge, "criteria": outcome.criteria}
+        for metric in metrics:
+            found = estimate(outcome.of(metric), benchmark.macro) if outcome.of(metric) else None
+            row[metric] = number(found.mean, found.low, found.high) if found else "–"
+        row |= {" / ".join(part): _mean(outcome, benchmark, part) for part in parts}
+        row |= {"no verdict": number(outcome.unread), "spread": number(outcome.spread)}
+        rows.append(row)
+    known = published().get(benchmark.name, {"models": {}})
+    for model, percent in known["models"].items():
+        rows.append({"judge": model, "criteria": "published", benchmark.headline: number(percent / 100)})
+    return pd.DataFrame(rows).fillna("–")
+
+
+def _mean(outcome: Outcome, benchmark: Benchmark, part: tuple[str, ...]) -> str:
+    points = outcome.of(benchmark.headline, part)
+    return number(estimate(points, benchmark.macro).mean if points else None)
+
+
+def published() -> dict[str, dict[str, Any]]:
+    """Numbers of others in percent, by benchmark: ``source`` and ``models``."""
+    text = files("crm.benchmarks").joinpath("published.yaml").read_text(encoding="utf-8")
+    found: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    return found
+
+
+def flags(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> list[str]:
+    """What a reader must know: where a rule that reads nothing is right more often than `BLIND_LIMIT`."""
+    found: list[str] = []
+    for outcome in outcomes:
+        if not outcome.blind:
+            continue
+        for metric in dict.fromkeys(point.metric for point in outcome.points):
+            for part in [(), *(part for part in categories([outcome], metric) if len(part) == 1)]:
+                points = outcome.of(metric, part)
+                mean = estimate(points, benchmark.macro).mean
+                if mean > BLIND_LIMIT:
+                    where = " ".join([*part, metric])
+                    found.append(f"{outcome.judge} reads nothing and has {mean:.3f} on {where} (n = {len(points)})")
+    return found
+
+
+def drop(benchmark: Benchmark, outcomes: Mapping[str, Outcome]) -> str:
+    """How much a judge's headline depends on whose criteria it is shown; empty where it was shown one kind."""
+    if not {"own", "other"} <= outcomes.keys():
+        return ""
+    own, other = (outcomes[name].of(benchmark.headline) for name in ("own", "other"))
+    found, p = paired(own, other, benchmark.macro)
+    return (
+        f"own criteria less another row's: {number(found.mean, found.low, found.high)}, p = {number(p)}; a judge that "
+        "ignores criteria has 0"
+    )

@@ -1,0 +1,318 @@
+"""`evaluate.py suite=<benchmark>`: a judge on public benchmarks, beside rules that read nothing and published numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+import pandas as pd
+import torch
+from huggingface_hub import EvalResult, ModelCard
+from rich.progress import Progress
+
+from crm.benchmarks.catalogue import BENCHMARKS, Benchmark, others_criteria, read_items
+from crm.benchmarks.items import Item, Scores
+from crm.benchmarks.report import Outcome, drop, estimate, flags, paired, published, table
+from crm.config import nearest
+from crm.data.catalogue import place_of
+from crm.evaluation.config import EvaluateConfig
+from crm.evaluation.results import write_results
+from crm.io.files import replace_file
+from crm.io.installed import commit
+from crm.io.processes import Processes, start
+from crm.io.words import count_words
+from crm.judges.open import OpenedJudge, check_judge, open_judge
+from crm.model.manifest import MANIFEST
+from crm.model.model_card import CARD
+from crm.report.statistics import holm
+from crm.report.tables import caption, markdown_text, number, print_table, write_table
+from crm.rewards.scoring import Pair, Rewards
+from crm.schema import Result
+
+log = logging.getLogger(__name__)
+PORTION = 256
+"""Items that are scored together and then written."""
+COINS = 20
+"""Draws of which the row of the coin is the mean."""
+SHOWN = {"own": "those of each row", "other": "another row's", "none": "none"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """Everything about one benchmark: outcomes by judge and criteria, the judge that was asked for first."""
+
+    benchmark: Benchmark
+    outcomes: list[Outcome]
+    notes: list[str]
+
+
+def run_benchmarks(config: EvaluateConfig, show: bool = True) -> list[Result]:
+    """Score the items of every benchmark and write ``benchmarks.md``, tables, ``results.json`` and the model card.
+
+    Raises ``ValueError`` for an unknown benchmark, and where the files of a named one, or of all, are not there.
+    """
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    places = locate(config.benchmarks, Path(config.data.root))
+    check_judge(config)
+    processes = start(config.devices, config.nodes)
+    judges = [open_judge(config)]
+    if config.against:
+        other = replace(deepcopy(config), checkpoint=config.against)
+        other.judge.name = "crm"
+        check_judge(other)
+        judges.append(open_judge(other))
+    found = [run_one(BENCHMARKS[name], path, judges, config, processes) for name, path in places.items()]
+    results = [row for each in found for row in as_results(each, judges[0])]
+    if processes.first:
+        write_all(config, found, judges, results, show)
+    return results
+
+
+def locate(names: Sequence[str], root: Path) -> dict[str, Path]:
+    """Where the files of each benchmark are; of ``public``, those that are here or can be fetched."""
+    wanted = list(BENCHMARKS) if "public" in names else list(names)
+    found: dict[str, Path] = {}
+    for name in wanted:
+        if name not in BENCHMARKS:
+            raise ValueError(f"suite={name}: no such benchmark{nearest(name, BENCHMARKS)}; {', '.join(BENCHMARKS)}")
+        benchmark = BENCHMARKS[name]
+        own = root / benchmark.folder
+        if own.exists() or any(own.parent.glob(own.name)):
+            found[name] = own
+            continue
+        try:
+            found[name] = place_of(benchmark.hub[0]) if benchmark.hub else _absent(benchmark, own)
+        except ValueError as error:
+            if "public" not in names:
+                raise ValueError(f"suite={name}: {error}; or put its files under {own}") from None
+            log.warning("%s is left out: %s", benchmark.title, error)
+    if not found:
+        raise ValueError(f"suite=public: no benchmark has files under data.root={root}, and none can be fetched")
+    return found
+
+
+def _absent(benchmark: Benchmark, own: Path) -> Path:
+    raise ValueError(f"there is no {own}; its owners publish it at {benchmark.address}")
+
+
+def run_one(
+    benchmark: Benchmark, path: Path, judges: Sequence[OpenedJudge], config: EvaluateConfig, processes: Processes
+) -> Found:
+    """One benchmark by every judge, under every kind of criteria that it has, and by the rules that read nothing."""
+    items = read_items(benchmark, path)
+    log.info("%s: %d items of %s (licence: %s)", benchmark.title, len(items), path, benchmark.license)
+    shown = {"none": [replace(item, criteria=()) for item in items]}
+    if benchmark.criteria:
+        shown = {"own": items, **shown, "other": others_criteria(items)}
+    outcomes: list[Outcome] = []
+    notes: list[str] = []
+    for opened in judges:
+        own: dict[str, Outcome] = {}
+        for kind, asked in shown.items():
+            scores = judged(benchmark, opened, asked, kind, config, processes)
+            own[kind] = outcome(benchmark, opened.name, SHOWN[kind], asked, scores)
+        outcomes += own.values()
+        if text := drop(benchmark, own):
+            notes.append(f"{opened.name}: {text}")
+    blind = blind_outcomes(benchmark, items)
+    return Found(benchmark, [*outcomes, *blind], [*notes, *flags(benchmark, blind)])
+
+
+def outcome(
+    benchmark: Benchmark, judge: str, criteria: str, items: Sequence[Item], scores: Scores, blind: bool = False
+) -> Outcome:
+    """What ``scores`` of ``items`` come to."""
+    known = [[score for score in own if score is not None] for own in scores]
+    spreads = [pstdev(own) for own in known if len(own) > 1]
+    unread = sum(None in own for own in scores) / len(scores)
+    points = tuple(benchmark.count(items, scores))
+    return Outcome(judge, criteria, points, blind, fmean(spreads) if spreads and not blind else float("nan"), unread)
+
+
+def judged(
+    benchmark: Benchmark,
+    opened: OpenedJudge,
+    items: Sequence[Item],
+    kind: str,
+    config: EvaluateConfig,
+    processes: Processes,
+) -> list[list[float | None]]:
+    """Scores of every item; what an earlier run has scored is read from its file beside the predictions."""
+    asked = json.dumps([[item.id, item.criteria, str(item.prompt), str(item.responses)] for item in items])
+    key = hashlib.sha256(f"{opened.judge.digest} {asked}".encode()).hexdigest()[:16]
+    folder = opened.predictions / key
+    folder.mkdir(parents=True, exist_ok=True)
+    done = _read_scores(folder, benchmark.name)
+    missing = processes.share([item for item in items if item.id not in done])
+    score = _scorer(benchmark, Rewards(opened.judge))
+    path = folder / f"{benchmark.name}.{processes.rank}.jsonl"
+    bar = Progress(disable=not (config.progress and processes.first), transient=True)
+    with path.open("a", encoding="utf-8") as file, bar:
+        task = bar.add_task(f"{benchmark.name} ({SHOWN[kind]})", total=len(missing))
+        for at in range(0, len(missing), PORTION):
+            portion = missing[at : at + PORTION]
+            rows = zip(portion, score(portion), strict=True)
+            file.write("".join(json.dumps([item.id, own]) + "\n" for item, own in rows))
+            file.flush()
+            bar.advance(task, len(portion))
+    processes.wait()
+    done = _read_scores(folder, benchmark.name)
+    return [done[item.id] for item in items]
+
+
+def _read_scores(folder: Path, name: str) -> dict[str, list[float | None]]:
+    found: dict[str, list[float | None]] = {}
+    for file in sorted(folder.glob(f"{name}.*.jsonl")):
+        whole, _, cut = file.read_bytes().rpartition(b"\n")
+        if cut:  # was being written when a run was killed
+            file.write_bytes(whole + b"\n" * bool(whole))
+        found |= dict(json.loads(line) for line in whole.split(b"\n") if line)
+    return found
+
+
+def _scorer(benchmark: Benchmark, rewards: Rewards) -> Callable[[Sequence[Item]], Scores]:
+    """A score for each response; where a judge has to say the same in both orders, the sum of its two verdicts."""
+    if rewards.pointwise or not benchmark.both_orders:
+        return lambda items: rewards.of_groups([item.group() for item in items])
+
+    def verdicts(items: Sequence[Item]) -> Scores:
+        both = rewards.in_both_orders([Pair(item.group(), 0, 1) for item in items])
+        sums = [
+            None if ab is None or ba is None else float((ab > 0) - (ab < 0) + (ba > 0) - (ba < 0)) for ab, ba in both
+        ]
+        return [[value, None if value is None else -value] for value in sums]
+
+    return verdicts
+
+
+def blind_outcomes(benchmark: Benchmark, items: Sequence[Item]) -> list[Outcome]:
+    """What a coin, the longest, the shortest and, where there is an order, the first response come to."""
+    lengths = [[sum(count_words(turn.content) for turn in text) for text in item.responses] for item in items]
+    rules: dict[str, Scores] = {
+        "longest": lengths,
+        "shortest": [[-length for length in own] for own in lengths],
+    }
+    if benchmark.shown_order:
+        rules["first"] = [[-place for place in range(len(item.responses))] for item in items]
+    found = [outcome(benchmark, name, "", items, scores, blind=True) for name, scores in rules.items()]
+    coins = [outcome(benchmark, "coin", "", items, _coin(items, seed), blind=True).points for seed in range(COINS)]
+    mean = tuple(
+        replace(points[0], value=fmean(point.value for point in points)) for points in zip(*coins, strict=True)
+    )
+    return [Outcome("coin", "", mean, True), *found]
+
+
+def _coin(items: Sequence[Item], seed: int) -> Scores:
+    return [
+        [random.Random(f"{seed} {item.id} {place}").random() for place in range(len(item.responses))] for item in items
+    ]  # noqa: S311 - no secret
+
+
+def as_results(found: Found, opened: OpenedJudge) -> list[Result]:
+    """Every metric of every judge and rule, overall and by category."""
+    rows: list[Result] = []
+    for each in found.outcomes:
+        config = f"{each.judge}; criteria: {each.criteria}" if each.criteria else each.judge
+        for metric in dict.fromkeys(point.metric for point in each.points):
+            parts = {
+                part[:level] for point in each.of(metric) for part in [point.category] for level in range(len(part) + 1)
+            }
+            for part in sorted(parts or {()}):
+                interval = estimate(each.of(metric, part), found.benchmark.macro)
+                rows.append(
+                    Result(
+                        "/".join([found.benchmark.name, *part]), metric, interval.mean, interval.n,
+                        interval.standard_error, interval.low, interval.high,
+                        () if each.blind else opened.seeds, config, commit(),
+                    )
+                )  # fmt: skip
+    return rows
+
+
+def write_all(
+    config: EvaluateConfig, found: Sequence[Found], judges: Sequence[OpenedJudge], results: list[Result], show: bool
+) -> None:
+    """One card of all benchmarks, a table each, ``results.json``, RewardBench's file, and the model card's numbers."""
+    out, parts = Path(config.run_dir), ["# Public benchmarks\n"]
+    write_results(out, results, judges[0].facts() | {"seed": config.seed, "root": config.data.root})
+    for each in found:
+        frame, source = table(each.benchmark, each.outcomes), published().get(each.benchmark.name, {}).get("source")
+        line = caption(
+            len({point.item for point in each.outcomes[0].points}), judges[0].seeds, judges[0].name, commit()
+        )
+        write_table(out, each.benchmark.name, frame, line)
+        notes = [*each.notes, *([f"published: {source}"] if source else [])]
+        parts += [f"## {each.benchmark.title}\n", markdown_text(frame, line), "".join(f"- {note}\n" for note in notes)]
+        if show:
+            print_table(frame, each.benchmark.title)
+            print("\n".join(notes))
+    if len(judges) == 2 and len(compared := against(found, judges)):
+        write_table(out, "against", compared)
+        parts += [f"## {judges[0].name} less {judges[1].name}\n", markdown_text(compared)]
+        if show:
+            print_table(compared, f"{judges[0].name} less {judges[1].name}; p-values after Holm")
+    path = replace_file(out / "benchmarks.md", "\n".join(parts))
+    write_rewardbench_2(out, found, judges[0])
+    write_model_index(config, found, judges[0])
+    log.info("benchmarks: %s", path)
+
+
+def against(found: Sequence[Found], judges: Sequence[OpenedJudge]) -> pd.DataFrame:
+    """Paired differences of the headlines, with p-values corrected over all benchmarks (Holm)."""
+    rows: list[dict[str, Any]] = []
+    for each in found:
+        benchmark = each.benchmark
+        half = sum(not outcome.blind for outcome in each.outcomes) // 2
+        first, second = (each.outcomes[at].of(benchmark.headline) for at in (0, half))
+        difference, p = paired(first, second, benchmark.macro)
+        shown = number(difference.mean, difference.low, difference.high)
+        rows.append({"benchmark": benchmark.title, "difference": shown, "n": difference.n, "p": p})
+    for row, corrected in zip(rows, holm([row["p"] for row in rows]).tolist(), strict=True):
+        row["p"] = corrected
+    return pd.DataFrame(rows)
+
+
+def write_rewardbench_2(out: Path, found: Sequence[Found], opened: OpenedJudge) -> None:
+    """``reward_bench_2.json`` in the shape of allenai/reward-bench, scripts/run_v2.py."""
+    for each in found:
+        if each.benchmark.name == "reward_bench_2":
+            points = each.outcomes[0].of("accuracy")
+            subsets: Mapping[str, float] = (
+                pd.Series([point.value for point in points])
+                .groupby([point.category[0] for point in points])
+                .mean()
+                .to_dict()
+            )
+            facts = {"model": opened.name, "model_type": "Seq. Classifier", "chat_template": "tokenizer"}
+            replace_file(out / "reward_bench_2.json", json.dumps(facts | dict(subsets), indent=4, sort_keys=True))
+
+
+def write_model_index(config: EvaluateConfig, found: Sequence[Found], opened: OpenedJudge) -> None:
+    """Put the headlines into the ``model-index`` of the card of a model folder here."""
+    folders = [Path(str(config.checkpoint)) / part for part in (".", "model")]
+    folder = next((each for each in folders if (each / MANIFEST).is_file() and (each / CARD).is_file()), None)
+    if config.judge.name != "crm" or folder is None:
+        return
+    card = ModelCard.load(folder / CARD)
+    card.data.model_name = opened.name
+    card.data.eval_results = [
+        EvalResult(
+            task_type="text-classification",
+            dataset_type=each.benchmark.name,
+            dataset_name=each.benchmark.title,
+            metric_type=each.benchmark.headline,
+            metric_value=round(estimate(each.outcomes[0].of(each.benchmark.headline), each.benchmark.macro).mean, 4),
+            metric_name=f"{each.benchmark.headline}; criteria: {each.outcomes[0].criteria}",
+        )
+        for each in found
+    ]
+    replace_file(folder / CARD, str(card))
