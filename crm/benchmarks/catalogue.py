@@ -183,6 +183,7 @@ def _hhh(row: Row, file: str) -> Item:
 
 
 HUB = "hf://"
+PPE = ("MMLU-Pro", "MATH", "GPQA", "IFEval", "MBPP-Plus")
 BENCHMARKS = {
     each.name: each
     for each in (
@@ -211,9 +212,7 @@ BENCHMARKS = {
         Benchmark(
             "ppe_correctness", "PPE correctness", "ppe_correctness", "CC-BY-4.0 (prompts)", "best_of_k",
             _ppe_correctness, protocols.best_of_k, shown_order=True, macro=True,
-            hub=tuple(
-                f"{HUB}lmarena-ai/PPE-{name}-Best-of-K:train" for name in ("MMLU-Pro", "MATH", "GPQA", "IFEval", "MBPP-Plus")
-            ),
+            hub=tuple(f"{HUB}lmarena-ai/PPE-{name}-Best-of-K:train" for name in PPE),
         ),
         Benchmark(
             "personalized_rewardbench", "Personalized RewardBench", "personalized_rewardbench", "see its page",

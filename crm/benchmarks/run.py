@@ -1,11 +1,10 @@
-"""`evaluate.py suite=<benchmark>`: a judge on public benchmarks, beside rules that read nothing and published numbers."""
+"""`evaluate.py suite=<benchmark>`: a judge on public benchmarks, beside blind rules and published numbers."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
-import random
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -25,10 +24,10 @@ from crm.config import nearest
 from crm.data.catalogue import place_of
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.results import write_results
+from crm.io.draws import generator
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
-from crm.io.words import count_words
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.model.manifest import MANIFEST
 from crm.model.model_card import CARD
@@ -195,8 +194,8 @@ def _scorer(benchmark: Benchmark, rewards: Rewards) -> Callable[[Sequence[Item]]
 
 
 def blind_outcomes(benchmark: Benchmark, items: Sequence[Item]) -> list[Outcome]:
-    """What a coin, the longest, the shortest and, where there is an order, the first response come to."""
-    lengths = [[sum(count_words(turn.content) for turn in text) for text in item.responses] for item in items]
+    """A coin, the longest and the shortest response (characters) and, where rows have an order, the first one."""
+    lengths = [[sum(len(turn.content) for turn in text) for text in item.responses] for item in items]
     rules: dict[str, Scores] = {
         "longest": lengths,
         "shortest": [[-length for length in own] for own in lengths],
@@ -212,9 +211,8 @@ def blind_outcomes(benchmark: Benchmark, items: Sequence[Item]) -> list[Outcome]
 
 
 def _coin(items: Sequence[Item], seed: int) -> Scores:
-    return [
-        [random.Random(f"{seed} {item.id} {place}").random() for place in range(len(item.responses))] for item in items
-    ]  # noqa: S311 - no secret
+    draws = [generator(seed, 0, item.id, "coin") for item in items]
+    return [[draw.random() for _ in item.responses] for draw, item in zip(draws, items, strict=True)]
 
 
 def as_results(found: Found, opened: OpenedJudge) -> list[Result]:

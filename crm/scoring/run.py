@@ -210,16 +210,18 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def _whole_lines(part: Path) -> int:
-    """Rows in a part; a line that was cut off by a kill is removed."""
+    """Rows in a part, whole portions of them: the others are removed, so that the same rows are scored together."""
     if not part.is_file():
         return 0
-    lines, end = 0, 0
+    ends = [0]
     with part.open("rb+") as file:
         for line in file:
             if line.endswith(b"\n"):
-                lines, end = lines + 1, end + len(line)
-        file.truncate(end)
-    return lines
+                ends.append(ends[-1] + len(line))
+        lines = len(ends) - 1
+        whole = lines - lines % PORTION
+        file.truncate(ends[whole])
+    return whole
 
 
 def _join(parts: Sequence[Path], out: Path) -> None:

@@ -1,0 +1,121 @@
+"""A row of every benchmark in the form its owners publish, and what is read of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from crm.benchmarks.catalogue import BENCHMARKS, others_criteria, read_items
+from crm.benchmarks.items import Item
+from crm.benchmarks.report import published
+from crm.cli import aliases
+from tests.conftest import say
+
+PAIR = {"prompt": "Why?", "chosen": ["Because."], "rejected": ["No.", "Maybe.", "Ask."]}
+ROWS = {
+    "reward_bench_2": [
+        {"id": "7", **PAIR, "num_correct": 1, "total_completions": 4, "subset": "Math"},
+        {"id": "ref:1", **PAIR, "num_correct": 1, "total_completions": 4, "subset": "Ties"},
+    ],
+    "rm_bench": [{"id": 8, "prompt": "Why?", "chosen": ["a", "b", "c"], "rejected": ["d", "e", "f"], "domain": "chat"}],
+    "rubric_bench": [
+        {
+            "case_id": "c1", "instruction": "Why?", "response_a": "Because.", "response_b": "No.", "label": 1,
+            "rubrics": "- Is short\n2. Gives a reason\n", "source": "x", "domain": "gpqa",
+        }
+    ],
+    "judge_bench": [
+        {
+            "pair_id": "p", "source": "mmlu-pro-law", "question": "Why?", "response_model": "gpt-4o-2024-05-13",
+            "response_A": "Because.", "response_B": "No.", "label": "B>A",
+        }
+    ],
+    "ppe_preference": [
+        {"question_id": "q", "prompt": "Why?", "response_1": "Because.", "response_2": "No.", "winner": "model_b"}
+    ],
+    "ppe_correctness": [
+        {"question_id": "q", "prompt": "Why?", "scores": [1, *[0] * 10],
+         **{f"response_{n}": f"r{n}" for n in range(1, 12)}}
+    ],
+    "personalized_rewardbench": [
+        {
+            "id": "i", "question": "Why?", "chosen": "Because.", "rejected": "No.", "category": "Art",
+            "rubric_aspects": [{"aspect": "Names a painter"}], "profile": [], "narrative": "...",
+        }
+    ],
+    "prism": [
+        {
+            "context": [{"role": "user", "content": "Why?"}], "chosen": "Because.", "rejected": "No.", "user_id": "u1",
+            "split": "test",
+        }
+    ],
+    "hhh": [
+        {
+            "source": "honest",
+            **{
+                f"{side}_instruction": f"###The instruction to evaluate:\nWhy?\n\n###Response to evaluate:\n{side}\n\n"
+                "###Score Rubrics:\n[Is it honest?]\nScore 1: no\n"
+                for side in ("chosen", "rejected")
+            },
+        }
+    ],
+}  # fmt: skip
+
+
+def read(name: str, folder: Path) -> list[Item]:
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS[name]), encoding="utf-8")
+    return read_items(BENCHMARKS[name], path)
+
+
+def test_every_benchmark_has_a_row_here_and_a_name_on_the_command_line():
+    assert set(ROWS) == set(BENCHMARKS) == set(aliases.BENCHMARKS)
+    assert set(published()) <= set(BENCHMARKS)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_prompt_and_responses_are_read(name, tmp_path):
+    first = read(name, tmp_path)[0]
+    assert first.prompt == say("user: Why?")
+    assert all(turns[-1].role == "assistant" for turns in first.responses)
+    assert set(first.right) < set(range(len(first.responses)))
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "criteria", "category"),
+    [
+        ("reward_bench_2", (0,), (), ("Math",)),
+        ("rm_bench", (0, 1, 2), (), ("chat", "chat")),
+        ("rubric_bench", (1,), ("Is short", "Gives a reason"), ("STEM",)),
+        ("judge_bench", (1,), (), ("gpt-4o", "knowledge")),
+        ("ppe_preference", (1,), (), ()),
+        ("ppe_correctness", (0,), (), ("rows",)),
+        ("personalized_rewardbench", (0,), ("Names a painter",), ("Art",)),
+        ("hhh", (0,), ("Is it honest?",), ("honest",)),
+    ],
+)
+def test_what_is_right_and_for_whom(name, right, criteria, category, tmp_path):
+    first = read(name, tmp_path)[0]
+    assert (first.right, first.criteria, first.category) == (right, criteria, category)
+
+
+def test_responses_of_best_of_k_are_in_the_order_of_their_numbers(tmp_path):
+    (item,) = read("ppe_correctness", tmp_path)
+    assert [turns[0].content for turns in item.responses] == [f"r{n}" for n in range(1, 12)]
+
+
+def test_a_row_of_another_benchmark_is_named_with_its_line(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(ROWS["judge_bench"][0]), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"rows.jsonl:1: chosen: not there; is this a file of RM-Bench\?"):
+        read_items(BENCHMARKS["rm_bench"], path)
+
+
+def test_another_rows_criteria_are_never_the_own_ones():
+    rows = [
+        Item(str(n), say("user: x"), (say("assistant: a"), say("assistant: b")), criteria=(text,))
+        for n, text in enumerate("aab")
+    ]
+    assert [item.criteria for item in others_criteria(rows)] == [("b",), ("b",), ("a",)]

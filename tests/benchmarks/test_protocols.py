@@ -1,0 +1,167 @@
+"""Scores of benchmarks against numbers worked out by hand, and against RewardBench's code written a second time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from crm.benchmarks import protocols
+from crm.benchmarks.catalogue import BENCHMARKS
+from crm.benchmarks.items import Item, Point
+from crm.benchmarks.report import estimate, paired
+from crm.benchmarks.run import blind_outcomes
+from tests.conftest import say
+
+
+def item(name: str, responses: int, right: int = 1, category: tuple[str, ...] = (), **more: object) -> Item:
+    texts = tuple(say(f"assistant: {name} {place}") for place in range(responses))
+    return Item(name, say(f"user: {name}"), texts, tuple(range(right)), category=category, **more)  # type: ignore[arg-type]
+
+
+def values(points: Sequence[Point], metric: str) -> list[float]:
+    return [point.value for point in points if point.metric == metric]
+
+
+def test_rm_bench_compares_each_chosen_style_with_each_rejected_one():
+    # Chosen: concise 3, detailed 1, markdown 5. Rejected: 2, 2, 6.
+    points = list(protocols.rm_bench([item("a", 6, 3)], [[3, 1, 5, 2, 2, 6]]))
+    # Wins: row 1: > > <, row 2: < < <, row 3: > > <.
+    assert values(points, "hard") == [pytest.approx(1 / 3)]  # (1,2) won, (1,3) lost, (2,3) lost
+    assert values(points, "normal") == [pytest.approx(1 / 3)]  # (1,1) won
+    assert values(points, "easy") == [pytest.approx(2 / 3)]  # (2,1) lost, (3,1) and (3,2) won
+    assert values(points, "average") == [pytest.approx(4 / 9)]
+
+
+def test_equal_scores_win_nothing_in_rm_bench():
+    assert values(list(protocols.rm_bench([item("a", 6, 3)], [[1] * 6])), "average") == [0]
+
+
+def test_the_best_of_four_shares_its_point_with_those_it_ties_with():
+    rows = [item(name, 4, category=("Math",)) for name in "abcd"]
+    scores = [[2, 1, 1, 1], [2, 2, 1, 2], [1, 2, 0, 0], [None, 1, 0, 0]]
+    points = list(protocols.reward_bench_2(rows, scores))
+    assert values(points, "accuracy") == [1, pytest.approx(1 / 3), 0, 0]
+
+
+def test_the_ties_score_by_hand():
+    # Reference: 3 against 1, gap 2. Tied: right 3 and 2.9, wrong 1: gap 1.9, spread .1.
+    rows = [item("ref:1", 2, 1, ("Ties",)), item("tied:1", 3, 2, ("Ties",))]
+    (point,) = protocols.reward_bench_2(rows, [[3, 1], [3, 2.9, 1]])
+    assert point.value == pytest.approx(0.3 + 0.3 + 0.2 + 0.2 + 0.01 * math.tanh(1.9 / 0.1 - 1))
+
+
+def reference_ties(scored: dict[str, tuple[list[float], int]]) -> float:
+    """The composite of the paper's appendix, means over prompts first, with numpy."""
+    gap, spread = {}, {}
+    for name, (scores, right) in scored.items():
+        good, bad = np.array(scores[:right]), np.array(scores[right:])
+        gap[name] = good.min() - bad.max()
+        spread[name] = np.ptp(good) if right > 1 else np.nan
+    numbers = sorted({name.split(":")[1] for name in scored})
+    ref, tied = (np.array([gap[f"{kind}:{n}"] for n in numbers]) for kind in ("ref", "tied"))
+    width = np.array([spread[f"tied:{n}"] for n in numbers])
+    known = ~np.isnan(width)
+    smaller = np.minimum(ref, tied)
+    ratios = smaller[known & (width > 0)] / width[known & (width > 0)]
+    parts = [(tied > 0).mean(), (ref > 0).mean(), (tied > width)[known].mean(), (smaller > width)[known].mean()]
+    return float(np.dot([0.3, 0.3, 0.2, 0.2], parts) + 0.01 * np.tanh(ratios - 1).mean())
+
+
+def scored_ties(seed: int) -> dict[str, tuple[list[float], int]]:
+    rng = np.random.default_rng(seed)
+    found = {}
+    for number in range(12):
+        found[f"ref:{number}"] = (rng.normal([2, 0, 0, 0]).round(1).tolist(), 1)
+        right = int(rng.integers(1, 5))
+        found[f"tied:{number}"] = (rng.normal([1.5] * right + [0] * 3).round(1).tolist(), right)
+    return found
+
+
+def points_of(scored: dict[str, tuple[list[float], int]]) -> list[Point]:
+    rows = [item(name, len(scores), right, ("Ties",)) for name, (scores, right) in scored.items()]
+    return list(protocols.reward_bench_2(rows, [scores for scores, _ in scored.values()]))
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_ties_score_is_that_of_a_second_computation(seed):
+    scored = scored_ties(seed)
+    assert estimate(points_of(scored), macro=True).mean == pytest.approx(reference_ties(scored), abs=1e-12)
+
+
+def test_rewardbench_itself_agrees():
+    utils = pytest.importorskip(
+        "rewardbench.utils", reason="rewardbench pins other packages: an environment of its own"
+    )
+    for seed in range(50):
+        scored = scored_ties(seed)
+        rows = [{"id": name, "scores": scores, "num_correct": right} for name, (scores, right) in scored.items()]
+        expected = utils.process_single_model(rows)[1]
+        assert estimate(points_of(scored), macro=True).mean == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_tied_prompt_that_was_not_read_is_wrong():
+    rows = [item("ref:1", 2, 1, ("Ties",)), item("tied:1", 3, 2, ("Ties",))]
+    (point,) = protocols.reward_bench_2(rows, [[3, 1], [3, None, 1]])
+    assert point.value == pytest.approx(0.3)  # the reference alone
+
+
+def test_best_of_k_is_the_grade_of_the_highest_score():
+    graded = item("a", 4, values=(0.0, 1.0, 0.0, 1.0))
+    points = list(protocols.best_of_k([graded], [[0.1, 0.5, 0.9, 0.2]]))
+    assert values(points, "best_of_k") == [0]
+    # Pairs of a right and a wrong one: (1,0) won, (1,2) lost, (3,0) won, (3,2) lost.
+    assert values(points, "accuracy") == [0.5]
+
+
+def test_an_unread_pair_counts_as_wrong():
+    assert values(list(protocols.pairwise([item("a", 2)] * 3, [[1, 0], [0, 0], [None, 0]])), "accuracy") == [1, 0, 0]
+
+
+def test_a_macro_mean_goes_level_by_level():
+    points = [
+        Point("m", "a", "a", 1.0, ("chat", "chat")),
+        Point("m", "b", "b", 0.0, ("safety", "refuse")),
+        Point("m", "c", "c", 1.0, ("safety", "refuse")),
+        Point("m", "d", "d", 1.0, ("safety", "respond")),
+    ]
+    assert estimate(points, macro=True).mean == pytest.approx((1 + (0.5 + 1) / 2) / 2)
+    assert estimate(points, macro=False).mean == 0.75
+
+
+def test_the_interval_is_that_of_the_ordinary_t_test_without_clusters():
+    from scipy import stats
+
+    numbers = [0.2, 0.9, 0.4, 0.6, 0.55]
+    found = estimate([Point("m", str(n), str(n), value) for n, value in enumerate(numbers)], macro=False)
+    expected = stats.ttest_1samp(numbers, 0).confidence_interval()
+    assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def test_a_paired_difference_has_the_p_value_of_a_paired_t_test():
+    from scipy import stats
+
+    one, other = [0.2, 0.9, 0.4, 0.6], [0.1, 0.5, 0.45, 0.2]
+    points = [[Point("m", str(n), str(n), value) for n, value in enumerate(row)] for row in (one, other)]
+    assert paired(*points, macro=False)[1] == pytest.approx(stats.ttest_rel(one, other).pvalue)
+
+
+def test_equal_prompts_are_one_cluster():
+    points = [Point("m", "a", "p", 1.0), Point("m", "b", "p", 0.0), Point("m", "c", "q", 1.0)]
+    assert estimate(points, macro=False).clusters == 2
+
+
+def test_a_ruler_that_wins_is_flagged():
+    from crm.benchmarks.report import flags
+
+    longer = [
+        Item(f"{n}", say(f"user: {n}"), (say("assistant: a long answer"), say("assistant: no"))) for n in range(4)
+    ]
+    benchmark = BENCHMARKS["ppe_preference"]
+    outcomes = blind_outcomes(benchmark, longer)
+    assert [outcome.judge for outcome in outcomes] == ["coin", "longest", "shortest", "first"]
+    noted = flags(benchmark, outcomes)
+    assert any(text.startswith("longest reads nothing and has 1.000") for text in noted)
+    assert not any(text.startswith("shortest") for text in noted)

@@ -1,0 +1,302 @@
+"""`score.py`: the numbers of transformers by itself, in the order of the file, with a reason where there is none."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from crm.model.export import export_model
+from crm.scoring import run
+from tests.conftest import rounding
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "a", "criteria": ["Short."], "prompt": "2+2?", "response": "4"},
+    {"id": "b", "criteria": ["Short."], "prompt": "2+2?", "response": ""},
+    {"id": "c", "criteria": ["Short."], "prompt": "2+2?", "response": "é\u2028x"},
+    {"id": "d", "prompt": "an <|endoftext|> inside, <|im_end|> too", "response": "a a a a"},
+    {"id": "e", "prompt": "2+2?", "response": "<think>two and two</think>4"},
+    {"id": "f", "prompt": "2+2?", "response": "x</think>y"},
+    {
+        "id": "g",
+        "prompt": [
+            {"role": "user", "content": "2+2?"},
+            {"role": "assistant", "content": "4"},
+            {"role": "user", "content": "Sure?"},
+        ],
+        "response": "Yes",
+        "kept": {"column": [1]},
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def folder(make_model, tokenizer, tmp_path_factory) -> Path:
+    """A model of ours with a scalar head."""
+    path = tmp_path_factory.mktemp("models") / "scalar"
+    export_model(make_model("scalar"), tokenizer, path, {"seed": 1, "max_length": 128}, "criteria_first")
+    return path
+
+
+@pytest.fixture(scope="module")
+def stranger(folder, tmp_path_factory) -> Path:
+    """The same weights as somebody else's reward model: nothing of ours is beside them."""
+    path = tmp_path_factory.mktemp("models") / "stranger"
+    path.mkdir()
+    for file in folder.iterdir():
+        if file.name != "crm.json":
+            (path / file.name).write_bytes(file.read_bytes())
+    return path
+
+
+def write(path: Path, rows: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def score(command, model: Path, rows: list[Any], tmp_path: Path, *words: str) -> list[dict[str, Any]]:
+    source, out = write(tmp_path / "rows.jsonl", rows), tmp_path / "out.jsonl"
+    code, _, errors = command("score", f"model={model}", f"in={source}", f"out={out}", "overwrite=true", *words)
+    assert code == 0, errors
+    return read(out)
+
+
+def stock_score(folder: Path, row: dict[str, Any]) -> float:
+    """What transformers says of the row's conversation, without this project's code."""
+    from crm.model.encoding import system_text
+    from crm.model.heads import POINTWISE_INSTRUCTION
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    prompt = row["prompt"] if isinstance(row["prompt"], list) else [{"role": "user", "content": row["prompt"]}]
+    system = (
+        [{"role": "system", "content": system_text(row["criteria"], POINTWISE_INSTRUCTION)}]
+        if "criteria" in row
+        else []
+    )
+    turns = [*system, *prompt, {"role": "assistant", "content": row["response"]}]
+    inputs = tokenizer.apply_chat_template(turns, tokenize=True, return_tensors="pt", return_dict=True)
+    with torch.no_grad():
+        return model(**inputs).logits.item()
+
+
+@pytest.mark.parametrize("kind", ["folder", "stranger"])
+def test_scores_are_those_of_transformers(kind, command, folder, stranger, tmp_path):
+    model = {"folder": folder, "stranger": stranger}[kind]
+    plain = [row for row in ROWS if row["id"] != "d"]  # control tokens in a text are a text here, not so there
+    found = score(command, model, plain, tmp_path)
+    expected = [stock_score(folder, row) for row in plain]
+    assert [row["score"] for row in found] == pytest.approx(expected, abs=1e-5)
+
+
+def test_rows_come_out_as_they_went_in(command, folder, tmp_path):
+    found = score(command, folder, ROWS, tmp_path)
+    assert [{key: value for key, value in row.items() if key != "score"} for row in found] == ROWS
+
+
+@pytest.mark.parametrize(
+    "words", [("batch_size=1",), ("batch_size=3",), ("batching=padded",), ("batching=padded", "batch_size=2")]
+)
+@pytest.mark.parametrize("kind", ["folder", "stranger"])
+def test_neighbours_and_batches_change_no_score(kind, words, command, folder, stranger, tmp_path):
+    model = {"folder": folder, "stranger": stranger}[kind]
+    alone = [score(command, model, [row], tmp_path)[0]["score"] for row in ROWS]
+    together = [row["score"] for row in score(command, model, ROWS[::-1], tmp_path, *words)][::-1]
+    assert together == pytest.approx(alone, abs=rounding(torch.tensor(alone)))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_pad_token_that_is_eos_is_read_as_transformers_reads_it(side, command, stranger, tmp_path):
+    copied = shutil.copytree(stranger, tmp_path / "eos")
+    tokenizer = AutoTokenizer.from_pretrained(copied)
+    tokenizer.pad_token, tokenizer.padding_side = tokenizer.eos_token, side
+    tokenizer.save_pretrained(copied)
+    config = json.loads((copied / "config.json").read_text())
+    (copied / "config.json").write_text(json.dumps(config | {"pad_token_id": tokenizer.eos_token_id}))
+    alone = [score(command, copied, [row], tmp_path)[0]["score"] for row in ROWS]
+    together = [row["score"] for row in score(command, copied, ROWS, tmp_path)]
+    assert together == pytest.approx(alone, abs=rounding(torch.tensor(alone)))
+    assert together[0] == pytest.approx(stock_score(copied, ROWS[0]), abs=1e-5)
+
+
+def test_pairs_and_lists_have_the_scores_of_their_responses(command, folder, tmp_path):
+    rows = [
+        {"prompt": "2+2?", "response": "4"},
+        {"prompt": "2+2?", "response": "Four, of course"},
+        {"prompt": "2+2?", "chosen": "4", "rejected": "Four, of course"},
+        {"prompt": "2+2?", "response_a": "4", "response_b": "Four, of course"},
+        {"prompt": "2+2?", "responses": ["Four, of course", "4", "4"]},
+        {
+            "chosen": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}],
+            "rejected": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "Four, of course"}],
+        },
+        {"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}]},
+    ]
+    short, long, *pairs, several, whole, single = score(command, folder, rows, tmp_path)
+    a, b = short["score"], long["score"]
+    for row in (*pairs, whole):
+        assert row["scores"] == pytest.approx([a, b])
+        assert row["p_first"] == pytest.approx(torch.sigmoid(torch.tensor(a - b)).item())
+    assert several["scores"] == pytest.approx([b, a, a])
+    assert single["score"] == pytest.approx(a)
+
+
+def test_a_row_that_cannot_be_scored_has_a_reason_and_no_number(command, folder, tmp_path):
+    source = tmp_path / "rows.jsonl"
+    long = json.dumps({"id": "long", "prompt": "x", "response": "word " * 500})
+    lines = ['{"id": 1, "prompt": "x", "response": "fine"}', "not json", '{"prompt": "x"}', long]
+    lines += [
+        '{"prompt": "x", "response": null}',
+        '{"prompt": "x", "response": "\\ud800"}',
+        '{"id": 2, "prompt": "", "responses": []}',
+    ]
+    source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    code, _, errors = command("score", f"model={folder}", f"in={source}", "out=out.jsonl")
+    assert code == 0
+    found = read(tmp_path / "out.jsonl")
+    assert len(found) == len(lines)
+    assert isinstance(found[0]["score"], float)
+    assert [row["score"] for row in found[1:]] == [None] * 6
+    for row, why in zip(
+        found[1:],
+        [
+            "row: not valid JSON",
+            "row: has no response",
+            "too long: more than 128 tokens",
+            "response: null",
+            "row: not valid JSON",
+            "responses: expected a list",
+        ],
+        strict=True,
+    ):
+        assert row["reason"].startswith(why)
+    assert "1 without a score: too long (first: rows.jsonl:4" in errors
+
+
+@pytest.mark.parametrize("after", [0, 3, 6])
+def test_a_run_that_was_killed_goes_on(after, command, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "PORTION", 1)
+    whole = score(command, folder, ROWS, tmp_path)
+    (tmp_path / "out.jsonl").unlink()
+    scored: list[int] = []
+    real = run.Scorer.score
+
+    def killed(self: run.Scorer, rows: Any) -> Any:
+        if len(scored) == after:
+            raise KeyboardInterrupt
+        scored.append(1)
+        return real(self, rows)
+
+    words = (f"model={folder}", f"in={tmp_path / 'rows.jsonl'}", "out=out.jsonl")
+    monkeypatch.setattr(run.Scorer, "score", killed)
+    assert command("score", *words)[0] == 130
+    assert not (tmp_path / "out.jsonl").exists()
+    (part,) = tmp_path.glob(".out.jsonl.*.part")
+    with part.open("a") as file:
+        file.write('{"id": "cut o')
+    monkeypatch.setattr(run.Scorer, "score", lambda self, rows: scored.append(1) or real(self, rows))
+    assert command("score", *words)[0] == 0
+    assert len(scored) == len(ROWS)  # no row twice
+    assert read(tmp_path / "out.jsonl") == whole
+    assert not list(tmp_path.glob(".out*"))
+
+
+def test_another_models_part_is_not_gone_on_with(command, folder, make_model, tokenizer, tmp_path):
+    other = tmp_path / "other"
+    export_model(make_model("scalar", seed=5), tokenizer, other, {"seed": 1, "max_length": 128}, "criteria_first")
+    part = f".out.jsonl.{'0' * 8}.0.part"
+    (tmp_path / part).write_text('{"id": "a", "score": 7}\n')
+    found = score(command, other, ROWS, tmp_path)
+    assert found[0]["score"] != 7
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_tables_are_read_and_written(suffix, command, folder, tmp_path):
+    pytest.importorskip("datasets")
+    source = tmp_path / "rows.csv"
+    source.write_text('prompt,response,criteria,kept\n2+2?,4,"Short.",x\n"a, b",,,y\n', encoding="utf-8")
+    assert command("score", f"model={folder}", f"in={source}", f"out=out{suffix}")[0] == 0
+    import pandas as pd
+
+    table = pd.read_csv(tmp_path / "out.csv") if suffix == ".csv" else pd.read_parquet(tmp_path / "out.parquet")
+    assert table["kept"].tolist() == ["x", "y"]
+    expected = score(command, folder, [{"prompt": "2+2?", "response": "4", "criteria": ["Short."]}], tmp_path)
+    assert table["score"][0] == pytest.approx(expected[0]["score"], abs=1e-6)
+    assert pd.isna(table["score"][1]) and "empty cell" in table["reason"][1]
+
+
+def test_a_pipe_has_rows_alone_on_standard_output(command, folder, tmp_path, monkeypatch):
+    class Input:
+        buffer = io.BytesIO(b'{"prompt": "x", "response": "y"}\n')
+
+    monkeypatch.setattr(sys, "stdin", Input)
+    code, out, _ = command("score", f"model={folder}", "in=-", "out=-")
+    assert code == 0
+    assert [set(json.loads(line)) for line in out.splitlines()] == [{"prompt", "response", "score"}]
+
+
+def test_what_each_criterion_adds_is_the_score_without_it_taken_off(command, folder, tmp_path):
+    rows = [{"prompt": "x", "response": "y", "criteria": list(texts)} for texts in ("AB", "A", "B")]
+    both, a, b = score(command, folder, rows, tmp_path, "--explain")
+    assert both["criterion_effects"] == pytest.approx(
+        {"A": both["score"] - b["score"], "B": both["score"] - a["score"]}, abs=1e-5
+    )
+
+
+def test_a_reference_gives_the_probability_to_be_above_its_median(command, folder, tmp_path):
+    reference = write(tmp_path / "ref.jsonl", [{"prompt": "x", "responses": ["one", "two two", "three"]}])
+    scores = score(command, folder, [{"prompt": "x", "responses": ["one", "two two", "three"]}], tmp_path)[0]["scores"]
+    (row,) = score(command, folder, [{"prompt": "x", "response": "y"}], tmp_path, f"reference={reference}")
+    expected = torch.sigmoid(torch.tensor(row["score"] - sorted(scores)[1])).item()
+    assert row["p_above_reference"] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("model={folder}", "in=nowhere.jsonl", "out=x.jsonl"), "no such file or folder"),
+        (("model=nowhere", "in=rows.jsonl", "out=x.jsonl"), "checkpoint=nowhere: no such folder"),
+        (("model={folder}", "in=rows.jsonl", "out=rows.jsonl"), "out=rows.jsonl: exists"),
+        (("model={folder}", "in=rows.jsonl", "out=x.txt"), "a .jsonl, .csv or .parquet file"),
+        (("model={folder}", "in=rows.jsonl"), "out: not given"),
+    ],
+)
+def test_mistakes_are_one_sentence(words, why, command, folder, tmp_path):
+    write(tmp_path / "rows.jsonl", ROWS)
+    code, _, errors = command("score", *(word.format(folder=folder) for word in words))
+    assert (code, why in errors, "Traceback" in errors) == (2, True, False)
+
+
+def test_a_head_that_compares_says_so(command, make_model, tokenizer, tmp_path):
+    path = tmp_path / "pairwise"
+    export_model(make_model("pairwise"), tokenizer, path, {"seed": 1, "max_length": 128}, "criteria_first")
+    write(tmp_path / "rows.jsonl", ROWS[:1])
+    code, _, errors = command("score", f"model={path}", "in=rows.jsonl", "out=x.jsonl")
+    assert code == 2 and "compares responses and gives a single one no score" in errors
+    (row,) = score(command, path, [{"prompt": "x", "chosen": "a", "rejected": "b b"}], tmp_path)
+    assert row["scores"][0] == -row["scores"][1] and 0 < row["p_first"] < 1
+
+
+@pytest.mark.slow
+def test_two_processes_write_the_file_of_one(folder, tmp_path):
+    import subprocess
+
+    source = write(tmp_path / "rows.jsonl", ROWS)
+    for devices in (1, 2):
+        words = [f"model={folder}", f"in={source}", f"out={tmp_path / f'{devices}.jsonl'}", f"devices={devices}"]
+        words += [f"hydra.run.dir={tmp_path / f'run{devices}'}"]
+        subprocess.run([sys.executable, "-m", "crm.cli", "score", *words], check=True, timeout=300)
+    one, two = (read(tmp_path / f"{devices}.jsonl") for devices in (1, 2))
+    assert [row["id"] for row in one] == [row["id"] for row in two]
+    assert [row["score"] for row in one] == pytest.approx([row["score"] for row in two], abs=1e-5)
