@@ -1,4 +1,4 @@
-"""The judges that are compared. In: a seed and overrides. Out: a `Spec` of each, and the job that makes it.
+"""The judges of the study, a `Spec` each, and the job that trains it.
 
 Trainings differ in head, length, seed, noise, direction, data and size, so that accuracy goes from chance to nearly
 perfect. Controls need no training. A training of n steps meets every preference once: its data are the first ones that
@@ -50,7 +50,7 @@ class Spec:
 
     @property
     def blind(self) -> bool:
-        """Whether it is told the generic criterion."""
+        """Whether it reads the generic criterion."""
         return "criteria=none" in self.asked
 
 
