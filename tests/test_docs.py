@@ -288,11 +288,3 @@ def test_the_guide_leads_from_a_table_to_a_model(
     counts = json.loads((tmp_path / "datasets/votes/local/counts.json").read_text())
     assert counts["read"]["preferences"] == counts["read"]["read"] == 400
     assert (tmp_path / "runs/votes/model/config.json").is_file() and "D+" in shown
-
-
-def test_code_and_pages_avoid_phrases_that_nobody_else_uses() -> None:
-    """The first words of a longer list; the others follow when they are gone."""
-    phrases = re.compile(r"so many each|comes along|front door", re.IGNORECASE)
-    code = [path for place in ("crm", "bench", "experiments") for path in (ROOT / place).rglob("*.py")]
-    found = [str(path) for path in (*code, *PAGES) if phrases.search(path.read_text(encoding="utf-8"))]
-    assert not found
