@@ -106,12 +106,12 @@ def test_the_loading_snippet_says_what_the_judge_says(
     judge, _ = open_checkpoint(tmp_path, batch_size=4, precision="32-true")
     page, name = SNIPPETS[head]
     code = example(page, f"example: {name}")
-    said = run_snippet(code, tmp_path, capsys)
+    answered = run_snippet(code, tmp_path, capsys)
     asked = [(row, shown) for row in comparisons(code) for shown in ("ab", "ba")]
     readings = [reading for portion in judge.read(asked) for reading in portion]
     for taste in TASTES:
         logits = [reading.preference_logit for reading in readings if reading.comparison.id == taste]
-        assert said[taste] == pytest.approx(sum(logits) / 2, abs=0.06) and abs(said[taste]) > 0.3  # one decimal
+        assert answered[taste] == pytest.approx(sum(logits) / 2, abs=0.06) and abs(answered[taste]) > 0.3  # one decimal
 
 
 def test_the_examples_of_this_project_s_own_classes_run(
@@ -165,8 +165,8 @@ def test_the_readme_s_example_answers_the_right_way_round(taught: Path, capsys: 
     """The numbers on the page are those of the demo's model; their signs are what any model must get right."""
     shown = printed(example(README, "output: load"))
     assert shown["Prefers concise answers"] > 1 and shown["Prefers detailed answers"] < -1
-    said = run_snippet(example(README, "example: load"), taught, capsys)
-    assert said["Prefers concise answers"] > 1 and said["Prefers detailed answers"] < -1
+    answered = run_snippet(example(README, "example: load"), taught, capsys)
+    assert answered["Prefers concise answers"] > 1 and answered["Prefers detailed answers"] < -1
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_files_make_a_bank(tmp_path: Path, queries: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, queries: Path, rows: Any, message: str) -> None:
+def test_what_is_wrong_with_a_file_is_reported(tmp_path: Path, queries: Path, rows: Any, message: str) -> None:
     bad = write(tmp_path / "bad.jsonl", rows)
     with pytest.raises(ValueError, match=message):
         build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{bad}'")
