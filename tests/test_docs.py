@@ -114,18 +114,6 @@ def test_the_loading_snippet_says_what_the_judge_says(
         assert answered[taste] == pytest.approx(sum(logits) / 2, abs=0.06) and abs(answered[taste]) > 0.3  # one decimal
 
 
-def test_the_examples_of_this_project_s_own_classes_run(
-    make_model: Any, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my_bank").mkdir()
-    example_bank(tmp_path / "my_bank")
-    export_model(make_model("scalar"), tokenizer, Path("runs/mine/model"), {"max_length": 2048})
-    Path("snippet.py").write_text(example(DOCS["use_elsewhere.md"], "example: judge"), encoding="utf-8")
-    runpy.run_path("snippet.py")
-    assert re.fullmatch(r"log-odds that the user prefers response A: -?\d+\.\d\d\n", capsys.readouterr().out)
-
-
 def votes_on_detail(simulated: SimulatedBank) -> Iterator[Preference]:
     """Votes between a detailed and a concise response to one query, by users who care about nothing else."""
     draw, axis = random.Random(0), AXES[0]
