@@ -94,12 +94,12 @@ def chosen(found: Sequence[Spec], names: Sequence[str] | None) -> list[Spec]:
     for name in names or ():
         if name not in known:
             raise ValueError(f"--judges: {name!r}: expected one of {', '.join(sorted(known))}")
-    kept = [spec for spec in found if names is None or spec.name in names]
-    have = {spec.name for spec in kept}
-    for spec in kept:
+    chosen = [spec for spec in found if names is None or spec.name in names]
+    have = {spec.name for spec in chosen}
+    for spec in chosen:
         if spec.needs and spec.needs not in have:
             raise ValueError(f"--judges: {spec.name} needs {spec.needs}; name it too")
-    return kept
+    return chosen
 
 
 def model_of(spec: Spec, out: Path) -> Path | None:

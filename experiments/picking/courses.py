@@ -80,8 +80,8 @@ def known_before(world: World, somebody: Person, count: int) -> tuple[Contrasts,
     sides = [world.typed[0 if somebody.weights[axis] > 0 else 1] for axis in most]
     values = np.stack([side.values[..., axis] for side, axis in zip(sides, most, strict=True)], axis=2)
     units = np.array([side.units[axis] for side, axis in zip(sides, most, strict=True)])
-    contrasts, kept = joined(Contrasts(values, units), world.pool)
-    return contrasts, [*most, *kept.tolist()], len(most)
+    contrasts, pooled = joined(Contrasts(values, units), world.pool)
+    return contrasts, [*most, *pooled.tolist()], len(most)
 
 
 def own_votes(picks: Sequence[Pick], models: int) -> Floats:
