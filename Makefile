@@ -9,6 +9,7 @@ TORCH_CPU := https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 EXTRAS ?= app
+SPELLED := crm conf experiments bench tests docs notebooks README.md CONTRIBUTING.md
 DEV_EXTRAS := dev lora tensorboard embeddings sweeps bench profiles app serve
 empty :=
 comma := ,
@@ -47,11 +48,12 @@ test: install-dev ## Run the whole test suite (CPU, no network), one process a c
 quick: install-dev ## Run the tests that start no training, no process and no browser: about 90 s
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile -m 'not slow'
 
-lint: install-dev ## Check style, types and who imports whom
+lint: install-dev ## Check style, types, who imports whom, and words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --config setup.cfg
+	$(BIN)/codespell $(SPELLED)
 
 format: install-dev ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .

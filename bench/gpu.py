@@ -25,7 +25,7 @@ from torch.optim import AdamW
 from bench import ours, peers
 from bench.models import QWEN3, SMALL, TOY, Size, build_reward_model, stock_twin
 from bench.pairs import bench_tokenizer, synthetic_pairs, synthetic_queries
-from bench.rounds import Contestant, Stopwatch, ratio, versions
+from bench.rounds import Answer, Contestant, Stopwatch, contest, ratio, versions
 from bench.run import RESULTS, quieten
 from bench.trl_peer import trl_steps
 from crm.io.files import replace_file
@@ -116,8 +116,8 @@ def _scoring(size: Size, device: str, given: argparse.Namespace) -> dict[str, An
     twin = stock_twin(model)
     contestants: Contestants = {
         "ours": lambda: ours.score_queries(model, queries, tokens=given.tokens, bf16=True),
-        "arrival_b4": lambda: peers.arrival_order(twin, queries, bf16=True),
-        "sorted_b4": lambda: peers.sorted_by_length(twin, queries, bf16=True),
+        "arrival_b4": lambda: peers.batches(twin, queries, "arrival", bf16=True),
+        "sorted_b4": lambda: peers.batches(twin, queries, "length", bf16=True),
         "dynamic_cache": lambda: peers.cached_prefix(twin, queries, bf16=True),
     }
     found = _contest(contestants, given.rounds, device)
@@ -125,26 +125,23 @@ def _scoring(size: Size, device: str, given: argparse.Namespace) -> dict[str, An
 
 
 def _contest(contestants: Contestants, rounds: int, device: str) -> dict[str, Any]:
-    """Rounds of all that fit; whoever runs out of memory in the first round is left out of the others."""
-    entries: dict[str, Any] = {name: {"seconds": []} for name in contestants}
-    for turn in range(rounds + 1):
-        names = [name for name in contestants if isinstance(entries[name], dict)]
-        at = turn % max(1, len(names))
-        for name in names[at:] + names[:at]:
+    """Rounds of all that fit. A contestant is built anew in each round, so that the others have its memory."""
+    entries: dict[str, Any] = {name: {} for name in contestants}
+
+    def built(name: str) -> Contestant:
+        def run(stopwatch: Stopwatch) -> Answer:
             _free(device)
-            stopwatch = Stopwatch(device)
-            try:
-                answer = list(contestants[name]()(stopwatch))
-            except torch.OutOfMemoryError:
-                entries[name] = "out of memory"
-                continue
-            if turn:
-                entries[name]["seconds"].append(stopwatch.seconds)
-            else:
-                entries[name]["answer"] = answer[:8]
+            answer = contestants[name]()(stopwatch)
+            entries[name].setdefault("answer", list(answer[:8]))
             if device == "cuda":
                 entries[name]["peak_gigabytes"] = round(torch.cuda.max_memory_allocated() / 1e9, 1)
-    seconds = {name: entry["seconds"] for name, entry in entries.items() if isinstance(entry, dict)}
+            return answer
+
+        return run
+
+    seconds = contest({name: built(name) for name in contestants}, rounds=rounds, check=lambda *_: None, device=device)
+    for name in contestants:
+        entries[name] = {**entries[name], "seconds": seconds[name]} if name in seconds else "out of memory"
     others = [name for name in seconds if name != "ours"] if "ours" in seconds else []
     return {"contestants": entries, "ratios": {name: ratio(seconds, peer=name, ours="ours") for name in others}}
 

@@ -1,4 +1,4 @@
-"""How soon a server says that it is up, while others load it. In: an address, seconds. Out: seconds of each answer.
+"""How soon a server answers its health check while others load it.
 
 ``python -m bench.health http://127.0.0.1:8000 60``: a process of its own, so that what clients do with their answers
 does not count.

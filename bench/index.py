@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from bench.models import Size, build_reward_model
 from bench.pairs import LONGEST, bench_tokenizer
-from bench.rounds import versions
+from bench.rounds import about, versions
 from bench.run import RESULTS, quieten
 from crm.data.simulation.lexicon import AXES, wordings
 from crm.io.files import replace_file
@@ -203,8 +203,7 @@ def to_markdown(found: dict[str, Any]) -> str:
         f"before, {memory[1]:.0f} MB after a tenth, {memory[-1]:.0f} MB after all.",
         "",
     ]
-    about = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return "\n".join([*lines, f"{about}; commit {found['commit']}.", ""])
+    return "\n".join([*lines, about(found), ""])
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -18,8 +18,6 @@ from crm.model.encoding import EncodedComparison, Segment, token_ids
 
 Queries = Sequence[Sequence[EncodedComparison]]
 BATCH = 4
-Place = tuple[int, int]
-"""Query and candidate."""
 
 
 def authors_step(
@@ -70,23 +68,8 @@ def _logits(twin: Any, sequence: Sequence[Segment]) -> Tensor:
     return logits.float()
 
 
-def arrival_order(twin: Any, queries: Queries, *, bf16: bool = False) -> Contestant:
-    """Batches of `BATCH` in the order of a file of answers: one candidate after another, each on all queries."""
-    return _batches(twin, queries, lambda places, _: _by_arrival(places), bf16)
-
-
-def _by_arrival(places: list[Place]) -> list[Place]:
-    return sorted(places, key=lambda place: (place[1], place[0]))
-
-
-def sorted_by_length(twin: Any, queries: Queries, *, bf16: bool = False) -> Contestant:
-    """Batches of `BATCH` sorted by length."""
-    return _batches(twin, queries, lambda places, lengths: sorted(places, key=lengths.__getitem__), bf16)
-
-
-def _batches(
-    twin: Any, queries: Queries, arrange: Callable[[list[Place], dict[Place, int]], list[Place]], bf16: bool
-) -> Contestant:
+def batches(twin: Any, queries: Queries, order: Literal["arrival", "length"], *, bf16: bool = False) -> Contestant:
+    """Batches of `BATCH`: sorted by length, or as a file of answers has them, one candidate after another."""
     rows = {(q, c): token_ids(item.sequences[0]) for q, query in enumerate(queries) for c, item in enumerate(query)}
 
     @torch.inference_mode()
@@ -94,7 +77,7 @@ def _batches(
         twin.eval()
         found: list[Tensor] = []
         with stopwatch:
-            places = arrange(list(rows), {place: len(ids) for place, ids in rows.items()})
+            places = sorted(rows, key=(lambda at: at[::-1]) if order == "arrival" else (lambda at: len(rows[at])))
             for start in range(0, len(places), BATCH):
                 ids, mask = _padded([rows[place] for place in places[start : start + BATCH]], twin.device)
                 with mixed(str(twin.device), bf16):

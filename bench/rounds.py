@@ -58,21 +58,26 @@ Contestant = Callable[[Stopwatch], Answer]
 def contest(
     contestants: Mapping[str, Contestant], *, rounds: int, check: Check, device: str = "cpu"
 ) -> dict[str, list[float]]:
-    """Seconds of every counted round by contestant. ``check`` is called with every answer and the first one given.
+    """Seconds of every counted round by contestant, without those that run out of memory.
 
-    Raises what ``check`` raises: a contestant that answers otherwise did other work.
+    ``check`` is called with every answer and the first one given. Raises what it raises: a contestant that answers
+    otherwise did other work.
     """
     if rounds < 1:
         raise ValueError(f"rounds={rounds}: give at least 1, and 5 for numbers to be quoted")
-    names = list(contestants)
-    seconds: dict[str, list[float]] = {name: [] for name in names}
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
     first: tuple[str, Answer] | None = None
     for turn in range(rounds + 1):
-        at = turn % len(names)
+        names = list(seconds)
+        at = turn % max(1, len(names))
         for name in names[at:] + names[:at]:
             gc.collect()
             stopwatch = Stopwatch(device)
-            answer = contestants[name](stopwatch)
+            try:
+                answer = contestants[name](stopwatch)
+            except torch.OutOfMemoryError:
+                del seconds[name]
+                continue
             first = first or (name, answer)
             check(*first, name, answer)
             if turn:
@@ -110,6 +115,12 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "absent"
     return found
+
+
+def about(measured: Mapping[str, Any]) -> str:
+    """The last line of a table: versions, commit and seeds."""
+    found = ", ".join(f"{name} {version}" for name, version in measured["versions"].items())
+    return f"{found}; commit {measured['commit']}; seed {', '.join(map(str, measured['seeds']))}."
 
 
 def cpu_name() -> str:

@@ -23,7 +23,7 @@ from bench import ours, peers
 from bench.models import TOY, build_reward_model, stock_twin, twin_of_ours
 from bench.pairs import VOTES_SPREAD, bench_tokenizer, synthetic_pairs, synthetic_queries
 from bench.parity import check_parity
-from bench.rounds import contest, ratio, versions, within
+from bench.rounds import about, contest, ratio, versions, within
 from bench.trl_peer import BATCH, trl_steps
 from crm.io.files import replace_file
 from crm.io.installed import commit
@@ -33,21 +33,27 @@ RESPONSE = 150
 """Median tokens of a response; the spread of lengths is that of people's votes."""
 OURS = ("without_pruning", "with_pruning")
 LOSS_TOLERANCE, LOGIT_TOLERANCE = 1e-4, 1e-3
-TITLES = {
-    "vs_authors": "pointwise, the authors' loop",
-    "vs_authors_no_checkpointing": "pointwise, the authors' loop without checkpointing",
-    "vs_trl_default": "pointwise, TRL `RewardTrainer`, its defaults",
-    "pairwise_vs_authors": "pairwise, the authors' loop",
-    "m8_vs_arrival_b4": "8 candidates, batches of 4 in arrival order",
-    "m8_vs_dynamic_cache": "8 candidates, `DynamicCache` prefix",
-    "m20_vs_arrival_b4": "20 candidates, batches of 4 in arrival order",
-    "m8_swapped_vs_arrival_b4": "8 candidates shown first, batches of 4 in arrival order",
-    "train_vs_trl_batch_1": "pointwise, TRL `RewardTrainer`, batches of 1",
-    "pairwise_vs_authors_no_checkpointing": "pairwise, the authors' loop without checkpointing",
-    "score_m8_vs_sorted_b4": "8 candidates, batches of 4 sorted by length",
-    "score_m20_vs_dynamic_cache": "20 candidates, `DynamicCache` prefix",
-    "score_m8_swapped_vs_dynamic_cache": "8 candidates shown first, `DynamicCache` prefix",
-}
+ROWS = (
+    ("train", "vs_authors", "pointwise, the authors' loop", "pointwise", "authors"),
+    ("train", "vs_authors_no_checkpointing", "pointwise, the authors' loop without checkpointing", "pointwise",
+     "authors_no_checkpointing"),
+    ("train", "vs_trl_default", "pointwise, TRL `RewardTrainer`, its defaults", "trl", "trl_default"),
+    ("train", "pairwise_vs_authors", "pairwise, the authors' loop", "pairwise", "authors"),
+    ("score", "m8_vs_arrival_b4", "8 candidates, batches of 4 in arrival order", "m8", "arrival_b4"),
+    ("score", "m8_vs_dynamic_cache", "8 candidates, `DynamicCache` prefix", "m8", "dynamic_cache"),
+    ("score", "m20_vs_arrival_b4", "20 candidates, batches of 4 in arrival order", "m20", "arrival_b4"),
+    ("score", "m8_swapped_vs_arrival_b4", "8 candidates shown first, batches of 4 in arrival order", "m8_swapped",
+     "arrival_b4"),
+    ("further", "train_vs_trl_batch_1", "pointwise, TRL `RewardTrainer`, batches of 1", "trl", "trl_batch_1"),
+    ("further", "pairwise_vs_authors_no_checkpointing", "pairwise, the authors' loop without checkpointing", "pairwise",
+     "authors_no_checkpointing"),
+    ("further", "score_m8_vs_sorted_b4", "8 candidates, batches of 4 sorted by length", "m8", "sorted_b4"),
+    ("further", "score_m20_vs_dynamic_cache", "20 candidates, `DynamicCache` prefix", "m20", "dynamic_cache"),
+    ("further", "score_m8_swapped_vs_dynamic_cache", "8 candidates shown first, `DynamicCache` prefix", "m8_swapped",
+     "dynamic_cache"),
+)  # fmt: skip
+"""Part of the results, name, title, contest and peer."""
+TITLES = {name: title for _, name, title, _, _ in ROWS}
 PARTS = {"train": "Training", "score": "Scoring", "further": "Further peers"}
 
 
@@ -82,33 +88,19 @@ def quieten() -> None:
 
 def measure(rounds: int, pairs: int, queries: int, seed: int) -> dict[str, Any]:
     """All contests: ratios by name, beside everything needed to take them again."""
-    raw: dict[str, dict[str, list[float]]] = {}
-    raw["pointwise"] = training("scalar", rounds, pairs, seed)
-    raw["trl"] = trl(rounds, pairs, seed)
-    raw["pairwise"] = training("pairwise", rounds, pairs, seed)
-    raw["m8"] = scoring(rounds, queries, 8, seed)
-    raw["m20"] = scoring(rounds, max(1, queries // 2), 20, seed)
-    raw["m8_swapped"] = scoring(rounds, queries, 8, seed, swapped=True)
+    raw = {
+        "pointwise": training("scalar", rounds, pairs, seed),
+        "trl": trl(rounds, pairs, seed),
+        "pairwise": training("pairwise", rounds, pairs, seed),
+        "m8": scoring(rounds, queries, 8, seed),
+        "m20": scoring(rounds, max(1, queries // 2), 20, seed),
+        "m8_swapped": scoring(rounds, queries, 8, seed, swapped=True),
+    }
+    parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
+    for part, name, _, contested, peer in ROWS:
+        parts[part][name] = both(raw[contested], peer)
     return {
-        "train": {
-            "vs_authors": both(raw["pointwise"], "authors"),
-            "vs_authors_no_checkpointing": both(raw["pointwise"], "authors_no_checkpointing"),
-            "vs_trl_default": both(raw["trl"], "trl_default"),
-            "pairwise_vs_authors": both(raw["pairwise"], "authors"),
-        },
-        "score": {
-            "m8_vs_arrival_b4": both(raw["m8"], "arrival_b4"),
-            "m8_vs_dynamic_cache": both(raw["m8"], "dynamic_cache"),
-            "m20_vs_arrival_b4": both(raw["m20"], "arrival_b4"),
-            "m8_swapped_vs_arrival_b4": both(raw["m8_swapped"], "arrival_b4"),
-        },
-        "further": {
-            "train_vs_trl_batch_1": both(raw["trl"], "trl_batch_1"),
-            "pairwise_vs_authors_no_checkpointing": both(raw["pairwise"], "authors_no_checkpointing"),
-            "score_m8_vs_sorted_b4": both(raw["m8"], "sorted_b4"),
-            "score_m20_vs_dynamic_cache": both(raw["m20"], "dynamic_cache"),
-            "score_m8_swapped_vs_dynamic_cache": both(raw["m8_swapped"], "dynamic_cache"),
-        },
+        **parts,
         "seconds": raw,
         "clock": "process CPU seconds of one thread",
         "sizes": {"rounds": rounds, "response_tokens": RESPONSE, "log_sd_of_response_tokens": VOTES_SPREAD,
@@ -162,8 +154,8 @@ def scoring(rounds: int, queries: int, candidates: int, seed: int, *, swapped: b
     contestants = {
         "without_pruning": ours.score_queries(full, data),
         "with_pruning": ours.score_queries(twin_of_ours(full, prunes=True), data),
-        "arrival_b4": peers.arrival_order(twin, data),
-        "sorted_b4": peers.sorted_by_length(twin, data),
+        "arrival_b4": peers.batches(twin, data, "arrival"),
+        "sorted_b4": peers.batches(twin, data, "length"),
         "dynamic_cache": peers.cached_prefix(twin, data),
     }
     return _shown(f"score m={candidates}", contest(contestants, rounds=rounds, check=within(LOGIT_TOLERANCE)))
@@ -177,7 +169,7 @@ def _shown(name: str, seconds: dict[str, list[float]]) -> dict[str, list[float]]
 
 def to_markdown(measured: dict[str, Any]) -> str:
     """One table a part: median ratio and, in brackets, the least and the greatest of the rounds."""
-    sizes, found = measured["sizes"], measured["versions"]
+    sizes = measured["sizes"]
     lines = [
         "# Speed on CPU",
         "",
@@ -192,9 +184,7 @@ def to_markdown(measured: dict[str, Any]) -> str:
         lines += ["", f"| {title} against | without pruning | last layer pruned |", "|---|---|---|"]
         for name, entry in measured[part].items():
             lines.append(f"| {TITLES[name]} | {_cell(entry['without_pruning'])} | {_cell(entry['with_pruning'])} |")
-    about = ", ".join(f"{name} {version}" for name, version in found.items())
-    seeds = ", ".join(map(str, measured["seeds"]))
-    return "\n".join([*lines, "", f"{about}; commit {measured['commit']}; seed {seeds}.", ""])
+    return "\n".join([*lines, "", about(measured), ""])
 
 
 def _cell(entry: dict[str, Any]) -> str:

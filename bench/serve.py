@@ -76,8 +76,8 @@ def rows() -> list[Group]:
     made = simulate_bank(seed=1)
     authors = sorted(made.responses)
     groups = [
-        Group((wish,), query.prompt, tuple((Message("assistant", made.responses[who][query.id]),) for who in some))
-        for wish in CRITERIA
+        Group((criterion,), query.prompt, tuple((Message("assistant", made.responses[who][query.id]),) for who in some))
+        for criterion in CRITERIA
         for query in made.queries
         for some in (authors[:ROWS], authors[-ROWS:])
     ]

@@ -1,4 +1,4 @@
-"""Processes of one thread, several at a time. In: functions that have a name. Out: all done, or the first error."""
+"""Run functions in processes of one thread, several at a time."""
 
 from __future__ import annotations
 

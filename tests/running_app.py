@@ -1,4 +1,4 @@
-"""An HTTP server of this project in a thread. In: its application. Out: the address."""
+"""An HTTP server of this project in a thread."""
 
 from __future__ import annotations
 

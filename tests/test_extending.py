@@ -95,8 +95,8 @@ def test_a_head_of_another_package_is_trained_exported_and_read(diary: Path, tmp
     run_training(compose("train", words, tmp_path / "run"))
     judge, manifest = open_checkpoint(tmp_path / "run" / "model", batch_size=4, precision="32-true")
     assert manifest["head"] == "bounded"
-    said = (Message("assistant", "a, b, c"),), (Message("assistant", "a"),)
-    row = Comparison("1", "1", ("Short",), (Message("user", "Say a"),), *said, "b", "original", "none", "c")
+    answers = (Message("assistant", "a, b, c"),), (Message("assistant", "a"),)
+    row = Comparison("1", "1", ("Short",), (Message("user", "Say a"),), *answers, "b", "original", "none", "c")
     (reading,) = [reading for portion in judge.read([(row, "ab")]) for reading in portion]
     assert reading.preference_logit == pytest.approx(reading.score_a - reading.score_b)
     assert -5 < reading.score_a < 5
@@ -119,17 +119,17 @@ def test_a_row_that_the_source_refuses_is_named(diary: Path, tmp_path: Path) -> 
     [
         (
             "train",
-            "head.name=unheard",
+            "head.name=unknown",
             "scalar, late, pairwise, pairwise_span, bounded; .*crm.heads, see docs/extending.md",
         ),
-        ("evaluate", "judge.name=unheard", "few_commas"),
-        ("evaluate", "data.name=unheard", "diary"),
-        ("leaderboard", "bank.name=unheard", "two_poets"),
+        ("evaluate", "judge.name=unknown", "few_commas"),
+        ("evaluate", "data.name=unknown", "diary"),
+        ("leaderboard", "bank.name=unknown", "two_poets"),
     ],
 )
 def test_an_unknown_name_lists_what_is_installed(command: str, word: str, names: str, tmp_path: Path) -> None:
     words = [word] if command == "train" or word.startswith("judge") else [word, "judge.name=coin"]
-    with pytest.raises(ValueError, match=rf"{word.split('=')[0]}='unheard': expected one of .*{names}"):
+    with pytest.raises(ValueError, match=rf"{word.split('=')[0]}='unknown': expected one of .*{names}"):
         compose(command, words, tmp_path)
 
 

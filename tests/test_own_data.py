@@ -46,18 +46,18 @@ def pairs(tmp_path: Path) -> Path:
 
 def test_every_setting_of_the_data_comes_from_the_checkpoint(trained: Trained, pairs: Path, tmp_path: Path) -> None:
     assert set(TYPED) < {each.name for each in fields(DataConfig)}
-    told = TYPED | {"name": "table", "path": str(pairs), "columns": {"prompt": "ask"}, "winners": {"x": "a"}}
-    told |= {"validation": 8, "max_words": 9, "validation_fraction": 0.2, "held_out_topics": ["Law"]}
-    told |= {"split": "all", "near_duplicates": 0.9}
-    run = trained("none", **told)
+    stored = TYPED | {"name": "table", "path": str(pairs), "columns": {"prompt": "ask"}, "winners": {"x": "a"}}
+    stored |= {"validation": 8, "max_words": 9, "validation_fraction": 0.2, "held_out_topics": ["Law"]}
+    stored |= {"split": "all", "near_duplicates": 0.9}
+    run = trained("none", **stored)
     config = compose("evaluate", [f"checkpoint={run}"], tmp_path / "out")
-    assert {name: getattr(config.data, name) for name in told} == told
+    assert {name: getattr(config.data, name) for name in stored} == stored
     assert config.criteria == "none"
-    apart = {name: asdict(DataConfig(root="data"))[name] for name in told}
-    assert not [name for name, value in apart.items() if value == told[name]], "each differs from its default"
-    untold = {each.name for each in fields(DataConfig)} - set(told)
+    apart = {name: asdict(DataConfig(root="data"))[name] for name in stored}
+    assert not [name for name, value in apart.items() if value == stored[name]], "each differs from its default"
+    others = {each.name for each in fields(DataConfig)} - set(stored)
     personal = {"profile", "profile_posts"}
-    assert untold == {"root", "sources"} | personal, "a new setting: add it to conf/data/checkpoint.yaml, and here"
+    assert others == {"root", "sources"} | personal, "a new setting: add it to conf/data/checkpoint.yaml, and here"
 
 
 def test_what_is_typed_wins(trained: Trained, pairs: Path, tmp_path: Path) -> None:
@@ -116,10 +116,10 @@ def test_a_ranking_of_simulated_llms_says_so(
 ) -> None:
     words = [f"checkpoint={trained(name='trl', path='x')}", "bank=simulated", "bank.queries_per_topic=1"]
     run_leaderboard(compose("leaderboard", [*words, "progress=false"], tmp_path / "out"))
-    said = "bank=simulated: 13 simulated LLMs, no real ones"
+    line = "bank=simulated: 13 simulated LLMs, no real ones"
     for view in ("leaderboard", "topics"):
-        assert said in (tmp_path / f"out/{view}.md").read_text()
-    assert said in capsys.readouterr().out and f"{said}; rank real ones with bank=alpacaeval" in caplog.text
+        assert line in (tmp_path / f"out/{view}.md").read_text()
+    assert line in capsys.readouterr().out and f"{line}; rank real ones with bank=alpacaeval" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.INFO):
         words[0] = f"checkpoint={trained(name='simulation')}"

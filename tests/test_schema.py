@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from crm.schema import MAX_CRITERIA, Comparison, Message, Prediction, Preference, RecordError, prompt_key, to_json
 
 USER = {"role": "user", "content": "Why?"}
-SAID = {"role": "assistant", "content": "Because."}
-ROW = {"id": "1", "prompt": [USER], "response_a": [SAID], "response_b": [SAID], "winner": "a", "criteria_a": ["short"]}
+SIDE = {"role": "assistant", "content": "Because."}
+ROW = {"id": "1", "prompt": [USER], "response_a": [SIDE], "response_b": [SIDE], "winner": "a", "criteria_a": ["short"]}
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ def test_prompts_that_differ_in_case_and_space_share_a_key() -> None:
 
     assert key("Why  is the\nsky blue?") == key("why is the sky BLUE? ")
     assert key("why") != key("who")
-    comparison = Comparison("c", "p", ("x",), (Message("user", "why"),), (Message("assistant", ""),) * 1, [SAID], "a")
+    comparison = Comparison("c", "p", ("x",), (Message("user", "why"),), (Message("assistant", ""),) * 1, [SIDE], "a")
     assert comparison.cluster == key("Why")

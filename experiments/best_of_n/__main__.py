@@ -1,7 +1,7 @@
-"""``python -m experiments.best_of_n --checkpoint <late model of the arena>``: curves of each wish, and of all together.
+"""``python -m experiments.best_of_n --checkpoint <late model of the arena>``: curves of each user, and of all together.
 
-With ``--root`` and ``--real`` also on the responses of AlpacaEval's 30 LLMs. Each response is read once for all wishes.
-Out: ``results.json``, a table and pictures of two opposite wishes for each of the two.
+With ``--root`` and ``--real`` also on the responses of AlpacaEval's 30 LLMs. Each response is read once for all users.
+It writes ``results.json``, a table and pictures of two opposite users for each of the two.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import Users, of_alpacaeval, of_arena
 
 PICTURED = {"arena": ("polite and formal", "relaxed and informal"), "alpacaeval": ("more: Length", "less: Length")}
-"""Parts of the names of two opposite wishes."""
+"""Parts of the names of two opposite users."""
 UNITS = {"arena": "nats of the true user", "alpacaeval": "thresholds of the trait, counted"}
 
 
@@ -75,13 +75,13 @@ def part(name: str, users: Sequence[Users], folder: Path, given: argparse.Namesp
     studies = studies_of(users, Rewards(judge))
     line = caption(len(users[0].candidates), (given.seed,), f"{manifest['head']} seed {manifest['seed']}", commit())
     write_table(given.report, name, summary(studies), f"{UNITS[name]}; {line}")
-    for wish, study in studies.items():
-        if any(words in wish for words in PICTURED[name]):
-            slug = "_".join("".join(letter if letter.isalnum() else " " for letter in wish.lower()).split())
-            plot(given.report / f"{name}_{slug}.png", study["curves"], f"{wish}: {UNITS[name]}")
+    for user, study in studies.items():
+        if any(words in user for words in PICTURED[name]):
+            slug = "_".join("".join(letter if letter.isalnum() else " " for letter in user.lower()).split())
+            plot(given.report / f"{name}_{slug}.png", study["curves"], f"{user}: {UNITS[name]}")
     ks = sorted({int(k) for k in studies["all"]["curves"]["k"]})
     return {
-        "wishes": {wish: compact(study, ks) for wish, study in studies.items()},
+        "users": {user: compact(study, ks) for user, study in studies.items()},
         "k": ks,
         "kl_at_most": [round(kl_bound(k), 4) for k in ks],
         "unit": UNITS[name],
@@ -95,21 +95,21 @@ def part(name: str, users: Sequence[Users], folder: Path, given: argparse.Namesp
 
 
 def studies_of(users: Sequence[Users], rewards: Rewards) -> dict[str, dict[str, Any]]:
-    """Curves of each wish, and of ``all`` together, clustered by prompt; each response is read once."""
-    candidates = [own for wish in users for own in wish.candidates]
-    told: dict[str, list[tuple[str, ...]]] = {
+    """Curves of each user, and of ``all`` together, clustered by prompt; each response is read once."""
+    candidates = [own for user in users for own in user.candidates]
+    asked: dict[str, list[tuple[str, ...]]] = {
         "judge": [own.criteria for own in candidates],
         "blind": [()] * len(candidates),
-        "opposite": [(wish.opposite,) for wish in users for _ in wish.candidates],
+        "opposite": [(user.opposite,) for user in users for _ in user.candidates],
     }
-    groups = [own.group(each) for texts in told.values() for own, each in zip(candidates, texts, strict=True)]
-    read = np.split(table(rewards.of_groups(groups)), len(told))
-    pickers = dict(zip(told, read, strict=True)) | {"length": words_of(candidates)}
-    gold = np.vstack([wish.gold for wish in users])
+    groups = [own.group(each) for texts in asked.values() for own, each in zip(candidates, texts, strict=True)]
+    read = np.split(table(rewards.of_groups(groups)), len(asked))
+    pickers = dict(zip(asked, read, strict=True)) | {"length": words_of(candidates)}
+    gold = np.vstack([user.gold for user in users])
     ks, clusters = sizes(reached(gold)), [own.cluster for own in candidates]
     places, start = {}, 0
-    for wish in users:
-        places[wish.name] = slice(start, start := start + len(wish.candidates))
+    for user in users:
+        places[user.name] = slice(start, start := start + len(user.candidates))
     places["all"] = slice(0, start)
     found = {}
     for name, at in places.items():
@@ -124,12 +124,12 @@ def studies_of(users: Sequence[Users], rewards: Rewards) -> dict[str, dict[str, 
 
 
 def summary(studies: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """A wish a row: gold at k = 1 and at the largest k, by whom, and the k at which the judge's gold is highest."""
+    """A user a row: gold at k = 1 and at the largest k, by whom, and the k at which the judge's gold is highest."""
     rows = []
-    for wish, study in studies.items():
+    for user, study in studies.items():
         gold = study["curves"].set_index(["picked_by", "k"])
         largest, judge = max(study["curves"]["k"]), gold.loc["judge", "mean"]
-        row = {"wish": wish, "k = 1": cell(gold, "judge", 1)}
+        row = {"user": user, "k = 1": cell(gold, "judge", 1)}
         for name in ("judge", "oracle", "blind", "opposite", "length"):
             row[f"{name}, k = {largest}"] = cell(gold, name, largest)
         rows.append(row | {"judge's peak": int(judge.index[judge >= judge.max() - 1e-9][0])})

@@ -1,7 +1,7 @@
-"""Who chooses from what: candidates and gold of each wish.
+"""Who chooses from what: candidates and gold of each user.
 
-On the arena a wish is one side of an axis that judges train on, in words that training never had; gold is the truth.
-On real text it is more or less of a countable trait, in words that training never had; gold is the count.
+In the arena a criterion is one side of an axis that judges train on, and gold is the truth. On real text it is more or
+less of a countable trait, and gold is the count. Training never had the words of either.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DATA_SEED = 1
 
 @dataclass(frozen=True)
 class Users:
-    """Everybody with one wish, a query each; ``gold`` (Q, n); ``opposite`` is the contrary wish."""
+    """Everybody with one criterion, a query each; ``gold`` (Q, n); ``opposite`` is the contrary criterion."""
 
     name: str
     candidates: list[Candidates]
@@ -56,31 +56,31 @@ def truth_of(candidates: Sequence[Candidates]) -> Floats:
 
 
 def of_arena(*, seed: int, queries: int, n: int) -> list[Users]:
-    """26 wishes about the same responses; the two of an axis are neighbours."""
+    """26 criteria about the same responses; the two of an axis are neighbours."""
     pool = simulated(seed=seed, count=queries, n=n)
     found = []
     for axis in TRAIN_AXES:
         for sign in (1, -1):
-            wish, against = (wordings(axis, side, "held_out")[0] for side in (sign, -sign))
-            own = with_wish(pool, wish)
-            found.append(Users(wish, own, against, truth_of(own)))
+            criterion, against = (wordings(axis, side, "held_out")[0] for side in (sign, -sign))
+            own = with_criterion(pool, criterion)
+            found.append(Users(criterion, own, against, truth_of(own)))
     return found
 
 
 def of_alpacaeval(root: str, *, queries: int) -> list[Users]:
-    """54 wishes about the responses of AlpacaEval's 30 LLMs to the first ``queries`` that the real judge never met."""
+    """54 criteria about the responses of AlpacaEval's 30 LLMs to the first ``queries`` that the judge never met."""
     bank, unseen = read_public_bank("alpacaeval", root), unseen_queries(root, DATA_SEED)
     pool = of_bank(bank.of_queries([query for query in bank.queries if query.id in unseen][:queries]))
     found = []
     for trait in TRAITS:
         counted = table([[trait.measure(text) / trait.threshold for text in own.responses] for own in pool])
         for sign in (1, -1) if trait.name not in UNSEEN_TRAITS else ():
-            wish, against = (wording(trait.name, side).unseen[0] for side in (sign, -sign))
+            criterion, against = (wording(trait.name, side).unseen[0] for side in (sign, -sign))
             name = f"{'more' if sign > 0 else 'less'}: {trait.name}"
-            found.append(Users(name, with_wish(pool, wish), against, sign * counted))
+            found.append(Users(name, with_criterion(pool, criterion), against, sign * counted))
     return found
 
 
-def with_wish(pool: Sequence[Candidates], wish: str) -> list[Candidates]:
-    """The same responses for somebody with that wish."""
-    return [replace(own, criteria=(wish,)) for own in pool]
+def with_criterion(pool: Sequence[Candidates], criterion: str) -> list[Candidates]:
+    """The same responses for somebody with that criterion."""
+    return [replace(own, criteria=(criterion,)) for own in pool]

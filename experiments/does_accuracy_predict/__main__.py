@@ -27,7 +27,7 @@ from experiments.does_accuracy_predict.report import report
 from experiments.jobs import run_jobs
 from experiments.processes import side_by_side
 
-WISHES = (
+CRITERIA = (
     "detailed",
     "concise",
     "humorous",
@@ -51,7 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--queries", type=int, default=30, help="prompts that the best of k is picked for")
     parser.add_argument("--n", type=int, default=64, help="responses to each of them")
-    parser.add_argument("--wishes", nargs="+", default=list(WISHES), help="poles of the simulation's axes")
+    parser.add_argument("--criteria", nargs="+", default=list(CRITERIA), help="poles of the simulation's axes")
     parser.add_argument("--judges", nargs="+", help="some of the study's judges; all where it is not given")
     parser.add_argument("--grpo", type=int, default=8, help="judges that teach policies; 0: none")
     parser.add_argument("--grpo-start", type=Path, help="a start taught by experiments.grpo; else it is taught")
@@ -74,7 +74,7 @@ def run(given: argparse.Namespace) -> None:
         if getattr(given, name) < least:
             raise ValueError(f"--{name.replace('_', '-')}={getattr(given, name)}: expected {least} or more")
     found = chosen(specs(given.seed), given.judges)
-    picking = Picking(tuple(given.wishes), given.queries, given.n, given.seed)
+    picking = Picking(tuple(given.criteria), given.queries, given.n, given.seed)
     if not given.analyse_only:
         predict(found, picking, given)
         teach(found, given)

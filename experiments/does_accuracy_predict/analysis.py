@@ -1,4 +1,4 @@
-"""Does accuracy go with use? In: `Saved`. Out: rank correlations with intervals and p, a suite and a use a row.
+"""Rank correlations of accuracy with use, with intervals and p-values, for each suite and use.
 
 Intervals are of a bootstrap that draws judges anew, and with every draw the prompts of each suite and of each use. All
 correlations rest on the same draws, so that a difference of two has an interval too. Letters: B draws, J judges.

@@ -1,4 +1,4 @@
-"""The judges that are compared. In: a seed and overrides. Out: a `Spec` of each, and the job that makes it.
+"""The judges of the study, a `Spec` each, and the job that trains it.
 
 Trainings differ in head, length, seed, noise, direction, data and size, so that accuracy goes from chance to nearly
 perfect. Controls need no training. A training of n steps meets every preference once: its data are the first ones that
@@ -50,7 +50,7 @@ class Spec:
 
     @property
     def blind(self) -> bool:
-        """Whether it is told the generic criterion."""
+        """Whether it reads the generic criterion."""
         return "criteria=none" in self.asked
 
 
@@ -94,12 +94,12 @@ def chosen(found: Sequence[Spec], names: Sequence[str] | None) -> list[Spec]:
     for name in names or ():
         if name not in known:
             raise ValueError(f"--judges: {name!r}: expected one of {', '.join(sorted(known))}")
-    kept = [spec for spec in found if names is None or spec.name in names]
-    have = {spec.name for spec in kept}
-    for spec in kept:
+    chosen = [spec for spec in found if names is None or spec.name in names]
+    have = {spec.name for spec in chosen}
+    for spec in chosen:
         if spec.needs and spec.needs not in have:
             raise ValueError(f"--judges: {spec.name} needs {spec.needs}; name it too")
-    return kept
+    return chosen
 
 
 def model_of(spec: Spec, out: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""Accuracy against use, and correlation against the size of a suite. In: what was found. Out: PNG files."""
+"""Plots of accuracy against use, and of correlation against the size of a suite."""
 
 from __future__ import annotations
 

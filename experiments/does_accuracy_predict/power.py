@@ -1,4 +1,4 @@
-"""What a smaller study would have seen. In: `Saved` and what was found of all. Out: rows about subsets of it.
+"""What a smaller study would have found: the same statistics on subsets.
 
 Subsets of judges are drawn without replacement, and pairs of a suite too: from all suites in both directions together,
 the same pairs for all judges of a draw. What judges are good for is that of all prompts. The judges drawn from are
@@ -126,7 +126,7 @@ def _accuracy(everything: Floats, random: np.random.Generator, size: int) -> Flo
 
 def _spread(found: Floats) -> dict[str, float]:
     """Mean, median and limits of what is defined, over the draws."""
-    told = found[~np.isnan(found)]
-    low, median, high = np.quantile(told, [LIMITS[0], 0.5, LIMITS[1]]).tolist() if len(told) else [float("nan")] * 3
-    mean = float(told.mean()) if len(told) else float("nan")
+    known = found[~np.isnan(found)]
+    low, median, high = np.quantile(known, [LIMITS[0], 0.5, LIMITS[1]]).tolist() if len(known) else [float("nan")] * 3
+    mean = float(known.mean()) if len(known) else float("nan")
     return {"mean": mean, "low": low, "median": median, "high": high, "draws": len(found)}

@@ -1,8 +1,8 @@
-"""What a judge says, saved. In: judges that are made. Out: ``suites.json`` and ``best_of_n.json`` of each.
+"""Predictions of each judge: ``suites.json`` and ``best_of_n.json``.
 
 ``suites.json`` has for every suite the comparisons, their prompts, and whether the judge was right (null: no verdict).
 ``best_of_n.json`` has the gold of the judge's pick and of the best response, in nats of the true user: a number for
-every wish, prompt and k. All judges pick from the same responses.
+every criterion, prompt and k. All judges pick from the same responses.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from crm.report.statistics import Floats, correctness
 from crm.rewards.best_of_n import Candidates, best_of_k, expected, table
 from crm.rewards.scoring import Rewards, open_rewards
 from experiments.best_of_n.knockout import knockout
-from experiments.best_of_n.users import simulated, truth_of, with_wish
+from experiments.best_of_n.users import simulated, truth_of, with_criterion
 from experiments.does_accuracy_predict.judges import Spec, model_of
 
 SUITES_FILE, BEST_FILE = "suites.json", "best_of_n.json"
 KS = (1, 4, 16, 64)
 POLES = {AXIS[axis].pole(sign).name: (axis, sign) for axis in TRAIN_AXES for sign in (1, -1)}
-"""What a wish may be called, and the side of the axis that it stands for."""
+"""What a criterion may be called, and its side of the axis."""
 
 
 @dataclass(frozen=True)
 class Picking:
-    """What judges pick from: ``n`` responses to each of ``queries`` prompts, for users with ``wishes``.
+    """What judges pick from: ``n`` responses to each of ``queries`` prompts, for users with ``criteria``.
 
-    Raises ``ValueError`` for a wish that is no pole of the simulation's, and where there is nothing to pick from.
+    Raises ``ValueError`` for a criterion that is no pole of the simulation's, and where there is nothing to pick from.
     """
 
-    wishes: tuple[str, ...]
+    criteria: tuple[str, ...]
     queries: int
     n: int
     seed: int
 
     def __post_init__(self) -> None:
-        for wish in self.wishes:
-            if wish not in POLES:
-                raise ValueError(f"--wishes: {wish!r}: expected some of {', '.join(POLES)}")
+        for criterion in self.criteria:
+            if criterion not in POLES:
+                raise ValueError(f"--criteria: {criterion!r}: expected some of {', '.join(POLES)}")
         if self.queries < 2:
             raise ValueError(f"--queries={self.queries}: expected 2 or more")
         if self.n < KS[1]:
@@ -66,11 +66,11 @@ class Picking:
         return tuple(k for k in KS if k <= self.n)
 
     def users(self) -> list[Candidates]:
-        """The prompts under every wish, wish by wish, in words that no judge was trained on."""
+        """The prompts under every criterion, criterion by criterion, in words that no judge was trained on."""
         pool = simulated(seed=self.seed, count=self.queries, n=self.n)
         found = []
-        for axis, sign in (POLES[wish] for wish in self.wishes):
-            found += with_wish(pool, wordings(axis, sign, "held_out")[0])
+        for axis, sign in (POLES[criterion] for criterion in self.criteria):
+            found += with_criterion(pool, wordings(axis, sign, "held_out")[0])
         return found
 
 
@@ -80,11 +80,11 @@ def save_suites(folder: Path) -> None:
     samples = to_samples(chain.from_iterable(read_predictions(path) for path in files.values()))
     found = {}
     for suite, rows in samples.items():
-        told = [row for row in rows if row.label is not None]
-        right = correctness([row.logit for row in told], [row.label or 0 for row in told])
+        known = [row for row in rows if row.label is not None]
+        right = correctness([row.logit for row in known], [row.label or 0 for row in known])
         found[suite] = {
-            "comparisons": [row.comparison_id for row in told],
-            "prompts": [row.cluster for row in told],
+            "comparisons": [row.comparison_id for row in known],
+            "prompts": [row.cluster for row in known],
             "right": [with_nulls(value) for value in right.tolist()],
         }
     replace_file(folder / SUITES_FILE, json.dumps(found, allow_nan=False) + "\n")
@@ -105,7 +105,7 @@ def save_best_of_n(spec: Spec, out: Path, picking: Picking) -> None:
     users = picking.users()
     gold = truth_of(users)
     picked, unread = picks(_rewards(spec, out), users, gold, picking, blind=spec.blind)
-    shape = (len(picking.wishes), picking.queries, len(picking.ks))
+    shape = (len(picking.criteria), picking.queries, len(picking.ks))
     best = expected(best_of_k(gold, picking.ks), gold)
     document = {
         "made": _made(spec, out, picking),
@@ -147,7 +147,7 @@ def _control(asked: Sequence[str]) -> Rewards:
 def _made(spec: Spec, out: Path, picking: Picking) -> dict[str, Any]:
     model = model_of(spec, out)
     digest = read_manifest(model)["digest"] if model else spec.name
-    settings = {name: list(value) if name == "wishes" else value for name, value in asdict(picking).items()}
+    settings = {name: list(value) if name == "criteria" else value for name, value in asdict(picking).items()}
     return {"judge": digest, "blind": spec.blind, **settings}
 
 

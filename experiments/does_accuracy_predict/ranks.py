@@ -1,4 +1,4 @@
-"""Rank correlations of many columns at once, and how likely they are by chance. In: two arrays. Out: numbers.
+"""Rank correlations of many columns at once, and their p-values.
 
 Letters: R rows, each a question of its own; M judges.
 """

@@ -1,7 +1,7 @@
-"""What GRPO makes of a few judges. In: judges and their accuracies. Out: ``grpo.json`` of those that were chosen.
+"""GRPO against a few judges that are spread over the range of accuracy.
 
-A policy of `experiments.grpo` for each wish and judge, all from one start. Gold is the win rate over the start, query
-by query: of the policy that is kept (a rule that knows no gold) and of the best one of its course.
+A policy of `experiments.grpo` for each criterion and judge, all from one start. Gold is the win rate over it, query
+by query: of the selected policy (a rule that knows no gold) and of the best one of its course.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from crm.io.files import replace_file
+from experiments.grpo.stages import CRITERIA as TAUGHT_CRITERIA
 from experiments.grpo.stages import EVERY, TAUGHT, Plan, make_policy, make_start
-from experiments.grpo.stages import WISHES as TAUGHT_WISHES
 from experiments.grpo.tune import DONE, Policy
 from experiments.processes import side_by_side
 
 GRPO_FILE = "grpo.json"
-WISHES = ("Prefers humorous", "Prefers concise")
+CRITERIA = ("Prefers humorous", "Prefers concise")
 TEACH_STEPS = 500
 
 
@@ -56,26 +56,29 @@ def reinforce(
         (out / name / GRPO_FILE).unlink(missing_ok=True)
     if not names:
         return
-    plan = Plan((out / "grpo").resolve(), TAUGHT_WISHES, 0, TEACH_STEPS)
+    plan = Plan((out / "grpo").resolve(), TAUGHT_CRITERIA, 0, TEACH_STEPS)
     if start is None:
         side_by_side([(make_start, (plan,))], 1, "the start")
     else:
         take_start(start, plan.start)
-    policies = {name: [policy(name, wish, out, steps, seed) for wish in WISHES] for name in names}
+    policies = {name: [policy(name, criterion, out, steps, seed) for criterion in CRITERIA] for name in names}
     tasks = [(make_policy, (plan, one)) for own in policies.values() for one in own]
     side_by_side(tasks, workers, "policies")
     for name, own in policies.items():
         courses = [json.loads((plan.course(one) / DONE).read_text(encoding="utf-8")) for one in own]
-        made = {"wishes": list(WISHES), "steps": steps, "seed": seed, "start": courses[0]["policy"]["made_from"][0]}
-        found = made | {"kept": [outcome(course["kept"]) for course in courses], "best": [best(one) for one in courses]}
+        made = {"criteria": list(CRITERIA), "steps": steps, "seed": seed, "start": courses[0]["policy"]["made_from"][0]}
+        found = made | {
+            "selected": [outcome(course["selected"]) for course in courses],
+            "best": [best(one) for one in courses],
+        }
         replace_file(out / name / GRPO_FILE, json.dumps(found) + "\n")
 
 
-def policy(name: str, wish: str, out: Path, steps: int, seed: int) -> Policy:
-    """The policy of a judge and a wish."""
+def policy(name: str, criterion: str, out: Path, steps: int, seed: int) -> Policy:
+    """The policy of a judge and a criterion."""
     judge = str((out / name / "model").resolve())
     marks = (*range(EVERY, steps, EVERY), steps)
-    return Policy(f"{name}_{wish.removeprefix('Prefers ')}", (wish,), judge, seed, steps, marks)
+    return Policy(f"{name}_{criterion.removeprefix('Prefers ')}", (criterion,), judge, seed, steps, marks)
 
 
 def take_start(given: Path, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Everything that is found, from saved predictions alone. In: folders. Out: results.json, tables, pictures."""
+"""Write results.json, tables and plots from saved predictions."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def facts(specs: Sequence[Spec], out: Path, seed: int) -> dict[str, Any]:
     courses = [json.loads(path.read_text(encoding="utf-8")) for path in files if path.is_file()]
     trained = {word for spec in specs for word in spec.overrides or () if word.startswith("seed=")}
     return {
-        "picking": {name: picked[0]["made"][name] for name in ("wishes", "queries", "n", "seed")}
+        "picking": {name: picked[0]["made"][name] for name in ("criteria", "queries", "n", "seed")}
         | {"k": picked[0]["k"]},
         "unread": {spec.name: one["unread"] for spec, one in zip(specs, picked, strict=True) if one["unread"]},
-        "grpo": {name: courses[0][name] for name in ("wishes", "steps", "seed", "start")} if courses else None,
+        "grpo": {name: courses[0][name] for name in ("criteria", "steps", "seed", "start")} if courses else None,
         "resamples": RESAMPLES,
         "seeds": {"study": seed, "training": sorted(int(word.removeprefix("seed=")) for word in trained)},
         "commit": commit(),

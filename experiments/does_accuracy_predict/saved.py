@@ -1,4 +1,4 @@
-"""Everything that was saved. In: folders of judges. Out: `Saved`, arrays with a row a judge.
+"""Read saved results of all judges into arrays.
 
 Letters: J judges, N comparisons of a suite, Q prompts of a use.
 """
@@ -25,7 +25,7 @@ class Saved:
 
     ``right`` has for every suite (J, N) 0, 1/2 or 1, NaN where there was no verdict; ``prompts`` has (N,) numbers of
     the prompts, the same in both directions of a suite. ``uses`` has (J, Q) what a judge is good for at each prompt,
-    the mean over wishes, NaN where it was not measured; ``regret`` what the best response would have given more.
+    the mean over criteria, NaN where it was not measured; ``regret`` what the best response would have given more.
     """
 
     names: tuple[str, ...]
@@ -52,7 +52,7 @@ def load(found: Sequence[Spec], out: Path) -> Saved:
     suites = [_read(out / spec.name / SUITES_FILE) for spec in found]
     picked = [_read(out / spec.name / BEST_FILE) for spec in found]
     _check([{suite: own["comparisons"] for suite, own in one.items()} for one in suites], found, "comparisons")
-    _check([{**one["made"], "judge": "", "blind": ""} for one in picked], found, "wishes, --queries, --n or --seed")
+    _check([{**one["made"], "judge": "", "blind": ""} for one in picked], found, "criteria, --queries, --n or --seed")
     uses, regret = _best_of_n(picked)
     grpo = _grpo([out / spec.name / GRPO_FILE for spec in found])
     right = {suite: np.array([own[suite]["right"] for own in suites], dtype=np.float64) for suite in SUITES}
@@ -79,7 +79,7 @@ def _grpo(files: Sequence[Path]) -> dict[str, Floats]:
     """Win rates of policies, (J, Q), of the judges that have some; nothing where none has."""
     there = {place: _read(path) for place, path in enumerate(files) if path.is_file()}
     uses = {}
-    for name in ("kept", "best") if there else ():
+    for name in ("selected", "best") if there else ():
         won = {place: np.mean([point["won"] for point in own[name]], axis=0) for place, own in there.items()}
         width = len(next(iter(won.values())))
         uses[f"grpo_{name}"] = np.array([won.get(place, np.full(width, np.nan)) for place in range(len(files))])

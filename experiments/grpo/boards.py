@@ -1,4 +1,4 @@
-"""Leaderboards with the policies in them. In: courses of one seed and their reward model. Out: ranks, a user a row.
+"""Leaderboards that include the policies, and the rank of each user's own policy.
 
 The simulation's authors, the start and the policies answer the same queries; win rates are against the authors'
 baseline, by the reward model as a leaderboard has them, and by the truth.
@@ -17,42 +17,44 @@ from crm.leaderboard.bank.simulated import simulate_bank
 from crm.rewards.scoring import Rewards
 from experiments.grpo.measure import PER_TOPIC, Ask, gold, proxies, won
 
-START, TOLD = "start", "told its wish"
+START, CONDITIONED = "start", "conditioned on its criterion"
 
 
-def boards(rewards: Rewards, courses: Mapping[str, Any], told: Any | None, wishes: Sequence[str]) -> pd.DataFrame:
+def boards(
+    rewards: Rewards, courses: Mapping[str, Any], conditioned: Any | None, criteria: Sequence[str]
+) -> pd.DataFrame:
     """Columns ``user``, ``model``, ``win_rate``, ``rank``, ``true_win_rate`` and ``true_rank``.
 
-    ``courses`` are those of one seed by wish, each of a policy that never saw it; ``told`` is that of the one policy
-    that reads its wish, which answers each user with the user's wish in its prompt.
+    ``courses`` are those of one seed by criterion, each of a policy that never saw it. ``conditioned`` is that of the
+    one policy that reads the user's criterion in its prompt.
     """
     simulated = simulate_bank(seed=0, queries_per_topic=PER_TOPIC)
     asked = {query.id: query.prompt[0].content for query in simulated.queries}
     fixed = {name: [texts[key] for key in asked] for name, texts in simulated.responses.items()}
     fixed[START] = next(iter(courses.values()))["course"][0]["texts"]
-    fixed |= {policy_name(wish): course["kept"]["texts"] for wish, course in courses.items()}
+    fixed |= {policy_name(criterion): course["selected"]["texts"] for criterion, course in courses.items()}
     frames = []
-    for place, wish in enumerate(wishes):
-        own = told["kept"]["texts"][place * len(asked) : (place + 1) * len(asked)] if told else None
-        texts = fixed | ({TOLD: own} if own else {})
-        frames.append(_board(rewards, wish, list(asked.values()), texts, simulated.baseline))
+    for place, criterion in enumerate(criteria):
+        own = conditioned["selected"]["texts"][place * len(asked) : (place + 1) * len(asked)] if conditioned else None
+        texts = fixed | ({CONDITIONED: own} if own else {})
+        frames.append(_board(rewards, criterion, list(asked.values()), texts, simulated.baseline))
     return pd.concat(frames, ignore_index=True)
 
 
-def policy_name(wish: str) -> str:
-    """As it stands in a leaderboard."""
-    return f"policy: {wish.removeprefix('Prefers ')}"
+def policy_name(criterion: str) -> str:
+    """Its row in a leaderboard."""
+    return f"policy: {criterion.removeprefix('Prefers ')}"
 
 
 def _board(
-    rewards: Rewards, wish: str, queries: Sequence[str], texts: Mapping[str, Sequence[str]], baseline: str
+    rewards: Rewards, criterion: str, queries: Sequence[str], texts: Mapping[str, Sequence[str]], baseline: str
 ) -> pd.DataFrame:
-    asks = [Ask(query, wish) for query in queries]
+    asks = [Ask(query, criterion) for query in queries]
     scores = {name: proxies(rewards, asks, own) for name, own in texts.items()}
-    golds = {name: [gold(wish, text) for text in own] for name, own in texts.items()}
+    golds = {name: [gold(criterion, text) for text in own] for name, own in texts.items()}
     rows = [
         {
-            "user": wish,
+            "user": criterion,
             "model": name,
             "win_rate": fmean(_chance(*pair) for pair in zip(scores[name], scores[baseline], strict=True)),
             "true_win_rate": fmean(won(*pair) for pair in zip(golds[name], golds[baseline], strict=True)),
@@ -73,16 +75,16 @@ def _chance(own: float | None, other: float | None) -> float:
     return float(expit(own - other))
 
 
-def standing(board: pd.DataFrame, wishes: Sequence[str]) -> pd.DataFrame:
-    """A user a row: ranks of the own policy, of the told one, and the best of the others' policies."""
+def standing(board: pd.DataFrame, criteria: Sequence[str]) -> pd.DataFrame:
+    """A user a row: ranks of the own policy, of the conditioned one, and the best of the others' policies."""
     rows = []
-    for wish in wishes:
-        ranks = board[board["user"] == wish].set_index("model")[["rank", "true_rank"]]
-        others = [policy_name(other) for other in wishes if other != wish and policy_name(other) in ranks.index]
-        row: dict[str, Any] = {"user": wish, "models": len(ranks)}
+    for criterion in criteria:
+        ranks = board[board["user"] == criterion].set_index("model")[["rank", "true_rank"]]
+        others = [policy_name(other) for other in criteria if other != criterion and policy_name(other) in ranks.index]
+        row: dict[str, Any] = {"user": criterion, "models": len(ranks)}
         for column in ("rank", "true_rank"):
-            row[f"own_{column}"] = int(ranks[column][policy_name(wish)])
-            row[f"told_{column}"] = int(ranks[column][TOLD]) if TOLD in ranks.index else None
+            row[f"own_{column}"] = int(ranks[column][policy_name(criterion)])
+            row[f"conditioned_{column}"] = int(ranks[column][CONDITIONED]) if CONDITIONED in ranks.index else None
             row[f"others_{column}"] = int(ranks[column][others].min()) if others else None
         rows.append(row)
     return pd.DataFrame(rows)

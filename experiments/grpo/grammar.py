@@ -1,4 +1,4 @@
-"""Whether a text is one that the simulation could have written. In: a text. Out: yes or no.
+"""Whether a text is one that the simulation could have written.
 
 The truth finds an author's sentences wherever they stand, so that a text of one sentence and much rubbish would have
 it. Here every part has to be a sentence of the simulation, about nouns and subjects that it knows.
@@ -14,7 +14,7 @@ from crm.data.simulation.lexicon import CONTENT, MARKERS, TOPICS
 
 @cache
 def _sentence() -> re.Pattern[str]:
-    """One sentence, or a list with its heading, and what stands between it and the next."""
+    """One sentence, or a list with its heading, and what separates it from the next."""
     nouns = _one_of({noun for topic in TOPICS for noun in topic.nouns})
     subjects = _one_of({subject for topic in TOPICS for subject in topic.subjects})
     templates = [*CONTENT, *(line for topic in TOPICS for line in topic.content)]

@@ -1,7 +1,7 @@
-"""What a policy writes, and what that is worth. In: a policy and queries. Out: texts, and proxy, gold and KL of each.
+"""Texts of a policy, with proxy, gold and KL of each.
 
-The proxy is the reward model's score; gold is the simulation's truth, the level of the wish's axis in a text, from -1
-to +1. A text that the simulation could not have written has no gold: it is degenerate, and loses against any that has.
+The proxy is the reward model's score; gold is the simulation's truth, the level of the criterion's axis in a text, from
+-1 to +1. A text that the simulation could not have written has no gold: it is degenerate and loses against any other.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ PER_TOPIC = 10
 
 @dataclass(frozen=True)
 class Ask:
-    """A query, the wish that its answer is judged by, and whether the policy is told the wish."""
+    """A query, the criterion that its answer is judged by, and whether the policy reads it in its prompt."""
 
     query: str
-    wish: str
-    told: bool = False
+    criterion: str
+    conditioned: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def held_out_queries(per_topic: int = PER_TOPIC) -> dict[str, str]:
 @torch.no_grad()
 def write_all(policy: Any, start: Any, tokenizer: Any, asks: Sequence[Ask], seed: int) -> Written:
     """One response an ask, drawn at temperature 1; the state of torch's own random numbers stays as it was."""
-    asked = [conversation(ask.query, ask.wish if ask.told else None) for ask in asks]
+    asked = [conversation(ask.query, ask.criterion if ask.conditioned else None) for ask in asks]
     inputs = tokenizer.apply_chat_template(
         asked, add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True
     )
@@ -63,12 +63,12 @@ def write_all(policy: Any, start: Any, tokenizer: Any, asks: Sequence[Ask], seed
         torch.manual_seed(seed)
         ids = policy.generate(**inputs, max_new_tokens=LONGEST, do_sample=True, temperature=1.0, top_k=0)
     answers = ids[:, inputs["input_ids"].shape[1] :]
-    kept = _up_to_end(answers, tokenizer.eos_token_id)
-    mask = torch.cat([inputs["attention_mask"], kept.long()], dim=1)
+    own = _up_to_end(answers, tokenizer.eos_token_id)
+    mask = torch.cat([inputs["attention_mask"], own.long()], dim=1)
     gap = _log_probabilities(policy, ids, mask, answers) - _log_probabilities(start, ids, mask, answers)
     policy.train(training)
     texts = tokenizer.batch_decode(answers, skip_special_tokens=True)
-    return Written(texts, kept.sum(1).tolist(), (gap * kept).sum(1).tolist())
+    return Written(texts, own.sum(1).tolist(), (gap * own).sum(1).tolist())
 
 
 def _up_to_end(answers: Tensor, end: int) -> Tensor:
@@ -88,16 +88,16 @@ def _log_probabilities(policy: Any, ids: Tensor, mask: Tensor, answers: Tensor) 
 def proxies(rewards: Rewards, asks: Sequence[Ask], texts: Sequence[str]) -> list[float | None]:
     """Scores (nats) by the reward model; None of a text that it cannot read."""
     groups = [
-        Group((ask.wish,), (Message("user", ask.query),), ((Message("assistant", text),),))
+        Group((ask.criterion,), (Message("user", ask.query),), ((Message("assistant", text),),))
         for ask, text in zip(asks, texts, strict=True)
     ]
     return [own[0] for own in rewards.of_groups(groups)]
 
 
-def gold(wish: str, text: str) -> int | None:
+def gold(criterion: str, text: str) -> int | None:
     """-1, 0 or +1; None of a degenerate text."""
-    pole, levels = pole_of(wish), levels_of(text)
-    assert pole is not None, "a wish that the simulation does not know"
+    pole, levels = pole_of(criterion), levels_of(text)
+    assert pole is not None, "a criterion that the simulation does not know"
     if levels is None or sentences(text) is None:
         return None
     return utility({pole[0]: pole[1]}, dict(levels))

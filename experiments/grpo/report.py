@@ -1,4 +1,4 @@
-"""Courses to results. In: a plan whose policies are made. Out: results.json, tables, curves.png, texts.md."""
+"""Results of trained policies: results.json, tables, curves.png and texts.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crm.rewards.scoring import open_rewards
 from experiments.grpo.boards import boards, standing
 from experiments.grpo.pictures import curves
 from experiments.grpo.stages import CLEAN, NOISED, TAUGHT, Plan
-from experiments.grpo.summary import AIM, curve, kept_rates, turns
+from experiments.grpo.summary import AIM, curve, selected_rates, turns
 from experiments.grpo.tune import BUDGET, DONE, Policy
 
 SHOWN = 3
@@ -29,16 +29,16 @@ def report(plan: Plan, policies: Sequence[Policy], folder: Path, minutes: float)
     courses = {policy: json.loads((plan.course(policy) / DONE).read_text(encoding="utf-8")) for policy in policies}
     seeds = sorted({policy.seed for policy in policies})
     named = f"{len(seeds)} seeds ({', '.join(map(str, seeds))}), commit {commit()}"
-    rows = {noise: _wishes(plan, courses, noise) for noise in (CLEAN, NOISED)}
+    rows = {noise: _win_rates(plan, courses, noise) for noise in (CLEAN, NOISED)}
     found: dict[str, Any] = {
-        "wishes": len(plan.wishes),
-        "wishes_with_gold_win_rate_of_75": sum(row["win_rate"] >= AIM for row in rows[CLEAN].values()),
+        "criteria": len(plan.criteria),
+        "criteria_with_gold_win_rate_of_75": sum(row["win_rate"] >= AIM for row in rows[CLEAN].values()),
         "seeds": seeds,
         "commit": commit(),
         "minutes": minutes,
         "start": json.loads((plan.start / TAUGHT).read_text(encoding="utf-8")),
         "kl_budget": BUDGET,
-        "kept": {"clean": rows[CLEAN], "noised": rows[NOISED], "told": _told(plan, courses)},
+        "selected": {"clean": rows[CLEAN], "noised": rows[NOISED], "conditioned": _conditioned(plan, courses)},
         "turns": {name: _turns(plan, courses, noise) for name, noise in (("clean", CLEAN), ("noised", NOISED))},
         "curves": {policy.name: curve(course) for policy, course in courses.items()},
     }
@@ -47,31 +47,34 @@ def report(plan: Plan, policies: Sequence[Policy], folder: Path, minutes: float)
     found["own_policy_first"] = int((standings["own_rank"] <= standings["others_rank"].fillna(99)).sum())
     replace_file(folder / "results.json", json.dumps(found, indent=1) + "\n")
     _tables(folder, found, named)
-    curves(folder / "curves.png", plan.wishes, courses)
+    curves(folder / "curves.png", plan.criteria, courses)
     _texts(folder / "texts.md", courses)
 
 
-def _of(courses: dict[Policy, Any], wish: str, noise: str) -> list[Any]:
+def _of(courses: dict[Policy, Any], criterion: str, noise: str) -> list[Any]:
     return [
         course
         for policy, course in courses.items()
-        if policy.wishes == (wish,) and not policy.told and f"_{noise}_" in policy.name
+        if policy.criteria == (criterion,) and not policy.conditioned and f"_{noise}_" in policy.name
     ]
 
 
-def _wishes(plan: Plan, courses: dict[Policy, Any], noise: str) -> dict[str, Any]:
-    return {wish: kept_rates(_of(courses, wish, noise)) for wish in plan.wishes}
+def _win_rates(plan: Plan, courses: dict[Policy, Any], noise: str) -> dict[str, Any]:
+    return {criterion: selected_rates(_of(courses, criterion, noise)) for criterion in plan.criteria}
 
 
 def _turns(plan: Plan, courses: dict[Policy, Any], noise: str) -> dict[str, Any]:
-    return {wish: turns(_of(courses, wish, noise)) for wish in plan.wishes}
+    return {criterion: turns(_of(courses, criterion, noise)) for criterion in plan.criteria}
 
 
-def _told(plan: Plan, courses: dict[Policy, Any]) -> dict[str, Any]:
-    told = [course for policy, course in courses.items() if policy.told]
-    if not told:
+def _conditioned(plan: Plan, courses: dict[Policy, Any]) -> dict[str, Any]:
+    conditioned = [course for policy, course in courses.items() if policy.conditioned]
+    if not conditioned:
         return {}
-    return {wish: kept_rates(told, place, len(plan.wishes)) for place, wish in enumerate(plan.wishes)}
+    return {
+        criterion: selected_rates(conditioned, place, len(plan.criteria))
+        for place, criterion in enumerate(plan.criteria)
+    }
 
 
 def _standings(plan: Plan, courses: dict[Policy, Any], seeds: Sequence[int], folder: Path, named: str) -> pd.DataFrame:
@@ -79,30 +82,38 @@ def _standings(plan: Plan, courses: dict[Policy, Any], seeds: Sequence[int], fol
     tables = []
     for seed in track(seeds, "leaderboards"):
         own = {
-            policy.wishes[0]: course
+            policy.criteria[0]: course
             for policy, course in courses.items()
-            if policy.seed == seed and not policy.told and f"_{CLEAN}_" in policy.name
+            if policy.seed == seed and not policy.conditioned and f"_{CLEAN}_" in policy.name
         }
-        told = [course for policy, course in courses.items() if policy.seed == seed and policy.told]
-        board = boards(open_rewards(plan.judge(CLEAN, seed) / "model"), own, told[0] if told else None, plan.wishes)
+        conditioned = [course for policy, course in courses.items() if policy.seed == seed and policy.conditioned]
+        board = boards(
+            open_rewards(plan.judge(CLEAN, seed) / "model"), own, conditioned[0] if conditioned else None, plan.criteria
+        )
         if seed == seeds[0]:
             write_table(folder, "leaderboards", board.round(3), f"seed {seed}; {named}")
-        tables.append(standing(board, plan.wishes).assign(seed=seed))
+        tables.append(standing(board, plan.criteria).assign(seed=seed))
     return pd.concat(tables, ignore_index=True)
 
 
 def _tables(folder: Path, found: dict[str, Any], named: str) -> None:
-    kept = [{"policy": name, "wish": wish} | row for name, rows in found["kept"].items() for wish, row in rows.items()]
-    write_table(folder, "kept", pd.DataFrame(kept), f"at most {BUDGET:g} nats from the start; {named}")
+    selected = [
+        {"policy": name, "criterion": criterion} | row
+        for name, rows in found["selected"].items()
+        for criterion, row in rows.items()
+    ]
+    write_table(folder, "selected", pd.DataFrame(selected), f"at most {BUDGET:g} nats from the start; {named}")
     turned = [
-        {"judge": name, "wish": wish} | row for name, rows in found["turns"].items() for wish, row in rows.items()
+        {"judge": name, "criterion": criterion} | row
+        for name, rows in found["turns"].items()
+        for criterion, row in rows.items()
     ]
     write_table(folder, "turns", pd.DataFrame(turned), named)
     write_table(folder, "standings", pd.DataFrame(found["leaderboards"]), named)
 
 
 def _texts(path: Path, courses: dict[Policy, Any]) -> None:
-    """What the policies write, to be looked at: at the start, where they are kept, at the end of their course."""
+    """What the policies write, to be looked at: at the start, where they are selected, at the end of their course."""
     lines = [
         "# What the policies write",
         "",
@@ -112,7 +123,7 @@ def _texts(path: Path, courses: dict[Policy, Any]) -> None:
         if policy.seed != min(other.seed for other in courses):
             continue
         lines += ["", f"## {policy.name.replace('_', ' ')}"]
-        points = {"start": course["course"][0], "kept": course["kept"], "end": course["course"][-1]}
+        points = {"start": course["course"][0], "selected": course["selected"], "end": course["course"][-1]}
         for name, point in points.items():
             lines += ["", f"{name.capitalize()}, step {point['step']}, KL {point['kl']:.1f}:", ""]
             lines += [f"- {json.dumps(text, ensure_ascii=False)}" for text in point["texts"][:SHOWN]]

@@ -1,4 +1,4 @@
-"""What is made, one function a process. In: a plan. Out: a start, reward models and policies in its folder."""
+"""The stages of the study, one function a process: a start, reward models and policies."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from experiments.grpo.start import policy_tokenizer, teach, untaught
 from experiments.grpo.tune import Policy, tune
 from experiments.jobs import Job, run_job
 
-WISHES = ("Prefers detailed", "Prefers concise", "Prefers humorous", "Prefers bulleted", "Prefers vivid")
+CRITERIA = ("Prefers detailed", "Prefers concise", "Prefers humorous", "Prefers bulleted", "Prefers vivid")
 CLEAN, NOISED = "none", "random"
 """Values of ``noise=`` of a reward model's training."""
 TAUGHT = "taught.json"
-EVERY, TOLD_EVERY = 7, 20
+EVERY, CONDITIONED_EVERY = 7, 20
 """Steps between two points of a course."""
 START_SEED = 1
 
@@ -28,19 +28,19 @@ START_SEED = 1
 class Plan:
     """Where everything goes, and how long the start and the reward models are trained.
 
-    Raises ``ValueError`` for a wish that the simulation does not know.
+    Raises ``ValueError`` for a criterion that the simulation does not know.
     """
 
     folder: Path
-    wishes: tuple[str, ...]
+    criteria: tuple[str, ...]
     judge_steps: int
     teach_steps: int
 
     def __post_init__(self) -> None:
-        for wish in self.wishes:
-            if pole_of(wish) is None:
+        for criterion in self.criteria:
+            if pole_of(criterion) is None:
                 raise ValueError(
-                    f"--wishes: {wish!r} has no known truth; the nearest wording is {nearest_wording(wish)!r}"
+                    f"--criteria: {criterion!r} has no known truth; the nearest one is {nearest_wording(criterion)!r}"
                 )
 
     @property
@@ -52,19 +52,19 @@ class Plan:
         """The folder of a reward model's run."""
         return self.folder / f"judge_{noise}_{seed}"
 
-    def policies(self, seeds: Sequence[int], steps: int, told_steps: int) -> list[Policy]:
+    def policies(self, seeds: Sequence[int], steps: int, conditioned_steps: int) -> list[Policy]:
         """All policies, the long ones first, so that none of them is left alone at the end."""
         found = []
-        for seed in seeds if told_steps else ():
+        for seed in seeds if conditioned_steps else ():
             judge = str(self.judge(CLEAN, seed) / "model")
-            marks = (*range(TOLD_EVERY, told_steps, TOLD_EVERY), told_steps)
-            found.append(Policy(f"told_{CLEAN}_{seed}", self.wishes, judge, seed, told_steps, marks))
+            marks = (*range(CONDITIONED_EVERY, conditioned_steps, CONDITIONED_EVERY), conditioned_steps)
+            found.append(Policy(f"conditioned_{CLEAN}_{seed}", self.criteria, judge, seed, conditioned_steps, marks))
         for seed in seeds:
             for noise in (CLEAN, NOISED):
                 judge = str(self.judge(noise, seed) / "model")
-                for wish in self.wishes:
-                    name = f"{wish.removeprefix('Prefers ').replace(' ', '_')}_{noise}_{seed}"
-                    found.append(Policy(name, (wish,), judge, seed, steps, (*range(EVERY, steps, EVERY), steps)))
+                for criterion in self.criteria:
+                    name = f"{criterion.removeprefix('Prefers ').replace(' ', '_')}_{noise}_{seed}"
+                    found.append(Policy(name, (criterion,), judge, seed, steps, (*range(EVERY, steps, EVERY), steps)))
         return found
 
     def course(self, policy: Policy) -> Path:
@@ -83,7 +83,7 @@ def make_judge(plan: Plan, noise: str, seed: int) -> None:
 def make_start(plan: Plan) -> None:
     """The policy that writes as the authors do."""
     done = plan.start / TAUGHT
-    wanted = {"steps": plan.teach_steps, "seed": START_SEED, "wishes": list(plan.wishes)}
+    wanted = {"steps": plan.teach_steps, "seed": START_SEED, "criteria": list(plan.criteria)}
     if done.is_file() and json.loads(done.read_text(encoding="utf-8"))["settings"] == wanted:
         return
     import torch
@@ -92,7 +92,7 @@ def make_start(plan: Plan) -> None:
     with _quiet(plan.start / "output.txt"):
         tokenizer = policy_tokenizer()
         policy = untaught(tokenizer, START_SEED)
-        loss = teach(policy, tokenizer, plan.wishes, steps=plan.teach_steps, seed=START_SEED)
+        loss = teach(policy, tokenizer, plan.criteria, steps=plan.teach_steps, seed=START_SEED)
         policy.save_pretrained(plan.start)
         tokenizer.save_pretrained(plan.start)
     weights = sum(parameter.numel() for parameter in policy.parameters())

@@ -1,7 +1,7 @@
-"""The policy that all others start from. In: queries and the simulation's authors. Out: a small Qwen3 that writes so.
+"""The policy that all others start from: a small Qwen3 that writes as the simulation's authors do.
 
-Before half of the queries stands a wish, and some of their answers are what was wished for: the start, told a wish,
-heeds it now and then, so that one of its descendants can learn what the words are for. Told none, it serves nobody.
+Half of the queries have a criterion before them, and some of their answers meet it: the start follows a criterion now
+and then, so that one of its descendants can learn what the words are for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TEMPLATE = (
 HIDDEN, LAYERS, HEADS, POSITIONS = 128, 4, 4, 192
 BATCH, RATE = 64, 4e-3
 HEEDED = 0.7
-"""Share of answers with a wish before them that were chosen to meet it, where they meet one of the wishes."""
+"""Share of answers with a criterion before them that were chosen to meet it, where they meet one of the criteria."""
 END = "<|im_end|>"
 LONGEST = 80
 """Tokens of a response at most; one in a thousand of the authors' is longer."""
@@ -38,10 +38,10 @@ IGNORED = -100
 Turns = list[dict[str, str]]
 
 
-def conversation(query: str, wish: str | None) -> Turns:
-    """What a policy reads: the query, and a wish before it where it is told one."""
-    said = [] if wish is None else [{"role": "system", "content": wish}]
-    return [*said, {"role": "user", "content": query}]
+def conversation(query: str, criterion: str | None) -> Turns:
+    """What a policy reads: the query, and the criterion of a conditioned policy before it."""
+    system = [] if criterion is None else [{"role": "system", "content": criterion}]
+    return [*system, {"role": "user", "content": query}]
 
 
 def all_queries() -> list[Query]:
@@ -70,7 +70,7 @@ def untaught(tokenizer: Any, seed: int) -> Qwen3ForCausalLM:
     return policy
 
 
-def teach(policy: Qwen3ForCausalLM, tokenizer: Any, wishes: Sequence[str], *, steps: int, seed: int) -> float:
+def teach(policy: Qwen3ForCausalLM, tokenizer: Any, criteria: Sequence[str], *, steps: int, seed: int) -> float:
     """Cross-entropy on responses of the authors, each drawn anew; the mean loss (nats a token) of the last tenth."""
     losses: list[float] = []
     optimizer = torch.optim.AdamW(policy.parameters(), lr=RATE, weight_decay=0.01)
@@ -78,7 +78,7 @@ def teach(policy: Qwen3ForCausalLM, tokenizer: Any, wishes: Sequence[str], *, st
     asked = all_queries()
     for step in track(range(steps), "teaching the start"):
         rng = generator(seed, 0, str(step), "teach")
-        ids, mask, labels = batch(tokenizer, list(lessons(rng, asked, wishes, seed)))
+        ids, mask, labels = batch(tokenizer, list(lessons(rng, asked, criteria, seed)))
         loss = policy(input_ids=ids, attention_mask=mask, labels=labels).loss
         optimizer.zero_grad()
         loss.backward()
@@ -91,19 +91,19 @@ def teach(policy: Qwen3ForCausalLM, tokenizer: Any, wishes: Sequence[str], *, st
 
 
 def lessons(
-    rng: random.Random, asked: Sequence[Query], wishes: Sequence[str], seed: int
+    rng: random.Random, asked: Sequence[Query], criteria: Sequence[str], seed: int
 ) -> Iterator[tuple[Turns, str]]:
     """A batch of what is read and what is answered."""
     for _ in range(BATCH):
         query = rng.choice(asked)
         response = write(seed, rng.choice(AUTHORS), query)
-        told = _wish(rng, wishes, response.levels) if rng.random() < 0.5 else None
-        yield conversation(query.text, told), response.text
+        criterion = _criterion(rng, criteria, response.levels) if rng.random() < 0.5 else None
+        yield conversation(query.text, criterion), response.text
 
 
-def _wish(rng: random.Random, wishes: Sequence[str], levels: Mapping[str, int]) -> str:
-    met = [wish for wish in wishes if (pole := pole_of(wish)) and levels[pole[0]] == pole[1]]
-    return rng.choice(met) if met and rng.random() < HEEDED else rng.choice(wishes)
+def _criterion(rng: random.Random, criteria: Sequence[str], levels: Mapping[str, int]) -> str:
+    met = [criterion for criterion in criteria if (pole := pole_of(criterion)) and levels[pole[0]] == pole[1]]
+    return rng.choice(met) if met and rng.random() < HEEDED else rng.choice(criteria)
 
 
 def batch(tokenizer: Any, rows: Sequence[tuple[Turns, str]]) -> tuple[Tensor, Tensor, Tensor]:

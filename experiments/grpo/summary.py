@@ -1,4 +1,4 @@
-"""Courses of policies in numbers. In: courses by policy. Out: rates with intervals, and where gold turns."""
+"""Statistics of policies' courses: rates with intervals, and where gold turns."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from crm.report.statistics import cluster_interval
 AIM = 0.75
 
 
-def kept_rates(courses: Sequence[dict[str, Any]], place: int = 0, wishes: int = 1) -> dict[str, Any]:
-    """Of the policies that were kept, all seeds together: gold's win rate over the start, clustered by query.
+def selected_rates(courses: Sequence[dict[str, Any]], place: int = 0, criteria: int = 1) -> dict[str, Any]:
+    """Of the selected policies, all seeds together: gold's win rate over the start, clustered by query.
 
-    Of policies that serve several ``wishes``, the rate of the one at ``place``; the other numbers are of all of them.
+    Of policies that serve several ``criteria``, the rate of the one at ``place``; the other numbers are of all of them.
     """
     won: list[float] = []
     queries: list[int] = []
     for course in courses:
-        size = len(course["kept"]["won"]) // wishes
-        won += course["kept"]["won"][place * size : (place + 1) * size]
+        size = len(course["selected"]["won"]) // criteria
+        won += course["selected"]["won"][place * size : (place + 1) * size]
         queries += range(size)
     interval = cluster_interval(won, queries)
     return {
@@ -28,11 +28,12 @@ def kept_rates(courses: Sequence[dict[str, Any]], place: int = 0, wishes: int = 
         "win_rate": round(interval.mean, 4),
         "low": round(interval.low, 4),
         "high": round(interval.high, 4),
-        "step": fmean(course["kept"]["step"] for course in courses),
+        "step": fmean(course["selected"]["step"] for course in courses),
         **{
-            name: round(fmean(course["kept"][name] for course in courses), 4) for name in ("kl", "degenerate", "tokens")
+            name: round(fmean(course["selected"][name] for course in courses), 4)
+            for name in ("kl", "degenerate", "tokens")
         },
-        "proxy_gain": round(fmean(course["kept"]["proxy"] - course["course"][0]["proxy"] for course in courses), 4),
+        "proxy_gain": round(fmean(course["selected"]["proxy"] - course["course"][0]["proxy"] for course in courses), 4),
     }
 
 

@@ -1,7 +1,7 @@
-"""One policy by TRL's GRPO. In: a start, a reward model, wishes. Out: a folder with the policy, its course, its texts.
+"""Train one policy by TRL's GRPO and measure its course.
 
 The course goes on until gold is lost or the steps end, without anything that holds the policy back (``beta`` 0). The
-policy that is kept is the last one that is at most `BUDGET` away from the start: a rule that knows no gold.
+selected policy is the last one that is at most `BUDGET` away from the start: a rule that knows no gold.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ DONE = "course.json"
 GROUP, PROMPTS = 8, 8
 """Responses to a prompt, and prompts of a step."""
 BUDGET = 5.0
-"""Nats of KL to the start, a response: the policy that is kept has no more."""
+"""Nats of KL to the start, a response: the selected policy has no more."""
 LOST = 0.9
 """Share of degenerate texts from which on there is nothing left to see."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """One policy to be made. With several wishes it is told one of them in each prompt; else it never sees its wish."""
+    """One policy to train. With several criteria each prompt shows one of them; with one the policy never sees it."""
 
     name: str
-    wishes: tuple[str, ...]
+    criteria: tuple[str, ...]
     judge: str
     seed: int
     steps: int
@@ -46,16 +46,18 @@ class Policy:
     rate: float = 1.5e-4
 
     @property
-    def told(self) -> bool:
-        """Whether the wish stands in the prompt."""
-        return len(self.wishes) > 1
+    def conditioned(self) -> bool:
+        """Whether the prompt shows the criterion."""
+        return len(self.criteria) > 1
 
     def asks(self, every: bool) -> list[Ask]:
-        """What it is measured on: each query under ``every`` wish, or under one of them in turn."""
+        """What it is measured on: each query under ``every`` criterion, or under one of them in turn."""
         asked = list(held_out_queries().values())
         if every:
-            return [Ask(query, wish, self.told) for wish in self.wishes for query in asked]
-        return [Ask(query, self.wishes[place % len(self.wishes)], self.told) for place, query in enumerate(asked)]
+            return [Ask(query, criterion, self.conditioned) for criterion in self.criteria for query in asked]
+        return [
+            Ask(query, self.criteria[place % len(self.criteria)], self.conditioned) for place, query in enumerate(asked)
+        ]
 
 
 def tune(policy: Policy, start: Path, folder: Path) -> Path:
@@ -71,16 +73,16 @@ def tune(policy: Policy, start: Path, folder: Path) -> Path:
     tokenizer = AutoTokenizer.from_pretrained(start, trust_remote_code=False)
     models: list[Any] = [Qwen3ForCausalLM.from_pretrained(start, attn_implementation="eager") for _ in range(2)]
     rewards = open_rewards(policy.judge)
-    judged = grpo_reward(rewards.judge, prompt="query" if policy.told else None)
+    judged = grpo_reward(rewards.judge, prompt="query" if policy.conditioned else None)
     course = Course(policy, rewards, models[1], tokenizer)
     trainer = _trainer(policy, models[0], tokenizer, judged, folder, course)
     course.measure(models[0], 0)
     trainer.train()
-    models[0].load_state_dict(course.kept)
-    kept = course.point(models[0], course.kept_step, policy.asks(every=True))
+    models[0].load_state_dict(course.selected)
+    selected = course.point(models[0], course.selected_step, policy.asks(every=True))
     models[0].save_pretrained(folder / "policy")
     tokenizer.save_pretrained(folder / "policy")
-    replace_file(done, json.dumps({"policy": wanted, "course": course.points, "kept": kept}) + "\n")
+    replace_file(done, json.dumps({"policy": wanted, "course": course.points, "selected": selected}) + "\n")
     return folder
 
 
@@ -133,8 +135,12 @@ def _trainer(policy: Policy, model: Any, tokenizer: Any, judged: Any, folder: Pa
 
 def _row(policy: Policy, number: int) -> dict[str, Any]:
     query = generator(policy.seed, 0, str(number), "grpo").choice(all_queries()).text
-    wish = policy.wishes[number % len(policy.wishes)]
-    return {"prompt": conversation(query, wish if policy.told else None), "criteria": wish, "query": query}
+    criterion = policy.criteria[number % len(policy.criteria)]
+    return {
+        "prompt": conversation(query, criterion if policy.conditioned else None),
+        "criteria": criterion,
+        "query": query,
+    }
 
 
 class Course:
@@ -144,22 +150,22 @@ class Course:
         self.policy, self.rewards, self.start, self.tokenizer = policy, rewards, start, tokenizer
         self.points: list[dict[str, Any]] = []
         self.against: dict[Ask, int | None] = {}
-        self.kept: dict[str, Any] = {}
-        self.kept_step = 0
+        self.selected: dict[str, Any] = {}
+        self.selected_step = 0
 
     def measure(self, model: Any, step: int) -> bool:
         """Add a point to the course; whether gold is lost, so that going on shows nothing more."""
         point = self.point(model, step, self.policy.asks(every=False))
         self.points.append(point)
         if max(earlier["kl"] for earlier in self.points) <= BUDGET:
-            self.kept, self.kept_step = copy.deepcopy(model.state_dict()), step
+            self.selected, self.selected_step = copy.deepcopy(model.state_dict()), step
         return bool(point["degenerate"] >= LOST)
 
     def point(self, model: Any, step: int, asks: Sequence[Ask]) -> dict[str, Any]:
         """Means over the asks; ``won`` is of each, against what the start wrote to the same ask."""
         written = write_all(model, self.start, self.tokenizer, asks, 1000 * self.policy.seed + step)
         scores = proxies(self.rewards, asks, written.texts)
-        golds = [gold(ask.wish, text) for ask, text in zip(asks, written.texts, strict=True)]
+        golds = [gold(ask.criterion, text) for ask, text in zip(asks, written.texts, strict=True)]
         others = self._start_golds(asks)
         parts = [len(found) for text in written.texts if (found := sentences(text))]
         return {
@@ -180,5 +186,5 @@ class Course:
         missing = [ask for ask in asks if ask not in self.against]
         if missing:
             texts = write_all(self.start, self.start, self.tokenizer, missing, 1000 * self.policy.seed + 999).texts
-            self.against |= {ask: gold(ask.wish, text) for ask, text in zip(missing, texts, strict=True)}
+            self.against |= {ask: gold(ask.criterion, text) for ask, text in zip(missing, texts, strict=True)}
         return [self.against[ask] for ask in asks]

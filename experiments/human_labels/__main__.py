@@ -131,8 +131,8 @@ def report(given: argparse.Namespace, found: dict[str, Any], length: dict[str, A
     path = given.report / "results.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     head = {"seeds": given.seeds, "overrides": given.overrides, "suite": given.suite}
-    kept = known.get("rows", {}) if {name: known.get(name) for name in head} == head else {}
-    rows = kept | {name: {"commit": commit(), "suites": suites} for name, suites in found.items()}
+    reused = known.get("rows", {}) if {name: known.get(name) for name in head} == head else {}
+    rows = reused | {name: {"commit": commit(), "suites": suites} for name, suites in found.items()}
     replace_file(path, json.dumps({"rows": rows, "more words": length, **head}, indent=1) + "\n")
     columns = {name: row["suites"] for name, row in rows.items()} | {"more words": length}
     table = [

@@ -136,8 +136,8 @@ def relabelled(folder: Path, data: Sequence[str], teacher: Path) -> Path:
     config = compose("train", list(data), folder)
     splits = load_data(config.data, criteria=config.criteria)
     judge = open_checkpoint(teacher / "model", batch_size=256, precision="32-true")[0]
-    said = {name: list(verdicts(judge, getattr(splits, name), name)) for name in ("train", "validation")}
-    for name, rows in {**said, **splits.suites}.items():
+    seen = {name: list(verdicts(judge, getattr(splits, name), name)) for name in ("train", "validation")}
+    for name, rows in {**seen, **splits.suites}.items():
         write_parquet(folder / "splits" / f"{name}.parquet", Preference, rows)
     return folder
 

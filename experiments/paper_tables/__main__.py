@@ -1,4 +1,4 @@
-"""The paper's five tables. In: a scale. Out: a table a question with intervals over seeds, trained where missing.
+"""The paper's five tables, with intervals over seeds; models that are missing are trained.
 
 ``python -m experiments.paper_tables scale=demo`` (`make reproduce-tables`). A run whose model, configuration and
 predictions are there is only read: after a kill the same command trains what is missing.

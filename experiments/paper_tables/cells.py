@@ -1,4 +1,4 @@
-"""One cell of a table. In: one number measured with several seeds, each with its interval. Out: mean and limits."""
+"""Mean and limits of a number that was measured with several seeds, each with its interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's published numbers (arXiv 2508.09463). In: nothing. Out: what stands beside ours; what compares."""
+"""The paper's published numbers (arXiv 2508.09463).: what is shown beside ours, and what compares."""
 
 from __future__ import annotations
 

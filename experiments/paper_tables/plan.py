@@ -1,4 +1,4 @@
-"""From a scale to runs. In: a `Scale`, seeds, further overrides. Out: the distinct jobs, and which made which row.
+"""The distinct jobs of a scale, and which of them made which row.
 
 Every run has a folder named by what was asked for; rows that mean the same run share it, however they are written.
 """

@@ -1,4 +1,4 @@
-"""What the five tables ask, at three scales. In: nothing. Out: rows, as overrides of ``train.py`` and ``evaluate.py``.
+"""Rows of the five tables at three scales, as overrides of ``train.py`` and ``evaluate.py``.
 
 The grid is a star: each table varies one factor around a common centre, so that tables share runs.
 """
@@ -34,7 +34,7 @@ READINGS: Mapping[str, tuple[Words, Words]] = {
 class Row:
     """A line of a table: a model (``words`` of ``train.py``) or a control ``judge``, and how it is read.
 
-    ``ranks`` asks for the leaderboards of `PAIRS` too. ``paper`` is the published number that stands beside ours.
+    ``ranks`` asks for the leaderboards of `PAIRS` too. ``paper`` is the published number that is shown beside ours.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Scale:
     tables: tuple[int, ...] = tuple(range(1, 6))
 
     def questions(self) -> tuple[Question, ...]:
-        """The tables asked for, by number; all where nothing else is said."""
+        """The tables asked for, by number; all by default."""
         return tuple(question for question in self._all() if int(question.key[0]) in self.tables)
 
     def _all(self) -> tuple[Question, ...]:
@@ -165,8 +165,8 @@ SCALES = {
         },
         seeds=(42,),
         controls=("length", "coin"),
-        ours="500 preferences between answers of LLMs told to be concise, left alone or told to be verbose, cut to 60 "
-        "words; true by construction, criteria worded by hand, SmolLM2 of 135M with 20 of its 30 layers frozen; the "
+        ours="500 preferences between answers of LLMs asked to be concise, left alone or asked to be verbose, cut to "
+        "60 words; true by construction, criteria worded by hand, SmolLM2 of 135M with 20 of its 30 layers frozen; the "
         "scalar head reads the criteria last, joint heads first. M: unseen LLMs, C: and unseen wordings. Table 5 ranks "
         "13 LLMs by whole responses to just-eval's queries that are not in training; of its criteria only the first "
         "pair is of a kind that was in training",

@@ -1,6 +1,6 @@
 """``python -m experiments.picking --checkpoint <late judge of the arena>``: simulated people pick.
 
-In: a late judge. Out: ``results.json``, a table, curves. Every condition sees the same people. Somebody's ranking
+It writes ``results.json``, a table and curves. Every condition sees the same people. Somebody's ranking
 is right from the pick on after which its Kendall's tau with their true ranking stays at .8 or more.
 """
 

@@ -1,4 +1,4 @@
-"""One person's course through the picks. In: a world, a condition, a seed. Out: how right the ranking is after each."""
+"""One simulated person's picks, and how right the ranking is after each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def course(world: World, condition: Condition, seed: int, picks: int) -> Course:
     """The person with this seed, through ``picks`` picks; nobody stops before."""
     somebody = person(seed, world.levels, POOL, condition.kind)
     rng = np.random.default_rng([seed, 2])
-    contrasts, axes, typed = told_before(world, somebody, condition.typed)
+    contrasts, axes, typed = known_before(world, somebody, condition.typed)
     flags = tuple(place < typed for place in range(len(axes)))
     session = Session(contrasts, world.baseline, flags, (), seed, condition.adaptive, condition.reasons)
     truth = somebody.true_rates(world.baseline)
@@ -68,7 +68,7 @@ def course(world: World, condition: Condition, seed: int, picks: int) -> Course:
     return Course(np.array(taus), np.array(settled), found, *session.agreement())
 
 
-def told_before(world: World, somebody: Person, count: int) -> tuple[Contrasts, list[int], int]:
+def known_before(world: World, somebody: Person, count: int) -> tuple[Contrasts, list[int], int]:
     """All criteria, what the person typed first; the axis of each; and how many were typed, ``count`` at most.
 
     Somebody types what they care about most, and may care about less than ``count`` axes.
@@ -80,8 +80,8 @@ def told_before(world: World, somebody: Person, count: int) -> tuple[Contrasts, 
     sides = [world.typed[0 if somebody.weights[axis] > 0 else 1] for axis in most]
     values = np.stack([side.values[..., axis] for side, axis in zip(sides, most, strict=True)], axis=2)
     units = np.array([side.units[axis] for side, axis in zip(sides, most, strict=True)])
-    contrasts, kept = joined(Contrasts(values, units), world.pool)
-    return contrasts, [*most, *kept.tolist()], len(most)
+    contrasts, pooled = joined(Contrasts(values, units), world.pool)
+    return contrasts, [*most, *pooled.tolist()], len(most)
 
 
 def own_votes(picks: Sequence[Pick], models: int) -> Floats:

@@ -1,4 +1,4 @@
-"""Simulated people of known taste. In: a seed. Out: how they pick, what they would type, and their true ranking.
+"""Simulated people of known taste: how they pick, what they would type, and their true ranking.
 
 A person cares about one to three axes of the simulation; what they pick follows their taste and not the judge. Answers
 come as the module assumes: some are "same", one in twenty is a lapse. Others care about axes that the pool does not

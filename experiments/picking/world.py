@@ -1,4 +1,4 @@
-"""A simulated bank as a trained late judge sees it. In: a checkpoint. Out: contrasts of a pool, and the true levels."""
+"""A simulated bank as a trained late judge reads it: contrasts of a pool, and the true levels."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def world(checkpoint: Path, folder: Path, seed: int) -> World:
     axes = TRAIN_AXES[:POOL]
 
     def scores(sign: int, wording: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-        said = [wordings(axis, sign, "held_out")[wording] for axis in axes]
-        return indexed.scores_for(reader.criterion_vectors(said))
+        criteria = [wordings(axis, sign, "held_out")[wording] for axis in axes]
+        return indexed.scores_for(reader.criterion_vectors(criteria))
 
     nothing = np.zeros((POOL, len(bank.queries), len(bank.authors)), dtype=np.float32)
     typed = (contrasts(scores(1, TYPED_WORDING), nothing), contrasts(scores(-1, TYPED_WORDING), nothing))

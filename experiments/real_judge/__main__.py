@@ -1,7 +1,7 @@
 """``python -m experiments.real_judge --root <public sets> --out <folder>``: trains, evaluates, ranks, writes it down.
 
-A seed is that of training; the data are split by ``data.seed``, the same for all. Beside the judge stands the one that
-prefers more words; a sum of 1 is any judge that does not read the wish.
+A seed is that of training; the data are split by ``data.seed``, the same for all. Beside the judge is the one that
+prefers more words; a sum of 1 is any judge that ignores the criterion.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RECIPE = (
     *("schedule.epochs=1", "schedule.max_steps=400", "schedule.validate_every=200", "schedule.save_every=400"),
 )
 STAGES = ("batching.name=user_vectors",), ("batching.name=criteria_tables",)
-"""What is kept of responses is learned first, then the words of criteria."""
+"""The vectors of responses are learned first, then the words of criteria."""
 DATA_SEED = 1
 
 

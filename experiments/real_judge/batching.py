@@ -108,7 +108,7 @@ def collate_table(table: ComparisonTable, encoder: Encoder) -> ForestBatch:
         fitting &= fits[count:][table.asked]
     if not fitting.any():
         raise ValueError(f"model.max_length={encoder.max_length}: no comparison of a whole table fits; raise it")
-    # A text that is too long is in no comparison left: its first token stands for it.
+    # A text that is too long is in no comparison left: its first token represents it.
     texts = [(ids, start) if fit else (ids[:1], 0) for ids, start, fit in zip(sequences, starts, fits, strict=True)]
     return _forest_batch(texts, count, *(_tensor(part[fitting]) for part in (table.shown, table.asked, table.target)))
 

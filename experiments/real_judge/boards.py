@@ -1,6 +1,6 @@
-"""Leaderboards of real LLMs for wishes that can be counted. In: a judge's scores, the counts. Out: how they agree.
+"""How leaderboards of real LLMs agree with counted traits.
 
-A leaderboard holds all that suites leave out: small differences, and whatever part of a score no wish moves.
+A leaderboard holds all that suites leave out: small differences, and the part of a score that no criterion changes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class TraitBoards:
 
     trait: str
     opposite: float
-    """Of a wording for more and one for less: -1 is a judge that turns the ranking round."""
+    """Of a wording for more and one for less: -1 is a judge that reverses the ranking."""
     truth: float
     """Of a wording's ranking and that of the counts."""
     same: float
-    """Of two wordings of one wish."""
+    """Of two wordings for one side."""
     mixed: float
-    """As ``truth``, with the mean over all wordings of a wish less that of its opposite for the score."""
+    """As ``truth``, with the mean over all wordings of a side less that of the opposite side for the score."""
     ceiling: float
     """Of the counts on these queries and the counts on others: what a finite number of queries allows."""
 

@@ -34,7 +34,7 @@ FORMAT = 2
 _OF_FOLDER = ("version", "head", "prompt_order", "digest")
 """Entries of a manifest about its own folder; all others are about the training."""
 _OF_TRAINER = ("logger", "resume", "run_dir")
-"""What a configuration says of whoever trained."""
+"""Settings about whoever trained."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -66,33 +66,33 @@ def pack(checkpoint: Path, path: Path = BUNDLED) -> Path:
     facts = {name: value for name, value in manifest.items() if name not in _OF_FOLDER}
     facts["config"] = {name: _settings(group) for name, group in facts["config"].items() if name not in _OF_TRAINER}
     facts["config"]["data"].pop("root", None)
-    told = {
+    record = {
         "facts": facts,
         "prompt_order": manifest["prompt_order"],
         "layers": len(model.backbone.layers),  # type: ignore[arg-type]
         "response_layers": model.score.response_layers,
         "backbone": weights_digest(model.backbone),
-        "talked_round": read_section(checkpoint, ROBUSTNESS_SECTION),
+        "robustness": read_section(checkpoint, ROBUSTNESS_SECTION),
     }
     weights = {name: weight.half() for name, weight in model.score.state_dict().items()}
-    told |= {"format": FORMAT, "weights": _digest(weights)}
-    return replace_file(path, save(weights, metadata={"judge": json.dumps(told, separators=(",", ":"))}))
+    record |= {"format": FORMAT, "weights": _digest(weights)}
+    return replace_file(path, save(weights, metadata={"judge": json.dumps(record, separators=(",", ":"))}))
 
 
 def assemble(backbone: str, out: Path, packed: Path = BUNDLED) -> str:
     """Write the checkpoint and return its digest. Raises ``ValueError`` for another backbone than the head's."""
-    told, weights = _unpacked(packed)
-    loaded, tokenizer = load_backbone(backbone, None, told["facts"]["max_length"])
-    keep_lowest_layers(loaded, told["layers"])
-    if weights_digest(loaded) != told["backbone"]:
+    record, weights = _unpacked(packed)
+    loaded, tokenizer = load_backbone(backbone, None, record["facts"]["max_length"])
+    keep_lowest_layers(loaded, record["layers"])
+    if weights_digest(loaded) != record["backbone"]:
         raise ValueError(
             f"{backbone}: has other weights than {packed.stem} was trained on; `make smollm2` makes the right ones"
         )
-    head = LateHead.of_weights(weights, told["response_layers"])
+    head = LateHead.of_weights(weights, record["response_layers"])
     (out / MANIFEST).unlink(missing_ok=True)  # while other files are written there is no checkpoint
-    digest = export_model(RewardModel(loaded, head, "late"), tokenizer, out, told["facts"], told["prompt_order"])
-    if told.get("talked_round"):
-        write_section(out, ROBUSTNESS_SECTION, told["talked_round"])
+    digest = export_model(RewardModel(loaded, head, "late"), tokenizer, out, record["facts"], record["prompt_order"])
+    if record.get("robustness"):
+        write_section(out, ROBUSTNESS_SECTION, record["robustness"])
     return digest
 
 
@@ -117,16 +117,16 @@ def _digest(weights: Mapping[str, torch.Tensor]) -> str:
 
 
 def _unpacked(packed: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """What the file tells, and the head's weights in float32."""
+    """The record of the file, and the head's weights in float32."""
     try:
         with safe_open(packed, "pt") as file:
-            told: dict[str, Any] = json.loads((file.metadata() or {})["judge"])
+            record: dict[str, Any] = json.loads((file.metadata() or {})["judge"])
             weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
-        if told.get("format") != FORMAT:
-            raise ValueError(f"its format is {told.get('format')!r:.20}, this version reads {FORMAT}")
-        if told["weights"] != _digest(weights):
+        if record.get("format") != FORMAT:
+            raise ValueError(f"its format is {record.get('format')!r:.20}, this version reads {FORMAT}")
+        if record["weights"] != _digest(weights):
             raise ValueError("its weights were changed after it was packed")
-        return told, weights
+        return record, weights
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{packed}: is no packed judge ({error}); install the package again") from None
 

@@ -1,4 +1,4 @@
-"""What training and suites share. In: the `Splits` of ``data=tastes``. Out: a row a suite: queries, LLMs, sentences.
+"""Queries, LLMs and sentences that training and suites of ``data=tastes`` share.
 
 Equal after folding case and white space, or nearly equal (Jaccard of character 5-grams, `crm.data.splits`).
 """
@@ -22,7 +22,7 @@ KINDS = ("queries", "llms", "sentences")
 
 
 def training_sentences() -> set[str]:
-    """All that a wish may be said in while a judge is trained."""
+    """All sentences that a judge may be trained on."""
     known = [trait.name for trait in TRAITS if trait.name not in UNSEEN_TRAITS]
     sides = [wording(name, sign) for name in known for sign in (1, -1)]
     return {text for side in sides for text in (*side.training, *side.framed)}

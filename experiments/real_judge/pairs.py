@@ -1,4 +1,4 @@
-"""Two responses and wishes that tell them apart. In: a query's answers, a trait. Out: a `Preference`, true by count."""
+"""Preferences between two answers to a query that are true by count."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ class Side(NamedTuple):
     criteria: tuple[str, ...]
 
 
-Wishes = tuple[tuple[str, int], ...]
-"""Traits, and whether more (1) or less (-1) of each is wished for."""
+Tastes = tuple[tuple[str, int], ...]
+"""Traits, and whether the user prefers more (1) or less (-1) of each."""
 
 
-class Speaker:
-    """Says wishes in a few drawn sentences, the same all through a query: each sentence is read once for many pairs."""
+class Phrasing:
+    """Puts tastes into a few drawn sentences, the same for a whole query: each sentence is read once for many pairs."""
 
     def __init__(self, rng: random.Random, words: str) -> None:
         self._rng, self._unseen = rng, words == "unseen"
         self._drawn: dict[tuple[str, int], list[str]] = {}
 
-    def __call__(self, wishes: Wishes) -> tuple[str, ...]:
-        """A sentence a wish."""
-        return tuple(self._rng.choice(self._sentences(wish)) for wish in wishes)
+    def __call__(self, tastes: Tastes) -> tuple[str, ...]:
+        """One sentence for each taste."""
+        return tuple(self._rng.choice(self._sentences(taste)) for taste in tastes)
 
-    def _sentences(self, wish: tuple[str, int]) -> list[str]:
-        if wish not in self._drawn:
-            found = wording(*wish)
-            self._drawn[wish] = [found.draw(self._rng, unseen=self._unseen) for _ in range(SENTENCES)]
-        return self._drawn[wish]
+    def _sentences(self, taste: tuple[str, int]) -> list[str]:
+        if taste not in self._drawn:
+            found = wording(*taste)
+            self._drawn[taste] = [found.draw(self._rng, unseen=self._unseen) for _ in range(SENTENCES)]
+        return self._drawn[taste]
 
 
 class PairFinder:
-    """Draws a taste first and then two responses that it tells apart, so that rare traits are asked as often."""
+    """Draws tastes first and then two responses that differ in them, so that rare traits are asked as often."""
 
     def __init__(
         self, query: Query, llms: Sequence[str], traits: Sequence[Trait], rng: random.Random, smallest: float
@@ -74,15 +74,15 @@ class PairFinder:
             for trait in traits
         }
 
-    def pair(self, names: Sequence[str]) -> tuple[str, str, Wishes] | None:
-        """Two LLMs, and wishes about these traits that speak for the first; None where no pair is told apart."""
-        wishes = tuple((name, self._rng.choice((1, -1))) for name in names)
-        able = [pair for pair in self._pairs if self._balance(pair, wishes) >= self._smallest - 1e-9]
-        return (*self._rng.choice(able), wishes) if able else None
+    def pair(self, names: Sequence[str]) -> tuple[str, str, Tastes] | None:
+        """Two LLMs, and tastes about these traits under which the first wins; None where no pair differs enough."""
+        tastes = tuple((name, self._rng.choice((1, -1))) for name in names)
+        able = [pair for pair in self._pairs if self._balance(pair, tastes) >= self._smallest - 1e-9]
+        return (*self._rng.choice(able), tastes) if able else None
 
-    def _balance(self, pair: tuple[str, str], wishes: Wishes) -> float:
-        """Threshold units by which the wishes speak for the first; not a number counts as no difference."""
-        gaps = [sign * self._gaps[name][pair] for name, sign in wishes]
+    def _balance(self, pair: tuple[str, str], tastes: Tastes) -> float:
+        """Threshold units by which the first wins under these tastes; not a number counts as no difference."""
+        gaps = [sign * self._gaps[name][pair] for name, sign in tastes]
         return sum(gap for gap in gaps if gap == gap)
 
 
@@ -97,47 +97,47 @@ def whole_pair(
     query: Query,
     better: str,
     worse: str,
-    wishes: Wishes,
-    say: Speaker,
+    tastes: Tastes,
+    phrase: Phrasing,
     rng: random.Random,
 ) -> Preference:
     """The pair in a drawn order; the winner is a coin, since either side has a user who prefers it."""
-    opposite = tuple((trait, -sign) for trait, sign in wishes)
-    sides = [(better, say(wishes)), (worse, say(opposite))]
+    opposite = tuple((trait, -sign) for trait, sign in tastes)
+    sides = [(better, phrase(tastes)), (worse, phrase(opposite))]
     rng.shuffle(sides)
     answered = [Side(query.answers[llm], llm, criteria) for llm, criteria in sides]
-    return _preference(identifier, query, answered, rng.choice("ab"), wishes)
+    return _preference(identifier, query, answered, rng.choice("ab"), tastes)
 
 
-def spoiled_pair(
+def degraded_pair(
     identifier: str,
     query: Query,
     better: str,
     worse: str,
-    wishes: Wishes,
-    say: Speaker,
+    tastes: Tastes,
+    phrase: Phrasing,
     rng: random.Random,
 ) -> Preference:
-    """A whole response beside a spoiled one, which no user prefers: only the winner's side has criteria."""
-    whole, criteria = query.answers[better], say(wishes)
+    """A whole response beside a degraded one, which no user prefers: only the winner's side has criteria."""
+    whole, criteria = query.answers[better], phrase(tastes)
     kind = rng.choice(("empty", "cut", "stuffed"))
-    if kind == "cut" and ("Length", -1) in wishes:
+    if kind == "cut" and ("Length", -1) in tastes:
         kind = "stuffed"
     if kind == "stuffed":
-        spoiled = stuffed(rng, query.answers[worse], criteria)
+        degraded = stuffed(rng, query.answers[worse], criteria)
     else:
-        spoiled = (cut if kind == "cut" else emptied)(rng, whole)
-    sides = [Side(whole, better, criteria), Side(spoiled, better if kind == "cut" else worse, ())]
+        degraded = (cut if kind == "cut" else emptied)(rng, whole)
+    sides = [Side(whole, better, criteria), Side(degraded, better if kind == "cut" else worse, ())]
     name = f"{identifier}-{kind}"
     if rng.random() < 0.5:
-        return _preference(name, query, sides, "a", wishes)
-    return _preference(name, query, sides[::-1], "b", wishes)
+        return _preference(name, query, sides, "a", tastes)
+    return _preference(name, query, sides[::-1], "b", tastes)
 
 
-def _preference(identifier: str, query: Query, sides: Sequence[Side], winner: str, wishes: Wishes) -> Preference:
+def _preference(identifier: str, query: Query, sides: Sequence[Side], winner: str, tastes: Tastes) -> Preference:
     """The record; a side without criteria has no topics either."""
     a, b = sides
-    topics = tuple(trait for trait, _ in wishes)
+    topics = tuple(trait for trait, _ in tastes)
     return Preference(
         id=identifier,
         prompt=turn("user", query.text),

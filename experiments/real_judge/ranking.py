@@ -1,4 +1,4 @@
-"""A trained late judge on the unseen queries of a public bank. In: a checkpoint. Out: `TraitBoards`, a trait each."""
+"""A trained late judge on the unseen queries of a public bank."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from crm.io.draws import generator
 from crm.io.intake import Intake
 from crm.io.words import first_words
 from crm.schema import Preference, prompt_key
-from experiments.real_judge.pairs import PairFinder, Query, Speaker, spoiled_pair, whole_pair
+from experiments.real_judge.pairs import PairFinder, Phrasing, Query, degraded_pair, whole_pair
 from experiments.real_judge.traits import TRAITS
 
 UNSEEN_TRAITS = ("Advice", "Asides", "Emphatic words", "Past tense")
@@ -38,13 +38,13 @@ UNSEEN_LLMS = 0.2
 """Share of the LLMs of each bank."""
 TEST_QUERIES, VALIDATION_QUERIES = 0.15, 0.05
 PER_QUERY, LLMS = 128, 12
-"""Preferences of a training query, and LLMs drawn to answer it: each response is read once for many tastes."""
+"""Preferences of a training query, and LLMs drawn to answer it: each response is read once for many criteria."""
 FEWEST_QUERIES = 40
 """Of a suite: rare traits need many."""
-WISHES, WISH_WEIGHTS = (1, 2, 3), (0.7, 0.2, 0.1)
+CRITERIA_COUNTS, COUNT_WEIGHTS = (1, 2, 3), (0.7, 0.2, 0.1)
 SMALLEST, CLEAR = 0.5, 1.0
 """Threshold units by which the sides of a pair differ at least, in training and in suites."""
-SPOILED = 0.08
+DEGRADED = 0.08
 """Share of training pairs in which one response is empty, cut or stuffed."""
 
 
@@ -83,8 +83,8 @@ def load(
         "M": make("M", traits=known, llms="unseen"),
         "C": make("C", traits=known, llms="unseen", words="unseen"),
         "A": make("A", traits=new, llms="unseen", words="unseen"),
-        "X": make("X", traits=known, llms="unseen", wishes=2),
-        "L": make("L", traits=known, words="unseen", row=spoiled_pair),
+        "X": make("X", traits=known, llms="unseen", criteria=2),
+        "L": make("L", traits=known, words="unseen", row=degraded_pair),
     }
     counts = {
         "queries_read": len(queries),
@@ -153,13 +153,13 @@ def _training(
     made: list[Preference] = []
     for query, able in zip(queries, llms, strict=True):
         rng = generator(seed, 0, query.id, "tastes train")
-        find, say = PairFinder(query, able, traits, rng, SMALLEST), Speaker(rng, "training")
+        find, phrase = PairFinder(query, able, traits, rng, SMALLEST), Phrasing(rng, "training")
         for number in range(PER_QUERY):
-            names = rng.sample([trait.name for trait in traits], rng.choices(WISHES, WISH_WEIGHTS)[0])
+            names = rng.sample([trait.name for trait in traits], rng.choices(CRITERIA_COUNTS, COUNT_WEIGHTS)[0])
             found = find.pair(names)
             if found is not None:
-                row = spoiled_pair if rng.random() < SPOILED else whole_pair
-                made.append(row(f"train-{query.id}-{number}", query, *found, say, rng))
+                row = degraded_pair if rng.random() < DEGRADED else whole_pair
+                made.append(row(f"train-{query.id}-{number}", query, *found, phrase, rng))
     return made
 
 
@@ -173,7 +173,7 @@ def _suite(
     seed: int,
     llms: str = "seen",
     words: str = "training",
-    wishes: int = 1,
+    criteria: int = 1,
     row: Callable[..., Preference] | None = None,
 ) -> list[Preference]:
     """Every trait as often as can be: a query is asked for each at most once, until ``wanted`` are found (0: all)."""
@@ -182,16 +182,16 @@ def _suite(
     for query in queries[: max(FEWEST_QUERIES, wanted // 8) if wanted else None]:
         rng = generator(seed, 0, query.id, f"tastes {part}")
         find = PairFinder(query, _drawn(query, rng, unseen, llms), traits, rng, CLEAR)
-        say = Speaker(rng, words)
+        phrase = Phrasing(rng, words)
         for trait in traits:
             if wanted and asked[trait.name] >= -(-wanted // len(traits)):
                 continue
             others = [other.name for other in traits if other != trait]
-            found = find.pair([trait.name, *rng.sample(others, wishes - 1)])
+            found = find.pair([trait.name, *rng.sample(others, criteria - 1)])
             if found is not None:
                 asked[trait.name] += 1
                 name = f"{part}-{query.id}-{len(made)}"
-                made.append((row or whole_pair)(name, query, *found, say, rng))
+                made.append((row or whole_pair)(name, query, *found, phrase, rng))
     return made
 
 

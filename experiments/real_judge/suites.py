@@ -1,8 +1,7 @@
-"""Suites of tastes. In: a judge, suites. Out: a row a comparison, and what they add up to.
+"""Read suites with a judge, a row a comparison, and sum up their accuracies.
 
-By a late judge each response and each sentence is read once, however many suites it is in: a score is the product of
-its vector and the wish's, which is what the judge gives for the comparison itself (a test of the package says so).
-Other judges read the comparisons.
+A late judge reads each response and each sentence once, however many suites it is in: a score is the product of their
+vectors, which is what the judge gives for the comparison itself (a test checks it). Other judges read the comparisons.
 """
 
 from __future__ import annotations
@@ -51,16 +50,16 @@ def read_suites(judge: CrmJudge, suites: Mapping[str, Sequence[Preference]], ste
 
 def _by_vectors(reader: LateReader, rows: Sequence[Comparison], steps: Any) -> list[float]:
     """The preference logit of each."""
-    talks = list(dict.fromkeys((row.prompt, text) for row in rows for text in (row.response_a, row.response_b)))
-    parts = [reader.responses(talks[start : start + PORTION]) for start in steps(range(0, len(talks), PORTION))]
-    vectors, place = torch.cat(parts), {talk: index for index, talk in enumerate(talks)}
+    conversations = list(dict.fromkeys((row.prompt, text) for row in rows for text in (row.response_a, row.response_b)))
+    parts = [reader.responses(conversations[at : at + PORTION]) for at in steps(range(0, len(conversations), PORTION))]
+    vectors, place = torch.cat(parts), {own: index for index, own in enumerate(conversations)}
     texts = list(dict.fromkeys(text for row in rows for text in row.criteria or (GENERIC_CRITERION,)))
-    said, number = reader.criterion_vectors(texts), {text: index for index, text in enumerate(texts)}
+    criteria, number = reader.criterion_vectors(texts), {text: index for index, text in enumerate(texts)}
     gaps = []
     for row in rows:
         pair = vectors[[place[row.prompt, text] for text in (row.response_a, row.response_b)]]
-        wish = said[[number[text] for text in row.criteria or (GENERIC_CRITERION,)]].sum(dim=0)
-        first, second = (pair @ wish).tolist()
+        user = criteria[[number[text] for text in row.criteria or (GENERIC_CRITERION,)]].sum(dim=0)
+        first, second = (pair @ user).tolist()
         gaps.append(first - second)
     return gaps
 
@@ -87,7 +86,7 @@ def _comparisons(suites: Mapping[str, Sequence[Preference]]) -> list[tuple[str, 
 
 
 def sums(frames: Sequence[pd.DataFrame], column: str = "right") -> dict[str, dict[str, float]]:
-    """Of each suite accuracy in the direction of the wish plus that in the opposite one: 1 ignores the wish.
+    """Of each suite accuracy in the direction of the vote plus that in the opposite one: 1 ignores the criteria.
 
     A frame a seed. ``low`` and ``high`` (95 %) are of the mean over seeds where there are several, else of the queries.
     """

@@ -1,8 +1,8 @@
-"""Traits that can be counted in a response, and how a wish for more or less of one is put into words.
+"""Traits that can be counted in a response, and how a preference for more or less of one is put into words.
 
 Traits are surface: they know nothing of content or truth, and their word lists are English. Sentences of ``training``
 and ``unseen`` (``wordings.yaml``) were written apart, and no sentence is in both. More to train on comes from noun
-phrases in frames: to like "bullet points" is the wish that "dislikes flowing prose" is too.
+phrases in frames: to like "bullet points" is the criterion that "dislikes flowing prose" is too.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _ADVICE = phrases(
     r"it['’]s important|it is important|remember to|don['’]t forget|advis\w*"
 )
 _PAST = phrases(
-    r"was|were|had|did|went|came|became|began|made|took|said|told|saw|found|gave|thought|felt|knew|left|wrote|led|"
-    r"grew|\w{2,}(?:[^e\W]|i)ed"
+    r"was|were|had|did|went|came|became|began|made|took|saw|found|gave|thought|felt|knew|left|wrote|led|"
+    r"said|told|grew|\w{2,}(?:[^e\W]|i)ed"  # codespell:ignore said,told
 )
 _EMPHATIC = phrases(
     r"very|really|extremely|absolutely|truly|highly|incredibly|completely|totally|especially|deeply|quite|"
@@ -84,7 +84,7 @@ TRAITS = (
     Trait("Contractions", rate(_CONTRACTIONS), 1.0),  # 1 more in 100 words
     Trait("Positive words", rate(_POSITIVE), 2.0),  # 2 words more in 100
     Trait("Openings", lambda text: float(bool(_OPENING.search(text[:80]))), 1.0),  # one has an opening phrase
-    Trait("Closings", lambda text: float(bool(re.search(_CLOSING, text.rstrip()[-160:]))), 1.0),  # a wish or an offer
+    Trait("Closings", lambda text: float(bool(re.search(_CLOSING, text.rstrip()[-160:]))), 1.0),  # one has a closing
     Trait("Summaries", number(_SUMMARY), math.log(2)),  # 1 to 0, 3 to 1
     Trait("Sources", number(_SOURCES), math.log(3)),  # 2 to 0, 8 to 2
     Trait("Paragraph length", _paragraph_length, math.log(2)),  # twice as many words a paragraph
@@ -122,20 +122,20 @@ class Wording:
 
 
 def wording(trait: str, sign: int) -> Wording:
-    """How to wish for more (``sign`` 1) or less (-1) of a trait. Raises ``KeyError`` for a trait without wordings."""
+    """Sentences that ask for more (``sign`` 1) or less (-1) of a trait; ``KeyError`` for a trait without wordings."""
     return _all()[trait][0 if sign > 0 else 1]
 
 
 @cache
 def _all() -> dict[str, tuple[Wording, Wording]]:
     read: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("wordings.yaml").read_text(encoding="utf-8"))
-    kept_apart = {
+    unseen = {
         text.casefold() for entry in read["traits"].values() for side in entry.values() for text in side["unseen"]
     }
     sides: dict[str, tuple[Wording, Wording]] = {}
     for place, (trait, entry) in enumerate(read["traits"].items()):
         more, less = entry["more"], entry["less"]
-        rest = (read, kept_apart, place)
+        rest = (read, unseen, place)
         sides[trait] = (_side(more, less, *rest), _side(less, more, *rest))
     return sides
 
@@ -144,12 +144,12 @@ def _side(
     own: dict[str, list[str]],
     other: dict[str, list[str]],
     read: dict[str, Any],
-    kept_apart: Collection[str],
+    unseen: Collection[str],
     place: int,
 ) -> Wording:
     liked = _framed(read["like"], own["nouns"], place)
     disliked = _framed(read["dislike"], other["nouns"], place)
-    framed = tuple(text for text in (*liked, *disliked) if text.casefold() not in kept_apart)
+    framed = tuple(text for text in (*liked, *disliked) if text.casefold() not in unseen)
     return Wording(tuple(own["training"]), tuple(own["unseen"]), framed)
 
 

@@ -1,4 +1,4 @@
-"""Public sets of preferences: ratings by aspect, responses that follow a wish, and plain votes."""
+"""Public sets of preferences: ratings by aspect, responses that follow a criterion, and plain votes."""
 
 from __future__ import annotations
 
@@ -374,7 +374,7 @@ D2T = Source("people's ratings of sentences about restaurants and hotels", d2t, 
     "maszhongming/UniEval d33e7b6c", "MIT")
 PERSONAS8 = Source("pairs that an LLM judged as each of eight personas", personas8, "personas8",
     "NotDevinLe/preference-decoding c26ca04a")
-PREFEVAL = Source("options that follow or ignore what a user said they prefer", prefeval, "prefeval",
+PREFEVAL = Source("options that follow or ignore what a user stated they prefer", prefeval, "prefeval",
     "amazon-science/PrefEval 50795054", "CC-BY-NC-4.0")
 PROMETHEUS_HHH = Source("helpful, honest or harmless responses with a rubric", prometheus_hhh,
     "prometheus_rubric_evals", "prometheus-eval/prometheus-eval dcfb4427", "Apache-2.0", evaluation_only=True)

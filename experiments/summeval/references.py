@@ -1,5 +1,6 @@
-"""How well can SummEval's flips be told without reading? In: the ratings. Out: accuracy of two references on held-out
-documents: which system wrote the summary, and ten shallow features of its text.
+"""How well can SummEval's flips be guessed without reading?
+
+Accuracy of two references on held-out documents: which system wrote the summary, and ten shallow features of its text.
 
 ``python experiments/summeval/references.py`` (needs the data under ``data.root``; two seconds)
 """

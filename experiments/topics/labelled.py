@@ -1,4 +1,4 @@
-"""Public sets whose texts carry tags, to measure topics on. In: the folder of the sets. Out: texts, tags, counts.
+"""Public sets whose texts carry tags, to measure topics on.
 
 A text that occurs in several rows counts once, with the tags of its first row.
 """

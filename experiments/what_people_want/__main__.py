@@ -22,7 +22,7 @@ from experiments.what_people_want.charts import dots
 from experiments.what_people_want.contradictions import by_topic, disagreements, flip_share
 from experiments.what_people_want.diversity import diversity
 from experiments.what_people_want.raters import agreement_of_three
-from experiments.what_people_want.wishes import trait_wins, wishes_by_topic
+from experiments.what_people_want.trait_wins import trait_wins, traits_by_topic
 
 RATED = ("summeval", "topicalchat", "d2t")
 """Sets whose responses were rated on several criteria."""
@@ -74,7 +74,7 @@ def _tables(rows: dict[str, list[Preference]], counts: dict[str, Intake]) -> Ite
     if voted:
         labels = {f"{name} ({_label(found)})": found for name, found in voted.items()}
         yield "traits", _joined({name: trait_wins(found) for name, found in labels.items()})
-        yield "wishes_by_topic", _joined({name: wishes_by_topic(found) for name, found in labels.items()})
+        yield "traits_by_topic", _joined({name: traits_by_topic(found) for name, found in labels.items()})
     if "pandalm" in rows:
         found = counts["pandalm"].counts
         agreement = agreement_of_three(

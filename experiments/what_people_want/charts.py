@@ -1,4 +1,4 @@
-"""In: shares with intervals. Out: a picture with one dot a share, a colour a set."""
+"""A plot with one dot for each share, a colour for each set."""
 
 from __future__ import annotations
 

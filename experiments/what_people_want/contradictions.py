@@ -1,7 +1,7 @@
-"""In: preferences with criteria. Out: how often the winner depends on the criterion, where, and between which criteria.
+"""How often the winner depends on the criterion, where, and between which criteria.
 
 A pair **flips** where criteria speak for both sides: a user with the one prefers A, a user with the other prefers B.
-No single winner is right for such a pair, so a judge that is not told the criteria is right in one direction only.
+No single winner is right for such a pair, so a judge that does not see the criteria is right in one direction only.
 """
 
 from __future__ import annotations

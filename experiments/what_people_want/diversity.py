@@ -1,4 +1,4 @@
-"""In: the topics of texts. Out: how many different things they are about, as entropy and as an effective number."""
+"""Diversity of texts' topics, as entropy and as an effective number."""
 
 from __future__ import annotations
 

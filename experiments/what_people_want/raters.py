@@ -1,4 +1,4 @@
-"""In: three people's votes on the same pairs, counted. Out: how far they agree, which is a ceiling for any judge."""
+"""Agreement of three people on the same pairs: a ceiling for any judge."""
 
 from __future__ import annotations
 

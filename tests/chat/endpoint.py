@@ -1,9 +1,10 @@
-"""A chat endpoint on 127.0.0.1 that answers as its test says."""
+"""Chat endpoints on 127.0.0.1: one that answers as its test says, one that repeats what it is asked."""
 
 from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,3 +52,17 @@ def chat_endpoint(answer: Callable[[dict[str, Any], dict[str, str]], Answer]) ->
     finally:
         server.shutdown()
         server.server_close()
+
+
+@contextmanager
+def repeating_endpoint(refused_once: str) -> Iterator[tuple[str, Counter[str]]]:
+    """Its address, and how often it was asked what. Texts with ``refused_once`` are refused the first time."""
+    asked: Counter[str] = Counter()
+
+    def answer(body: dict[str, Any], _headers: dict[str, str]) -> Answer:
+        text = body["messages"][-1]["content"]
+        asked[text] += 1
+        return (400, "{}") if refused_once in text and asked[text] == 1 else completion(f"re: {text}")
+
+    with chat_endpoint(answer) as address:
+        yield address, asked

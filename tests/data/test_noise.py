@@ -66,7 +66,7 @@ def test_replace_leaves_a_strict_majority_of_the_users(criteria, loser, loser_to
     kept = set(result.criteria) & set(criteria)
     assert 2 * len(kept) > len(result.criteria)
     assert set(result.criteria) - kept <= set(loser)
-    # The loser may hold the user's own wording, told apart by more than case and space.
+    # The loser may hold the user's own wording, which differs in more than case and space.
     foreign = [text for text in loser if " ".join(text.lower().split()) not in criteria]
     exchanged = 0 if len(criteria) < 2 else max(1, -(-len(criteria) // 2) - 1)
     assert len(set(result.criteria) - kept) == min(exchanged, len(foreign))

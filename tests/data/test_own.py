@@ -21,13 +21,13 @@ from crm.schema import Message, Preference
 Row = dict[str, Any]
 
 
-def said(*texts: Any) -> list[Row]:
+def chat(*texts: Any) -> list[Row]:
     """A conversation, the user first."""
     return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
 
 
 def answer(text: Any) -> list[Row]:
-    return said("", text)[1:]
+    return chat("", text)[1:]
 
 
 def read(tmp_path: Path, reader: Any, *rows: Row, parquet: bool = False) -> tuple[list[Preference], Intake]:
@@ -60,10 +60,10 @@ READERS: dict[str, tuple[Any, Any]] = {
     "table": (BARE, lambda a, b: {"prompt": "Why?", "response_a": a, "response_b": b, "winner": "a"}),
     "pairs": (BARE, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
     "trl": (own.trl, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
-    "arena": (own.arena, lambda a, b: {**ARENA, "conversation_a": said("Why?", a), "conversation_b": said("Why?", b)}),
+    "arena": (own.arena, lambda a, b: {**ARENA, "conversation_a": chat("Why?", a), "conversation_b": chat("Why?", b)}),
     "train_rows": (
         own.train_rows,
-        lambda a, b: {**TRAIN, "model_a": said("Why?", a), "model_b": said("Why?", b)},
+        lambda a, b: {**TRAIN, "model_a": chat("Why?", a), "model_b": chat("Why?", b)},
     ),
     "rewardbench": (rewardbench, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
 }
@@ -78,7 +78,7 @@ WITH_IDS: dict[str, tuple[Any, Any]] = {
     "records": (
         own.records,
         lambda a, b: {
-            **{"id": a + b, "prompt": said("Why?"), "winner": "a"},
+            **{"id": a + b, "prompt": chat("Why?"), "winner": "a"},
             **{"response_a": answer(a), "response_b": answer(b)},
         },
     ),
@@ -86,7 +86,7 @@ WITH_IDS: dict[str, tuple[Any, Any]] = {
         own.eval_rows,
         lambda a, b: {
             **{"idx": a + b, "prompt": "Why?", "criteria": ["short"], "preference": "model_a"},
-            **{"model_a": said("Why?", a), "model_b": said("Why?", b)},
+            **{"model_a": chat("Why?", a), "model_b": chat("Why?", b)},
         },
     ),
     "personalized": (
@@ -125,18 +125,18 @@ def test_a_response_ends_with_the_assistant(tmp_path: Path, name: str) -> None:
     unanswered = row("Yes.", "No.")
     for field in {"response_a", "chosen", "model_a"} & unanswered.keys():
         given = unanswered[field]
-        unanswered[field] = [*(given if isinstance(given, list) else answer(given)), *said("And then?")]
+        unanswered[field] = [*(given if isinstance(given, list) else answer(given)), *chat("And then?")]
     kept, reading = read(tmp_path, reader, unanswered, row("Yes.", "Nope."))
     assert len(kept) == 1 and "a response ends with the assistant's turn, got the user's" in str(reading.rejections[0])
 
 
 TRL_FORMS: dict[str, Row] = {
     "text": {"prompt": "Why?", "chosen": "So.", "rejected": "Because."},
-    "messages": {"prompt": said("Why?"), "chosen": answer("So."), "rejected": answer("Because.")},
-    "whole conversations": {"prompt": "Why?", "chosen": said("Why?", "So."), "rejected": said("Why?", "Because.")},
-    "an implicit prompt": {"prompt": None, "chosen": said("Why?", "So."), "rejected": said("Why?", "Because.")},
-    "JSON text": {"prompt": json.dumps(said("Why?")), "chosen": json.dumps(answer("So.")), "rejected": "Because."},
-    "Python text": {"prompt": str(said("Why?")), "chosen": str(answer("So.")), "rejected": "Because."},
+    "messages": {"prompt": chat("Why?"), "chosen": answer("So."), "rejected": answer("Because.")},
+    "whole conversations": {"prompt": "Why?", "chosen": chat("Why?", "So."), "rejected": chat("Why?", "Because.")},
+    "an implicit prompt": {"prompt": None, "chosen": chat("Why?", "So."), "rejected": chat("Why?", "Because.")},
+    "JSON text": {"prompt": json.dumps(chat("Why?")), "chosen": json.dumps(answer("So.")), "rejected": "Because."},
+    "Python text": {"prompt": str(chat("Why?")), "chosen": str(answer("So.")), "rejected": "Because."},
     "scores too": {"prompt": "Why?", "chosen": "So.", "rejected": "Because.", "margin": 2.5, "score_chosen": 9.0},
 }
 
@@ -150,11 +150,11 @@ def test_every_form_of_trl_is_the_same_record(tmp_path: Path, form: str, parquet
 
 
 def test_shared_turns_are_the_prompt_and_the_side_is_drawn_by_the_id(tmp_path: Path) -> None:
-    row = {"chosen": said("Hi", "Ho", "More", "A"), "rejected": said("Hi", "Ho", "More", "B")}
+    row = {"chosen": chat("Hi", "Ho", "More", "A"), "rejected": chat("Hi", "Ho", "More", "B")}
     found = read(tmp_path, own.trl, *({**row, "id": n} for n in range(200)))[0]
     assert {(record.query, len(record.prompt), sides(record)) for record in found} == {("Hi", 3, ("A", "B"))}
     assert 70 < Counter(record.winner for record in found)["a"] < 130 and found[7].id == "trl-7"
-    apart = {"chosen": said("Hi", "A1", "More", "A2"), "rejected": said("Hi", "B")}
+    apart = {"chosen": chat("Hi", "A1", "More", "A2"), "rejected": chat("Hi", "B")}
     assert sides(read(tmp_path, own.trl, apart)[0][0]) == ("A1 | More | A2", "B")
 
 
@@ -175,12 +175,12 @@ BAD: dict[str, tuple[str, Row, str]] = {
     "trl, no prompt": ("trl", {"prompt": None}, "prompt: missing, and chosen or rejected is no whole conversation"),
     "trl, nothing shared": (
         "trl",
-        {"prompt": None, "chosen": said("Q", "A"), "rejected": said("R", "A")},
+        {"prompt": None, "chosen": chat("Q", "A"), "rejected": chat("R", "A")},
         "rejected: shares no leading turns with chosen",
     ),
     "trl, another prompt": (
         "trl",
-        {"chosen": said("Q", "A"), "rejected": said("Q", "B")},
+        {"chosen": chat("Q", "A"), "rejected": chat("Q", "B")},
         "prompt: is no user turn of the conversations",
     ),
     "trl, images": ("trl", {"images": ["cat.png"]}, "images: the row has images"),
@@ -200,7 +200,7 @@ BAD: dict[str, tuple[str, Row, str]] = {
     "records, more": ("records", {"colour": "red"}, "colour: unknown field, expected some of id, prompt"),
     "arena, image": (
         "arena",
-        {"conversation_a": said([{"type": "image", "image": "cat.png"}], "A cat")},
+        {"conversation_a": chat([{"type": "image", "image": "cat.png"}], "A cat")},
         "conversation_a[0].content: is not one text; only conversations of text",
     ),
     "arena, winner": ("arena", {"winner": "model_c"}, "winner: 'model_c' is not one of model_a, model_b, tie"),
@@ -247,8 +247,8 @@ def test_a_row_of_the_arena_by_hand(tmp_path: Path) -> None:
     assert record == Preference(
         id="arena-30192",
         prompt=(Message("user", 'Is it "moral"?'),),
-        response_a=tuple(Message(**turn) for turn in said("", "Yes; no.", "OK,\nshorter", "")[1:]),
-        response_b=tuple(Message(**turn) for turn in said("", "No", "OK,\nshorter", "Perhaps \U0001f600")[1:]),
+        response_a=tuple(Message(**turn) for turn in chat("", "Yes; no.", "OK,\nshorter", "")[1:]),
+        response_b=tuple(Message(**turn) for turn in chat("", "No", "OK,\nshorter", "Perhaps \U0001f600")[1:]),
         winner="a",
         author_a="gpt-x",
         author_b="claude-y",
@@ -259,12 +259,12 @@ def test_a_row_of_the_arena_by_hand(tmp_path: Path) -> None:
 
 def test_winners_and_parts_of_messages_of_the_arena(tmp_path: Path) -> None:
     row = READERS["arena"][1]("Hi A", "Hi B")
-    part = said([{"type": "text", "text": "Why?", "image": None}], [{"type": "text", "text": "Hi A"}])
+    part = chat([{"type": "text", "text": "Why?", "image": None}], [{"type": "text", "text": "Hi A"}])
     rows = [
         row | {"question_id": winner, "winner": winner, "conversation_a": part if winner == "tie" else json.dumps(part)}
         for winner in ("model_a", "model_b", "tie", "tie (bothbad)")
     ]
-    unanswered = {**row, "conversation_b": said("Why?", "No.", "And then?")}
+    unanswered = {**row, "conversation_b": chat("Why?", "No.", "And then?")}
     found, reading = read(tmp_path, own.arena, *rows, unanswered)
     assert [record.winner for record in found] == ["a", "b", "tie", "tie"]
     assert found[2].id == "arena-tie" and sides(found[2]) == ("Hi A", "Hi B")

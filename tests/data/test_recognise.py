@@ -21,7 +21,7 @@ from crm.io.intake import Intake
 from crm.schema import Preference
 
 
-def said(*texts: str) -> list[dict[str, str]]:
+def chat(*texts: str) -> list[dict[str, str]]:
     """A conversation, the user first."""
     return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
 
@@ -57,18 +57,18 @@ def of_winner(record: Preference) -> tuple[str, str, str, tuple[str, ...]]:
 
 
 PLAIN = {"prompt": "Why?", "chosen": "So.", "rejected": "Because."}
-WHOLE = {"chosen": said("Why?", "So."), "rejected": said("Why?", "Because.")}
+WHOLE = {"chosen": chat("Why?", "So."), "rejected": chat("Why?", "Because.")}
 VOTE = {"question": "Why?", "answer_a": "So.", "answer_b": "Because.", "preferred": "a"}
 HELPSTEER3 = {
     "domain": "general",
     "language": "english",
-    "context": said("Hello", "Hi", "Why?"),
+    "context": chat("Hello", "Hi", "Why?"),
     "response1": "So.",
     "response2": "Because.",
     "overall_preference": -2,
     "individual_preference": [{"score": -2}],
 }
-ANSWERS = {"response_a": said("", "So.")[1:], "response_b": said("", "Because.")[1:]}
+ANSWERS = {"response_a": chat("", "So.")[1:], "response_b": chat("", "Because.")[1:]}
 READ: dict[str, tuple[str, str, dict[str, Any]]] = {
     "trl": ("pairs.jsonl", "trl", PLAIN),
     "trl, messages and a prompt": ("pairs.parquet", "trl", WHOLE | {"prompt": "Why?"}),
@@ -114,7 +114,7 @@ READ: dict[str, tuple[str, str, dict[str, Any]]] = {
     "records, criteria": (
         "votes.jsonl",
         "records",
-        {"id": "1", "prompt": said("Why?"), **ANSWERS, "winner": "a", "criteria_a": ["short", "kind"]},
+        {"id": "1", "prompt": chat("Why?"), **ANSWERS, "winner": "a", "criteria_a": ["short", "kind"]},
     ),
     "train_rows, criteria": (
         "rows.jsonl",
@@ -203,7 +203,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"rank LLMs by such files: python bank.py out=my_bank author=<model> queries=\S+ responses=\S+$",
     ),
     "demonstrations": (
-        {"messages": said("Why?", "So.")},
+        {"messages": chat("Why?", "So.")},
         r"has one response a row \(messages\).*the columns messages$",
     ),
     "nothing": (
@@ -215,7 +215,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_told_says_what_to_type(case: str, tmp_path: Path) -> None:
+def test_what_cannot_be_recognised_says_what_to_type(case: str, tmp_path: Path) -> None:
     row, sentence = REFUSED[case]
     path = write(tmp_path / "file.jsonl", [row])
     with pytest.raises(ValueError, match=f"^{path}: {sentence}"):

@@ -154,7 +154,7 @@ def test_held_out_topics_take_their_prompts_out_of_every_other_split() -> None:
     assert set(parts) == {"train", "validation", "test", "unseen_topics", "left_out"}
 
 
-def test_a_split_that_stays_empty_is_said_and_no_rows_at_all_are_fine() -> None:
+def test_a_split_that_stays_empty_is_reported_and_no_rows_at_all_are_fine() -> None:
     with pytest.raises(ValueError, match=r"validation: empty, because there are only 1 different prompts; bring more"):
         split_by_prompt([vote(1)] * 3, seed=0, validation=0.01, test=0.0)
     assert split_by_prompt([], seed=0, validation=0.1, test=0.1).train == []

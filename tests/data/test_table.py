@@ -68,7 +68,7 @@ def as_csv(rows: list[dict[str, Any]], delimiter: str = ",", end: str = "\n") ->
     return text.getvalue().encode()
 
 
-def said(role: str, text: str) -> list[dict[str, str]]:
+def turns(role: str, text: str) -> list[dict[str, str]]:
     return [{"role": role, "content": text}]
 
 
@@ -114,7 +114,7 @@ def test_every_format_is_the_record_written_by_hand(tmp_path: Path, kind: str) -
     if kind == "csv":
         path.write_bytes(as_csv([row]))
     else:
-        messages = {"question": said("user", ROW["question"]), "answer_1": said("assistant", ROW["answer_1"])}
+        messages = {"question": turns("user", ROW["question"]), "answer_1": turns("assistant", ROW["answer_1"])}
         row |= messages | {"likes_1": ["short", "kind"]}
         path.write_text(json.dumps([row] if kind == "json" else row))
     if kind == "parquet":
@@ -207,7 +207,7 @@ def test_bad_rows_between_good_ones(tmp_path: Path, row: dict[str, Any], field: 
 CHOSEN = {"prompt": "p", "chosen": "Yes", "rejected": "No"}
 
 
-def told(record: Preference) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
+def fields_of(record: Preference) -> tuple[str, str, tuple[str, ...], tuple[str, ...]]:
     """The response that won, the other one, and what speaks for each."""
     a, b = (record.response_a[0].content, record.criteria_a), (record.response_b[0].content, record.criteria_b)
     (won, why), (lost, why_not) = (a, b) if record.winner == "a" else (b, a)
@@ -220,7 +220,7 @@ def test_chosen_and_rejected_need_no_winner(tmp_path: Path) -> None:
         for n in range(40)
     ]
     records, reading = read(write(tmp_path, *rows))
-    assert {told(record) for record in records} == {("Yes", "No", ("short", "kind"), ("blunt",))}
+    assert {fields_of(record) for record in records} == {("Yes", "No", ("short", "kind"), ("blunt",))}
     assert {record.winner for record in records} == {"a", "b"} and {record.topic for record in records} == {"Art"}
     assert reading.counts["ties"] == 0
 

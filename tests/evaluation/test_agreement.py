@@ -49,13 +49,13 @@ def test_every_response_meets_the_first_of_its_group_once_an_aspect() -> None:
 def test_rho_by_hand() -> None:
     rows = rating_comparisons(RESPONSES, WORDINGS, seed=1)
     found = agreement(RESPONSES, judged(rows, {"a": 0.5, "b": 2.0, "c": -1.0})).set_index("aspect")
-    # g: authors a, b, c are said to rank 2, 3, 1; clear ranks them 2, 3, 1 and fun 2, 1, 3. h: clear ranks 1, 2, 3:
+    # g: authors a, b, c are judged to rank 2, 3, 1; clear ranks them 2, 3, 1 and fun 2, 1, 3. h: clear ranks 1, 2, 3:
     # d = 1, 1, -2 and rho = 1 - 6 * 6 / (3 * 8) = -0.5; fun is constant there, so that there is no rho.
     assert found.loc["clear", "rho"] == pytest.approx((1.0 - 0.5) / 2) and found.loc["clear", "groups"] == 2
     assert found.loc["fun", "rho"] == pytest.approx(-1.0) and found.loc["fun", "groups"] == 1
     assert math.isnan(found.loc["fun", "low"]), "one group says nothing of spread"
     assert found.loc[MEAN, "groups"] == 1 and found.loc[MEAN, "rho"] == pytest.approx(0.0)
-    pooled = pd.DataFrame({"said": [-1, 0.5, 2, 0.5, 2, -1], "rated": [1, 2, 3, 1, 2, 3]})
+    pooled = pd.DataFrame({"judged": [-1, 0.5, 2, 0.5, 2, -1], "rated": [1, 2, 3, 1, 2, 3]})
     assert found.loc["clear", "pooled"] == pytest.approx(pooled.corr("spearman").iloc[0, 1])
 
 

@@ -1,4 +1,4 @@
-"""Every wish against its opposite, all read at once; the files of the study; mistakes in one sentence."""
+"""Every criterion against its opposite, all read at once; the files of the study; mistakes in one sentence."""
 
 from __future__ import annotations
 
@@ -24,27 +24,25 @@ def test_the_truth_picks_as_the_oracle_and_opposites_mirror_each_other() -> None
     assert len(users) == 2 * len(TRAIN_AXES)
     assert all((one.gold == -other.gold).all() for one, other in zip(users[::2], users[1::2], strict=True))
     studies = studies_of(users, Rewards(OracleJudge()))
-    assert list(studies) == [*(wish.name for wish in users), "all"] == summary(studies)["wish"].tolist()
+    assert list(studies) == [*(user.name for user in users), "all"] == summary(studies)["user"].tolist()
     for study in studies.values():
         means = study["curves"].set_index(["picked_by", "k"])["mean"]
         assert means["judge"].to_list() == pytest.approx(means["oracle"].to_list())
     first = studies[users[0].name]["curves"].set_index(["picked_by", "k"])["mean"]
     assert first["judge", 6] == pytest.approx(users[0].gold.max(axis=1).mean())
     whole = studies["all"]["curves"].set_index(["picked_by", "k"]).loc[("judge", 6)]
-    assert whole["mean"] == pytest.approx(sum(wish.gold.max(axis=1).mean() for wish in users) / len(users))
+    assert whole["mean"] == pytest.approx(sum(user.gold.max(axis=1).mean() for user in users) / len(users))
     assert (whole["n"], whole["clusters"]) == (78, 3)
 
 
-def test_a_part_is_written_with_two_pictures_of_opposite_wishes(
-    make_model: Any, tokenizer: Any, tmp_path: Path
-) -> None:
+def test_a_part_is_written_with_two_pictures_of_opposite_users(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
     export_model(make_model("late"), tokenizer, tmp_path / "model", {"max_length": 2048, "seed": 3}, "criteria_first")
     words = ["--checkpoint", str(tmp_path / "model"), "--report", str(tmp_path / "out"), "--queries", "2", "--n", "4"]
     assert main(words) == 0
     found = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))["arena"]
-    assert len(found["wishes"]) == 2 * len(TRAIN_AXES) + 1 and found["k"] == [1, 2, 4]
+    assert len(found["users"]) == 2 * len(TRAIN_AXES) + 1 and found["k"] == [1, 2, 4]
     assert {"commit", "seed", "training_seed", "model_digest", "unread", "unit"} <= set(found)
-    judge = found["wishes"]["all"]["judge"]
+    judge = found["users"]["all"]["judge"]
     assert judge["gold"]["n"] == [52, 52, 52] and None not in judge["reward"]["mean"]
     assert len(list((tmp_path / "out").glob("arena_*.png"))) == 2 and (tmp_path / "out" / "arena.md").is_file()
 

@@ -42,17 +42,17 @@ def test_it_is_put_together_as_it_was(
     packed = pack(trained, tmp_path / "judge.safetensors")
     digest = assemble(str(base), tmp_path / "again", packed)
     assert assemble(str(base), tmp_path / "again", packed) == digest
-    (before, _, told), (after, _, tells) = load_checkpoint(trained), load_checkpoint(tmp_path / "again")
+    (before, _, trained_facts), (after, _, facts) = load_checkpoint(trained), load_checkpoint(tmp_path / "again")
     for name, weight in before.score.state_dict().items():
         assert torch.equal(after.score.state_dict()[name], weight.half().float()), name
     batch = collate([make_encoder("late").encode(row) for row in comparisons], pad_id=0)
     before.score.load_state_dict(after.score.state_dict())
     with torch.inference_mode():
         assert torch.equal(before(batch).preference_logit, after(batch).preference_logit)
-    assert {name: tells[name] for name in ("max_length", "seed", "commit")} == {
-        name: told[name] for name in ("max_length", "seed", "commit")
+    assert {name: facts[name] for name in ("max_length", "seed", "commit")} == {
+        name: trained_facts[name] for name in ("max_length", "seed", "commit")
     }
-    assert tells["config"] == {"model": {"path": "models/base"}, "data": {"name": "tastes"}}
+    assert facts["config"] == {"model": {"path": "models/base"}, "data": {"name": "tastes"}}
     assert b"/home/me" not in packed.read_bytes()
 
 
@@ -73,20 +73,22 @@ def test_other_weights_and_other_files_are_refused(parts: tuple[Path, Path], tmp
 def test_the_shipped_one_is_small_and_names_no_folder_of_whoever_trained_it() -> None:
     assert BUNDLED.stat().st_size < 5_000_000
     with safe_open(BUNDLED, "pt") as file:
-        told = json.loads(file.metadata()["judge"])
+        record = json.loads(file.metadata()["judge"])
         assert {str(file.get_slice(name).get_dtype()) for name in file.keys()} == {"F16"}  # noqa: SIM118
-    assert (told["layers"], told["response_layers"], told["prompt_order"]) == (15, 3, "criteria_first")
-    assert told["talked_round"].count("| yes") == len(ATTACKS), "it withstands every attack"
-    assert "root" not in told["facts"]["config"]["data"] and not {"logger", "run_dir"} & set(told["facts"]["config"])
+    assert (record["layers"], record["response_layers"], record["prompt_order"]) == (15, 3, "criteria_first")
+    assert record["robustness"].count("| yes") == len(ATTACKS), "it withstands every attack"
+    assert "root" not in record["facts"]["config"]["data"] and not {"logger", "run_dir"} & set(
+        record["facts"]["config"]
+    )
 
 
 def _with_layers(packed: Path, layers: int, backbone: str) -> Path:
     from safetensors.torch import save_file
 
     with safe_open(packed, "pt") as file:
-        told = json.loads(file.metadata()["judge"]) | {"layers": layers, "backbone": backbone}
+        record = json.loads(file.metadata()["judge"]) | {"layers": layers, "backbone": backbone}
         weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     other = packed.with_name("other") / packed.name
     other.parent.mkdir()
-    save_file(weights, other, metadata={"judge": json.dumps(told)})
+    save_file(weights, other, metadata={"judge": json.dumps(record)})
     return other

@@ -46,13 +46,13 @@ def write_judge(folder: Path, name: str, skill: float, seed: int, **changed: Any
         right = (random.random(60) < skill).astype(float).tolist()
         suites[suite] = {"comparisons": ids, "prompts": [one[:-1] for one in ids], "right": [None, *right[1:]]}
     gold = np.stack([np.zeros((2, 6)), skill + 0.1 * random.random((2, 6)), 2 * skill + random.random((2, 6))], axis=2)
-    made = {"judge": name, "blind": False, "wishes": ["detailed", "concise"], "queries": 6, "n": 16, "seed": 1}
+    made = {"judge": name, "blind": False, "criteria": ["detailed", "concise"], "queries": 6, "n": 16, "seed": 1}
     best_of = {"made": made | changed, "commit": "abc", "k": [1, 4, 16], "unread": 0, "gold": gold.tolist()}
     documents = {SUITES_FILE: suites, BEST_FILE: best_of | {"best": (gold + 1).tolist()}}
     if seed % 3 == 0:
         point = {"step": 7, "kl": 1.0, "degenerate": 0.0, "proxy": 1.0, "won": (random.random(20) < skill).tolist()}
-        made = {"wishes": ["x", "y"], "steps": 70, "seed": 1, "start": "d"}
-        documents[GRPO_FILE] = made | {"kept": [point, point], "best": [point, point]}
+        made = {"criteria": ["x", "y"], "steps": 70, "seed": 1, "start": "d"}
+        documents[GRPO_FILE] = made | {"selected": [point, point], "best": [point, point]}
     for file, document in documents.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / name / file).write_text(json.dumps(document), encoding="utf-8")
@@ -73,7 +73,7 @@ def test_what_was_saved_becomes_results_tables_and_pictures(
     keys = {"suites", "correlations", "six_models", "power", "suite_size", "commit", "seeds", "published", "picking"}
     assert keys <= set(found) and found["groups"]["all"] == 13 and found["grpo"]["steps"] == 70
     by_key = {(row["judges"], row["use"], row["suite"]): row for row in found["correlations"]}
-    assert by_key["all", "best_of_16", ALL]["spearman"] > 0.8 and by_key["all", "grpo_kept", "D+"]["n"] == 5
+    assert by_key["all", "best_of_16", ALL]["spearman"] > 0.8 and by_key["all", "grpo_selected", "D+"]["n"] == 5
     assert found["suites"]["T-"] == {"n": 60, "prompts": 60} and found["uses"]["grpo_best"]["prompts"] == 20
     judge = next(row for row in found["judges"] if row["name"] == "oracle")
     assert judge["gains"]["best_of_4"] == pytest.approx(0.5 + 0.035 * 12 + 0.05, abs=0.05)
@@ -84,13 +84,13 @@ def test_what_was_saved_becomes_results_tables_and_pictures(
     saved = load(chosen(specs(1), names), tmp_path / "out")
     assert np.isnan(saved.right["D+"][:, 0]).all() and saved.uses["best_of_4"].shape == (13, 6)
     write_judge(tmp_path / "out", "oracle", 0.9, 1, queries=7)
-    assert main(words) == 2 and "oracle and late_1000 have other wishes" in capsys.readouterr().err
+    assert main(words) == 2 and "oracle and late_1000 have other criteria" in capsys.readouterr().err
 
 
 def test_a_mistake_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words, why in (
         (["--judges", "gpt"], "--judges: 'gpt': expected one of"),
-        (["--wishes", "purple"], "--wishes: 'purple': expected some of detailed, concise"),
+        (["--criteria", "purple"], "--criteria: 'purple': expected some of detailed, concise"),
         (["--queries", "1"], "--queries=1: expected 2 or more"),
         (["--n", "2"], "--n=2: expected 4 or more"),
         (["--grpo-steps", "0"], "--grpo-steps=0: expected 1 or more"),

@@ -43,14 +43,14 @@ def test_what_was_published_of_six_models_is_what_chance_gives() -> None:
 
 
 def planted(strength: float, seed: int, judges: int = 26, pairs: int = 300) -> Saved:
-    """Judges from chance to nearly right; what they are good for follows their true accuracy, as far as told."""
+    """Judges from chance to nearly right; what they are good for follows their true accuracy by ``strength``."""
     random = np.random.default_rng(seed)
     truth = np.linspace(0.5, 0.97, judges)
     right = {suite: (random.random((judges, pairs)) < truth[:, None]).astype(float) for suite in SUITES}
     value = strength * (truth - truth.mean()) / truth.std() + np.sqrt(1 - strength**2) * random.normal(size=judges)
     uses = {
         "best_of_4": value[:, None] + 0.3 * random.normal(size=(judges, 30)),
-        "grpo_kept": np.where(np.arange(judges)[:, None] % 3 == 0, value[:, None] + np.zeros(12), np.nan),
+        "grpo_selected": np.where(np.arange(judges)[:, None] % 3 == 0, value[:, None] + np.zeros(12), np.nan),
     }
     families = tuple(FAMILIES[-1] if place >= judges - 2 else FAMILIES[0] for place in range(judges))
     prompts = {suite: np.arange(pairs) for suite in SUITES}
@@ -71,7 +71,7 @@ def test_a_planted_relation_is_found_and_no_relation_is_not() -> None:
         assert row["kendall"] == pytest.approx(stats.kendalltau(accuracy, values).statistic)
         assert row["low"] <= row["spearman"] <= row["high"] and row["p"] <= row["p_holm"]
         assert (row["low"] > 0.5 and row["p_holm"] < 0.05) if strength else (row["low"] < 0 and row["p"] > 0.05)
-        assert rows["all", "grpo_kept", ALL]["n"] == 9
+        assert rows["all", "grpo_selected", ALL]["n"] == 9
         whole = [row for (group, use, _), row in rows.items() if (group, use) == ("all", "best_of_4")]
         assert min(row["behind"] for row in whole) == 0
         six = six_models(drawn, ALL, groups, seed=1, draws=100)[0]

@@ -24,7 +24,7 @@ from experiments.grpo.boards import boards, policy_name, standing
 from experiments.grpo.grammar import sentences
 from experiments.grpo.summary import turn, turns
 
-WISHES = ("Prefers detailed", "Prefers concise")
+CRITERIA = ("Prefers detailed", "Prefers concise")
 LONG = "Good lectures build on the quiz. In detail, the quiz depends on the tutor and the grade."
 SHORT = "In brief, just the quiz."
 
@@ -41,10 +41,10 @@ def test_the_grammar_knows_what_the_authors_write_and_nothing_else() -> None:
 
 def test_gold_is_the_truth_of_what_the_grammar_knows() -> None:
     for text in (LONG, SHORT, "Good lectures build on the quiz."):
-        for wish in WISHES:
-            truth = true_utility((wish,), (Message("assistant", text),))
-            assert measure.gold(wish, text) == truth / RATIONALITY  # type: ignore[operator]
-    assert measure.gold(WISHES[1], f"{SHORT} haha haha") is None
+        for criterion in CRITERIA:
+            truth = true_utility((criterion,), (Message("assistant", text),))
+            assert measure.gold(criterion, text) == truth / RATIONALITY  # type: ignore[operator]
+    assert measure.gold(CRITERIA[1], f"{SHORT} haha haha") is None
     assert [measure.won(*pair) for pair in ((1, 0), (0, 0), (-1, None), (None, None), (None, -1))] == [
         1,
         0.5,
@@ -80,7 +80,7 @@ def course(rates: list[float], proxies: list[float]) -> dict[str, Any]:
         }
         for n, (rate, proxy) in enumerate(zip(rates, proxies, strict=True))
     ]
-    return {"course": points, "kept": points[1]}
+    return {"course": points, "selected": points[1]}
 
 
 def test_where_gold_turns() -> None:
@@ -95,23 +95,23 @@ def test_where_gold_turns() -> None:
 
 def test_by_a_judge_that_knows_the_truth_each_policy_leads_its_own_board(monkeypatch: pytest.MonkeyPatch) -> None:
     queries = len(simulate_bank(seed=0, queries_per_topic=measure.PER_TOPIC).queries)
-    texts = dict(zip(WISHES, (LONG, SHORT), strict=True))
+    texts = dict(zip(CRITERIA, (LONG, SHORT), strict=True))
     courses = {
-        wish: {
+        criterion: {
             "course": [{"texts": ["Good lectures build on the quiz."] * queries}],
-            "kept": {"texts": [text] * queries},
+            "selected": {"texts": [text] * queries},
         }
-        for wish, text in texts.items()
+        for criterion, text in texts.items()
     }
-    told = {"kept": {"texts": [text for text in texts.values() for _ in range(queries)]}}
-    found = standing(boards(Rewards(OracleJudge()), courses, told, WISHES), WISHES)
-    assert list(found["user"]) == list(WISHES)
-    for column in ("own_rank", "own_true_rank", "told_rank", "told_true_rank"):
+    conditioned = {"selected": {"texts": [text for text in texts.values() for _ in range(queries)]}}
+    found = standing(boards(Rewards(OracleJudge()), courses, conditioned, CRITERIA), CRITERIA)
+    assert list(found["user"]) == list(CRITERIA)
+    for column in ("own_rank", "own_true_rank", "conditioned_rank", "conditioned_true_rank"):
         assert list(found[column]) == [1, 1]
     assert found["others_rank"].min() == found["models"].max() == 16
-    alone = standing(boards(Rewards(OracleJudge()), dict(list(courses.items())[:1]), None, WISHES[:1]), WISHES[:1])
-    assert pd.isna(alone["told_rank"]).all() and pd.isna(alone["others_rank"]).all()
-    assert policy_name(WISHES[0]) == "policy: detailed"
+    alone = standing(boards(Rewards(OracleJudge()), dict(list(courses.items())[:1]), None, CRITERIA[:1]), CRITERIA[:1])
+    assert pd.isna(alone["conditioned_rank"]).all() and pd.isna(alone["others_rank"]).all()
+    assert policy_name(CRITERIA[0]) == "policy: detailed"
 
 
 def test_a_policy_is_trained_measured_and_not_made_again(
@@ -126,12 +126,12 @@ def test_a_policy_is_trained_measured_and_not_made_again(
     policy.save_pretrained(tmp_path / "start")
     own.save_pretrained(tmp_path / "start")
     export_model(make_model("late"), tokenizer, tmp_path / "model", {"max_length": 2048})
-    wanted = tune.Policy("told", WISHES, str(tmp_path / "model"), 1, 2, (1, 2))
-    folder = tune.tune(wanted, tmp_path / "start", tmp_path / "told")
+    wanted = tune.Policy("conditioned", CRITERIA, str(tmp_path / "model"), 1, 2, (1, 2))
+    folder = tune.tune(wanted, tmp_path / "start", tmp_path / "conditioned")
     found = json.loads((folder / tune.DONE).read_text(encoding="utf-8"))
     assert [point["step"] for point in found["course"]] == [0, 1, 2]
     assert found["course"][0]["kl"] == 0 < abs(found["course"][2]["kl"])
-    assert len(found["kept"]["won"]) == 2 * len(found["course"][0]["won"]) == 24
+    assert len(found["selected"]["won"]) == 2 * len(found["course"][0]["won"]) == 24
     made = (folder / tune.DONE).stat().st_mtime_ns
-    tune.tune(wanted, tmp_path / "start", tmp_path / "told")
+    tune.tune(wanted, tmp_path / "start", tmp_path / "conditioned")
     assert (folder / tune.DONE).stat().st_mtime_ns == made

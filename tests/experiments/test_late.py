@@ -1,4 +1,4 @@
-"""Leaderboards of all axes: a judge that reads the truth off the texts has them all, one that turns it round none."""
+"""Leaderboards of all axes: a judge that reads the truth off the texts has them all, one that inverts them has none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiments.late.boards import boards
 
 
 class Oracle:
-    """Knows the levels of taste in a simulated text; ``sign`` -1 turns every wish round."""
+    """Knows the levels of taste in a simulated text; ``sign`` -1 inverts every criterion."""
 
     def __init__(self, sign: int, head: str, bias: float = 0.0) -> None:
         self.sign, self.bias, self.encoder = sign, bias, SimpleNamespace(head=head)
@@ -29,7 +29,7 @@ class Oracle:
 
 
 @pytest.mark.parametrize(("head", "bias"), [("pairwise", 5.0)])
-def test_the_truth_has_every_leaderboard_right_whatever_stands_first(head: str, bias: float) -> None:
+def test_the_truth_has_every_leaderboard_right_in_either_order(head: str, bias: float) -> None:
     right: Any = Oracle(1, head, bias)
     found = boards(right)
     assert len(found) == 26
@@ -37,6 +37,6 @@ def test_the_truth_has_every_leaderboard_right_whatever_stands_first(head: str, 
     assert found["opposite"].max() < -0.999
 
 
-def test_who_turns_wishes_round_has_every_leaderboard_wrong() -> None:
+def test_inverted_criteria_reverse_every_ranking() -> None:
     wrong: Any = Oracle(-1, "late")
     assert boards(wrong)["truth"].max() < -0.999

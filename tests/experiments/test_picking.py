@@ -35,9 +35,9 @@ def test_picks_come_nearer_to_the_truth_and_typing_starts_nearer(world: World) -
     start, end = (np.mean([one.taus[place] for one in found["picks"]]) for place in (0, -1))
     typed = np.mean([one.taus[0] for one in found["typed"]])
     assert end > start + 0.3 and typed > start + 0.3
-    told = summary(found["picks"], 12)
-    assert told["tau_after"]["8"] == pytest.approx(np.mean([one.taus[8] for one in found["picks"]]), abs=1e-3)
-    assert told["top3_after_8"]["mean"] == np.mean([one.found_early for one in found["picks"]])
+    means = summary(found["picks"], 12)
+    assert means["tau_after"]["8"] == pytest.approx(np.mean([one.taus[8] for one in found["picks"]]), abs=1e-3)
+    assert means["top3_after_8"]["mean"] == np.mean([one.found_early for one in found["picks"]])
     assert summary(found["noise"], 12)["decided"] <= 0.3
 
 
@@ -56,7 +56,7 @@ def test_a_ranking_is_right_from_where_it_stays_so() -> None:
     assert stays(np.array([0.9, 0.7]), 0.8) == float("inf")
     rows = [Course(np.array([0.0, 0.9, 0.9]), np.array([0.0, 0.5, 0.9]), True, 1, 2) for _ in range(3)]
     rows.append(Course(np.array([0.0, 0.0, 0.0]), np.array([0.0, 0.1, 0.2]), False, 0, 2))
-    told = summary(rows, 2)
-    assert told["median_comparisons"] == 1 and told["right_after_all_picks"] == 0.75
-    assert (told["decided"], told["tau_of_decided"], told["stops_after"]) == (0.75, 0.9, 2)
-    assert told["agreement_on_random_pairs"] == pytest.approx(3 / 8, abs=1e-3)
+    means = summary(rows, 2)
+    assert means["median_comparisons"] == 1 and means["right_after_all_picks"] == 0.75
+    assert (means["decided"], means["tau_of_decided"], means["stops_after"]) == (0.75, 0.9, 2)
+    assert means["agreement_on_random_pairs"] == pytest.approx(3 / 8, abs=1e-3)

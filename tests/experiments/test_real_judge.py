@@ -1,4 +1,4 @@
-"""Suites say what the judge says of each comparison, by vectors too; boards turn round where wishes do."""
+"""Suites say what the judge says of each comparison, by vectors too; boards reverse where criteria do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tastes on real responses: what is held out never trains, labels are what a second count says, spoiled texts lose."""
+"""The source `tastes`: held-out parts never train, labels match a second count, degraded texts lose."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ BY_EYE: dict[str, Callable[[str], float]] = {
     "Examples": lambda text: text.count("For example"),
 }
 """Counts of a few traits that need no pattern in texts made of `SENTENCES`."""
-SPOILED = ("-empty", "-cut", "-stuffed")
+DEGRADED = ("-empty", "-cut", "-stuffed")
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bank of made-up texts: each LLM says each of the sentences none to three times."""
+    """A bank of made-up texts: each LLM writes each of the sentences none to three times."""
     root, rng = tmp_path_factory.mktemp("banks"), random.Random(0)
     letters = "abcdefghijklmnopqrstuvwxyz"
     queries = [" ".join("".join(rng.choices(letters, k=6)) for _ in range(12)) + "?" for _ in range(QUERIES)]
@@ -48,9 +48,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for llm in range(LLMS):
         rows = []
         for query in queries:
-            said = [text for text in SENTENCES for _ in range(rng.choice((0, 0, 1, 3)))]
-            rng.shuffle(said)
-            rows.append({"instruction": query, "output": "\n".join(said or ["Yes."])})
+            answer = [text for text in SENTENCES for _ in range(rng.choice((0, 0, 1, 3)))]
+            rng.shuffle(answer)
+            rows.append({"instruction": query, "output": "\n".join(answer or ["Yes."])})
         (root / "bank_alpacaeval" / f"llm{llm:02}.json").write_text(json.dumps(rows), encoding="utf-8")
     return root
 
@@ -77,12 +77,12 @@ def sentences(rows: list[Preference]) -> set[str]:
     return {text for row in rows for text in (*row.criteria_a, *row.criteria_b)}
 
 
-def spoiled(row: Preference) -> bool:
-    return row.id.endswith(SPOILED)
+def degraded(row: Preference) -> bool:
+    return row.id.endswith(DEGRADED)
 
 
 def sign_of(trait: str, sentence: str) -> int:
-    """Whether a sentence wishes for more or for less, by looking it up."""
+    """Whether a sentence asks for more (1) or less (-1), by looking it up."""
     (sign,) = (
         sign
         for sign in (1, -1)
@@ -108,11 +108,11 @@ def test_llms_that_are_held_out_are_in_no_training_pair(splits: Splits) -> None:
 
 
 def test_wordings_and_traits_that_are_held_out_never_train(splits: Splits) -> None:
-    kept_apart = {text.casefold() for trait in TRAITS for sign in (1, -1) for text in wording(trait.name, sign).unseen}
+    unseen = {text.casefold() for trait in TRAITS for sign in (1, -1) for text in wording(trait.name, sign).unseen}
     taught = {text.casefold() for text in sentences(splits.train) | sentences(splits.validation)}
-    assert not taught & kept_apart
-    assert {text.casefold() for name in "CAL" for text in sentences(splits.suites[name])} <= kept_apart
-    assert not {text.casefold() for name in "DMX" for text in sentences(splits.suites[name])} & kept_apart
+    assert not taught & unseen
+    assert {text.casefold() for name in "CAL" for text in sentences(splits.suites[name])} <= unseen
+    assert not {text.casefold() for name in "DMX" for text in sentences(splits.suites[name])} & unseen
     trained = {trait for row in splits.train for trait in (*row.criteria_topics_a, *row.criteria_topics_b)}
     assert not trained & set(UNSEEN_TRAITS)
     assert {row.topic for row in splits.suites["A"]} <= set(UNSEEN_TRAITS)
@@ -133,25 +133,25 @@ def test_labels_are_what_counting_says(splits: Splits) -> None:
     assert len(seen) >= 3
 
 
-def test_spoiled_responses_only_lose(splits: Splits) -> None:
-    rows = [row for row in (*splits.train, *splits.suites["L"]) if spoiled(row)]
+def test_degraded_responses_only_lose(splits: Splits) -> None:
+    rows = [row for row in (*splits.train, *splits.suites["L"]) if degraded(row)]
     assert {row.id.rsplit("-", 1)[1] for row in rows} == {"empty", "cut", "stuffed"}
-    assert all(spoiled(row) for row in splits.suites["L"])
-    assert 0.02 < sum(map(spoiled, splits.train)) / len(splits.train) < 0.2
+    assert all(degraded(row) for row in splits.suites["L"])
+    assert 0.02 < sum(map(degraded, splits.train)) / len(splits.train) < 0.2
     for row in rows:
         sides = [(row.response_a, row.criteria_a), (row.response_b, row.criteria_b)]
-        (won, wishes), (lost, none) = sides if row.winner == "a" else sides[::-1]
-        assert wishes and not none
+        (won, criteria), (lost, none) = sides if row.winner == "a" else sides[::-1]
+        assert criteria and not none
         if row.id.endswith("-empty"):
             assert not lost[0].content.strip(" .-\n")
         elif row.id.endswith("-cut"):
             assert won[0].content.startswith(lost[0].content) and len(lost[0].content) <= len(won[0].content) / 2 + 1
         else:
-            assert lost[0].content.count(wishes[0]) >= 2
+            assert lost[0].content.count(criteria[0]) >= 2
 
 
-def said_for(wish: tuple[str, int]) -> set[str]:
-    found = wording(*wish)
+def training_sentences(taste: tuple[str, int]) -> set[str]:
+    found = wording(*taste)
     return {*found.training, *found.framed}
 
 
@@ -168,11 +168,12 @@ def test_targets_of_a_table_are_what_a_count_by_eye_says(tables: TasteTables) ->
     for name, count in BY_EYE.items():
         for sign in (1, -1):
             rows = np.isin(
-                table.asked, [table.criteria.index(text) for text in said_for((name, sign)) & set(table.criteria)]
+                table.asked,
+                [table.criteria.index(text) for text in training_sentences((name, sign)) & set(table.criteria)],
             )
             for (first, second), target in zip(table.shown[rows].tolist(), table.target[rows].tolist(), strict=True):
                 if abs(target - WHOLE_WINS) < 1e-6 or abs(target - 1 + WHOLE_WINS) < 1e-6:
-                    continue  # a whole response beside a spoiled one
+                    continue  # a whole response beside a degraded one
                 gap = sign * (count(texts[first]) - count(texts[second]))
                 assert np.sign(gap) == np.sign(target - 0.5)
                 even += gap == 0

@@ -44,7 +44,7 @@ def sentence(doc_id: int, text: str, *scores: float, source: str = "inform(name=
 
 
 def ranked(instruction: str, m: int, other: int, preference: float | None, **fields: Any) -> dict[str, Any]:
-    said = {
+    reply = {
         "concise_explanation": f"Model M {m}.",
         "ordered_models": [{"model": "m", "rank": other}, {"model": "M", "rank": m}],
     }
@@ -55,7 +55,7 @@ def ranked(instruction: str, m: int, other: int, preference: float | None, **fie
         "generator_1": "gpt",
         "generator_2": "cat",
         "preference": preference,
-        "raw_completion": said,
+        "raw_completion": reply,
         "referenced_models": {"M": "output_2", "m": "output_1"},
         **fields,
     }
@@ -151,8 +151,11 @@ def test_every_row_of_the_published_files_is_accounted_for(name: str) -> None:
         pytest.skip(f"no {source.folder} under {ROOT}; set CRM_DATA_ROOT")
     rows = list(source.read(ROOT / str(source.folder), reading))
     dropped = sum(count for key, count in reading.counts.items() if key.startswith("dropped"))
-    ties, told = sum(row.winner == "tie" for row in rows), sum(bool(row.criteria_a or row.criteria_b) for row in rows)
-    assert (reading.read, len(rows), dropped, sum(map(flips, rows)), ties, told) == PUBLISHED[name]
+    ties, with_criteria = (
+        sum(row.winner == "tie" for row in rows),
+        sum(bool(row.criteria_a or row.criteria_b) for row in rows),
+    )
+    assert (reading.read, len(rows), dropped, sum(map(flips, rows)), ties, with_criteria) == PUBLISHED[name]
     assert len({row.id for row in rows}) == len(rows)
 
 

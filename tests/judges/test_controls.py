@@ -38,8 +38,8 @@ def swapped(row: Comparison) -> Comparison:
 
 def test_the_longer_response_wins(simulated) -> None:
     rows = simulated["original"][:50]
-    said = Message("assistant", "one two three")
-    by_hand = replace(rows[0], response_a=(said,), response_b=(Message("assistant", "\n one  "),))
+    answer = Message("assistant", "one two three")
+    by_hand = replace(rows[0], response_a=(answer,), response_b=(Message("assistant", "\n one  "),))
     assert read(LengthJudge(), [by_hand])[0].preference_logit == pytest.approx(math.log(4 / 2))
     chinese = replace(
         rows[0], response_a=(Message("assistant", "好的"),), response_b=(Message("assistant", "这是一段长话"),)

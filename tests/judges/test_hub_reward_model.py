@@ -157,11 +157,11 @@ DROPS = "{%- if messages[0].role == 'system' -%}{%- set messages = messages[1:] 
 
 
 @pytest.mark.parametrize(
-    ("start", "said"), [(REFUSES, "refuses the conversation"), (DROPS, "leaves 'likes tests' out")]
+    ("start", "text"), [(REFUSES, "refuses the conversation"), (DROPS, "leaves 'likes tests' out")]
 )
-def test_a_template_without_a_system_role(start, said, chatml, make_hub_model, tmp_path, comparisons, read_all) -> None:
+def test_a_template_without_a_system_role(start, text, chatml, make_hub_model, tmp_path, comparisons, read_all) -> None:
     folder = str(make_hub_model(tmp_path / "m", template=start + chatml))
-    with pytest.raises(ValueError, match=rf"judge\.criteria_in=system: .*{said}.*; set judge\.criteria_in=user"):
+    with pytest.raises(ValueError, match=rf"judge\.criteria_in=system: .*{text}.*; set judge\.criteria_in=user"):
         open_reward_model(folder)
     assert len(read_all(open_reward_model(folder, criteria_in="user"), comparisons[:1])) == 2
 
@@ -176,8 +176,8 @@ def test_turns_that_a_template_refuses_are_a_failure(chatml, make_hub_model, tmp
 
 
 def test_what_is_no_reward_model_is_refused(folder, make_hub_model, tokenizer, tmp_path, edit_json) -> None:
-    def refused(place: Path, said: str, **changes: Any) -> None:
-        with pytest.raises(ValueError, match=said) as caught:
+    def refused(place: Path, text: str, **changes: Any) -> None:
+        with pytest.raises(ValueError, match=text) as caught:
             open_reward_model(place, **changes)
         assert "\n" not in str(caught.value)
 
@@ -188,7 +188,7 @@ def test_what_is_no_reward_model_is_refused(folder, make_hub_model, tokenizer, t
     tokenizer.save_pretrained(causal)
     refused(causal, r"no weights for score\.weight, which would be random")
     refused(make_hub_model(tmp_path / "two", labels=2), "has num_labels=2 .*expected 1")
-    refused(make_hub_model(tmp_path / "untold", template=None), "no chat template")
+    refused(make_hub_model(tmp_path / "bare", template=None), "no chat template")
     refused(folder, r"judge\.max_length=5000: .* has 4096 positions", max_length=5000)
     cut = shutil.copytree(folder, tmp_path / "cut")
     (cut / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-9])
@@ -210,7 +210,7 @@ def test_a_cached_model_needs_no_network_and_its_commit_is_in_the_digest(folder,
     assert judge.digest.startswith(f"someone/cached@{commit}-")
 
 
-def test_a_missing_model_is_told_before_data_is_read(tmp_path: Path, monkeypatch) -> None:
+def test_a_missing_model_is_named_before_data_is_read(tmp_path: Path, monkeypatch) -> None:
     def config(path: str, *more: str) -> Any:
         return compose("evaluate", ["judge=reward_model", f"judge.path={path}", *more], tmp_path)
 

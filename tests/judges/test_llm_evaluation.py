@@ -116,19 +116,19 @@ def test_failures_are_counted_and_what_got_no_reply_is_asked_again(chat: Chat, t
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("overrides", "message"),
     [
         (("judge.model=x",), "judge.base_url=None"),
         (("judge.model=x", "judge.base_url=http://127.0.0.1:9/v1", "judge.key_variable=NOT_SET"), "judge.key_variable"),
     ],
 )
-def test_a_wrong_setting_is_told_before_data_are_read(
-    overrides: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_wrong_setting_is_named_before_data_are_read(
+    overrides: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("crm.evaluation.run.load_data", lambda *_, **__: pytest.fail("read the data first"))
     with pytest.raises(ValueError) as refused:
         evaluate(tmp_path, "llm", *overrides)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_judge_without_any_verdict_has_no_table(chat: Chat, tmp_path: Path) -> None:

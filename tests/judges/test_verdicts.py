@@ -51,10 +51,10 @@ def test_token_logit_by_hand() -> None:
         pytest.approx(math.log(0.2 / 0.6))
     )
     only_a = [("A", math.log(0.9)), ("I", math.log(0.02)), ("The", math.log(0.01))]
-    assert token_logit(only_a) == pytest.approx(math.log(0.9 / 0.01)), "B is at most as likely as the last one told"
+    assert token_logit(only_a) == pytest.approx(math.log(0.9 / 0.01)), "B is at most as likely as the last one listed"
     assert token_logit([("B\n", -0.1), ("x", -3.0)]) == pytest.approx(-2.9)
     assert token_logit([("A", -800.0), ("B", -9999.0), ("c", 0.0)]) == pytest.approx(9199.0), "no underflow"
-    assert token_logit([("A", -1.0), ("B", -1.0)]) == 0.0, "a tie that the model told is one"
+    assert token_logit([("A", -1.0), ("B", -1.0)]) == 0.0, "a tie that the model gave is one"
 
 
 @pytest.mark.parametrize("likely", [[], [("The", -0.1)], [("a", -0.1), ("b", -3.0)], [("A", -0.1)], [("AB", 0.0)]])

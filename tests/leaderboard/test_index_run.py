@@ -34,11 +34,11 @@ def rank(folder: Path, run_dir: Path, *words: str) -> Any:
 def test_the_files_are_those_of_single_readings(
     make_folder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, wish = make_folder("late"), "criteria=[Prefers concise answers, Wants sources]"
-    board = rank(folder, tmp_path / "index", wish)
+    folder, wanted = make_folder("late"), "criteria=[Prefers concise answers, Wants sources]"
+    board = rank(folder, tmp_path / "index", wanted)
     assert not list((folder / "kept").rglob("bank.jsonl")), "no prediction file is needed"
     monkeypatch.setattr(running, "index_bank", lambda *_, **__: None)
-    other = rank(folder, tmp_path / "read", wish)
+    other = rank(folder, tmp_path / "read", wanted)
     assert list((folder / "kept").rglob("bank.jsonl"))
     assert board.win_rates() == pytest.approx(other.win_rates(), abs=1e-3)
     one, two = (json.loads((tmp_path / name / "criteria.json").read_text()) for name in ("index", "read"))

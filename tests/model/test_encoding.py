@@ -203,7 +203,7 @@ def test_a_sequence_longer_than_the_limit_gives_none_and_no_warning(
     monkeypatch.setattr(tokenizer, "deprecation_warnings", {})
     assert make_encoder("scalar", max_length=8).encode(comparisons[4]) is None and warned == []
     tokenizer.encode("one two three four five six seven eight nine ten")
-    assert len(warned) == 1, "what it would have said"
+    assert len(warned) == 1, "the same warning"
 
 
 def test_the_digest_names_head_length_and_template(make_encoder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,8 +71,8 @@ def test_criteria_add_up_with_their_weights(make_model, make_reader, comparisons
     one, other = reader.user_vector(["Short"]), reader.user_vector(["Friendly"])
     both, against = reader.user_vector(["Short", "Friendly"]), reader.user_vector(["Short", "Friendly"], [2.0, -1.0])
     vector = reader.responses([(row.prompt, row.response_a)])[0]
-    for wish, expected in ((both, one + other), (against, 2 * one - other)):
-        torch.testing.assert_close(vector @ wish, vector @ expected, rtol=0, atol=rounding(vector * wish))
+    for user, expected in ((both, one + other), (against, 2 * one - other)):
+        torch.testing.assert_close(vector @ user, vector @ expected, rtol=0, atol=rounding(vector * user))
     assert torch.equal(reader.user_vector([]), reader.user_vector([GENERIC_CRITERION]))
     with pytest.raises(ValueError, match="weights: 1 for 2 criteria"):
         reader.user_vector(["Short", "Friendly"], [1.0])

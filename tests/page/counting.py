@@ -51,7 +51,7 @@ KNOWN = {
 
 
 class CountingReader:
-    """As a `LateReader` to an index: ``size`` numbers a response and a wish, whose product is the score."""
+    """As a `LateReader` to an index: ``size`` numbers a response and a user, whose product is the score."""
 
     size = len(TRAITS)
     precision = "32-true"
@@ -64,7 +64,7 @@ class CountingReader:
 
     def criterion_vectors(self, criteria: Sequence[str]) -> torch.Tensor:
         """(N, D): the first trait that a criterion names, on top of next to nothing."""
-        return torch.stack([_wish(text) for text in criteria])
+        return torch.stack([_user_vector(text) for text in criteria])
 
     def user_vector(self, criteria: Sequence[str], weights: Sequence[float] | None = None) -> torch.Tensor:
         """(D,): the sum over criteria."""
@@ -83,11 +83,11 @@ def _counts(text: str) -> list[float]:
     return [-count if name in ("short", "simple") else count for name, count in zip(TRAITS, found, strict=True)]
 
 
-def _wish(text: str) -> torch.Tensor:
+def _user_vector(text: str) -> torch.Tensor:
     seed = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
-    wish = 0.02 * torch.randn(len(TRAITS), generator=torch.Generator().manual_seed(seed))
+    vector = 0.02 * torch.randn(len(TRAITS), generator=torch.Generator().manual_seed(seed))
     for words, (trait, side) in KNOWN.items():
         if re.search(words, text, re.IGNORECASE):
-            wish[trait] += 8.0 * side
+            vector[trait] += 8.0 * side
             break
-    return wish
+    return vector

@@ -49,28 +49,28 @@ def picked(pair: dict[str, Any], choice: str) -> dict[str, Any]:
 
 def course(http: TestClient, profile: dict[str, Any] | None = None, most: int = 25) -> tuple[list[Any], dict[str, Any]]:
     picks: list[Any] = []
-    said = ask(http, picks, profile)
-    while not said["ended"] and len(picks) < most:
-        picks.append(picked(said["next"], shorter(said["next"])))
-        said = ask(http, picks, profile, bank=said["bank"])
-    return picks, said
+    reply = ask(http, picks, profile)
+    while not reply["ended"] and len(picks) < most:
+        picks.append(picked(reply["next"], shorter(reply["next"])))
+        reply = ask(http, picks, profile, bank=reply["bank"])
+    return picks, reply
 
 
 def test_who_picks_the_shorter_likes_short_answers(http: TestClient) -> None:
     """And the ranking is by words of answers, the fewest first."""
-    picks, said = course(http)
-    assert 8 <= len(picks) <= 25 and said["next"] is None
-    assert (said["criteria"][0]["text"], said["criteria"][0]["kind"]) == ("Short answers", "like")
+    picks, reply = course(http)
+    assert 8 <= len(picks) <= 25 and reply["next"] is None
+    assert (reply["criteria"][0]["text"], reply["criteria"][0]["kind"]) == ("Short answers", "like")
     plain = http.post("/api/rank", json={"criteria": ["Short answers"]}).json()["leaderboard"]
-    order = [row["model"] for row in said["leaderboard"]]
+    order = [row["model"] for row in reply["leaderboard"]]
     assert {row["model"] for row in plain[:3]} == set(order[:3]) and plain[-1]["model"] in order[-2:]
-    for row in said["leaderboard"]:
+    for row in reply["leaderboard"]:
         assert row["rank_low"] <= row["rank"] <= row["rank_high"] and row["low"] <= row["win_rate"] <= row["high"]
 
 
 def test_it_is_the_session_of_the_whole_bank(http: TestClient, indexed: Ranker) -> None:
     """Built here from scores that are asked for on their own."""
-    picks, said = course(http, most=6)
+    picks, reply = course(http, most=6)
     scorer = indexed.scorer
     seen = contrasts(*(scorer.scores([getattr(entry, side) for entry in POOL]) for side in ("like", "opposite")))
     place = {query.id: row for row, query in enumerate(indexed.bank.queries)}
@@ -82,25 +82,27 @@ def test_it_is_the_session_of_the_whole_bank(http: TestClient, indexed: Ranker) 
     )
     baseline = indexed.bank.authors.index(indexed.bank.baseline)
     session = Session(seen, baseline, (0.0,) * len(POOL), own, 5)
-    assert [one["weight"] for one in said["criteria"]] == pytest.approx(
+    assert [one["weight"] for one in reply["criteria"]] == pytest.approx(
         [one.weight for one in weighted_criteria(session.posterior, POOL)]
     )
-    rates = {row["model"]: row["win_rate"] for row in said["leaderboard"]}
+    rates = {row["model"]: row["win_rate"] for row in reply["leaderboard"]}
     assert [rates[name] for name in indexed.bank.authors] == pytest.approx(session.ranking.mean.tolist())
     pair = session.next_pair()
-    assert [said["next"][side] for side in ("query", "left", "right")] == [pair.query, pair.left, pair.right]
+    assert [reply["next"][side] for side in ("query", "left", "right")] == [pair.query, pair.left, pair.right]
     query = indexed.bank.queries[order[pair.query]]
-    assert said["next"]["left_text"] == indexed.bank.responses[indexed.bank.authors[pair.left]][query.id]
+    assert reply["next"]["left_text"] == indexed.bank.responses[indexed.bank.authors[pair.left]][query.id]
 
 
 def test_what_was_typed_counts_before_any_pick(http: TestClient) -> None:
     """A dislike of short answers ranks as a like of long ones; nothing is settled by that alone."""
     liked, disliked = (ask(http, [], {kind: ["Short answers"]}) for kind in ("criteria", "dislikes"))
-    orders = [[row["model"] for row in said["leaderboard"]] for said in (liked, disliked)]
+    orders = [[row["model"] for row in reply["leaderboard"]] for reply in (liked, disliked)]
     assert np.corrcoef([orders[1].index(name) for name in orders[0]], range(13))[0, 1] < -0.9
-    for said, kind in ((liked, "like"), (disliked, "dislike")):
-        assert [(one["text"], one["kind"], one["typed"]) for one in said["criteria"]] == [("Short answers", kind, True)]
-        assert not said["ended"] and not said["decided"]
+    for reply, kind in ((liked, "like"), (disliked, "dislike")):
+        assert [(one["text"], one["kind"], one["typed"]) for one in reply["criteria"]] == [
+            ("Short answers", kind, True)
+        ]
+        assert not reply["ended"] and not reply["decided"]
     weighed = ask(http, [], {"criteria": ["Short answers", "Concrete examples"], "weights": [2.0, 0.5]})
     assert [one["weight"] for one in weighed["criteria"]] == pytest.approx([3.0, 0.75])
 
@@ -108,20 +110,20 @@ def test_what_was_typed_counts_before_any_pick(http: TestClient) -> None:
 def test_noise_is_undecided_and_random_pairs_are_counted(http: TestClient) -> None:
     rng = np.random.default_rng(3)
     picks: list[Any] = []
-    said = ask(http, picks)
-    while not said["ended"]:
-        picks.append(picked(said["next"], str(rng.choice(["left", "right"]))) | {"reason": None})
-        said = ask(http, picks)
-    assert len(picks) == 25 and not said["decided"] and len(said["undecided"]) > 1
-    assert said["agreement"]["asked"] == sum(pick["random"] for pick in picks)
+    reply = ask(http, picks)
+    while not reply["ended"]:
+        picks.append(picked(reply["next"], str(rng.choice(["left", "right"]))) | {"reason": None})
+        reply = ask(http, picks)
+    assert len(picks) == 25 and not reply["decided"] and len(reply["undecided"]) > 1
+    assert reply["agreement"]["asked"] == sum(pick["random"] for pick in picks)
 
 
 def test_a_part_of_the_bank_has_its_own_places(http: TestClient, indexed: Ranker) -> None:
     models = ["birch-base", "maple-nano", "elm-turbo"]
-    said = ask(http, [], {"topics": ["Puzzles & Logic"], "models": models, "baseline": "elm-turbo"})
-    assert said["next"]["topic"] == "Puzzles & Logic" and said["next"]["query"] < 4
-    assert sorted(row["model"] for row in said["leaderboard"]) == sorted(models)
-    rate = next(row["win_rate"] for row in said["leaderboard"] if row["model"] == "elm-turbo")
+    reply = ask(http, [], {"topics": ["Puzzles & Logic"], "models": models, "baseline": "elm-turbo"})
+    assert reply["next"]["topic"] == "Puzzles & Logic" and reply["next"]["query"] < 4
+    assert sorted(row["model"] for row in reply["leaderboard"]) == sorted(models)
+    rate = next(row["win_rate"] for row in reply["leaderboard"] if row["model"] == "elm-turbo")
     assert rate == pytest.approx(0.5)
 
 

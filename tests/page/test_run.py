@@ -27,8 +27,8 @@ def refused(*words: str, folder: Path) -> str:
     ],
 )
 def test_other_judges_are_sent_to_the_leaderboard(words: list[str], command: str, tmp_path: Path) -> None:
-    said = refused(*words, folder=tmp_path)
-    assert f"{command} 'criteria=[\"Prefers concise answers\"]'" in said and words[0] in said
+    message = refused(*words, folder=tmp_path)
+    assert f"{command} 'criteria=[\"Prefers concise answers\"]'" in message and words[0] in message
 
 
 def test_a_head_that_is_not_late_is_sent_to_the_leaderboard_before_it_is_loaded(
@@ -38,6 +38,6 @@ def test_a_head_that_is_not_late_is_sent_to_the_leaderboard_before_it_is_loaded(
     monkeypatch.setattr("crm.judges.open.open_judge", lambda config: pytest.fail("loaded for nothing"))
     monkeypatch.setattr("crm.model.export.checkpoint_folder", Path)
     monkeypatch.setattr("crm.model.manifest.read_manifest", lambda folder: {"head": "scalar"})
-    said = refused("checkpoint=runs/a/model", folder=tmp_path)
-    assert said.startswith("checkpoint=runs/a/model: head=scalar reads all responses again for each person")
-    assert "python leaderboard.py checkpoint=runs/a/model 'criteria=" in said
+    message = refused("checkpoint=runs/a/model", folder=tmp_path)
+    assert message.startswith("checkpoint=runs/a/model: head=scalar reads all responses again for each person")
+    assert "python leaderboard.py checkpoint=runs/a/model 'criteria=" in message

@@ -26,7 +26,7 @@ from tests.test_docs import DOCS, example
 
 NAN = float("nan")
 POOLS = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.5, NAN]), st.floats(-5, 5)), min_size=1, max_size=7)
-WISH = "criteria=[Prefers concise answers]"
+CRITERIA = "criteria=[Prefers concise answers]"
 
 
 def by_enumeration(scores: list[float], gold: list[float], k: int) -> float:
@@ -84,7 +84,7 @@ def written(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_the_truth_picks_as_the_oracle_does(tmp_path: Path) -> None:
-    means = run(tmp_path, "judge=oracle", WISH, "bank.queries=6", "max_k=8")
+    means = run(tmp_path, "judge=oracle", CRITERIA, "bank.queries=6", "max_k=8")
     assert set(means["judge"].index) == {1, 2, 4, 8}
     assert means["judge"].to_list() == pytest.approx(means["oracle"].to_list())
     assert means["oracle", 8] > means["random", 8] == pytest.approx(means["random", 1])

@@ -43,7 +43,7 @@ def test_trl_gets_a_score_for_each_completion_whatever_it_is_written_as() -> Non
     assert call(reward, ANSWERS) == call(reward, turns, prompts=asked) == logs(*WORDS)
     texts = ["In brief, just the homework."] * 2 + ["Prefer nothing."]
     criteria = ["Prefers concise answers", ["Prefers detailed answers"], "Prefers concise answers"]
-    found = call(grpo_reward(OracleJudge(), criteria="wish"), texts, wish=criteria)
+    found = call(grpo_reward(OracleJudge(), criteria="taste"), texts, taste=criteria)
     assert found == [4.0, -4.0, None]
 
 
@@ -67,7 +67,7 @@ def test_an_unread_completion_has_no_reward_and_is_counted() -> None:
 @pytest.mark.parametrize(
     ("options", "columns", "why"),
     [
-        ({"criteria": "wish"}, {}, r'criteria="wish": the data set has no such column \(it has criteria\)'),
+        ({"criteria": "taste"}, {}, r'criteria="taste": the data set has no such column \(it has criteria\)'),
         ({}, {"criteria": ["likes words", " ", "x", "y"]}, r"criteria, row 1\[0\]: expected a non-blank string"),
         ({}, {"prompts": [[{"role": "oracle", "content": ""}]] * 4}, r"prompt, row 0\[0\].role: 'oracle'"),
         ({}, {"prompts": [[{"role": "assistant", "content": "Well"}]] * 4}, "prompt, row 0: holds no turn before"),

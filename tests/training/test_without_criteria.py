@@ -94,7 +94,7 @@ def test_training_without_criteria_shows_the_generic_one(
     assert counts["without_criteria"] == 0
 
 
-def test_results_say_what_was_told_of_a_user(tmp_path: Path) -> None:
+def test_results_say_what_was_shown_of_a_user(tmp_path: Path) -> None:
     row = {"question": "Which oil?", "chosen": "linseed oil", "rejected": "paint", "category": "diy"}
     row |= {"profile": [{"text": "Oak?"}], "rubric_aspects": [{"aspect": "Food safe"}]}
     path = write(tmp_path / "rows.jsonl", [{"id": index, **row, "question": f"Oil {index}?"} for index in range(3)])
@@ -111,14 +111,14 @@ def test_results_say_what_was_told_of_a_user(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("data=pandalm data.profile=bm25", "data.profile='bm25': expected none, but for data=personalized_rewardbench"),
         ("data.profile=all", "data.profile='all': expected one of none, first, bm25, rubric"),
     ],
 )
-def test_settings_of_a_profile_that_cannot_be(given: str, said: str, tmp_path: Path) -> None:
+def test_settings_of_a_profile_that_cannot_be(given: str, message: str, tmp_path: Path) -> None:
     data = [] if "data=" in given.split()[0] else ["data=personalized_rewardbench", "data.path=x"]
     with pytest.raises(ValueError) as refused:
         compose("evaluate", ["judge=length", *data, *given.split()], tmp_path)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)

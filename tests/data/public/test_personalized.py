@@ -1,4 +1,4 @@
-"""Personalized RewardBench as an evaluation: what a judge is told of a user, on small files of the published shape."""
+"""Personalized RewardBench as an evaluation: what a judge sees of a user, on small files of the published shape."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_the_profile_speaks_for_the_chosen_side_the_nearest_post_first(tmp_path:
     pytest.importorskip("bm25s")
     path = write(tmp_path, *(row(str(index)) for index in range(8)), row("new", ()), row("null", None))
     splits = load(path, profile="bm25")
-    told = [chosen_criteria(record) for record in splits.suites["D"]]
+    shown = [chosen_criteria(record) for record in splits.suites["D"]]
     both = ("Has asked before: Oak table?", "Has asked before: Red yarn?")
-    assert told == [both] * 8 + [(GENERIC_CRITERION,)] * 2
+    assert shown == [both] * 8 + [(GENERIC_CRITERION,)] * 2
     assert {record.winner for record in splits.suites["D"]} == {"a", "b"}
     one = load(path, profile="bm25", profile_posts=1)
     assert chosen_criteria(one.suites["D"][0]) == both[:1]

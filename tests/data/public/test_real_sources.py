@@ -163,8 +163,8 @@ def test_concise_verbose_by_hand(tmp_path: Path) -> None:
         assert len(detailed[0].content.split()) > len(concise[0].content.split())
         assert {row.criteria_topics_a, row.criteria_topics_b} == {("concise",), ("detailed",)}
         bank = wordings_of("concise_verbose" + "_unseen" * row.id.startswith("unseen-"))
-        for criteria, (wish,) in ((row.criteria_a, row.criteria_topics_a), (row.criteria_b, row.criteria_topics_b)):
-            assert 1 <= len(criteria) <= 2 and set(criteria) <= set(bank[wish])
+        for criteria, (topic,) in ((row.criteria_a, row.criteria_topics_a), (row.criteria_b, row.criteria_topics_b)):
+            assert 1 <= len(criteria) <= 2 and set(criteria) <= set(bank[topic])
     assert 0.4 < statistics.mean(row.criteria_topics_a == ("concise",) for row in everything(splits)) < 0.6
     models = {name: {row.author_a for row in rows} for name, rows in parts(splits).items()}
     assert models["train"] == models["D"] == models["validation"]

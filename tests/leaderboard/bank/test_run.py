@@ -20,7 +20,7 @@ from crm.leaderboard.bank.opening import read_public_bank
 from crm.leaderboard.bank.responses import read_queries, read_responses
 from crm.leaderboard.bank.run import run_bank
 from crm.schema import query_of
-from tests.repeating_endpoint import repeating_endpoint
+from tests.chat.endpoint import repeating_endpoint
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
 QUERIES = [{"query": f"Question {n}?", "topic": "ab"[n % 2]} for n in range(6)]
@@ -68,7 +68,7 @@ def test_files_make_a_bank(tmp_path: Path, queries: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, queries: Path, rows: Any, message: str) -> None:
+def test_what_is_wrong_with_a_file_is_reported(tmp_path: Path, queries: Path, rows: Any, message: str) -> None:
     bad = write(tmp_path / "bad.jsonl", rows)
     with pytest.raises(ValueError, match=message):
         build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{bad}'")

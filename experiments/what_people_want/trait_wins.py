@@ -1,4 +1,4 @@
-"""In: votes. Out: how often the response with more of a countable trait won (`crm.criteria.traits`).
+"""How often the response with more of a countable trait won (`crm.criteria.traits`).
 
 It says what went with winning, not why anybody voted: longer responses also have more lists, and may be better.
 """
@@ -17,7 +17,7 @@ FEWEST = 30
 """Pairs below which a topic says nothing about a trait."""
 
 
-def wishes_by_topic(rows: Iterable[Preference]) -> pd.DataFrame:
+def traits_by_topic(rows: Iterable[Preference]) -> pd.DataFrame:
     """`trait_wins` within each topic, where a trait tells at least `FEWEST` pairs apart.
 
     ``against`` is the smaller of the two shares: near one half, voters of one topic want opposite things; the most
@@ -39,7 +39,7 @@ def wishes_by_topic(rows: Iterable[Preference]) -> pd.DataFrame:
 def trait_wins(rows: Iterable[Preference]) -> pd.DataFrame:
     """For each trait: pairs whose responses clearly differ in it, and the share in which the one with more won.
 
-    Ties count one half. Intervals are 95 %, clustered by prompt. The trait that decides most stands first.
+    Ties count one half. Intervals are 95 %, clustered by prompt. The trait that decides most comes first.
     """
     won: dict[str, list[float]] = {}
     prompts: dict[str, list[str]] = {}
