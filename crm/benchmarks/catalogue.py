@@ -164,7 +164,7 @@ def _personalized_rewardbench(row: Row, file: str) -> Item:
 def _personal_reward_bench(row: Row, file: str) -> Item:
     context, user = items(row["context"], "context"), str(row["user_id"])
     name = str(row.get("id") or _digest(user, context, row["chosen"], row["rejected"]))
-    return _item(name, context, [row["chosen"], row["rejected"]], user=user, category=(str(row["split"]),))
+    return _item(name, context, [row["chosen"], row["rejected"]], user=user, split=str(row["split"]))
 
 
 def _hhh(row: Row, file: str) -> Item:
@@ -222,7 +222,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "prism", "PersonalRewardBench (PRISM)", "prism_personalized", "see its page", "accuracy",
-            _personal_reward_bench, protocols.pairwise, hub=(f"{HUB}MichaelR207/prism_personalized_0125",),
+            _personal_reward_bench, protocols.pairwise, macro=True, hub=(f"{HUB}MichaelR207/prism_personalized_0125",),
         ),
         Benchmark(
             "hhh", "HHH with Prometheus' rubrics", "prometheus_rubric_evals/hhh*", "Apache-2.0", "accuracy", _hhh,

@@ -17,7 +17,8 @@ class Item:
     """Responses to one prompt, of which those at the places ``right`` are correct.
 
     ``category`` goes from the widest to the narrowest: a mean is taken level by level. ``values`` grade every response
-    where a benchmark does. Items of one ``user`` share their criteria.
+    where a benchmark does. Items of one ``user`` are fitted on those whose
+    ``split`` is not ``test``, and asked on the others.
     """
 
     id: str
@@ -28,6 +29,7 @@ class Item:
     category: tuple[str, ...] = ()
     values: tuple[float, ...] = ()
     user: str = ""
+    split: str = ""
 
     @property
     def cluster(self) -> str:

@@ -15,11 +15,16 @@ from scipy import stats
 
 from crm.benchmarks.catalogue import Benchmark
 from crm.benchmarks.items import Point
-from crm.report.statistics import Interval
+from crm.report.statistics import Interval, wilson
 from crm.report.tables import number
 
 BLIND_LIMIT = 0.6
 """A benchmark on which a rule that reads nothing is right more often is flagged."""
+
+
+TINY = 1e-12
+MOST_CATEGORIES = 16
+"""More of them, such as users, are not shown one by one."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Outcome:
 
 
 def estimate(points: Sequence[Point], macro: bool) -> Interval:
-    """Mean with a 95 % interval, clustered (Student's t, cut at the unit interval for points in it).
+    """Mean with a 95 % interval, clustered: as `cluster_interval` for proportions, else Student's t.
 
     With ``macro`` it is the mean over the widest categories of the means of their categories, down to the points. A
     point adds its distance from the mean of its own category. NaN limits for a single cluster.
@@ -59,9 +64,13 @@ def estimate(points: Sequence[Point], macro: bool) -> Interval:
     if groups == 1:
         return Interval(mean, np.nan, np.nan, np.nan, len(values), 1)
     error = float(np.sqrt(sums @ sums * groups / (groups - 1)))
-    half = float(stats.t.ppf(0.975, groups - 1)) * error
-    least = 0.0 if values.min() >= 0 else -1.0
-    return Interval(mean, error, max(least, mean - half), min(1.0, mean + half), len(values), groups)
+    critical = float(stats.t.ppf(0.975, groups - 1))
+    if values.min() >= 0 and values.max() <= 1:
+        size = min(mean * (1 - mean) / error**2, len(values)) if error > TINY else float(groups)
+        low, high = map(float, wilson(mean, size, critical))
+    else:
+        low, high = mean - critical * error, mean + critical * error
+    return Interval(mean, error, min(low, mean), max(high, mean), len(values), groups)
 
 
 def _weights(keys: Sequence[tuple[str, ...]]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -106,7 +115,7 @@ def table(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> pd.DataFrame:
     metrics = list(dict.fromkeys(point.metric for outcome in outcomes for point in outcome.points))
     metrics.sort(key=lambda metric: metric != benchmark.headline)
     parts = categories(outcomes, benchmark.headline)
-    parts = parts if len(parts) <= 24 else [part for part in parts if len(part) == 1][:24]
+    parts = parts if len(parts) <= MOST_CATEGORIES else []
     rows: list[dict[str, Any]] = []
     for outcome in outcomes:
         row: dict[str, Any] = {"judge": outcome.judge, "criteria": outcome.criteria}
@@ -141,7 +150,8 @@ def flags(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> list[str]:
         if not outcome.blind:
             continue
         for metric in dict.fromkeys(point.metric for point in outcome.points):
-            for part in [(), *(part for part in categories([outcome], metric) if len(part) == 1)]:
+            parts = [part for part in categories([outcome], metric) if len(part) == 1]
+            for part in [(), *(parts if len(parts) <= MOST_CATEGORIES else [])]:
                 points = outcome.of(metric, part)
                 mean = estimate(points, benchmark.macro).mean
                 if mean > BLIND_LIMIT:

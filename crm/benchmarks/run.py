@@ -15,11 +15,21 @@ from typing import Any
 import pandas as pd
 import torch
 from huggingface_hub import EvalResult, ModelCard
-from rich.progress import Progress
+from rich.progress import Progress, track
 
 from crm.benchmarks.catalogue import BENCHMARKS, Benchmark, others_criteria, read_items
 from crm.benchmarks.items import Item, Scores
-from crm.benchmarks.report import Outcome, drop, estimate, flags, paired, published, table
+from crm.benchmarks.report import (
+    MOST_CATEGORIES,
+    Outcome,
+    categories,
+    drop,
+    estimate,
+    flags,
+    paired,
+    published,
+    table,
+)
 from crm.config import nearest
 from crm.data.catalogue import place_of
 from crm.evaluation.config import EvaluateConfig
@@ -31,17 +41,24 @@ from crm.io.processes import Processes, start
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.model.manifest import MANIFEST
 from crm.model.model_card import CARD
+from crm.picking.criteria import read_pool
+from crm.picking.from_votes import taste_of
 from crm.report.statistics import holm
 from crm.report.tables import caption, markdown_text, number, print_table, write_table
 from crm.rewards.scoring import Pair, Rewards
-from crm.schema import Result
+from crm.schema import Preference, Result
 
 log = logging.getLogger(__name__)
 PORTION = 256
 """Items that are scored together and then written."""
 COINS = 20
 """Draws of which the row of the coin is the mean."""
-SHOWN = {"own": "those of each row", "other": "another row's", "none": "none"}
+SHOWN = {
+    "own": "those of each row",
+    "other": "another row's",
+    "none": "none",
+    "fitted": "proposed from the user's other votes",
+}
 
 
 @dataclass(frozen=True)
@@ -109,21 +126,50 @@ def run_one(
     """One benchmark by every judge, under every kind of criteria that it has, and by the rules that read nothing."""
     items = read_items(benchmark, path)
     log.info("%s: %d items of %s (licence: %s)", benchmark.title, len(items), path, benchmark.license)
-    shown = {"none": [replace(item, criteria=()) for item in items]}
+    asked_users = [replace(item, category=(item.user,)) for item in items if item.user and item.split == "test"]
+    shown = {"none": [replace(item, criteria=()) for item in asked_users or items]}
     if benchmark.criteria:
         shown = {"own": items, **shown, "other": others_criteria(items)}
     outcomes: list[Outcome] = []
     notes: list[str] = []
     for opened in judges:
         own: dict[str, Outcome] = {}
-        for kind, asked in shown.items():
+        fitted = fit_users(opened, items, config.progress) if asked_users else []
+        for kind, asked in (({"fitted": fitted} if fitted else {}) | shown).items():
             scores = judged(benchmark, opened, asked, kind, config, processes)
             own[kind] = outcome(benchmark, opened.name, SHOWN[kind], asked, scores)
         outcomes += own.values()
         if text := drop(benchmark, own):
             notes.append(f"{opened.name}: {text}")
-    blind = blind_outcomes(benchmark, items)
+    blind = blind_outcomes(benchmark, shown["none"])
     return Found(benchmark, [*outcomes, *blind], [*notes, *flags(benchmark, blind)])
+
+
+def fit_users(opened: OpenedJudge, items: Sequence[Item], progress: bool) -> list[Item]:
+    """The test items of each user, with the criteria that their other votes show (`crm.picking`).
+
+    Empty for a judge that `crm.picking` cannot ask: it needs head=late.
+    """
+    reader = getattr(opened.judge, "late_reader", None)
+    if reader is None:
+        log.warning("%s: criteria of users are proposed by a model with head=late alone; left out", opened.name)
+        return []
+    votes: dict[str, list[Item]] = {}
+    for item in items:
+        votes.setdefault(item.user, []).append(item)
+    found: list[Item] = []
+    for own in track(votes.values(), "users", disable=not progress, transient=True):
+        fit = [_vote(item) for item in own if item.split != "test"]
+        criteria = tuple(each.text for each in taste_of(fit, reader, read_pool()).criteria) if fit else ()
+        tested = (item for item in own if item.split == "test")
+        found += [replace(item, criteria=criteria, category=(item.user,)) for item in tested]
+    return found
+
+
+def _vote(item: Item) -> Preference:
+    first, second = item.responses
+    winner = "b" if item.right == (1,) else "a"
+    return Preference(item.id, item.prompt, first, second, winner, source="benchmark")
 
 
 def outcome(
@@ -221,10 +267,8 @@ def as_results(found: Found, opened: OpenedJudge) -> list[Result]:
     for each in found.outcomes:
         config = f"{each.judge}; criteria: {each.criteria}" if each.criteria else each.judge
         for metric in dict.fromkeys(point.metric for point in each.points):
-            parts = {
-                part[:level] for point in each.of(metric) for part in [point.category] for level in range(len(part) + 1)
-            }
-            for part in sorted(parts or {()}):
+            parts = categories([each], metric)
+            for part in [(), *(parts if len(parts) <= MOST_CATEGORIES else [])]:
                 interval = estimate(each.of(metric, part), found.benchmark.macro)
                 rows.append(
                     Result(

@@ -122,7 +122,8 @@ def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
         return validation_loss_of(folder) if name == "train" else None
     if name in ("app", "serve") and find_spec("fastapi") is None:
         raise ValueError(f"{name}: its packages are not installed; pip install 'crm-leaderboard[{name}]'")
-    module, function = RUN[name]
+    benchmarks = name == "evaluate" and config.benchmarks
+    module, function = ("crm.benchmarks.run", "run_benchmarks") if benchmarks else RUN[name]
     outcome = getattr(import_module(module), function)(config)
     if name == "leaderboard" and outcome.unanswered:
         raise ValueError(f"bank: {outcome.explain_unread()}; the same command asks for what is missing")

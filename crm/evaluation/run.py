@@ -53,10 +53,6 @@ class SuiteReadings:
 def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     """Read every suite that is configured, in both orders, and summarise the prediction files."""
     show_loading(config.progress)
-    if config.benchmarks:
-        from crm.benchmarks.run import run_benchmarks
-
-        return run_benchmarks(config, show)
     check_judge(config)
     check_tracker(config.logger.kinds)
     processes = start_reading(config)

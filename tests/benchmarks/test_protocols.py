@@ -13,6 +13,7 @@ from crm.benchmarks.catalogue import BENCHMARKS
 from crm.benchmarks.items import Item, Point
 from crm.benchmarks.report import estimate, paired
 from crm.benchmarks.run import blind_outcomes
+from crm.report.statistics import cluster_interval
 from tests.conftest import say
 
 
@@ -131,13 +132,23 @@ def test_a_macro_mean_goes_level_by_level():
     assert estimate(points, macro=False).mean == 0.75
 
 
-def test_the_interval_is_that_of_the_ordinary_t_test_without_clusters():
+def test_the_interval_of_a_difference_is_that_of_the_ordinary_t_test():
     from scipy import stats
 
-    numbers = [0.2, 0.9, 0.4, 0.6, 0.55]
+    numbers = [0.2, -0.9, 0.4, 0.6, 0.55]
     found = estimate([Point("m", str(n), str(n), value) for n, value in enumerate(numbers)], macro=False)
     expected = stats.ttest_1samp(numbers, 0).confidence_interval()
     assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+@pytest.mark.parametrize("macro", [False, True])
+def test_the_interval_of_a_proportion_is_that_of_every_suite(macro):
+    rng = np.random.default_rng(0)
+    right, clusters, kinds = rng.integers(0, 2, 60), rng.integers(0, 20, 60), rng.integers(0, 3, 60)
+    points = [Point("m", str(n), str(clusters[n]), float(right[n]), (str(kinds[n]),)) for n in range(60)]
+    expected = cluster_interval(right.astype(float), clusters.tolist(), kinds.tolist() if macro else None)
+    found = estimate(points, macro)
+    assert (found.mean, found.low, found.high) == pytest.approx((expected.mean, expected.low, expected.high))
 
 
 def test_a_paired_difference_has_the_p_value_of_a_paired_t_test():

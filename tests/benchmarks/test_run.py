@@ -1,0 +1,134 @@
+"""``evaluate.py suite=<benchmark>`` from the command line: what is written, what is gone on with, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from huggingface_hub import ModelCard
+
+from crm.benchmarks import run
+from crm.model.export import export_model
+from tests.benchmarks.test_catalogue import ROWS
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    """Three benchmarks of two rows each: one with criteria, one of best of four, one with users."""
+    pair = ROWS["judge_bench"][0]
+    write(tmp_path / "data/judgebench/rows.jsonl", [pair, pair | {"pair_id": "p2", "question": "How?", "label": "A>B"}])
+    write(tmp_path / "data/reward_bench_2/rows.jsonl", ROWS["reward_bench_2"])
+    rubric = ROWS["rubric_bench"][0]
+    write(tmp_path / "data/rubricbench/rows.jsonl", [rubric, rubric | {"case_id": "c2", "rubrics": "- Is long"}])
+    (vote,) = ROWS["prism"]
+    votes = [vote | {"id": f"{n}", "chosen": "word " * (n + 2), "split": "train"} for n in range(6)]
+    write(tmp_path / "data/prism_personalized/rows.jsonl", [*votes, vote | {"id": "asked"}])
+    return tmp_path / "data"
+
+
+def write(path: Path, rows: list[Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture
+def export(make_model, tokenizer, tmp_path):
+    def folder(head: str, seed: int = 0) -> Path:
+        path = tmp_path / f"{head}{seed}"
+        export_model(make_model(head, seed=seed), tokenizer, path, {"seed": 1, "max_length": 256}, "criteria_first")
+        return path
+
+    return folder
+
+
+def evaluate(command, root: Path, *words: str) -> Path:
+    code, _, errors = command("evaluate", f"data.root={root}", "hydra.run.dir=run", *words)
+    assert code == 0, errors
+    return root.parent / "run"
+
+
+def test_everything_that_is_there_is_on_one_card(command, root, export):
+    folder = export("scalar")
+    out = evaluate(command, root, f"checkpoint={folder}", "suite=public")
+    card = (out / "benchmarks.md").read_text(encoding="utf-8")
+    for title in ("RewardBench 2", "RubricBench", "JudgeBench", "PersonalRewardBench (PRISM)"):
+        assert f"## {title}" in card
+    assert "RM-Bench is left out" in (out / "evaluate.log").read_text(encoding="utf-8")
+    table = pd.read_csv(out / "rubric_bench.csv", skiprows=1)
+    assert table["criteria"].tolist()[:3] == ["those of each row", "none", "another row's"]
+    assert set(table["judge"]) >= {"coin", "longest", "shortest", "first", "SVR"}
+    assert "own criteria less another row's" in card and "reads nothing" in card
+    shape = json.loads((out / "reward_bench_2.json").read_text())
+    assert set(shape) == {"model", "model_type", "chat_template", "Math", "Ties"}
+    index = ModelCard.load(folder / "README.md").data.eval_results
+    assert {result.dataset_name for result in index} >= {"RewardBench 2", "RubricBench"}
+
+
+def test_a_second_model_is_compared_on_the_same_items(command, root, export):
+    words = (f"checkpoint={export('scalar')}", f"against={export('scalar', 3)}", "suite=judge_bench")
+    out = evaluate(command, root, *words)
+    table = pd.read_csv(out / "against.csv")
+    assert table["benchmark"].tolist() == ["JudgeBench"] and table["n"].tolist() == [2]
+    assert 0 <= table["p"][0] <= 1
+
+
+def test_a_model_compared_with_itself_differs_in_nothing(command, root, export):
+    folder = export("scalar")
+    out = evaluate(command, root, f"checkpoint={folder}", f"against={folder}", "suite=judge_bench")
+    table = pd.read_csv(out / "against.csv")
+    assert table["difference"][0].startswith("0.000") and table["p"][0] == 1
+
+
+def test_a_judge_that_compares_has_to_say_the_same_in_both_orders(command, root, export, monkeypatch):
+    folder = export("pairwise")
+    monkeypatch.setattr(run.Rewards, "in_both_orders", lambda self, pairs: [(2.0, -0.1), (None, 1.0)])
+    out = evaluate(command, root, f"checkpoint={folder}", "suite=judge_bench")
+    table = pd.read_csv(out / "judge_bench.csv", skiprows=1)
+    assert table["accuracy"][0].startswith("0.000") and float(table["no verdict"][0]) == 0.5
+
+
+def test_criteria_of_users_are_proposed_from_their_other_votes(command, root, export, monkeypatch):
+    asked = []
+    real = run.taste_of
+
+    def seen(votes: Any, *rest: Any) -> Any:
+        asked.append([vote.id for vote in votes])
+        return real(votes, *rest)
+
+    monkeypatch.setattr(run, "taste_of", seen)
+    out = evaluate(command, root, f"checkpoint={export('late')}", "suite=prism")
+    assert asked == [[str(n) for n in range(6)]]
+    table = pd.read_csv(out / "prism.csv", skiprows=1)
+    assert table["criteria"].tolist()[:2] == ["proposed from the user's other votes", "none"]
+
+
+def test_what_is_scored_is_not_scored_again(command, root, export, monkeypatch):
+    words = (f"checkpoint={export('scalar')}", "suite=judge_bench")
+    first = (evaluate(command, root, *words) / "judge_bench.csv").read_text()
+    (part,) = root.parent.rglob("judge_bench.0.jsonl")
+    with part.open("a") as file:
+        file.write('["cut o')  # as a kill leaves it
+    monkeypatch.setattr(run.Rewards, "of_groups", lambda *_: pytest.fail("scored again"))
+    assert (evaluate(command, root, *words) / "judge_bench.csv").read_text() == first
+
+
+def test_the_spread_of_rewards_within_a_prompt_is_shown(command, root, export, monkeypatch):
+    monkeypatch.setattr(run.Rewards, "of_groups", lambda self, groups: [[1.0, 3.0] for _ in groups])
+    out = evaluate(command, root, f"checkpoint={export('scalar')}", "suite=judge_bench")
+    assert float(pd.read_csv(out / "judge_bench.csv", skiprows=1)["spread"][0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("suite", "why"),
+    [
+        ("rm_bench", "suite=rm_bench: data.path=hf://THU-KEG/RM-Bench"),
+        ("hhh", "its owners publish it at https://github.com/prometheus-eval"),
+        ("rm_bensh", "suite=rm_bensh: no such option"),
+    ],
+)
+def test_a_benchmark_that_is_not_there_says_where_it_is(suite, why, command, root, export):
+    code, _, errors = command("evaluate", f"checkpoint={export('scalar')}", f"suite={suite}", f"data.root={root}")
+    assert code == 2 and why in errors
