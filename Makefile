@@ -1,6 +1,8 @@
 # Every target makes its own .venv first. Another interpreter: make PYTHON=python3.12 test
 PYTHON ?= python3
 SCALE ?= demo
+checkpoint ?= results/demo/scalar
+root ?= data
 # Queries of the public bank that `make app-real` reads; 0 reads all 804.
 QUERIES ?= 100
 # The build of torch: auto is cuda where nvidia-smi lists a GPU, else cpu. One that .venv already has stays.
@@ -15,7 +17,7 @@ empty :=
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev test quick lint format demo demo-all app app-real reproduce-tables bench bench-gpu smollm2 clean
+.PHONY: help install install-dev test quick lint format demo demo-all app app-real benchmarks reproduce-tables bench bench-gpu smollm2 clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -77,6 +79,9 @@ app-real: models/real_judge/model/crm.json ## The page on AlpacaEval's 30 LLMs w
 models/real_judge/model/crm.json: experiments/real_judge/judge.safetensors | .venv/.installed
 	$(MAKE) smollm2
 	$(BIN)/python -m experiments.real_judge.bundled models/smollm2_135m --out $(@D)
+
+benchmarks: install ## Public benchmarks of checkpoint=<folder or hub id>, under root=<folder> or fetched
+	$(BIN)/python evaluate.py suite=public checkpoint=$(checkpoint) data.root=$(root)
 
 reproduce-tables: install ## The paper's tables (SCALE=demo, real or paper), training what is missing
 	$(BIN)/python -m experiments.paper_tables scale=$(SCALE)

@@ -124,7 +124,7 @@ def run_one(
     benchmark: Benchmark, path: Path, judges: Sequence[OpenedJudge], config: EvaluateConfig, processes: Processes
 ) -> Found:
     """One benchmark by every judge, under every kind of criteria that it has, and by the rules that read nothing."""
-    items = read_items(benchmark, path)
+    items = sampled(read_items(benchmark, path), config.data.suite)
     log.info("%s: %d items of %s (licence: %s)", benchmark.title, len(items), path, benchmark.license)
     asked_users = [replace(item, category=(item.user,)) for item in items if item.user and item.split == "test"]
     shown = {"none": [replace(item, criteria=()) for item in asked_users or items]}
@@ -143,6 +143,19 @@ def run_one(
             notes.append(f"{opened.name}: {text}")
     blind = blind_outcomes(benchmark, shown["none"])
     return Found(benchmark, [*outcomes, *blind], [*notes, *flags(benchmark, blind)])
+
+
+def sampled(items: list[Item], size: int) -> list[Item]:
+    """``size`` items (0: all) in their order, drawn by id, so that every judge has the same; of users, all of some."""
+    keys = {_sampling_key(item) for item in items}
+    drawn = sorted(keys, key=lambda key: (generator(0, 0, key, "benchmark").random(), key))
+    taken = set(drawn[:size] if size else drawn)
+    return [item for item in items if _sampling_key(item) in taken]
+
+
+def _sampling_key(item: Item) -> str:
+    """A user, or what `ref:1` and `tied:1` have in common, or the id."""
+    return item.user or item.id.rpartition(":")[2]
 
 
 def fit_users(opened: OpenedJudge, items: Sequence[Item], progress: bool) -> list[Item]:
