@@ -86,7 +86,7 @@ def _rm_bench(row: Row, file: str) -> Item:
             raise RecordError(name, f"expected 3 responses ({', '.join(protocols.STYLES)}), got {len(texts)}")
     if "domain" in row:
         kind = str(row["domain"])
-    domain = (kind.partition("-")[0], kind)
+    domain = (kind.partition("-")[0], kind) if "-" in kind else (kind,)
     return _item(f"{kind}-{row['id']}", row["prompt"], [*chosen, *rejected], right=(0, 1, 2), category=domain)
 
 

@@ -22,6 +22,7 @@ BLIND_LIMIT = 0.6
 """A benchmark on which a rule that reads nothing is right more often is flagged."""
 
 
+UNREAD_LIMIT = 0.05
 TINY = 1e-12
 MOST_CATEGORIES = 16
 """More of them, such as users, are not shown one by one."""
@@ -170,3 +171,11 @@ def drop(benchmark: Benchmark, outcomes: Mapping[str, Outcome]) -> str:
         f"own criteria less another row's: {number(found.mean, found.low, found.high)}, p = {number(p)}; a judge that "
         "ignores criteria has 0"
     )
+
+
+def unread(outcomes: Mapping[str, Outcome]) -> str:
+    """A warning where more than `UNREAD_LIMIT` of the items have no verdict; else empty."""
+    share = max(outcome.unread for outcome in outcomes.values())
+    if share <= UNREAD_LIMIT:
+        return ""
+    return f"{share:.1%} of the items hold a response that it could not read, which counts as wrong: no measure of it"

@@ -29,6 +29,7 @@ from crm.benchmarks.report import (
     paired,
     published,
     table,
+    unread,
 )
 from crm.config import nearest
 from crm.data.catalogue import place_of
@@ -124,7 +125,7 @@ def run_one(
     benchmark: Benchmark, path: Path, judges: Sequence[OpenedJudge], config: EvaluateConfig, processes: Processes
 ) -> Found:
     """One benchmark by every judge, under every kind of criteria that it has, and by the rules that read nothing."""
-    items = sampled(read_items(benchmark, path), config.data.suite)
+    items = sampled(read_items(benchmark, path), config.limit)
     log.info("%s: %d items of %s (licence: %s)", benchmark.title, len(items), path, benchmark.license)
     asked_users = [replace(item, category=(item.user,)) for item in items if item.user and item.split == "test"]
     shown = {"none": [replace(item, criteria=()) for item in asked_users or items]}
@@ -139,8 +140,7 @@ def run_one(
             scores = judged(benchmark, opened, asked, kind, config, processes)
             own[kind] = outcome(benchmark, opened.name, SHOWN[kind], asked, scores)
         outcomes += own.values()
-        if text := drop(benchmark, own):
-            notes.append(f"{opened.name}: {text}")
+        notes += [f"{opened.name}: {text}" for text in (drop(benchmark, own), unread(own)) if text]
     blind = blind_outcomes(benchmark, shown["none"])
     return Found(benchmark, [*outcomes, *blind], [*notes, *flags(benchmark, blind)])
 

@@ -22,5 +22,7 @@ class EvaluateConfig(AnyJudgeConfig):
     criteria: str = setting("own", one_of=CRITERIA_MODES)
     benchmarks: list[str] = field(default_factory=list)
     """Public benchmarks to run instead of the suites of ``data``, on files under ``data.root``; ``public`` is all."""
+    limit: int = setting(0, at_least=0, zero="all", unit="items")
+    """Items of each benchmark, drawn by their ids."""
     against: str | None = None
     """A second model, as ``checkpoint``, that the first one is compared with on the same benchmarks."""

@@ -87,7 +87,7 @@ def test_prompt_and_responses_are_read(name, tmp_path):
     ("name", "right", "criteria", "category"),
     [
         ("reward_bench_2", (0,), (), ("Math",)),
-        ("rm_bench", (0, 1, 2), (), ("chat", "chat")),
+        ("rm_bench", (0, 1, 2), (), ("chat",)),
         ("rubric_bench", (1,), ("Is short", "Gives a reason"), ("STEM",)),
         ("judge_bench", (1,), (), ("gpt-4o", "knowledge")),
         ("ppe_preference", (1,), (), ()),
