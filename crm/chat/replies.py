@@ -44,48 +44,30 @@ class Reply:
     tokens: int | None = None
 
 
-class _Body(BaseModel):
-    """The parts of a completion that are read."""
-
-    class Choice(BaseModel):
-        class Message(BaseModel):
-            content: str | None = None
-            refusal: str | None = None
-
-        message: Message
-        finish_reason: str | None = None
-        logprobs: Any = None
-
-    choices: list[Choice]
-    usage: Any = None
-
-
-def reply_of(body_of: Any, logprobs: bool) -> Reply:
+def reply_of(completion: Any, logprobs: bool) -> Reply:
     """The first choice. Raises `CallFailed`: not_completion, refusal, truncated or empty."""
     try:
-        body = _Body.model_validate(body_of, from_attributes=True)
-    except ValidationError as error:
-        raise CallFailed("not_completion", first_errors(error)) from None
-    if not body.choices:
-        raise CallFailed("empty", "the completion has no choices")
-    choice, text = body.choices[0], body.choices[0].message.content or ""
-    if choice.message.refusal or choice.finish_reason == "content_filter":
-        raise CallFailed("refusal", choice.message.refusal or "stopped by a content filter")
-    likely = _first_token(choice.logprobs) if logprobs else ()
+        if not completion.choices:
+            raise CallFailed("empty", "the completion has no choices")
+        choice, usage = completion.choices[0], completion.usage
+        message, text = choice.message, (choice.message.content or "").strip()
+        likely = _first_token(choice) if logprobs else ()
+    except (AttributeError, TypeError) as error:
+        raise CallFailed("not_completion", str(error)) from None
+    if message.refusal or choice.finish_reason == "content_filter":
+        raise CallFailed("refusal", message.refusal or "stopped by a content filter")
     if choice.finish_reason == "length" and not logprobs:
         raise CallFailed("truncated", "the reply was cut; allow more max_tokens")
-    if not text.strip() and not likely:
+    if not text and not likely:
         raise CallFailed("empty", "the completion has no text")
-    counts = [getattr(body.usage, f"{kind}_tokens", None) for kind in ("prompt", "completion")]
-    counted = [count for count in counts if isinstance(count, int)]
-    return Reply(text, likely, sum(counted) if len(counted) == 2 else None)
+    counts = [getattr(usage, f"{kind}_tokens", None) for kind in ("prompt", "completion")]
+    return Reply(message.content or "", likely, None if None in counts else sum(map(int, counts)))
 
 
-def _first_token(logprobs: Any) -> tuple[tuple[str, float], ...]:
-    try:
-        return tuple((str(place.token), float(place.logprob)) for place in logprobs.content[0].top_logprobs)
-    except (AttributeError, IndexError, TypeError, ValueError):
-        return ()
+def _first_token(choice: Any) -> tuple[tuple[str, float], ...]:
+    """Likely first tokens with their log probabilities; none where the endpoint gives none."""
+    places = choice.logprobs.content if choice.logprobs else None
+    return tuple((place.token, place.logprob) for place in places[0].top_logprobs) if places else ()
 
 
 def first_errors(error: ValidationError) -> str:

@@ -101,7 +101,7 @@ def test_an_invalid_reply_is_sent_back_once() -> None:
         return completion(GOOD if "cannot be used: name: Field required" in last else "{}")
 
     with chat_endpoint(answer) as url:
-        assert client(url).ask([question("a")], READ, "1", repairs=True)[0].value == Wanted(name="x")
+        assert client(url).ask([question("a")], READ, "1", schema=Wanted)[0].value == Wanted(name="x")
         assert client(url).ask([question("a")], READ, "1")[0].failure == "wrong_schema"
 
 
