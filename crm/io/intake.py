@@ -6,24 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from crm.io import rows as formats
 from crm.io.rows import printable
-from crm.schema import RecordError
+from crm.schema import Preference, RecordError
 
-
-class Named(Protocol):
-    """What has an id."""
-
-    @property
-    def id(self) -> str:
-        """Text."""
-
-
-N = TypeVar("N", bound=Named)
 R = TypeVar("R")
 MAX_SHOWN = 1_000
 """Rejections kept to be shown; all are counted."""
@@ -78,12 +68,12 @@ class Intake:
             except (RecordError, ValidationError) as error:
                 wrong = RecordError.of(error) if isinstance(error, ValidationError) else error
                 self._reject(Rejection(str(path), number, wrong.field, wrong.why))
-                continue
-            self.read += 1
-            self.kept += 1
-            yield record
+            else:
+                self.read += 1
+                self.kept += 1
+                yield record
 
-    def unique(self, records: Iterable[N]) -> Iterator[N]:
+    def unique(self, records: Iterable[Preference]) -> Iterator[Preference]:
         """Records whose id is new over all files; another is a bad row."""
         seen: set[str] = set()
         for record in records:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -44,7 +45,6 @@ BAD_LINES = {
     "10,000 levels": (b'{"id": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", "row: not valid JSON"),
     "UTF-16": ('{"id": "x"}'.encode("utf-16"), "row: not valid JSON in UTF-8"),
     "a list": (b'["id"]', "row: expected a JSON object, got list"),
-    "blank": (b"  \t", "row: blank line"),
     "missing field": (b'{"text": "no id"}', "id: missing"),
     "a hostile field name": (b'{"id": "x", "a\\u001b[2J\\nb": 1}', "a\\x1b[2J\\nb: unknown field"),
     "duplicate id": (b'{"id": "first"}', "id: 'first' is already on line 1"),
@@ -67,22 +67,19 @@ def test_each_fault_names_line_and_field_and_the_rows_around_it_survive(tmp_path
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("last", [0, 1, 2])
-def test_line_ends_bom_and_the_end_of_the_file(tmp_path: Path, end: bytes, start: bytes, last: int) -> None:
+def test_line_ends_bom_and_blank_lines_at_the_end(tmp_path: Path, end: bytes, start: bytes, last: int) -> None:
     data = start + end.join([b'{"id": "a\xe2\x80\xa8"}', b'{"id": "b"}']) + end * last
     assert read(tmp_path, data, strict=True)[0] == ["a\u2028", "b"]
 
 
 def test_an_id_in_two_files_is_an_error_or_left_out() -> None:
-    class Named:
-        def __init__(self, name: str) -> None:
-            self.id = name
-
     reading = Intake(strict=False)
     reading.read = reading.kept = 3
-    assert [each.id for each in reading.unique(map(Named, "aba"))] == ["a", "b"]
+    votes: Any = [SimpleNamespace(id=name) for name in "aba"]
+    assert [vote.id for vote in reading.unique(votes)] == ["a", "b"]
     assert (reading.read, reading.kept, reading.rejected) == (3, 2, 1)
     with pytest.raises(ValueError, match="data:0: id: 'a' is also in another file"):
-        list(Intake(strict=True).unique(map(Named, "aa")))
+        list(Intake(strict=True).unique(votes))
 
 
 ROWS = [{"prompt": f"p{n}", "text": f"é; {n}", "choice": "ab"[n % 2]} for n in range(3)]
@@ -123,8 +120,8 @@ def test_parquet_has_null_for_nan(tmp_path: Path) -> None:
     ("name", "data", "why"),
     [
         ("x.json", b'{\n"a": 1\n}', "x.json:1: .*write objects as one array, or one a line"),
-        ("x.json.gz", b"not gzip", "x.json.gz: cannot be read to its end .*; fetch the file again"),
-        ("x.csv.gz", b"not gzip", "x.csv.gz: cannot be read .*; fetch the file again"),
+        ("x.json.gz", b"not gzip", "x.json.gz: cannot be read .*, or fetch the file again"),
+        ("x.jsonl.gz", gzip.compress(b"{}\n" * 9_000)[:-20], "x.jsonl.gz: cannot be read .*, or fetch the file again"),
         ("x.csv", b"", "x.csv:1: row: expected a header that names every column once; the file is empty"),
         ("x.csv", b",a\n0,x\n", r"column 1 has none \(pandas: save with index=False\)"),
         ("x.csv", b"a,a\nx,y\n", "'a' is there twice"),
@@ -139,12 +136,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, data: by
         list(rows(tmp_path / name))
     with pytest.raises(ValueError, match=r"no such file; check the path|unknown format"):
         list(rows(tmp_path / f"nosuch{''.join(Path(name).suffixes)}"))
-
-
-def test_a_compressed_file_that_was_cut_keeps_what_is_before_the_cut(tmp_path: Path) -> None:
-    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(LINES.encode() * 9_000)[:-2_000])
-    *found, (_, last) = rows(tmp_path / "x.jsonl.gz")
-    assert len(found) > 1_000 and "the file cannot be read on from here" in str(last)
 
 
 @pytest.mark.parametrize(
