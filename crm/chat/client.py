@@ -124,14 +124,6 @@ class ChatClient:
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def plan(self, requests: Sequence[Sequence[Message]], version: str) -> Plan:
-        """What `ask` would send; sends nothing."""
-        missing = [turns for turns in requests if not (self.cache and self.cache.get(self.key(turns, version)))]
-        characters = sum(len(turn.content) for turns in missing for turn in turns)
-        most = len(missing) * self.endpoint.max_tokens
-        cached = len(requests) - len(missing)
-        return Plan(len(requests), cached, len(missing), characters // CHARACTERS_PER_TOKEN, most)
-
     def ask_for(
         self,
         schema: type[Schema],
@@ -145,7 +137,12 @@ class ChatClient:
 
     def plan_for(self, schema: type[BaseModel], requests: Sequence[Sequence[Message]]) -> Plan:
         """What `ask_for` would cost; sends nothing."""
-        return self.plan(requests, self._version(schema))
+        version = self._version(schema)
+        missing = [turns for turns in requests if not (self.cache and self.cache.get(self.key(turns, version)))]
+        characters = sum(len(turn.content) for turns in missing for turn in turns)
+        most = len(missing) * self.endpoint.max_tokens
+        cached = len(requests) - len(missing)
+        return Plan(len(requests), cached, len(missing), characters // CHARACTERS_PER_TOKEN, most)
 
     def _version(self, schema: type[BaseModel]) -> str:
         text = json.dumps(schema.model_json_schema(), sort_keys=True)

@@ -12,7 +12,7 @@ UNANSWERED = frozenset({"rate_limited", "server_error", "timeout", "connection",
 """Kinds in which no model answered; many in a row mean that the endpoint is down"""
 Schema = TypeVar("Schema", bound=BaseModel)
 
-_THOUGHTS = re.compile(r"\s*<(think|thinking)>")
+_THOUGHTS = re.compile(r"\s*<(think|thinking)>(.*?)(</\1>|\Z)", re.DOTALL)
 _THOUGHTS_END = "</think>"
 _REFUSAL = re.compile(
     r"(i['’]?m|i am) (very |so |really )?(sorry|unable|not able)\b|sorry\b"
@@ -104,11 +104,9 @@ def split_thoughts(text: str) -> tuple[str, str]:
     Behind a block that does not end there is nothing. Without a block the text comes back as it is.
     """
     thoughts, end = [], 0
-    while opened := _THOUGHTS.match(text, end):
-        inside, tag = opened.end(), f"</{opened[1]}>"
-        closed = text.find(tag, inside)
-        thoughts.append(text[inside:closed] if closed >= 0 else text[inside:])
-        end = closed + len(tag) if closed >= 0 else len(text)
+    while block := _THOUGHTS.match(text, end):
+        thoughts.append(block[2])
+        end = block.end()
     if not end and _THOUGHTS_END in text:
         before, _, after = text.partition(_THOUGHTS_END)
         alone = before.rstrip(" \t").endswith("\n") or after.lstrip(" \t")[:1] in ("", "\n", "\r")

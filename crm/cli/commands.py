@@ -11,8 +11,8 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.util import find_spec
+from pkgutil import resolve_name
 from typing import Any
 
 import hydra
@@ -41,22 +41,11 @@ from crm.training.sweeps import (
     validation_loss_of,
 )
 
-RUN = {
-    "train": ("crm.training.train", "run_training"),
-    "evaluate": ("crm.evaluation.run", "run_evaluation"),
-    "leaderboard": ("crm.leaderboard.run", "run_leaderboard"),
-    "prepare": ("crm.prepare.run", "run_prepare"),
-    "bank": ("crm.leaderboard.bank.run", "run_bank"),
-    "best_of_n": ("crm.rewards.best_of_n", "run_best_of_n"),
-    "app": ("crm.page.run", "run_app"),
-    "serve": ("crm.rewards.server", "run_server"),
-}
-"""Module and function of every command, which takes its checked settings."""
 TABLES = {
-    "train": ("crm.training.sweep_table", "write_sweep_tables", "sweep.md", "seeds.md"),
-    "evaluate": ("crm.evaluation.judge_table", "write_tables_of_judges", "judges.md", "paired.md"),
+    "train": ("crm.training.sweep_table:write_sweep_tables", "sweep.md", "seeds.md"),
+    "evaluate": ("crm.evaluation.judge_table:write_tables_of_judges", "judges.md", "paired.md"),
 }
-"""Module and function of the tables of a sweep, and their names."""
+"""What writes the tables of a sweep, and their names."""
 ON_DEVICES = ("train", "evaluate", "leaderboard")
 
 
@@ -136,8 +125,7 @@ def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
         return validation_loss_of(folder) if name == "train" else None
     if name in ("app", "serve") and find_spec("fastapi") is None:
         raise ValueError(f"{name}: its packages are not installed; pip install 'crm-leaderboard[{name}]'")
-    module, function = RUN[name]
-    outcome = getattr(import_module(module), function)(config)
+    outcome = resolve_name(settings.ENTRY_POINTS[name][1])(config)
     if name == "leaderboard" and outcome.unanswered:
         raise ValueError(f"bank: {outcome.explain_unread()}; the same command asks for what is missing")
     return float(outcome.validation_loss) if name == "train" else None
@@ -157,9 +145,8 @@ def _end_of_sweep(name: str) -> int:
         return 0
     failed = sorted((str(file.parent.relative_to(folder)) for file in folder.rglob(FAILURE)), key=in_number_order)
     if name in TABLES and any(folder.rglob(".hydra")):
-        module, function, *tables = TABLES[name]
-        jobs = getattr(import_module(module), function)(folder)
-        failed = [job.name for job in jobs if job.status != "finished"]
+        write, *tables = TABLES[name]
+        failed = [job.name for job in resolve_name(write)(folder) if job.status != "finished"]
         written = [path for path in map(folder.joinpath, tables) if path.is_file()]
         for path in written:
             print(f"\n{path.read_text(encoding='utf-8')}")

@@ -142,12 +142,19 @@ def table(path: Path) -> Rows:
     """
     csv.field_size_limit(sys.maxsize)
     with _open(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
-        first = text.readline()
-        delimiter = max(DELIMITERS, key=first.count)
-        lines = _cells(csv.reader(chain([first], text), delimiter=delimiter, strict=True))
-        header = _header(path, next(lines, (1, []))[1])
-        for number, cells in lines:
-            yield number, cells if isinstance(cells, RecordError) else _row(header, cells)
+        first, number = text.readline(), 1
+        reader = csv.reader(chain([first], text), delimiter=max(DELIMITERS, key=first.count), strict=True)
+        try:
+            header = _header(path, next(reader, []))
+            number = reader.line_num + 1
+            for cells in reader:
+                if cells:
+                    yield number, _row(header, cells)
+                number = reader.line_num + 1
+        except csv.Error as error:
+            raise ValueError(
+                f"{path}:{number}: row: {error}; a quote in a cell is doubled, and each is closed"
+            ) from None
 
 
 def _row(header: list[str], cells: list[str]) -> dict[str, str | None] | RecordError:
@@ -158,35 +165,20 @@ def _row(header: list[str], cells: list[str]) -> dict[str, str | None] | RecordE
     return RecordError(bad, NOT_UTF8) if bad else row
 
 
-def _header(path: Path, cells: list[str] | RecordError) -> list[str]:
-    if isinstance(cells, RecordError):
-        why = cells.why
+def _header(path: Path, cells: list[str]) -> list[str]:
+    blank = [number for number, cell in enumerate(cells, start=1) if not cell.strip()]
+    twice = [cell for cell, count in Counter(cells).items() if count > 1]
+    if not cells:
+        why = "the file is empty"
     elif not all(map(_is_utf8, cells)):
         why = f"it is {NOT_UTF8}"
-    elif not all(cell.strip() for cell in cells):
-        number = next(number for number, cell in enumerate(cells, start=1) if not cell.strip())
-        why = f"column {number} has none (pandas: save with index=False)"
-    elif len(set(cells)) < len(cells):
-        why = printable(f"{Counter(cells).most_common(1)[0][0]!r} is there twice")
-    elif cells:
-        return cells
+    elif blank:
+        why = f"column {blank[0]} has none (pandas: save with index=False)"
+    elif twice:
+        why = printable(f"{twice[0]!r} is there twice")
     else:
-        why = "the file is empty"
+        return cells
     raise ValueError(f"{path}:1: row: expected a header that names every column once; {why}")
-
-
-def _cells(reader: Any) -> Iterator[tuple[int, list[str] | RecordError]]:
-    """Numbered lists of cells; ``number`` is the line on which the row starts."""
-    while True:
-        number = reader.line_num + 1
-        try:
-            if cells := next(reader):
-                yield number, cells
-        except StopIteration:
-            return
-        except csv.Error as error:
-            quote = "unexpected end" in str(error)
-            yield number, RecordError("row", "a quote opens a cell here and never closes" if quote else str(error))
 
 
 def parquet(path: Path) -> Rows:

@@ -16,12 +16,8 @@ from crm.io.intake import Intake
 from crm.io.rows import data_files, is_data_file, rows
 from crm.schema import RecordError
 
-GOOD = b'{"id": "x", "text": "fine"}'
-
 
 def parse(row: dict[str, Any], _line: int) -> str:
-    if not isinstance(row.get("id"), str):
-        raise RecordError("id", "missing or not text")
     if extra := sorted(set(row) - {"id", "text"}):
         raise RecordError(extra[0], "unknown field")
     return str(row["id"])
@@ -40,12 +36,7 @@ BAD_LINES = {
     "non-UTF-8": (b'{"id": "caf\xe9"}', "row: not valid JSON in UTF-8"),
     "lone surrogate": (b'{"id": "x", "text": "ab\\ud800"}', "row: not valid JSON"),
     "NaN": (b'{"id": "x", "text": NaN}', "row: not valid JSON"),
-    "Infinity": (b'{"id": "x", "text": -Infinity}', "row: not valid JSON"),
-    "5,000 digits": (b'{"id": ' + b"1" * 5_000 + b"}", "row: not valid JSON"),
-    "10,000 levels": (b'{"id": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", "row: not valid JSON"),
-    "UTF-16": ('{"id": "x"}'.encode("utf-16"), "row: not valid JSON in UTF-8"),
     "a list": (b'["id"]', "row: expected a JSON object, got list"),
-    "missing field": (b'{"text": "no id"}', "id: missing"),
     "a hostile field name": (b'{"id": "x", "a\\u001b[2J\\nb": 1}', "a\\x1b[2J\\nb: unknown field"),
     "duplicate id": (b'{"id": "first"}', "id: 'first' is already on line 1"),
 }
@@ -126,6 +117,8 @@ def test_parquet_has_null_for_nan(tmp_path: Path) -> None:
         ("x.csv", b",a\n0,x\n", r"column 1 has none \(pandas: save with index=False\)"),
         ("x.csv", b"a,a\nx,y\n", "'a' is there twice"),
         ("x.csv", "a;b".encode("utf-16"), "is not UTF-8; save the file with the encoding UTF-8"),
+        ("x.csv", b'a,b\n1,2\n1,"cut off\n1,2\n', "x.csv:3: row: unexpected end of data; a quote in a cell"),
+        ("x.csv", b'a,b\n1,"x"y\n', r"x.csv:2: row: ',' expected after"),
         ("x.parquet", b"no parquet", "x.parquet: not a Parquet file that can be read"),
         ("x.xlsx", b"", "unknown format; the name must end in one of .jsonl, .json, .csv, .tsv, .parquet"),
     ],
@@ -144,7 +137,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, data: by
         (b"1,x", "row: 2 cells, the header names 3 columns"),
         (b"1,x,y,z", "row: 4 cells, the header names 3 columns"),
         (b"1,caf\xe9,y", "text: not UTF-8"),
-        (b'1,"x"y,z', "row: ',' expected after '\"'"),
     ],
 )
 def test_a_broken_line_of_a_table_costs_one_row(tmp_path: Path, line: bytes, why: str) -> None:
@@ -152,11 +144,6 @@ def test_a_broken_line_of_a_table_costs_one_row(tmp_path: Path, line: bytes, why
     (_, first), (number, bad), (third, _), (fourth, _) = rows(tmp_path / "x.csv")
     assert first == {"prompt": "1", "text": None, "choice": "a"}
     assert (number, third, fourth) == (3, 4, 6) and str(bad).startswith(why)
-
-
-def test_a_quote_that_is_never_closed_is_no_cell(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_bytes(b'a,b\n1,2\n1,"cut off\n1,2\n')
-    assert [str(row) for _, row in rows(tmp_path / "x.csv")][1] == "row: a quote opens a cell here and never closes"
 
 
 def test_data_files_of_a_folder(tmp_path: Path) -> None:
