@@ -120,11 +120,8 @@ class _Record:
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """What `dataclasses.asdict` gives, a few times faster: what records hold need not be copied."""
-        row = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
-        for name in row.keys() & {"prompt", "response_a", "response_b"}:
-            row[name] = tuple({"role": turn.role, "content": turn.content} for turn in row[name])
-        return row
+        """What `dataclasses.asdict` gives, a few times faster."""
+        return _adapter(type(self)).dump_python(self)  # type: ignore[no-any-return]
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Self:
