@@ -54,8 +54,8 @@ def load_judge(checkpoint: str | Path, *, batch_size: int = 64, precision: str =
     show_loading(False)
     folder = checkpoint_folder(checkpoint)
     judge, manifest = open_checkpoint(folder, batch_size=batch_size, precision=precision)
-    kept = folder.parent if Path(checkpoint).expanduser().is_dir() else Path("outputs")
-    return Judge(judge, manifest, folder, kept / "predictions")
+    place = folder.parent if Path(checkpoint).expanduser().is_dir() else Path("outputs")
+    return Judge(judge, manifest, folder, place / "predictions")
 
 
 def load_bank(name: str | Path = "simulated", *, queries: int = 0, root: str | Path | None = None) -> Bank:

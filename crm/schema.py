@@ -121,7 +121,8 @@ class _Record:
 
     def to_dict(self) -> dict[str, Any]:
         """What `dataclasses.asdict` gives, a few times faster."""
-        return _adapter(type(self)).dump_python(self)  # type: ignore[no-any-return]
+        kind: Any = type(self)
+        return _adapter(kind).dump_python(self)  # type: ignore[no-any-return]
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Self:

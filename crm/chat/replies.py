@@ -61,7 +61,8 @@ def reply_of(completion: Any, logprobs: bool) -> Reply:
     if not text and not likely:
         raise CallFailed("empty", "the completion has no text")
     counts = [getattr(usage, f"{kind}_tokens", None) for kind in ("prompt", "completion")]
-    return Reply(message.content or "", likely, None if None in counts else sum(map(int, counts)))
+    known = [count for count in counts if count is not None]
+    return Reply(message.content or "", likely, sum(known) if len(known) == 2 else None)
 
 
 def _first_token(choice: Any) -> tuple[tuple[str, float], ...]:

@@ -35,15 +35,20 @@ class Rejection:
 class Intake:
     """Reads rows and counts what became of them, over one or several files.
 
-    Strict reading stops at the first bad row with a ``ValueError``; lenient reading leaves it out. ``read`` rows came
-    in, ``kept`` became records, ``rejected`` were bad; ``counts`` is for whatever else a source counts.
+    Strict reading stops at the first bad row with a ``ValueError``; lenient reading leaves it out. ``kept`` rows
+    became records, ``rejected`` were bad; ``counts`` is for whatever else a source counts.
     """
 
     def __init__(self, *, strict: bool) -> None:
         self.strict = strict
-        self.read = self.kept = self.rejected = 0
+        self.kept = self.rejected = 0
         self.rejections: list[Rejection] = []
         self.counts: Counter[str] = Counter()
+
+    @property
+    def read(self) -> int:
+        """Rows that came in."""
+        return self.kept + self.rejected
 
     def rows(
         self, path: Path, parse: Callable[[dict[str, Any], int], R], key: Callable[[R], object] | None = None
@@ -69,7 +74,6 @@ class Intake:
                 wrong = RecordError.of(error) if isinstance(error, ValidationError) else error
                 self._reject(Rejection(str(path), number, wrong.field, wrong.why))
             else:
-                self.read += 1
                 self.kept += 1
                 yield record
 
@@ -82,14 +86,12 @@ class Intake:
                 yield record
                 continue
             why = f"{record.id!r} is also in another file; leave the copy out, or give the rows different ids"
-            self.read -= 1
             self.kept -= 1
             self._reject(Rejection("data", 0, "id", why))
 
     def _reject(self, rejection: Rejection) -> None:
         if self.strict:
             raise ValueError(str(rejection))
-        self.read += 1
         self.rejected += 1
         if len(self.rejections) < MAX_SHOWN:
             self.rejections.append(rejection)
