@@ -7,10 +7,10 @@ it again, and takes what was answered from the cache.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -112,7 +112,7 @@ class ChatClient:
         named = {name: getattr(endpoint, name) for name in ("model", "temperature", "max_tokens")}
         self.parameters: dict[str, Any] = {**named, "seed": 0, **(extra or {})}
         self._key = endpoint.api_key()
-        self._calls, self._unanswered, self._lock = 0, 0, threading.Lock()
+        self._calls, self._unanswered = itertools.count(1), 0
 
     def key(self, messages: Sequence[Message], version: str) -> str:
         """SHA-256 over address, parameters, messages and version; the key of the API is not part of it."""
@@ -217,10 +217,8 @@ class ChatClient:
         """The reply to one request. Raises `CallFailed`; ``ValueError`` where no request can succeed."""
         if self._unanswered >= BREAKER:
             raise CallFailed("endpoint_down", f"not sent: {self._unanswered} calls in a row got no answer")
-        with self._lock:
-            if 0 < self.endpoint.budget_calls <= self._calls:
-                raise CallFailed("budget", f"not sent: the budget is {self.endpoint.budget_calls} calls")
-            self._calls += 1
+        if 0 < self.endpoint.budget_calls < next(self._calls):
+            raise CallFailed("budget", f"not sent: the budget is {self.endpoint.budget_calls} calls")
         try:
             reply = reply_of(self._complete(messages, form), "logprobs" in self.parameters)
         except CallFailed as failure:
