@@ -71,14 +71,6 @@ def test_a_wrong_suite_is_refused_before_the_model_is_loaded(
         evaluate(model, tmp_path, "suite.names=[D+,D-_replaec]")
 
 
-def test_a_wrong_folder_is_refused_before_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crm.evaluation.run.load_data", lambda *_, **__: pytest.fail("read the data first"))
-    monkeypatch.setattr("crm.leaderboard.run.open_bank", lambda *_: pytest.fail("made the bank first"))
-    for command in (evaluate, rank):
-        with pytest.raises(ValueError, match="nothing: no such folder; "):
-            command(tmp_path / "nothing", tmp_path / "out")
-
-
 def test_a_leaderboard_for_a_user(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     topic = open_bank(compose("leaderboard", ["checkpoint=x"], tmp_path).bank).topics[0]
     words = """criteria=["be brief, please","say \\"why\\""]"""
