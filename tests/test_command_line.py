@@ -152,7 +152,8 @@ def test_help_shows_groups_and_the_settings_as_the_other_words_leave_them(comman
     groups, settings = shown.split("== Settings ==")
     listed = dict(re.findall(r"^(\w+): (.*)$", groups.split("== Groups ==")[1].replace("\n    ", " "), re.MULTILINE))
     assert listed == {group: ", ".join(option_names(group)) for group in taken_groups("train")}
-    assert code == 0 and "loss:\n  name: ranking\n" in settings
+    assert code == 0 and shown.startswith("crm-train: Train one customizable reward model, from votes to a folder")
+    assert "loss:\n  name: ranking\n" in settings
     assert list(tmp_path.iterdir()) == [], "help leaves no run folder"
     code, _, error = command("train", "los=ranking", "--help")
     assert code == 2 and "los" in error

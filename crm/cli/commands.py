@@ -52,7 +52,7 @@ ON_DEVICES = ("train", "evaluate", "leaderboard")
 def run_command(name: str) -> None:
     """Run the command ``name`` with the words of ``sys.argv``; exits with its code where that is not 0."""
     settings.register()
-    command, schema = entry_command(), settings.schemas()[name]
+    command = entry_command()
     SweepFolder.current = None
     code, failed = 0, False
 
@@ -62,16 +62,16 @@ def run_command(name: str) -> None:
         in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
         folder = begin_job() if in_sweep or name != "prepare" else None
         try:
-            return _run(name, settings.checked(composed, schema), command)
+            return _run(name, settings.checked(composed, settings.schemas()[name]), command)
         except Exception as error:
             if folder is not None and not isinstance(error, AnotherRunError):
                 kind = "" if isinstance(error, MISTAKES) else f"{type(error).__name__}: "
-                note_failure(folder, kind + explain(error, schema))
+                note_failure(folder, kind + explain(error, name))
             # Caught here: beyond this point Hydra prints its own report of the error, and a sweep would stop.
             if not isinstance(error, MISTAKES) and not in_sweep:
                 raise
             failed = True
-            _report(name, error, schema)
+            _report(name, error)
             return None
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises what it finds wrong instead of exiting
@@ -89,7 +89,7 @@ def run_command(name: str) -> None:
             error = ValueError("hydra/launcher=slurm: no srun here; run it where SLURM is, or leave out hydra/launcher")
         if not isinstance(error, MISTAKES) and SweepFolder.current is None:
             raise
-        _report(name, error, schema)
+        _report(name, error)
         code = 2
     if code := max(code, 2 * failed, _end_of_sweep(name)):
         sys.exit(code)
@@ -131,11 +131,11 @@ def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
     return float(outcome.validation_loss) if name == "train" else None
 
 
-def _report(name: str, error: Exception, schema: type) -> None:
+def _report(name: str, error: Exception) -> None:
     """The sentence; a traceback too for a defect, or where it was asked for."""
     if not isinstance(error, MISTAKES) or os.environ.get("CRM_TRACEBACK") == "1":
         traceback.print_exception(error)
-    print(f"{script(name)}: {explain(error, schema)}", file=sys.stderr)
+    print(f"{script(name)}: {explain(error, name)}", file=sys.stderr)
 
 
 def _end_of_sweep(name: str) -> int:

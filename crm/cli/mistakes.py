@@ -71,16 +71,16 @@ def unread(word: str) -> str:
     return f"{word or repr('')}: cannot be read as a setting; {how}"
 
 
-def explain(error: BaseException, schema: type) -> str:
-    """One readable line for a mistake, with the nearest valid name; ``schema`` is the entry point's."""
-    groups = [group for name, found in schemas().items() if found is schema for group in taken_groups(name)]
+def explain(error: BaseException, command: str) -> str:
+    """One readable line for a mistake of a ``command``'s user, with the nearest valid name."""
+    groups = taken_groups(command)
     sentence = _explain_hydra(error, groups) if isinstance(error, HydraException) else ""
     while isinstance(error.__cause__, Exception):
         error = error.__cause__
     if not sentence and isinstance(error, OSError) and error.strerror:
         sentence = f"{error.filename}: {error.strerror}; name another place" if error.filename else error.strerror
     if not sentence and isinstance(error, OmegaConfBaseException):
-        sentence = _unfit_value(error, [*setting_names(schema), *groups])
+        sentence = _unfit_value(error, [*setting_names(schemas()[command]), *groups])
     return " ".join((sentence or str(error) or type(error).__name__).split())
 
 
