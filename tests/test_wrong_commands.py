@@ -22,6 +22,11 @@ train data=                                         | data=: no such option, the
 train logger=wandbb                                 | there are csv, tensorboard, wandb; did you mean wandb?
 train data                                          | data: cannot be read as a setting; write name=value
 train ""                                            | '': cannot be read as a setting; write name=value
+train wandb=true                                    | wandb: no such setting; logger=wandb, or logger=[csv,wandb]
+train model=gpt2                                    | a model of a hub or a folder, model=pretrained model.path=gpt2
+train runs/mine                                     | runs/mine: a path needs the name of a setting; write resume=
+train votes/pairs.jsonl                             | write data=votes/pairs.jsonl
+evaluate conf                                       | write checkpoint=conf
 train --nope                                        | --nope: no such option; settings are written name=value
 train hydra/launcher=nope                           | pip install 'crm-leaderboard[sweeps]'
 train -m hydra/launcher=slurm seed=1,2              | hydra/launcher=slurm: no srun here
