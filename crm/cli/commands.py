@@ -124,7 +124,7 @@ def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
     module, function = RUN[name]
     outcome = getattr(import_module(module), function)(config)
     if name == "leaderboard" and outcome.unanswered:
-        raise ValueError(f"bank: {outcome.explain_unread()}; the same command asks for what is missing")
+        raise ValueError(f"bank: {outcome.explain_unread()}")
     return float(outcome.validation_loss) if name == "train" else None
 
 
