@@ -63,19 +63,11 @@ def test_impossible_banks_are_errors(baseline: str, ids: Any, responses: Any, me
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("queries", b'{"id": "q4"', r"queries\.jsonl:4: Expecting"),
+        ("queries", b'{"id": "q4"', r"queries\.jsonl:4: row: not valid JSON"),
         ("queries", b'{"id": "q4", "topic": "Tea"}', r"queries\.jsonl:4: prompt: missing"),
-        ("queries", b'{"id": "q4", "prompt": [], "topic": "Tea"}', r"queries\.jsonl:4: prompt: .* at least 1 item"),
-        ("responses", b"\xff\xfe", r"responses\.jsonl:7: "),
         ("responses", b'{"author": " ", "query_id": "q1", "text": "x"}', r"responses\.jsonl:7: author: .* got ' '"),
-        ("responses", b'{"author": "base", "query_id": "q1", "text": null}', r"responses\.jsonl:7: text: .* got None"),
-        (
-            "responses",
-            b'{"author": "base", "query_id": "q1", "text": "again"}',
-            r":7: query_id: 'base' answers",
-        ),
+        ("responses", b'{"author": "base", "query_id": "q1", "text": "y"}', r":7: query_id: 'base' answers 'q1' twice"),
         ("responses", b'{"author": "new", "query_id": "q1", "text": "x"}', r"responses\.jsonl: .*'new' lacks 2"),
-        ("bank", b"[1]", r"bank\.json:1: row: "),
         ("bank", b'{"name": "n", "baseline": "x"}', r"bank\.json: baseline: 'x' has no responses in bank 'n'"),
     ],
 )

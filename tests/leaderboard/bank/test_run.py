@@ -64,7 +64,7 @@ def test_files_make_a_bank(tmp_path: Path, queries: Path) -> None:
         ([{"text": "x"}], r"bad.jsonl:1: query or instruction or prompt: missing"),
         (
             [{"query": "Question 0?", "text": text} for text in "xy"],
-            r"bad.jsonl:2: text: .* is answered twice, and differently: line 1",
+            r"bad.jsonl:2: text: .* is answered twice, and differently; keep one",
         ),
     ],
 )
