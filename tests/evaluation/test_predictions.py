@@ -84,17 +84,6 @@ def test_a_run_that_was_stopped_goes_on_with_what_is_missing(many: list[Comparis
     assert run(LengthJudge(), rows, path)["made"] == 0
 
 
-def test_a_file_of_another_run_is_an_error_and_left_alone(many: list[Comparison], tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    run(LengthJudge(), many[:2], path, mark="other")
-    content = path.read_bytes()
-    with pytest.raises(ValueError, match="holds predictions of other, this run is mark; move it away"):
-        run(LengthJudge(), many[:2], path)
-    assert path.read_bytes() == content
-    with pytest.raises(ValueError, match=r"suite D\+: the comparison id 'c0' occurs twice"):
-        run(LengthJudge(), [many[0], many[1], many[0]], tmp_path / "twice.jsonl")
-
-
 def test_what_is_too_long_is_counted_each_time(make_judge: MakeJudge, many: list[Comparison], tmp_path: Path) -> None:
     giant = replace(many[0], id="giant", prompt=(Message("user", "long " * 300),))
     for made, there in ((6, 0), (0, 6)):

@@ -10,8 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from crm.config import compose
 from crm.evaluation import robustness
-from crm.evaluation.robustness import ADDED, ATTACKS, CLEAN, EMPTY, PADDED_WINNER, changed, effects_of, main
+from crm.evaluation.robustness import ADDED, ATTACKS, CLEAN, EMPTY, PADDED_WINNER, changed, effects_of
+from crm.evaluation.run import module_command
 from crm.judges.judge import Asked, Reading
 from crm.judges.open import OpenedJudge
 from crm.schema import Comparison, Prediction
@@ -87,7 +89,7 @@ class Reader:
 def effects(judge: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     opened = OpenedJudge(judge, "reader", tmp_path / "predictions")  # type: ignore[arg-type]
     monkeypatch.setattr(robustness, "open_judge", lambda config: opened)
-    config = robustness.compose("evaluate", ["judge=length", *SMALL], tmp_path / "run")
+    config = compose("evaluate", ["judge=length", *SMALL], tmp_path / "run")
     return robustness.run_robustness(config, 20, seed=1, show=False).set_index("attack")
 
 
@@ -128,8 +130,8 @@ def test_shares_are_of_what_was_right_and_could_be_read() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["judge=length", *SMALL, f"predictions='{tmp_path / 'predictions'}'", "--out", str(tmp_path)]
-    assert main([*words, "--pairs", "1"]) == 2
-    assert "--pairs=1: expected 2 or more" in capsys.readouterr().err
-    assert main([*words, "--pairs", "10"]) == 0
+    words = [*SMALL, f"predictions='{tmp_path / 'predictions'}'", "--out", str(tmp_path)]
+    assert module_command("robustness", robustness.run_robustness, ["judge=length", "devices=0", *words], card="") == 2
+    assert "crm.evaluation.robustness: devices=0: expected 1 or more" in capsys.readouterr().err
+    assert module_command("robustness", robustness.run_robustness, ["judge=length", *words], card="") == 0
     assert "stuffed criteria" in capsys.readouterr().out

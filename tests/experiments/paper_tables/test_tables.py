@@ -133,13 +133,13 @@ def check_index(out: Path, shown: str) -> None:
 
 
 def board(wins: dict[str, float], simulated: Any) -> Leaderboard:
-    count = len(simulated.queries)
+    count = len(simulated.bank.queries)
     return Leaderboard(outcomes({author: [logit] * count for author, logit in wins.items()}))
 
 
 def test_agreement_is_tau_between_the_poles_and_against_the_truth() -> None:
     simulated = simulate_bank(seed=tables.BANK_SEED, queries_per_topic=1)
-    authors = sorted(set(simulated.bank.authors) - {simulated.baseline})
+    authors = sorted(set(simulated.bank.authors) - {simulated.bank.baseline})
     rising = {author: 0.1 * place - 0.55 for place, author in enumerate(authors)}
     made = {
         seed: {"detail+": board(rising, simulated), "detail-": board({a: -v for a, v in rising.items()}, simulated)}
