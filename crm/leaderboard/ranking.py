@@ -59,20 +59,18 @@ class Leaderboard:
     """Win rates of all candidates against the baseline.
 
     ``rows`` are sorted best first; ``wins`` is the table (queries, models) of win probabilities: 0.5 for the baseline,
-    0 where the judge could not read a model. Queries on which no model could be read are left out of everything
-    (``left_out`` counts them), and so are those on which a comparison got no answer (``incomplete``; ``unanswered``
-    counts the comparisons of each model): rates on different queries do not order models. Raises ``ValueError`` where
-    none was read, or no query is answered for all.
+    0 where the judge could not read a model. Queries on which no model could be read, or a comparison got no answer,
+    are left out for all (``left_out`` counts them, ``unanswered`` the comparisons of each model): rates on different
+    queries do not order models. Raises ``ValueError`` where no query is left.
     """
 
     def __init__(self, given: Outcomes) -> None:
         self.unanswered = _count(given.models, ~given.answered)
-        whole = given.on(_answered_for_all(given))
-        if not whole.readable.any():
+        rows = _answered_for_all(given) & given.readable
+        if not rows.any():
             raise ValueError("bank: the judge could read none of its responses; shorten them or take another judge")
-        self.outcomes = whole.on(whole.readable)
-        self.incomplete = len(given.queries) - len(whole.queries)
-        self.left_out = len(whole.queries) - len(self.outcomes.queries)
+        self.outcomes = given.on(rows)
+        self.left_out = int((~rows).sum())
         self.baseline = given.baseline
         self.unread = _count(given.models, self.outcomes.unread)
         self.topics = sorted(set(self.outcomes.topics))
@@ -92,14 +90,14 @@ class Leaderboard:
         """What could not be read or got no answer, and how it counts, in one line; empty where all was read."""
         few = ", ".join(f"{name} {count}" for name, count in self.unanswered.most_common(5))
         unanswered = (
-            f"{self.unanswered.total()} comparisons got no answer and are not known ({few}): the {self.incomplete} "
-            "queries that lack one are left out for all; the same command asks for what is missing"
+            f"{self.unanswered.total()} comparisons got no answer and are not known ({few}); the same command asks for "
+            "what is missing"
         )
         unread = (
             f"{self.unread.total()} comparisons of {len(self.unread)} models could not be read by the judge and count "
             "as lost (column unread)"
         )
-        left_out = f"{self.left_out} queries on which none could be read are left out for all"
+        left_out = f"{self.left_out} queries are left out for all: one comparison got no answer, or none could be read"
         parts = {unanswered: self.unanswered, unread: self.unread, left_out: self.left_out}
         return "; ".join(text for text, lacking in parts.items() if lacking)
 
@@ -188,39 +186,29 @@ class Leaderboard:
         return table
 
 
-def compare(first: Leaderboard, second: Leaderboard, seed: int, resamples: int = 1000) -> Interval:
-    """Kendall's tau between two leaderboards of the same models, with a bootstrap interval over their shared queries.
+def compare(board: Leaderboard, other: Leaderboard | Mapping[str, float], seed: int, resamples: int = 1000) -> Interval:
+    """Kendall's tau between a leaderboard and another one, or true win rates by model, with a bootstrap interval.
 
-    The same queries are drawn for both. Raises ``ValueError`` for other models or no query in common.
+    The bootstrap is over the queries that two leaderboards share, the same for both. Truth may leave out the baseline.
+    Raises ``ValueError`` for other models or no query in common.
     """
-    names = sorted(first.wins.columns)
-    if only := sorted(set(names) ^ set(second.wins.columns)):
-        raise ValueError(f"models: both leaderboards need the same models; in one only: {', '.join(only)}")
-    shared = first.wins.index.intersection(second.wins.index).sort_values()
+    own = board.wins
+    if isinstance(other, Leaderboard):
+        its = other.wins
+    else:
+        its = pd.DataFrame([other] * len(own), index=own.index)
+        own = own[[name for name in own if name in other or name != board.baseline]]
+    if only := sorted(set(own) ^ set(its)):
+        raise ValueError(f"models: the same ones are needed on both sides; in one only: {', '.join(only)}")
+    shared = own.index.intersection(its.index).sort_values()
     if shared.empty:
         raise ValueError("queries: the leaderboards have none in common; rank both on one bank")
-    one, two = (board.wins.loc[shared, names].to_numpy() for board in (first, second))
+    one, two = (table.loc[shared, sorted(own)].to_numpy() for table in (own, its))
 
     def tau(drawn: Any) -> float:
         return rank_correlation(one[drawn].mean(axis=0), two[drawn].mean(axis=0))
 
     return bootstrap_interval(tau, len(shared), seed, resamples)
-
-
-def compare_with_truth(board: Leaderboard, truth: Mapping[str, float], seed: int, resamples: int = 1000) -> Interval:
-    """Kendall's tau between a leaderboard and true win rates, with a bootstrap interval over its queries.
-
-    ``truth`` names every candidate; the baseline takes part where it is named. Raises ``ValueError`` otherwise.
-    """
-    names = sorted(truth)
-    if only := sorted({*names, board.baseline} ^ set(board.wins.columns)):
-        raise ValueError(f"truth: a win rate of every model is needed; in one only: {', '.join(only)}")
-    table, known = board.wins.sort_index()[names].to_numpy(), np.array([truth[name] for name in names])
-
-    def tau(drawn: Any) -> float:
-        return rank_correlation(table[drawn].mean(axis=0), known)
-
-    return bootstrap_interval(tau, len(table), seed, resamples)
 
 
 def _answered_for_all(outcomes: Outcomes) -> Flags:

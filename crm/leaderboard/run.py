@@ -40,7 +40,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     show_loading(config.progress)
     check_judge(config)
     check_tracker(config.logger.kinds)
-    bank = open_bank(config.bank).select(config.topics or None)
+    bank = open_bank(config.bank).select(config.topics)
     title = _title(config, bank)
     processes = start(config.devices, config.nodes)
     opened = open_judge(config)
@@ -123,7 +123,6 @@ def write_leaderboard(config: LeaderboardConfig, board: Leaderboard, bank: str, 
         "unread": dict(board.unread),
         "queries_left_out": board.left_out,
         "unanswered": dict(board.unanswered),
-        "queries_unanswered": board.incomplete,
     }
     replace_file(run_dir / "criteria.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     if show:

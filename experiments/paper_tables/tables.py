@@ -12,7 +12,7 @@ from crm.config import compose
 from crm.data.comparisons import suite_names
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
-from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
+from crm.leaderboard.ranking import Leaderboard, compare
 from crm.report.statistics import Interval, rank_correlation
 from experiments.jobs import JobResult
 from experiments.paper_tables import paper
@@ -92,7 +92,7 @@ def agreement(
     truths = {key: true_win_rates(simulated, contradictory([axis])[key]) for key in (first, second)}
 
     def against_truth(key: str) -> Cell:
-        return over({s: compare_with_truth(made[key], truths[key], BANK_SEED, RESAMPLES) for s, made in boards.items()})
+        return over({s: compare(made[key], truths[key], BANK_SEED, RESAMPLES) for s, made in boards.items()})
 
     exact = rank_correlation(*(np.array([truths[key][name] for name in truths[first]]) for key in (first, second)))
     truth = Cell(exact, float("nan"), float("nan"), 0, {})

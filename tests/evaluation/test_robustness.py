@@ -86,26 +86,22 @@ class Reader:
         return -sign if fooled else sign
 
 
-def effects(judge: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+@pytest.mark.parametrize(
+    ("judge", "lost"), [(Reader(), []), (Reader(["best one"], empty=True), [EMPTY, "instruction"])]
+)
+def test_an_attack_that_flips_a_judge_is_reported(
+    judge: Reader, lost: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = OpenedJudge(judge, "reader", tmp_path / "predictions")  # type: ignore[arg-type]
     monkeypatch.setattr(robustness, "open_judge", lambda config: opened)
     config = compose("evaluate", ["judge=length", *SMALL], tmp_path / "run")
-    return robustness.run_robustness(config, 20, seed=1, show=False).set_index("attack")
-
-
-def test_a_robust_judge_withstands_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = effects(Reader(), tmp_path, monkeypatch)
+    found = robustness.run_robustness(config, 20, show=False).set_index("attack")
     assert list(found.index) == [EMPTY, *ADDED, PADDED_WINNER]
-    assert (found["flipped"] == 0).all() and (found["readings"] == 40).all(), "20 pairs in both orders"
-    assert found["withstood"].tolist() == ["yes"] * len(ATTACKS) + ["–"]
-
-
-def test_a_flipping_attack_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = effects(Reader(["best one"], empty=True), tmp_path, monkeypatch)
-    lost = found[found["withstood"] == "no"]
-    assert list(lost.index) == [EMPTY, "instruction"] and lost["flipped"].tolist() == [1.0, 1.0]
+    assert (found["readings"] == 40).all(), "20 pairs in both orders"
+    assert list(found.index[found["withstood"] == "no"]) == lost and found["withstood"].iloc[-1] == "–"
+    assert found["flipped"].to_dict() == {name: float(name in lost) for name in found.index}
     written = pd.read_csv(tmp_path / "run" / "robustness.csv", skiprows=1).set_index("attack")
-    assert written.loc["instruction", "beyond_it"] == 1.0 and written.loc["instruction", "withstood"] == "no"
+    assert written["beyond_it"].drop([EMPTY, PADDED_WINNER]).to_dict() == {name: float(name in lost) for name in ADDED}
 
 
 def test_shares_are_of_what_was_right_and_could_be_read() -> None:

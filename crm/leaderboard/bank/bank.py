@@ -91,12 +91,10 @@ class Bank:
         """The topics of the queries, sorted, each once."""
         return tuple(sorted({query.topic for query in self.queries}))
 
-    def select(self, topics: Sequence[str] | None) -> Bank:
-        """The bank with the queries of some topics only; ``None`` keeps all. Unknown topics raise ``ValueError``."""
-        if topics is None:
-            return self
+    def select(self, topics: Sequence[str]) -> Bank:
+        """The bank with the queries of some topics only; of none, the whole. Unknown ones raise ``ValueError``."""
         wanted = check_topics(topics, self.topics)
-        return self.of_queries([query for query in self.queries if query.topic in wanted])
+        return self.of_queries([query for query in self.queries if not topics or query.topic in wanted])
 
     def of_queries(self, queries: Sequence[BankQuery]) -> Bank:
         """The bank with these of its queries only."""
@@ -151,12 +149,9 @@ def load_bank(folder: Path) -> Bank:
 
 
 def check_topics(wanted: Sequence[str], known: Sequence[str]) -> set[str]:
-    """``wanted`` as a set, if not empty and all are known; else ``ValueError`` naming the nearest known topic."""
-    if isinstance(wanted, str) or not wanted:
-        raise ValueError(f"topics: expected a non-empty list, got {wanted!r}; known topics: {', '.join(sorted(known))}")
+    """``wanted`` as a set, if all are known; else ``ValueError`` naming the nearest known topic."""
     for topic in wanted:
         if topic not in known:
-            near = difflib.get_close_matches(topic, known, n=1, cutoff=0.0)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"topics: {topic!r} is not in the bank; {hint}Known: {', '.join(sorted(known))}")
+            (near,) = difflib.get_close_matches(topic, known, n=1, cutoff=0.0)
+            raise ValueError(f"topics: {topic!r} is not in the bank; did you mean {near!r}? Known: {', '.join(known)}")
     return set(wanted)
