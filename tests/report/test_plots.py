@@ -20,7 +20,7 @@ def frame(seed: int = 0) -> pd.DataFrame:
     generator = np.random.default_rng(seed)
     rates = np.sort(generator.random(len(MODELS)))[::-1]
     table = pd.DataFrame({"model": generator.permutation(MODELS), "win_rate": rates, "rank_low": [1, 2, 2, 4] * 3})
-    return table.assign(rank=range(1, len(MODELS) + 1), low=rates - 0.05, high=rates + 0.02)
+    return table.assign(unread=0, low=rates - 0.05, high=rates + 0.02)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from scipy.stats import kendalltau
 
 from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
@@ -13,11 +12,6 @@ from crm.schema import prompt_key
 @pytest.fixture(scope="module")
 def simulated() -> SimulatedBank:
     return simulate_bank(seed=2)
-
-
-def tau(first: dict[str, float], second: dict[str, float]) -> float:
-    names = sorted(first)
-    return float(kendalltau([first[name] for name in names], [second[name] for name in names]).statistic)
 
 
 def test_every_author_answers_twenty_queries_of_each_topic(simulated: SimulatedBank) -> None:
@@ -47,7 +41,6 @@ def test_win_rates_by_hand(simulated: SimulatedBank) -> None:
 def test_contradictory_criteria_turn_the_ranking_over(simulated: SimulatedBank) -> None:
     detailed = true_win_rates(simulated, ["prefers detailed"])
     concise = true_win_rates(simulated, ["prefers concise"])
-    assert tau(detailed, concise) < -0.95
     assert all(detailed[author] == pytest.approx(1 - concise[author]) for author in detailed)
 
 
