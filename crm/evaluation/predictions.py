@@ -41,18 +41,20 @@ def read_predictions(path: Path | str) -> list[Prediction]:
 def predict(
     judge: Judge,
     comparisons: Sequence[Comparison],
+    folder: Path,
     *,
     suite: str,
-    digest: str,
-    path: Path,
+    name: str = "",
     progress: bool,
     processes: Processes = ALONE,
-) -> dict[str, int]:
-    """Append the missing readings of a suite to ``path``; counts of wanted, already there, made, and left out.
+) -> tuple[Path, list[Prediction], dict[str, int]]:
+    """Read what ``<folder>/<digest>/<name or suite>.jsonl`` lacks of a suite; the file, its rows, and counts.
 
-    Each of several processes reads a block into ``<name>.<rank>.part``, and the first one puts them together.
-    ``digest`` is that of `reading_digest`, and a part of ``path``: a file holds readings of one judge and one data.
+    Counts are of readings wanted, already there, made, and left out. Each of several processes reads a block into
+    ``<file>.<rank>.part``, and the first one puts them together.
     """
+    digest = reading_digest(judge.digest, comparisons)
+    path = folder / digest / f"{name or suite}.jsonl"
     done = processes.from_first(lambda: merge_parts(path))
     asked: list[Asked] = [(row, order) for row in comparisons for order in ("ab", "ba")]
     missing = [pair for pair in asked if (pair[0].id, pair[1]) not in done]
@@ -69,8 +71,8 @@ def predict(
             bar.advance(task, len(readings))
     processes.wait()
     made = len(processes.from_first(lambda: merge_parts(path))) - len(done)
-    counts = {"readings": len(asked), "already_there": len(done), "made": made}
-    return {**counts, judge.left_out: len(missing) - made}
+    counts = {"readings": len(asked), "already_there": len(done), "made": made, judge.left_out: len(missing) - made}
+    return path, read_predictions(path), counts
 
 
 def merge_parts(path: Path) -> set[Key]:

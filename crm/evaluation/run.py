@@ -18,7 +18,7 @@ from crm.data.comparisons import fixed_suites, parse_suite, suite_names
 from crm.data.load import load_data
 from crm.data.splits import Splits
 from crm.evaluation.config import EvaluateConfig
-from crm.evaluation.predictions import predict, read_predictions, reading_digest, to_samples
+from crm.evaluation.predictions import predict, to_samples
 from crm.evaluation.results import summarise, topic_table, write_results
 from crm.evaluation.rewardbench import SUITE, write_rewardbench
 from crm.io.installed import commit
@@ -106,18 +106,8 @@ def read_suites(opened: OpenedJudge, suites: Suites, config: EvaluateConfig, pro
         if not comparisons:
             log.warning("suite %s is empty: its preferences are ties or have no criteria on that side; left out", name)
             continue
-        digest = reading_digest(opened.judge.digest, comparisons)
-        path = opened.predictions / digest / f"{name}.jsonl"
-        counts = predict(
-            opened.judge,
-            comparisons,
-            suite=name,
-            digest=digest,
-            path=path,
-            progress=config.progress,
-            processes=processes,
-        )
-        rows = read_predictions(path)
+        given: Any = {"suite": name, "progress": config.progress, "processes": processes}
+        path, rows, counts = predict(opened.judge, comparisons, opened.predictions, **given)
         failed = sorted(Counter(f"failed_{row.failure}" for row in rows if row.failure is not None).items())
         log.info("suite %s: %s -> %s", name, ", ".join(f"{k} {v}" for k, v in [*counts.items(), *failed]), path)
         found.predictions += rows
