@@ -169,7 +169,7 @@ class Judge:
         else:
             found, _ = scoring.score_bank(self._judge, bank, wanted, folder=self._predictions, progress=False)
             board = Leaderboard(found)
-        return board.frame("win_rate", sort="rank")[["model", "win_rate", "low", "high", "rank"]]
+        return board.frame()[["model", "win_rate", "low", "high", "rank"]]
 
     def evaluate(self, data: str | Path | None = None, *words: str, **settings: Any) -> pd.DataFrame:
         """Accuracy in [0, 1] on held-out votes, a row a suite: ``suite``, ``accuracy``, ``low``, ``high``, ``n``.

@@ -52,7 +52,6 @@ evaluate judge=llm                                  | judge.base_url=None: expec
 evaluate judge=length suite=standrd                 | did you mean standard?
 leaderboard judge=length "criteria=[it's]"          | quote texts inside and the whole
 leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expected as many numbers as criteria
-leaderboard judge=length sort=winrate               | sort='winrate': no such column
 leaderboard judge=length topics=[Humour]            | Humo
 leaderboard judge=length bank.baseline=gpt-5        | bank.baseline='gpt-5'
 leaderboard judge=length data=records               | data: no such group of this command, there are bank

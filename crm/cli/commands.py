@@ -127,7 +127,7 @@ def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
         raise ValueError(f"{name}: its packages are not installed; pip install 'crm-leaderboard[{name}]'")
     outcome = resolve_name(settings.ENTRY_POINTS[name][1])(config)
     if name == "leaderboard" and outcome.unanswered:
-        raise ValueError(f"bank: {outcome.explain_unread()}; the same command asks for what is missing")
+        raise ValueError(f"bank: {outcome.explain_unread()}")
     return float(outcome.validation_loss) if name == "train" else None
 
 
