@@ -170,8 +170,7 @@ def test_records_hold_what_the_tables_hold() -> None:
 def test_a_comparison_without_an_answer_is_unknown_in_every_view(scored: bool) -> None:
     """The ranking is that of the queries answered for all: nothing is lost, and no view counts another query."""
     logits = noisy({"a": 2.0, "b": 0.3}, queries=20)
-    lacking = np.zeros((2, 20), dtype=bool)
-    lacking[0, :12], lacking[1, 3] = True, True
+    lacking = np.array([np.arange(20) < 12, np.arange(20) == 3])
     scores = np.vstack([*logits.values(), np.zeros(20)]) if scored else None
     given = outcomes(logits, topics="AB" * 10, unanswered=lacking, scores=scores)
     whole = replace(given, logits=outcomes(logits).logits, answered=outcomes(logits).answered)

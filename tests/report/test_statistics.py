@@ -58,15 +58,6 @@ def test_mean_interval_equals_scipy() -> None:
     assert math.isnan(s.mean_interval([3.0]).high)
 
 
-@pytest.mark.parametrize(
-    ("values", "clusters", "word"),
-    [([], [], "one or more"), ([1.5], [0], "proportion"), ([math.nan], [0], "finite")],
-)
-def test_bad_values_are_named(values: list[float], clusters: list[int], word: str) -> None:
-    with pytest.raises(ValueError, match=word):
-        s.cluster_interval(values, clusters)
-
-
 def test_holm_by_hand_and_never_below_the_raw_value() -> None:
     assert s.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert s.holm([0.6, 0.7]) == pytest.approx([1.0, 1.0])

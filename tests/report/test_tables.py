@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import io
-import itertools
 import math
 import re
 from pathlib import Path
@@ -48,10 +46,8 @@ def test_caption_names_what_is_known() -> None:
 
 def test_formulas_are_text_and_numbers_stay_numbers(tmp_path: Path) -> None:
     write_table(tmp_path, "t", pd.DataFrame({"model": ["=1+1", " @x", "plain"], "+v": [-1.25, 2.0, 3.0]}))
-    path = tmp_path / "t.csv"
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    assert rows == [["model", "'+v"], ["'=1+1", "-1.25"], ["'@x", "2.0"], ["plain", "3.0"]]
+    rows = (tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()
+    assert rows == ["model,'+v", "'=1+1,-1.25", "'@x,2.0", "plain,3.0"]
 
 
 def test_csv_with_a_caption_is_read_back_in_full_precision(tmp_path: Path) -> None:
@@ -59,9 +55,6 @@ def test_csv_with_a_caption_is_read_back_in_full_precision(tmp_path: Path) -> No
     write_table(tmp_path / "new", "suites", frame, "n = 7, seeds 1")
     path = tmp_path / "new/suites.csv"
     assert path.read_text().startswith('"# n = 7, seeds 1"\nsuite,value,n\n')
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(itertools.islice(file, 1, None)))
-    assert [(row["suite"], float(row["value"]), int(row["n"])) for row in rows] == [("D+", 1 / 3, 7), ("T-", 2 / 3, 8)]
     pd.testing.assert_frame_equal(pd.read_csv(path, skiprows=1), frame)
 
 
