@@ -115,18 +115,18 @@ def encoding() -> dict[str, Any]:
 
 def statistics() -> dict[str, Any]:
     """Formulas on fixed numbers."""
-    from crm.report.statistics import cluster_interval, expected_calibration_error, holm, kendall_tau
+    from crm.report.statistics import cluster_interval, expected_calibration_error, holm, rank_correlation
 
     rng = np.random.default_rng(0)
     logits, groups = rng.normal(size=300), [str(value) for value in rng.integers(0, 80, 300)]
     labels = (rng.random(300) < 0.6).astype(int)
     interval = cluster_interval((logits > 0).astype(float), groups)
-    first, second = ({f"m{n}": float(v) for n, v in enumerate(rng.normal(size=12))} for _ in range(2))
+    first, second = (rng.normal(size=12) for _ in range(2))
     return {
         "interval": [interval.mean, interval.standard_error, interval.low, interval.high],
         "calibration": [float(expected_calibration_error(logits, labels))],
         "holm": list(map(float, holm(rng.random(9)))),
-        "tau": [kendall_tau(first, second)],
+        "tau": [rank_correlation(first, second)],
     }
 
 

@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def rows() -> list[Group]:
     """Responses of simulated models to each query, `ROWS` a group, under each of the criteria; in no order."""
-    made = simulate_bank(seed=1)
+    made = simulate_bank(seed=1).bank
     authors = sorted(made.responses)
     groups = [
         Group((criterion,), query.prompt, tuple((Message("assistant", made.responses[who][query.id]),) for who in some))

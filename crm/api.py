@@ -35,7 +35,7 @@ from crm.leaderboard.ranking import Leaderboard
 from crm.model.backbone import FILES, show_loading
 from crm.model.export import checkpoint_folder
 from crm.model.model_card import CARD
-from crm.quoting import hydra_text
+from crm.quoting import hydra_value
 from crm.rewards.rl import grpo_reward
 from crm.rewards.scoring import Group, Pair, Rewards, answer_turns, criteria_texts, prompt_turns
 
@@ -54,8 +54,8 @@ def load_judge(checkpoint: str | Path, *, batch_size: int = 64, precision: str =
     show_loading(False)
     folder = checkpoint_folder(checkpoint)
     judge, manifest = open_checkpoint(folder, batch_size=batch_size, precision=precision)
-    kept = folder.parent if Path(checkpoint).expanduser().is_dir() else Path("outputs")
-    return Judge(judge, manifest, folder, kept / "predictions")
+    place = folder.parent if Path(checkpoint).expanduser().is_dir() else Path("outputs")
+    return Judge(judge, manifest, folder, place / "predictions")
 
 
 def load_bank(name: str | Path = "simulated", *, queries: int = 0, root: str | Path | None = None) -> Bank:
@@ -169,7 +169,7 @@ class Judge:
         else:
             found, _ = scoring.score_bank(self._judge, bank, wanted, folder=self._predictions, progress=False)
             board = Leaderboard(found)
-        return board.frame("win_rate", sort="rank")[["model", "win_rate", "low", "high", "rank"]]
+        return board.frame()[["model", "win_rate", "low", "high", "rank"]]
 
     def evaluate(self, data: str | Path | None = None, *words: str, **settings: Any) -> pd.DataFrame:
         """Accuracy in [0, 1] on held-out votes, a row a suite: ``suite``, ``accuracy``, ``low``, ``high``, ``n``.
@@ -178,8 +178,8 @@ class Judge:
         public set; by default what the model was trained on. ``words`` and ``settings`` are those of ``evaluate.py``.
         """
         named = [] if data is None else [f"data={data}"]
-        given = [f"checkpoint={_value(str(self.folder))}", "progress=false", *named, *words, *_words(settings)]
-        given.append(f"predictions={_value(str(self._predictions))}")
+        given = [f"checkpoint={hydra_value(str(self.folder))}", "progress=false", *named, *words, *_words(settings)]
+        given.append(f"predictions={hydra_value(str(self._predictions))}")
         with TemporaryDirectory() as place:
             results = run_evaluation(_composed("evaluate", given, Path(place)), show=False)
         rows = [(row.suite, row.value, row.low, row.high, row.n) for row in results if row.metric == "accuracy"]
@@ -237,14 +237,5 @@ def _words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
         if isinstance(value, Mapping):
             words += _words(value, f"{prefix}{name}.")
         else:
-            words.append(f"{prefix}{name}={_value(value)}")
+            words.append(f"{prefix}{name}={hydra_value(value)}")
     return words
-
-
-def _value(value: Any) -> str:
-    """A value in Hydra's grammar: texts in quotes, whatever is in them."""
-    if isinstance(value, str | Path):
-        return hydra_text(str(value))
-    if isinstance(value, Sequence):
-        return f"[{','.join(map(_value, value))}]"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from copy import copy, deepcopy
 from dataclasses import field, fields, is_dataclass
 from functools import cache, partial
-from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, ClassVar, TypeVar
 
 from hydra import compose as hydra_compose
@@ -25,17 +25,17 @@ from omegaconf import DictConfig, OmegaConf
 Config = TypeVar("Config")
 Value = TypeVar("Value")
 ENTRY_POINTS = {
-    "train": ("crm.training.config", "TrainConfig"),
-    "evaluate": ("crm.evaluation.config", "EvaluateConfig"),
-    "leaderboard": ("crm.leaderboard.config", "LeaderboardConfig"),
-    "prepare": ("crm.prepare.config", "PrepareConfig"),
-    "app": ("crm.page.config", "AppConfig"),
-    "bank": ("crm.leaderboard.bank.config", "BankBuildConfig"),
-    "best_of_n": ("crm.rewards.config", "BestOfNConfig"),
-    "serve": ("crm.rewards.config", "ServeConfig"),
-    "score": ("crm.scoring.config", "ScoreConfig"),
+    "train": ("crm.training.config:TrainConfig", "crm.training.train:run_training"),
+    "evaluate": ("crm.evaluation.config:EvaluateConfig", "crm.evaluation.run:run_evaluation"),
+    "leaderboard": ("crm.leaderboard.config:LeaderboardConfig", "crm.leaderboard.run:run_leaderboard"),
+    "prepare": ("crm.prepare.config:PrepareConfig", "crm.prepare.run:run_prepare"),
+    "app": ("crm.page.config:AppConfig", "crm.page.run:run_app"),
+    "bank": ("crm.leaderboard.bank.config:BankBuildConfig", "crm.leaderboard.bank.run:run_bank"),
+    "best_of_n": ("crm.rewards.config:BestOfNConfig", "crm.rewards.best_of_n:run_best_of_n"),
+    "serve": ("crm.rewards.config:ServeConfig", "crm.rewards.server:run_server"),
+    "score": ("crm.scoring.config:ScoreConfig", "crm.scoring.run:run_score"),
 }
-"""Module and class of the settings of every command."""
+"""The settings of every command, and the function that takes them once they are checked."""
 PRECISIONS = ("32-true", "bf16-mixed")
 MAPPING = """a mapping: {key: value}, or where a key is not plain letters '["key=value","other key=value"]'"""
 MAX_SEED = 2**32 - 1
@@ -132,7 +132,7 @@ def count_or_auto(settings: Settings, name: str) -> int | str:
 @cache
 def schemas() -> dict[str, type]:
     """The settings of every entry point. They stand beside their code, which is imported only here."""
-    return {name: getattr(import_module(module), settings) for name, (module, settings) in ENTRY_POINTS.items()}
+    return {name: resolve_name(settings) for name, (settings, _) in ENTRY_POINTS.items()}
 
 
 @cache

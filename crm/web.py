@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crm.config import Settings
-from crm.schema import short
 
 OWN = ("localhost", "127.0.0.1", "::1")
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
@@ -40,26 +38,17 @@ class ServerConfig(Settings):
                 raise self.refused("hosts", "names such as leaderboard.example.org, without scheme and port", name)
 
 
-class KnownHosts:
-    """Answer to names of this machine and ``hosts``; without ``hosts`` beyond loopback, to every name.
+class KnownHosts(TrustedHostMiddleware):
+    """Answer to names of this machine and ``hosts``, with 400 to others; without ``hosts`` beyond loopback, to all.
 
     Otherwise a web site could point its own name at a visitor's machine and read what a server there answers (DNS
-    rebinding). Starlette's `TrustedHostMiddleware` gives no reason and takes no IPv6 address.
+    rebinding).
     """
 
     def __init__(self, app: ASGIApp, *, listening: str, hosts: Sequence[str] = ()) -> None:
-        self.app = app
-        self._any = not hosts and listening not in OWN and not listening.startswith("127.")
-        self._names = {name.lower() for name in (*OWN, listening, *hosts)}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer 403 with the setting to change."""
-        host = Headers(scope=scope).get("host", "") if scope["type"] == "http" else ""
-        name = re.sub(r":\d*$", "", host.lower()) if host.startswith("[") or host.count(":") < 2 else ""
-        if self._any or scope["type"] != "http" or name.strip("[]") in self._names:
-            return await self.app(scope, receive, send)
-        error = f"host: {short(host)} is no name of this server; start it with hosts=[<that name>] to allow it"
-        return await JSONResponse({"error": error}, 403)(scope, receive, send)
+        every = not hosts and listening not in OWN and not listening.startswith("127.")
+        names = [f"[{name}]" if ":" in name else name for name in (*OWN, listening, *hosts)]
+        super().__init__(app, ["*"] if every else names, www_redirect=False)
 
 
 class BodyLimit:

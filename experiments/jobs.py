@@ -31,12 +31,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
-from crm.evaluation.robustness import card_text, run_robustness
+from crm.evaluation.robustness import run_robustness
 from crm.evaluation.run import run_evaluation
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
 from crm.model.manifest import MANIFEST
-from crm.model.model_card import ROBUSTNESS_SECTION, write_section
 from crm.schema import Result
 from crm.training.devices import settle_devices, settle_precision
 from crm.training.memory import settle_memory
@@ -198,11 +197,8 @@ def run_job(job: Job, channel: Any) -> JobResult:
 
 
 def _attacked(job: Job, common: Sequence[str]) -> pd.DataFrame:
-    out = job.folder / "attacks"
-    config = compose("evaluate", [*common, *job.evaluated], out)
-    effects = run_robustness(config, job.attacked, ATTACK_SEED, show=False)
-    write_section(job.folder / "model", ROBUSTNESS_SECTION, card_text(out))
-    return effects
+    config = compose("evaluate", [*common, *job.evaluated], job.folder / "attacks")
+    return run_robustness(config, job.attacked, ATTACK_SEED, show=False, card=True)
 
 
 def _judged(job: Job, channel: Any) -> str:

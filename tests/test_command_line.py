@@ -43,34 +43,31 @@ def parsed(words: list[str]) -> dict[str, object]:
     return {each.key_or_group: each.value() for each in OverridesParser.create().parse_overrides(rewrite(words))}
 
 
-def test_a_path_becomes_the_path_of_a_file(here: Path) -> None:
-    odd = ('it\'s "mine", a=b {c} [d].jsonl', "a, b.json", "two words.csv.gz", "x\\.tsv", "ü.parquet")
-    for path in odd:
+def test_a_path_becomes_the_path_of_a_file_and_options_stay(here: Path) -> None:
+    odd = ('it\'s "mine", a=b {c} [d].jsonl', "a, b.json", "two words.csv.gz", "x\\.tsv", "ü${x}.parquet")
+    for path in (*odd, "summeval"):
         (here / path).touch()
     for path in ("pairs.jsonl", "./pairs.jsonl", "plain", ".", "hf://owner/name/config:train", *odd):
-        assert parsed(["seed=1", f"data={path}"]) == {"seed": 1, "data": "file", "data.path": path}
+        found = parsed(["seed=1", f"data={path}"])
+        assert found == {"seed": 1, "data": "file", "data.path": path.replace("$", "\\$")}
     assert parsed(["data=~/pairs.jsonl"])["data.path"] == str(here / "pairs.jsonl")
-
-
-def test_options_and_everything_else_stay(here: Path) -> None:
-    (here / "summeval").mkdir()
     for word in ("data=trl", "data=summeval", "data.path=x/y.jsonl", "data=nosuch", "data=", "data=[a,b]"):
         assert rewrite([word]) == [word]
-    (here / "mine" / "data").mkdir(parents=True)
-    (here / "mine" / "data" / "plain.yaml").touch()
-    assert rewrite(["--config-dir=mine", "data=plain"]) == ["--config-dir=mine", "data=plain"]
 
 
-def test_a_sweep_has_a_job_for_each_path(here: Path) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("-m data=trl,pairs.jsonl", "pairs.jsonl is a path and trl an option; sweep over one kind at a time"),
+        ("data=votes/", "data=votes/: no such file or folder in {here}; check the path"),
+        ("data=b.csv data.path=pairs.jsonl", "data=b.csv data.path=pairs.jsonl: both name the data"),
+    ],
+)
+def test_a_sweep_has_a_job_for_each_path(wrong: str, message: str, here: Path) -> None:
     words = rewrite(["-m", "data=pairs.jsonl,b.csv"])
-    assert words == ["-m", "data=file", "data.path=pairs.jsonl,b.csv"]
-    for wrong, message in (
-        (["-m", "data=trl,pairs.jsonl"], "pairs.jsonl is a path and trl an option; sweep over one kind at a time"),
-        (["data=votes/"], f"data=votes/: no such file or folder in {here}; check the path"),
-        (["data=b.csv", "data.path=pairs.jsonl"], "data=b.csv data.path=pairs.jsonl: both name the data"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(message)):
-            rewrite(wrong)
+    assert words == ["-m", "data=file", 'data.path="pairs.jsonl","b.csv"']
+    with pytest.raises(ValueError, match=re.escape(message.format(here=here))):
+        rewrite(wrong.split())
 
 
 def understood(*words: str, command: str = "train") -> list[str]:
@@ -155,7 +152,8 @@ def test_help_shows_groups_and_the_settings_as_the_other_words_leave_them(comman
     groups, settings = shown.split("== Settings ==")
     listed = dict(re.findall(r"^(\w+): (.*)$", groups.split("== Groups ==")[1].replace("\n    ", " "), re.MULTILINE))
     assert listed == {group: ", ".join(option_names(group)) for group in taken_groups("train")}
-    assert code == 0 and "loss:\n  name: ranking\n" in settings
+    assert code == 0 and shown.startswith("crm-train: Train one customizable reward model, from votes to a folder")
+    assert "loss:\n  name: ranking\n" in settings
     assert list(tmp_path.iterdir()) == [], "help leaves no run folder"
     code, _, error = command("train", "los=ranking", "--help")
     assert code == 2 and "los" in error

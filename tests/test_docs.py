@@ -117,10 +117,10 @@ def test_the_loading_snippet_says_what_the_judge_says(
 def votes_on_detail(simulated: SimulatedBank) -> Iterator[Preference]:
     """Votes between a detailed and a concise response to one query, by users who care about nothing else."""
     draw, axis = random.Random(0), AXES[0]
-    for query in simulated.queries:
+    for query in simulated.bank.queries:
         texts: dict[int, list[str]] = {1: [], 0: [], -1: []}
         for who, levels in simulated.levels.items():
-            texts[levels[query.id][axis.name]].append(simulated.responses[who][query.id])
+            texts[levels[query.id][axis.name]].append(simulated.bank.responses[who][query.id])
         for number, pair in enumerate(zip(texts[1], texts[-1], strict=False)):
             sides = [
                 (Message("assistant", text), f"Prefers {draw.choice(pole.train)}")

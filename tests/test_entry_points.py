@@ -12,7 +12,7 @@ import pytest
 from crm.config import compose
 from crm.evaluation.run import run_evaluation
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.run import COLUMNS, open_bank, run_leaderboard
+from crm.leaderboard.run import open_bank, run_leaderboard
 from crm.schema import Result
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
@@ -71,24 +71,15 @@ def test_a_wrong_suite_is_named_before_the_model_is_loaded(
         evaluate(model, tmp_path, "suite.names=[D+,D-_replaec]")
 
 
-def test_a_wrong_folder_is_named_before_data_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crm.evaluation.run.load_data", lambda *_, **__: pytest.fail("read the data first"))
-    monkeypatch.setattr("crm.leaderboard.run.open_bank", lambda *_: pytest.fail("made the bank first"))
-    for command in (evaluate, rank):
-        with pytest.raises(ValueError, match="nothing: no such folder; "):
-            command(tmp_path / "nothing", tmp_path / "out")
-
-
 def test_a_leaderboard_for_a_user(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     topic = open_bank(compose("leaderboard", ["checkpoint=x"], tmp_path).bank).topics[0]
     words = """criteria=["be brief, please","say \\"why\\""]"""
-    board = rank(model, tmp_path, words, f"topics=['{topic}']", "sort=model")
+    board = rank(model, tmp_path, words, f"topics=['{topic}']")
     facts = json.loads((tmp_path / "criteria.json").read_text())
     assert facts["criteria"] == ["be brief, please", 'say "why"']
     assert facts["topics"] == board.topics == [topic]
     table = pd.read_csv(tmp_path / "leaderboard.csv", skiprows=1)
-    assert tuple(table.columns) == COLUMNS == tuple(board.frame().columns)
-    assert table["model"].tolist() == sorted(table["model"])
+    assert list(table.columns) == list(board.frame().columns)
     assert "be brief, please" in capsys.readouterr().out
 
 
@@ -97,6 +88,6 @@ def test_a_leaderboard_by_any_judge(tmp_path: Path) -> None:
     board = run_leaderboard(compose("leaderboard", words, tmp_path / "run"))
     lengths = {row.model: row.mean_words for row in board.rows}
     assert board.rows[0].mean_words > lengths[board.baseline] > board.rows[-1].mean_words
-    silent = ["judge=oracle", "criteria=[something unknown]", *words[1:]]
+    unknown = ["judge=oracle", "criteria=[something unknown]", *words[1:]]
     with pytest.raises(ValueError, match="bank=simulation-1: oracle gave no verdict on any comparison"):
-        run_leaderboard(compose("leaderboard", silent, tmp_path / "silent"))
+        run_leaderboard(compose("leaderboard", unknown, tmp_path / "unknown"))

@@ -22,6 +22,11 @@ train data=                                         | data=: no such option, the
 train logger=wandbb                                 | there are csv, tensorboard, wandb; did you mean wandb?
 train data                                          | data: cannot be read as a setting; write name=value
 train ""                                            | '': cannot be read as a setting; write name=value
+train wandb=true                                    | wandb: no such setting; logger=wandb, or logger=[csv,wandb]
+train model=gpt2                                    | a model of a hub or a folder, model=pretrained model.path=gpt2
+train runs/mine                                     | runs/mine: a path needs the name of a setting; write resume=
+train votes/pairs.jsonl                             | write data=votes/pairs.jsonl
+evaluate conf                                       | write checkpoint=conf
 train --nope                                        | --nope: no such option; settings are written name=value
 train hydra/launcher=nope                           | pip install 'crm-leaderboard[sweeps]'
 train -m hydra/launcher=slurm seed=1,2              | hydra/launcher=slurm: no srun here
@@ -47,7 +52,6 @@ evaluate judge=llm                                  | judge.base_url=None: expec
 evaluate judge=length suite=standrd                 | did you mean standard?
 leaderboard judge=length "criteria=[it's]"          | quote texts inside and the whole
 leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expected as many numbers as criteria
-leaderboard judge=length sort=winrate               | sort='winrate': no such column
 leaderboard judge=length topics=[Humour]            | Humo
 leaderboard judge=length bank.baseline=gpt-5        | bank.baseline='gpt-5'
 leaderboard judge=length data=records               | data: no such group of this command, there are bank

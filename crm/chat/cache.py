@@ -25,8 +25,8 @@ class ReplyCache:
         rows = self._run("SELECT value FROM replies WHERE key = ?", key)
         if not rows:
             return None
-        kept = json.loads(rows[0][0])
-        return Reply(kept["text"], tuple((token, value) for token, value in kept["likely"]), kept["tokens"])
+        stored = json.loads(rows[0][0])
+        return Reply(stored["text"], tuple((token, value) for token, value in stored["likely"]), stored["tokens"])
 
     def put(self, key: str, reply: Reply) -> None:
         """Store a reply; one that is there already is replaced."""

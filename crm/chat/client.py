@@ -7,14 +7,14 @@ it again, and takes what was answered from the cache.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -27,6 +27,11 @@ from crm.schema import Message
 BREAKER = 10
 CHARACTERS_PER_TOKEN = 4
 """A rule of thumb for English, for estimates."""
+MISTAKES = {
+    **dict.fromkeys((401, 403), "the endpoint does not accept the key; check api_key and the variable it comes from"),
+    404: "check base_url (it usually ends in /v1) and that the model is served",
+}
+"""What no request survives, by status."""
 MAX_RETURNED = 4_000
 """Characters of an invalid reply that are sent back to be repaired."""
 Value = TypeVar("Value")
@@ -52,6 +57,8 @@ class EndpointConfig(Settings, group="endpoint"):
     attempts: int = setting(4, at_least=1)
     budget_calls: int = setting(0, at_least=0, zero="no limit")
     """Calls at most in one run, attempts of one call counted once."""
+    json_schema: bool = False
+    """Have the server write JSON under a schema (``response_format``); for servers that can."""
 
     def need(self, option: str) -> None:
         """Raise ``ValueError`` unless an endpoint is named; ``option`` of the group is what makes one necessary."""
@@ -101,16 +108,11 @@ class ChatClient:
     def __init__(
         self, endpoint: EndpointConfig, cache: ReplyCache | None = None, extra: Mapping[str, Any] | None = None
     ) -> None:
-        self.endpoint, self.cache, self.extra = endpoint, cache, dict(extra or {})
+        self.endpoint, self.cache = endpoint, cache
+        named = {name: getattr(endpoint, name) for name in ("model", "temperature", "max_tokens")}
+        self.parameters: dict[str, Any] = {**named, "seed": 0, **(extra or {})}
         self._key = endpoint.api_key()
-        self._client: Any = None
-        self._calls, self._unanswered, self._lock = 0, 0, threading.Lock()
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What a request holds besides its messages."""
-        named = {name: getattr(self.endpoint, name) for name in ("model", "temperature", "max_tokens")}
-        return {**named, "seed": 0, **self.extra}
+        self._calls, self._unanswered = itertools.count(1), 0
 
     def key(self, messages: Sequence[Message], version: str) -> str:
         """SHA-256 over address, parameters, messages and version; the key of the API is not part of it."""
@@ -122,14 +124,6 @@ class ChatClient:
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def plan(self, requests: Sequence[Sequence[Message]], version: str) -> Plan:
-        """What `ask` would send; sends nothing."""
-        missing = [turns for turns in requests if not (self.cache and self.cache.get(self.key(turns, version)))]
-        characters = sum(len(turn.content) for turns in missing for turn in turns)
-        most = len(missing) * self.endpoint.max_tokens
-        cached = len(requests) - len(missing)
-        return Plan(len(requests), cached, len(missing), characters // CHARACTERS_PER_TOKEN, most)
-
     def ask_for(
         self,
         schema: type[Schema],
@@ -138,12 +132,21 @@ class ChatClient:
     ) -> list[Outcome[Schema]]:
         """One ``schema`` a request, as `ask` gives them; an invalid reply is sent back once."""
         return self.ask(
-            requests, partial(read_object, schema=schema), _version(schema), repairs=True, progress=progress
+            requests, partial(read_object, schema=schema), self._version(schema), schema=schema, progress=progress
         )
 
     def plan_for(self, schema: type[BaseModel], requests: Sequence[Sequence[Message]]) -> Plan:
         """What `ask_for` would cost; sends nothing."""
-        return self.plan(requests, _version(schema))
+        version = self._version(schema)
+        missing = [turns for turns in requests if not (self.cache and self.cache.get(self.key(turns, version)))]
+        characters = sum(len(turn.content) for turns in missing for turn in turns)
+        most = len(missing) * self.endpoint.max_tokens
+        cached = len(requests) - len(missing)
+        return Plan(len(requests), cached, len(missing), characters // CHARACTERS_PER_TOKEN, most)
+
+    def _version(self, schema: type[BaseModel]) -> str:
+        text = json.dumps(schema.model_json_schema(), sort_keys=True)
+        return f"json_schema {text}" if self.endpoint.json_schema else text
 
     def ask(
         self,
@@ -151,123 +154,121 @@ class ChatClient:
         read: Callable[[Reply], Value],
         version: str,
         *,
-        repairs: bool = False,
+        schema: type[BaseModel] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Outcome[Value]]:
         """One outcome a request, in order. ``read`` makes a value of a reply, or raises `CallFailed`.
 
         ``version`` says what a reply has to satisfy: a cached one counts only under the version it was accepted by.
-        With ``repairs`` a reply that is not_json or wrong_schema is sent back once with what is wrong. Raises
+        With a ``schema`` a reply that is not_json or wrong_schema is sent back once with what is wrong. Raises
         ``ValueError`` for what dooms every request: a wrong key, address or model, a cache that cannot be used.
         """
-        found: list[Outcome[Value]] = [Outcome()] * len(requests)
         keys = [self.key(messages, version) for messages in requests]
-        pending = [place for place, key in enumerate(keys) if not self._remembered(key, read, found, place)]
-        done = len(requests) - len(pending)
+        found = {place: outcome for place, key in enumerate(keys) if (outcome := self._cached(key, read))}
         pool = ThreadPoolExecutor(self.endpoint.concurrency)
         try:
-            futures = {pool.submit(self._answer, requests[place], read, repairs): place for place in pending}
+            futures = {
+                pool.submit(self._answer, messages, keys[place], read, schema): place
+                for place, messages in enumerate(requests)
+                if place not in found
+            }
             for future in as_completed(futures):
-                reply, outcome = future.result()
-                found[futures[future]] = outcome
-                if reply is not None and self.cache is not None:
-                    self.cache.put(keys[futures[future]], reply)
-                done += 1
+                found[futures[future]] = future.result()
                 if progress is not None:
-                    progress(done, len(requests))
+                    progress(len(found), len(requests))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        return found
+        return [found[place] for place in range(len(requests))]
 
-    def _remembered(self, key: str, read: Callable[[Reply], Value], found: list[Outcome[Value]], place: int) -> bool:
+    def _cached(self, key: str, read: Callable[[Reply], Value]) -> Outcome[Value] | None:
         reply = self.cache.get(key) if self.cache is not None else None
-        if reply is None:
-            return False
         try:
-            found[place] = Outcome(read(reply), cached=True, tokens=reply.tokens)
+            return Outcome(read(reply), cached=True, tokens=reply.tokens) if reply else None
         except CallFailed:
-            return False
-        return True
+            return None
 
     def _answer(
-        self, messages: Sequence[Message], read: Callable[[Reply], Value], repairs: bool
-    ) -> tuple[Reply | None, Outcome[Value]]:
-        """The reply, where it can be read, and what became of the request."""
+        self,
+        messages: Sequence[Message],
+        key: str,
+        read: Callable[[Reply], Value],
+        schema: type[BaseModel] | None,
+    ) -> Outcome[Value]:
+        """What became of the request; a reply that can be read is cached."""
         tokens = None
+        form = {"response_format": response_format(schema)} if schema and self.endpoint.json_schema else {}
         try:
-            reply = self.call(messages)
+            reply = self.call(messages, **form)
             tokens = reply.tokens
             try:
-                return reply, Outcome(read(reply), tokens=tokens)
+                value = read(reply)
             except CallFailed as failure:
-                if not repairs or failure.kind not in ("not_json", "wrong_schema"):
+                if schema is None or failure.kind not in ("not_json", "wrong_schema"):
                     raise
-                reply = self.call([*messages, *_sent_back(reply.text, failure.detail)])
-                return reply, Outcome(read(reply), tokens=reply.tokens)
+                reply = self.call([*messages, *_sent_back(reply.text, failure.detail)], **form)
+                value = read(reply)
         except CallFailed as failure:
-            return None, Outcome(failure=failure.kind, detail=failure.detail, tokens=tokens)
+            return Outcome(failure=failure.kind, detail=failure.detail, tokens=tokens)
+        if self.cache is not None:
+            self.cache.put(key, reply)
+        return Outcome(value, tokens=reply.tokens)
 
-    def call(self, messages: Sequence[Message]) -> Reply:
+    def call(self, messages: Sequence[Message], **form: Any) -> Reply:
         """The reply to one request. Raises `CallFailed`; ``ValueError`` where no request can succeed."""
         if self._unanswered >= BREAKER:
             raise CallFailed("endpoint_down", f"not sent: {self._unanswered} calls in a row got no answer")
-        with self._lock:
-            if 0 < self.endpoint.budget_calls <= self._calls:
-                raise CallFailed("budget", f"not sent: the budget is {self.endpoint.budget_calls} calls")
-            self._calls += 1
+        if 0 < self.endpoint.budget_calls < next(self._calls):
+            raise CallFailed("budget", f"not sent: the budget is {self.endpoint.budget_calls} calls")
         try:
-            reply = reply_of(self._complete(messages), bool(self.extra.get("logprobs")))
+            reply = reply_of(self._complete(messages, form), "logprobs" in self.parameters)
         except CallFailed as failure:
             self._unanswered = self._unanswered + 1 if failure.kind in UNANSWERED else 0
-            raise CallFailed(failure.kind, self._hidden(failure.detail)) from None
+            raise
         self._unanswered = 0
         return reply
 
-    def _complete(self, messages: Sequence[Message]) -> Any:
+    def _complete(self, messages: Sequence[Message], form: Mapping[str, Any]) -> Any:
         import openai
 
         try:
             turns: Any = [{"role": turn.role, "content": turn.content} for turn in messages]
-            return self._sdk().chat.completions.create(messages=turns, **self.parameters)
-        except (openai.AuthenticationError, openai.PermissionDeniedError, openai.NotFoundError) as error:
-            detail = self._hidden(f"status {error.status_code}: {error.body}")
-            mistake = "check base_url (it usually ends in /v1) and that the model is served"
-            if not isinstance(error, openai.NotFoundError):
-                mistake = "the endpoint does not accept the key; check api_key and the variable it comes from"
-            raise ValueError(f"{self.endpoint.base_url}: {mistake} ({detail[:200]})") from None
+            return self._sdk.chat.completions.create(messages=turns, **self.parameters, **form)
+        except openai.APIStatusError as error:
+            detail = f"status {error.status_code}: {error.body}".replace(self._key or "\0", "[key]")
+            if (mistake := MISTAKES.get(error.status_code)) is not None:
+                raise ValueError(f"{self.endpoint.base_url}: {mistake} ({detail[:200]})") from None
+            kind = "rate_limited" if error.status_code == 429 else "rejected"
+            raise CallFailed("server_error" if error.status_code >= 500 else kind, detail) from None
         except openai.APITimeoutError:
             raise CallFailed("timeout", f"no reply within {self.endpoint.call_deadline_s:g} s") from None
         except openai.APIConnectionError as error:
             raise CallFailed("connection", str(error.__cause__ or error)) from None
-        except openai.APIStatusError as error:
-            kind = {429: "rate_limited"}.get(
-                error.status_code, "server_error" if error.status_code >= 500 else "rejected"
-            )
-            raise CallFailed(kind, f"status {error.status_code}: {error.body}") from None
         except (openai.APIError, ValueError) as error:
             raise CallFailed("not_completion", str(error)) from None
 
-    def _hidden(self, text: str) -> str:
-        return text.replace(self._key, "[key]") if self._key else text
-
+    @cached_property
     def _sdk(self) -> Any:
         """The client of the openai package, which retries; it would follow redirects with the key."""
         import openai
 
-        with self._lock:
-            if self._client is None:
-                self._client = openai.OpenAI(
-                    base_url=self.endpoint.base_url,
-                    api_key=self._key or "none",
-                    max_retries=self.endpoint.attempts - 1,
-                    timeout=self.endpoint.call_deadline_s,
-                    http_client=openai.DefaultHttpxClient(follow_redirects=False),
-                )
-            return self._client
+        return openai.OpenAI(
+            base_url=self.endpoint.base_url,
+            api_key=self._key or "none",
+            max_retries=self.endpoint.attempts - 1,
+            timeout=self.endpoint.call_deadline_s,
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+        )
 
 
-def _version(schema: type[BaseModel]) -> str:
-    return json.dumps(schema.model_json_schema(), sort_keys=True)
+def response_format(schema: type[BaseModel]) -> dict[str, Any]:
+    """Of a request whose reply the server is to write under ``schema``, in the strict form that OpenAI takes."""
+    import openai
+
+    function = openai.pydantic_function_tool(schema)["function"]
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": function["name"], "strict": True, "schema": function["parameters"]},
+    }
 
 
 def _sent_back(text: str, detail: str) -> tuple[Message, Message]:

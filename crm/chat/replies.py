@@ -12,7 +12,7 @@ UNANSWERED = frozenset({"rate_limited", "server_error", "timeout", "connection",
 """Kinds in which no model answered; many in a row mean that the endpoint is down"""
 Schema = TypeVar("Schema", bound=BaseModel)
 
-_THOUGHTS = re.compile(r"\s*<(think|thinking)>")
+_THOUGHTS = re.compile(r"\s*<(think|thinking)>(.*?)(</\1>|\Z)", re.DOTALL)
 _THOUGHTS_END = "</think>"
 _REFUSAL = re.compile(
     r"(i['’]?m|i am) (very |so |really )?(sorry|unable|not able)\b|sorry\b"
@@ -44,48 +44,31 @@ class Reply:
     tokens: int | None = None
 
 
-class _Body(BaseModel):
-    """The parts of a completion that are read."""
-
-    class Choice(BaseModel):
-        class Message(BaseModel):
-            content: str | None = None
-            refusal: str | None = None
-
-        message: Message
-        finish_reason: str | None = None
-        logprobs: Any = None
-
-    choices: list[Choice]
-    usage: Any = None
-
-
-def reply_of(body_of: Any, logprobs: bool) -> Reply:
+def reply_of(completion: Any, logprobs: bool) -> Reply:
     """The first choice. Raises `CallFailed`: not_completion, refusal, truncated or empty."""
     try:
-        body = _Body.model_validate(body_of, from_attributes=True)
-    except ValidationError as error:
-        raise CallFailed("not_completion", first_errors(error)) from None
-    if not body.choices:
-        raise CallFailed("empty", "the completion has no choices")
-    choice, text = body.choices[0], body.choices[0].message.content or ""
-    if choice.message.refusal or choice.finish_reason == "content_filter":
-        raise CallFailed("refusal", choice.message.refusal or "stopped by a content filter")
-    likely = _first_token(choice.logprobs) if logprobs else ()
+        if not completion.choices:
+            raise CallFailed("empty", "the completion has no choices")
+        choice, usage = completion.choices[0], completion.usage
+        message, text = choice.message, (choice.message.content or "").strip()
+        likely = _first_token(choice) if logprobs else ()
+    except (AttributeError, TypeError) as error:
+        raise CallFailed("not_completion", str(error)) from None
+    if message.refusal or choice.finish_reason == "content_filter":
+        raise CallFailed("refusal", message.refusal or "stopped by a content filter")
     if choice.finish_reason == "length" and not logprobs:
         raise CallFailed("truncated", "the reply was cut; allow more max_tokens")
-    if not text.strip() and not likely:
+    if not text and not likely:
         raise CallFailed("empty", "the completion has no text")
-    counts = [getattr(body.usage, f"{kind}_tokens", None) for kind in ("prompt", "completion")]
-    counted = [count for count in counts if isinstance(count, int)]
-    return Reply(text, likely, sum(counted) if len(counted) == 2 else None)
+    counts = [getattr(usage, f"{kind}_tokens", None) for kind in ("prompt", "completion")]
+    known = [count for count in counts if count is not None]
+    return Reply(message.content or "", likely, sum(known) if len(known) == 2 else None)
 
 
-def _first_token(logprobs: Any) -> tuple[tuple[str, float], ...]:
-    try:
-        return tuple((str(place.token), float(place.logprob)) for place in logprobs.content[0].top_logprobs)
-    except (AttributeError, IndexError, TypeError, ValueError):
-        return ()
+def _first_token(choice: Any) -> tuple[tuple[str, float], ...]:
+    """Likely first tokens with their log probabilities; none where the endpoint gives none."""
+    places = choice.logprobs.content if choice.logprobs else None
+    return tuple((place.token, place.logprob) for place in places[0].top_logprobs) if places else ()
 
 
 def first_errors(error: ValidationError) -> str:
@@ -122,11 +105,9 @@ def split_thoughts(text: str) -> tuple[str, str]:
     Behind a block that does not end there is nothing. Without a block the text comes back as it is.
     """
     thoughts, end = [], 0
-    while opened := _THOUGHTS.match(text, end):
-        inside, tag = opened.end(), f"</{opened[1]}>"
-        closed = text.find(tag, inside)
-        thoughts.append(text[inside:closed] if closed >= 0 else text[inside:])
-        end = closed + len(tag) if closed >= 0 else len(text)
+    while block := _THOUGHTS.match(text, end):
+        thoughts.append(block[2])
+        end = block.end()
     if not end and _THOUGHTS_END in text:
         before, _, after = text.partition(_THOUGHTS_END)
         alone = before.rstrip(" \t").endswith("\n") or after.lstrip(" \t")[:1] in ("", "\n", "\r")

@@ -35,8 +35,9 @@ def help_text(command: str, words: Sequence[str]) -> str:
     overrides = [word for word in words if not word.startswith("-")]
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         settings = OmegaConf.to_yaml(hydra_compose(command, overrides=overrides))
+    purpose = (config_dir() / f"{command}.yaml").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
     return (
-        f"{script(command)}: Hydra composes its settings; docs/configuration.md says what they do\n\n"
+        f"{script(command)}: {purpose}\nHydra composes its settings; docs/configuration.md says what they do\n\n"
         f"== Groups ==\nChoose an option of each with group=option\n\n{groups}\n\n"
         f"== Settings ==\nChange any of them with name=value; several values, with -m, are a sweep\n\n{settings}\n"
         "Use --hydra-help for what Hydra itself can do\n"

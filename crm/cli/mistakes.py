@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -18,6 +19,7 @@ from omegaconf.errors import (
 )
 
 from crm.config import config_dir, nearest, schemas, setting_names
+from crm.io.rows import is_data_file
 from crm.quoting import hydra_text
 
 MISTAKES = (HydraException, OmegaConfBaseException, ValueError, OSError)
@@ -30,71 +32,75 @@ OPTIONS = re.compile(
 NAMED = re.compile(r"([~+]{0,2}[\w./@-]+)=(.*)", re.DOTALL)
 
 
-def check_options(words: Sequence[str]) -> None:
-    """Raise ``ValueError`` for an option that no command has, and for a value without a name."""
-    for word in words:
+def check_options(words: Sequence[str], command: str) -> None:
+    """Raise ``ValueError`` for an option that no command has, for a value without a name, and for a path alone."""
+    for before, word in zip(["", *words], words, strict=False):
         if word.startswith("-") and not OPTIONS.fullmatch(word):
             raise ValueError(f"{word}: no such option; settings are written name=value, --help lists them")
         if word.startswith("="):
             raise ValueError(unread(word))
+        alone = not before.startswith("-") or before in ("-m", "--multirun")
+        if alone and "=" not in word and word[:1] not in ("-", "~", "") and ("/" in word or Path(word).exists()):
+            raise ValueError(f"{word}: a path needs the name of a setting; write {_path_setting(word, command)}={word}")
 
 
-def hydra_word(name: str, text: str) -> str:
-    """``name="text"``, which Hydra takes for a text whatever is in it."""
-    return f"{name}={hydra_text(text)}"
+def _path_setting(path: str, command: str) -> str:
+    """The setting of a command that a path is most likely meant for."""
+    known = {*setting_names(schemas()[command]), *taken_groups(command)}
+    names = ("data", "candidates") if is_data_file(path) else ("checkpoint", "resume")
+    return next((name for name in (*names, "out") if name in known), "data")
 
 
 def quoted(word: str) -> str:
     """``name=value`` as a shell must be given it for Hydra to take the value as a text."""
     name, _, value = word.partition("=")
-    return shlex.quote(hydra_word(name, value))
+    return shlex.quote(f"{name}={hydra_text(value)}")
 
 
 def unread(word: str) -> str:
     """What to say of a word that Hydra's grammar does not take: how to quote its value, where it has one."""
-    cannot = "cannot be read as a setting"
     found = NAMED.fullmatch(word)
     if found is None or found[2] == "":
-        return f"{word or repr('')}: {cannot}; write name=value, lists as [a,b]"
-    if found[2][0] == "{":
-        return f'{word}: {cannot}; write mappings as \'{found[1]}=["key=value","other key=value"]\''
-    if found[2][0] in "[(":
-        return f"""{word}: {cannot}; quote texts inside and the whole: 'name=["it is so"]'"""
-    return f"{word}: {cannot}; quote the value, and the whole for the shell: {quoted(word)}"
+        how = "write name=value, lists as [a,b]"
+    elif found[2][0] == "{":
+        how = f'write mappings as \'{found[1]}=["key=value","other key=value"]\''
+    elif found[2][0] in "[(":
+        how = """quote texts inside and the whole: 'name=["it is so"]'"""
+    else:
+        how = f"quote the value, and the whole for the shell: {quoted(word)}"
+    return f"{word or repr('')}: cannot be read as a setting; {how}"
 
 
-def explain(error: BaseException, schema: type) -> str:
-    """One readable line for a mistake, with the nearest valid name; ``schema`` is the entry point's."""
-    return " ".join(_explained(error, schema).split())
+def explain(error: BaseException, command: str) -> str:
+    """One readable line for a mistake of a ``command``'s user, with the nearest valid name."""
+    groups = taken_groups(command)
+    sentence = _explain_hydra(error, groups) if isinstance(error, HydraException) else ""
+    while isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    if not sentence and isinstance(error, OSError) and error.strerror:
+        sentence = f"{error.filename}: {error.strerror}; name another place" if error.filename else error.strerror
+    if not sentence and isinstance(error, OmegaConfBaseException):
+        sentence = _unfit_value(error, [*setting_names(schemas()[command]), *groups])
+    return " ".join((sentence or str(error) or type(error).__name__).split())
 
 
-def _explained(error: BaseException, schema: type) -> str:
+def _explain_hydra(error: HydraException, groups: Sequence[str]) -> str:
+    """What Hydra says that has a better wording; empty for the rest."""
+    message = str(error)
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _unknown_option(error.missing_cfg_file)
     if isinstance(error, OverrideParseException):
         return unread(error.override)
-    cause = error.__cause__ if isinstance(error.__cause__, OSError) else error  # a log that cannot be opened
-    if isinstance(cause, OSError) and not isinstance(cause, HydraException):
-        reason = cause.strerror or str(cause) or type(cause).__name__
-        return f"{cause.filename}: {reason}; name another place" if cause.filename else reason
-    groups = [group for name, found in schemas().items() if found is schema for group in taken_groups(name)]
-    if isinstance(error, HydraException):
-        message = str(error)
-        if found := re.search(r"Ambiguous value for argument '(.*)'", message):
-            several = "a comma makes several values: -m tries each, [a,b] is a list, a text is quoted"
-            return f"{found[1]}: {several}: {quoted(found[1])}"
-        if found := re.search(r"Could not override '(.+?)'\.\s+(No match|Did you mean)", message):
-            group = found[1].partition("@")[0]
-            known = f"there are {', '.join(groups)}{nearest(group, groups)}"
-            return f"{group}: no such group of this command, {known}"
-        if found := re.search(r"BasicSweeper does not support sweep type : (\w+)", message):
-            kind = found[1].lower().removesuffix("_sweep")
-            return f"{kind}(...): searching is Optuna's, hydra/sweeper=optuna; or list the values: name=a,b"
-    while isinstance(error.__cause__, Exception):
-        error = error.__cause__
-    if isinstance(error, OmegaConfBaseException):
-        return _unfit_value(error, [*setting_names(schema), *groups])
-    return str(error) or type(error).__name__
+    if found := re.search(r"Ambiguous value for argument '(.*)'", message):
+        several = "a comma makes several values: -m tries each, [a,b] is a list, a text is quoted"
+        return f"{found[1]}: {several}: {quoted(found[1])}"
+    if found := re.search(r"Could not override '([^@]+?)(@.*)?'\.\s+(No match|Did you mean)", message):
+        known = f"there are {', '.join(groups)}{nearest(found[1], groups)}"
+        return f"{found[1]}: no such group of this command, {known}"
+    if found := re.search(r"BasicSweeper does not support sweep type : (\w+)", message):
+        kind = found[1].lower().removesuffix("_sweep")
+        return f"{kind}(...): searching is Optuna's, hydra/sweeper=optuna; or list the values: name=a,b"
+    return ""
 
 
 def group_names() -> list[str]:
@@ -122,7 +128,8 @@ def _unknown_option(file: str) -> str:
     if group not in group_names():
         return f"{file}: no such configuration file{nearest(file, group_names())}"
     options = option_names(group)
-    return f"{group}={option}: no such option, there are {', '.join(options)}{nearest(option, options)}"
+    other = f"; for a model of a hub or a folder, model=pretrained model.path={option}" if group == "model" else ""
+    return f"{group}={option}: no such option, there are {', '.join(options)}{nearest(option, options)}{other}"
 
 
 def _unfit_value(cause: OmegaConfBaseException, known: Sequence[str]) -> str:

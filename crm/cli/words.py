@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -12,14 +11,13 @@ from typing import Any
 import psutil
 from omegaconf import OmegaConf
 
-from crm.cli.aliases import rewrite_aliases
-from crm.cli.mistakes import taken_groups
-from crm.config import config_dir, schemas, setting_names
+from crm.cli.aliases import MULTIRUN, rewrite_aliases
+from crm.cli.mistakes import option_names, taken_groups
+from crm.config import schemas, setting_names
 from crm.io.hub import PREFIX
 from crm.io.rows import is_data_file
-from crm.quoting import escaped, hydra_text
+from crm.quoting import hydra_value
 
-MULTIRUN = {"-m", "--multirun"}
 ON, OFF = {"true", "yes", "on", "1"}, {"false", "no", "off", "0", "null", ""}
 NOT_TAKEN = (
     *("run_dir", "resume", "overwrite"),
@@ -30,7 +28,7 @@ NOT_TAKEN = (
 
 def rewrite_all(words: Sequence[str], command: str, shown: str) -> list[str]:
     """The words with our names for settings and ``data=<path>`` understood; ``shown`` names the command in messages."""
-    known = [*setting_names(schemas()[command]), *taken_groups(command)]
+    known = {*setting_names(schemas()[command]), *taken_groups(command)}
     return rewrite(rewrite_aliases(words, known, shown))
 
 
@@ -46,7 +44,7 @@ def rewrite(words: Sequence[str]) -> list[str]:
 def _data(word: str, words: Sequence[str]) -> list[str]:
     value = _value(word)
     values = [value] if Path(value).exists() or not MULTIRUN & set(words) else value.split(",")
-    paths = [each for each in values if _is_path(each, words)]
+    paths = [each for each in values if _is_path(each)]
     if not paths:
         return [word]
     if len(paths) < len(values):
@@ -57,12 +55,9 @@ def _data(word: str, words: Sequence[str]) -> list[str]:
     return ["data=file", f"data.path={','.join(_path(word, path) for path in paths)}"]
 
 
-def _is_path(value: str, words: Sequence[str]) -> bool:
+def _is_path(value: str) -> bool:
     """Whether it can only be a path: no option has its name, and it exists or looks like one."""
-    given = (words[at + 1 : at + 2] for at, word in enumerate(words) if word in ("--config-dir", "-cd"))
-    folders = [Path(word.partition("=")[2]) for word in words if word.startswith("--config-dir=")]
-    folders += [config_dir(), *(Path(folder) for found in given for folder in found)]
-    if any((folder / "data" / f"{value}.yaml").is_file() for folder in folders) or value[:1] in ("", "["):
+    if value in option_names("data") or value[:1] in ("", "["):
         return False
     return value.startswith(PREFIX) or "/" in value or is_data_file(value) or Path(value).expanduser().exists()
 
@@ -72,9 +67,7 @@ def _path(word: str, path: str) -> str:
     place = Path(path).expanduser()
     if not (path.startswith(PREFIX) or place.exists() or any(place.parent.glob(place.name))):
         raise ValueError(f"{word}: no such file or folder in {Path.cwd()}; check the path")
-    path = str(place) if path.startswith("~") else path
-    plain = is_data_file(path) and re.fullmatch(r"[\w./-]+", path, re.ASCII)
-    return path if plain else hydra_text(escaped(path))
+    return hydra_value(str(place) if path.startswith("~") else path)
 
 
 class FinishedError(Exception):
@@ -94,35 +87,22 @@ def rewrite_resume(words: Sequence[str]) -> list[str]:
         return [*words, *([] if MULTIRUN & set(words) else ["hydra.output_subdir=null"])]
     folder = Path(given[-1]).expanduser()
     if not (folder / "config.yaml").is_file():
-        found = "no such folder" if not folder.is_dir() else "it holds no config.yaml of a run"
+        found = "it holds no config.yaml of a run" if folder.is_dir() else "no such folder"
         raise ValueError(
             f"resume={folder}: {found}; give the folder of a training run, such as outputs/train/<date>/<time>"
         )
     if (folder / "summary.json").is_file():
         raise FinishedError(f"{folder}: this run has ended; next: python evaluate.py checkpoint={folder}")
     settings: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
-    own = [f"hydra.run.dir={hydra_text(str(folder))}", "hydra.output_subdir=null", "resume=true"]
+    own = [f"hydra.run.dir={hydra_value(folder)}", "hydra.output_subdir=null", "resume=true"]
     for group, value in settings.items():
         leaves = {f"{group}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {group: value}
-        own += [f"{name}={_written(item)}" for name, item in leaves.items() if name not in NOT_TAKEN]
+        own += [f"{name}={hydra_value(item)}" for name, item in leaves.items() if name not in NOT_TAKEN]
     return [*own, *(word for word in words if not word.startswith("resume="))]
 
 
 def _value(word: str) -> str:
     return word.partition("=")[2].strip("'\"")
-
-
-def _written(value: Any) -> str:
-    """A value as Hydra's grammar reads it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return _written([f"{key}={item}" for key, item in value.items()])
-    if isinstance(value, list):
-        return f"[{','.join(map(_written, value))}]"
-    return hydra_text(escaped(value)) if isinstance(value, str) else repr(value)
 
 
 def rewrite_launched(words: Sequence[str], command: str, env: Mapping[str, str] = os.environ) -> list[str]:
@@ -132,14 +112,12 @@ def rewrite_launched(words: Sequence[str], command: str, env: Mapping[str, str] 
     their torchrun started, or the id of their SLURM job. Raises ``ValueError`` where several machines run torchrun and
     ``hydra.run.dir`` is not given: they have no time in common.
     """
-    torchrun, rank, size = "TORCHELASTIC_RUN_ID" in env, 0, 1
-    if torchrun:
-        rank, size = int(env["RANK"]), int(env["WORLD_SIZE"])
-    elif "SLURM_PROCID" in env and env.get("SLURM_JOB_NAME") not in ("bash", "interactive"):
-        rank, size = int(env["SLURM_PROCID"]), int(env.get("SLURM_NTASKS", "1"))
-    if size == 1 or MULTIRUN & set(words):
+    torchrun = "TORCHELASTIC_RUN_ID" in env
+    srun = "SLURM_PROCID" in env and env.get("SLURM_JOB_NAME") not in ("bash", "interactive")
+    rank, size = ("RANK", "WORLD_SIZE") if torchrun else ("SLURM_PROCID", "SLURM_NTASKS")
+    if not (torchrun or srun) or env.get(size, "1") == "1" or MULTIRUN & set(words):
         return list(words)
-    more = ["hydra.output_subdir=null", f"hydra.job.name={command}_{rank}"] if rank else []
+    more = [] if env[rank] == "0" else ["hydra.output_subdir=null", f"hydra.job.name={command}_{env[rank]}"]
     if any(word.startswith("hydra.run.dir=") for word in words):
         return [*words, *more]
     if not torchrun:

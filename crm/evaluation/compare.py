@@ -1,8 +1,7 @@
 """Differences in accuracy of two judges on the same comparisons, with intervals and p-values.
 
-A judge's correctness on a comparison is 1, 0, or one half where it predicts a tie (a logit of exactly 0). McNemar's
-test takes comparisons as independent, which those that share a prompt are not; it is shown, and the verdict rests on
-the test that flips whole prompts.
+A judge's correctness on a comparison is 1, 0, or one half where it predicts a tie (a logit of exactly 0). The test
+flips whole prompts, since comparisons that share a prompt are not independent.
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from crm.evaluation.predictions import Sample
 from crm.report.statistics import Floats, Indices, bootstrap_interval, correctness, holm
 
-COUNTS = ("n", "clusters", "first_better", "second_better")
+COUNTS = ("n", "clusters", "first_better", "second_better", "left_out")
 LEVEL = 0.05
 """Holm-adjusted p-values below it tell two judges apart."""
 Suites = Mapping[str, Sequence[Sample]]
@@ -30,8 +28,8 @@ def compare(first: Sequence[Sample], second: Sequence[Sample], seed: int, resamp
 
     ``difference`` of the accuracies and its 95 % limits lie in [-1, 1]; the limits are a percentile bootstrap over
     prompts, NaN for a single one. ``first_better`` and ``second_better`` count the comparisons on which one judge is
-    more correct; ``left_out_...`` those that do not count. P-values are two-sided. Raises ``ValueError`` where nothing
-    is left to compare, or where an id has another label or prompt for each judge.
+    more correct; ``left_out`` those of either judge that do not count. ``clustered_p`` is two-sided. Raises
+    ``ValueError`` where nothing is left to compare, or where an id has another label or prompt for each judge.
     """
     one, two = ({sample.comparison_id: sample for sample in samples} for samples in (first, second))
     pairs = [(one[name], two[name]) for name in sorted(one.keys() & two.keys())]
@@ -41,16 +39,9 @@ def compare(first: Sequence[Sample], second: Sequence[Sample], seed: int, resamp
                 f"comparison_id: {sample.comparison_id} has another label or prompt for each judge; "
                 "they read different data"
             )
-    labelled = [pair for pair in pairs if pair[0].label is not None]
-    judged = [pair for pair in labelled if not (pair[0].failures or pair[1].failures)]
-    left_out = {
-        "left_out_in_one_only": len(one.keys() ^ two.keys()),
-        "left_out_without_a_label": len(pairs) - len(labelled),
-        "left_out_without_a_verdict": len(labelled) - len(judged),
-    }
+    judged = [pair for pair in pairs if all(side.label is not None and not side.failures for side in pair)]
     if not judged:
-        counted = ", ".join(f"{count} {why[9:].replace('_', ' ')}" for why, count in left_out.items() if count)
-        raise ValueError(f"comparisons: none with a label and a verdict of both judges ({counted or 'none given'})")
+        raise ValueError("comparisons: none with a label and a verdict of both judges")
     labels = [sample.label or 0 for sample, _ in judged]
     right, other_right = (correctness([pair[side].logit for pair in judged], labels) for side in (0, 1))
     difference = right - other_right
@@ -62,18 +53,16 @@ def compare(first: Sequence[Sample], second: Sequence[Sample], seed: int, resamp
 
     interval = bootstrap_interval(mean, len(sums), seed, resamples)
     low, high = (interval.low, interval.high) if len(sums) > 1 else (np.nan, np.nan)
-    better, worse = int((difference > 0).sum()), int((difference < 0).sum())
     return {
         "difference": float(difference.mean()),
         "low": low,
         "high": high,
         "n": len(judged),
         "clusters": len(sums),
-        "first_better": better,
-        "second_better": worse,
-        "mcnemar_p": mcnemar_p(better, worse),
+        "first_better": int((difference > 0).sum()),
+        "second_better": int((difference < 0).sum()),
         "clustered_p": sign_flip_p(sums.astype(np.float64)),
-        **left_out,
+        "left_out": len(one.keys() | two.keys()) - len(judged),
     }
 
 
@@ -96,18 +85,7 @@ def paired_frame(judges: Mapping[str, Suites], seed: int) -> pd.DataFrame:
         winner = row["first"] if row["difference"] > 0 else row["second"]
         row |= {"holm_p": p, "verdict": f"{winner} is better" if p < LEVEL else "not distinguishable"}
     frame = pd.DataFrame(rows)
-    counts = [name for name in frame if str(name).startswith("left_out") or name in COUNTS]
-    return frame.astype(dict.fromkeys(counts, "Int64"))
-
-
-def mcnemar_p(first_better: int, second_better: int) -> float:
-    """McNemar's exact p-value: the two-sided binomial test of the discordant pairs at one half (McNemar 1947).
-
-    A comparison on which exactly one judge predicts a tie is discordant too, for the judge that is more correct there,
-    and counts as one; without predicted ties this is McNemar's test, with them the sign test. 1 without discordance.
-    """
-    discordant = first_better + second_better
-    return float(stats.binomtest(first_better, discordant).pvalue) if discordant else 1.0
+    return frame.astype({name: "Int64" for name in COUNTS if name in frame})
 
 
 def sign_flip_p(sums: Floats) -> float:
@@ -117,11 +95,9 @@ def sign_flip_p(sums: Floats) -> float:
     differences is as likely with either sign, however alike the comparisons inside it are (Canay, Romano and Shaikh
     2017, Econometrica 85:3; Fisher 1935). The share of the 2^G sign patterns whose absolute total is at least the one
     seen is counted, not drawn (shift algorithm, Streitberg and Roehmel 1986). Fewer than six clusters that differ
-    never reach 0.05. Raises ``ValueError`` for other numbers.
+    never reach 0.05. With one comparison a cluster and no predicted ties it is McNemar's exact test.
     """
     doubled = np.rint(2 * np.asarray(sums, dtype=np.float64)).astype(np.int64)
-    if not np.array_equal(doubled, 2 * np.asarray(sums)):
-        raise ValueError(f"sums: expected multiples of one half, got {np.asarray(sums)[doubled != 2 * sums][0]}")
     steps = np.sort(np.abs(doubled[doubled != 0]))
     chances = np.ones(1)  # of every total of the clusters with a plus
     for step in steps.tolist():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from glob import escape
@@ -19,7 +17,6 @@ from crm.io.processes import ALONE, Processes
 from crm.judges.judge import Asked, Judge, Reading
 from crm.schema import Comparison, Prediction, to_json
 
-log = logging.getLogger(__name__)
 Key = tuple[str, str]
 """Comparison id and order."""
 
@@ -44,23 +41,21 @@ def read_predictions(path: Path | str) -> list[Prediction]:
 def predict(
     judge: Judge,
     comparisons: Sequence[Comparison],
+    folder: Path,
     *,
     suite: str,
-    digest: str,
-    path: Path,
+    name: str = "",
     progress: bool,
     processes: Processes = ALONE,
-) -> dict[str, int]:
-    """Append the missing readings of a suite to ``path``; counts of wanted, already there, made, and left out.
+) -> tuple[Path, list[Prediction], dict[str, int]]:
+    """Read what ``<folder>/<digest>/<name or suite>.jsonl`` lacks of a suite; the file, its rows, and counts.
 
-    Each of several processes reads a block into ``<name>.<rank>.part``, and the first one puts them together. Raises
-    ``ValueError`` for two comparisons of one id and for a file of another digest.
+    Counts are of readings wanted, already there, made, and left out. Each of several processes reads a block into
+    ``<file>.<rank>.part``, and the first one puts them together.
     """
-    if twice := [name for name, count in Counter(row.id for row in comparisons).items() if count > 1]:
-        raise ValueError(
-            f"suite {suite}: the comparison id {twice[0]!r} occurs twice; every row needs an id of its own"
-        )
-    done = processes.from_first(lambda: merge_parts(path, digest))
+    digest = reading_digest(judge.digest, comparisons)
+    path = folder / digest / f"{name or suite}.jsonl"
+    done = processes.from_first(lambda: merge_parts(path))
     asked: list[Asked] = [(row, order) for row in comparisons for order in ("ab", "ba")]
     missing = [pair for pair in asked if (pair[0].id, pair[1]) not in done]
     share = processes.share(missing)
@@ -75,30 +70,22 @@ def predict(
             file.flush()
             bar.advance(task, len(readings))
     processes.wait()
-    made = len(processes.from_first(lambda: merge_parts(path, digest))) - len(done)
-    counts = {"readings": len(asked), "already_there": len(done), "made": made}
-    return {**counts, judge.left_out: len(missing) - made}
+    made = len(processes.from_first(lambda: merge_parts(path))) - len(done)
+    counts = {"readings": len(asked), "already_there": len(done), "made": made, judge.left_out: len(missing) - made}
+    return path, read_predictions(path), counts
 
 
-def merge_parts(path: Path, digest: str) -> set[Key]:
-    """Keys of the rows in ``path`` once the parts of several processes were added and a cut-off line was removed.
-
-    Raises ``ValueError`` where a row has another fingerprint.
-    """
+def merge_parts(path: Path) -> set[Key]:
+    """Keys of the rows in ``path`` once the parts of several processes were added and a cut-off line was removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     parts = sorted(path.parent.glob(f"{escape(path.name)}.*.part"))
-    files = [file for file in (path, *parts) if file.exists()]
     rows: dict[Key, Prediction] = {}
-    for file in files:
+    for file in [file for file in (path, *parts) if file.exists()]:
         whole = file.read_bytes().rpartition(b"\n")
         if whole[2]:  # was being written when the run was killed
             file.write_bytes(whole[0] + whole[1])
         for row in read_predictions(file):
             rows.setdefault((row.comparison_id, row.order), row)
-    if others := {row.fingerprint for row in rows.values()} - {digest}:
-        raise ValueError(
-            f"{path}: holds predictions of {', '.join(sorted(others))}, this run is {digest}; move it away"
-        )
     if parts:
         replace_file(path, "".join(to_json(row) + "\n" for row in rows.values()))
     for part in parts:
@@ -132,31 +119,18 @@ class Sample:
 
 
 def to_samples(predictions: Iterable[Prediction]) -> dict[str, list[Sample]]:
-    """The samples of every suite, sorted by id so that the order of the files does not matter.
-
-    Raises ``ValueError`` for a reading that appears twice, two fingerprints in a suite, or orders of one comparison
-    that differ in label or cluster.
-    """
+    """The samples of every suite, sorted by id so that the order of the files does not matter."""
     suites: dict[str, dict[str, dict[str, Prediction]]] = {}
-    prints: dict[str, str] = {}
     for row in predictions:
-        if (known := prints.setdefault(row.suite, row.fingerprint)) != row.fingerprint:
-            raise ValueError(f"fingerprint: suite {row.suite} mixes {known}, {row.fingerprint}; use one file a judge")
-        orders = suites.setdefault(row.suite, {}).setdefault(row.comparison_id, {})
-        if orders.setdefault(row.order, row) is not row:
-            raise ValueError(
-                f"comparison_id: {row.comparison_id} in order {row.order} appears twice in suite {row.suite}"
-            )
-    return {suite: [_sample(key, rows[key]) for key in sorted(rows)] for suite, rows in suites.items()}
+        suites.setdefault(row.suite, {}).setdefault(row.comparison_id, {}).setdefault(row.order, row)
+    return {suite: [_sample(rows[key]) for key in sorted(rows)] for suite, rows in suites.items()}
 
 
-def _sample(identifier: str, readings: Mapping[str, Prediction]) -> Sample:
-    if len({(reading.label, reading.cluster) for reading in readings.values()}) > 1:
-        raise ValueError(f"comparison_id: the orders of {identifier} differ in label or cluster; the data changed")
+def _sample(readings: Mapping[str, Prediction]) -> Sample:
     first = next(iter(readings.values()))
     label = None if first.label == "tie" else int(first.label == "a")
     failures = tuple(reading.failure for reading in readings.values() if reading.failure is not None)
     orders = {name: r.preference_logit for name, r in readings.items() if r.preference_logit is not None}
     logit = math.nan if failures else sum(orders.values()) / len(orders)
     tokens = float(sum(math.nan if reading.tokens is None else reading.tokens for reading in readings.values()))
-    return Sample(identifier, first.cluster, label, logit, orders, failures, tokens)
+    return Sample(first.comparison_id, first.cluster, label, logit, orders, failures, tokens)

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from crm import __version__
 from crm.evaluation.predictions import Sample, to_samples
 from crm.io.files import replace_file, with_nulls
 from crm.report.statistics import (
@@ -34,11 +35,11 @@ from crm.report.statistics import (
     log_loss,
     mean_interval,
 )
-from crm.report.tables import csv_text, distinct
+from crm.report.tables import csv_text
 from crm.schema import Prediction, Result
 
 SCHEMA_VERSION = 2
-PACKAGES = ("numpy", "scipy", "pandas", "torch", "transformers", "lightning", "crm-leaderboard")
+PACKAGES = ("numpy", "scipy", "pandas", "torch", "transformers", "lightning")
 MAX_TOPICS = 60
 """A suite with more is not broken down by topic."""
 ALL, MEAN, NONE = "(all)", "(mean of topics)", "(no topic)"
@@ -47,12 +48,7 @@ ALL, MEAN, NONE = "(all)", "(mean of topics)", "(no topic)"
 def summarise(
     predictions: Sequence[Prediction], seeds: Sequence[int] = (), config: str = "", commit: str = ""
 ) -> list[Result]:
-    """The metrics of docs/evaluation.md of every suite, and ``accuracy_sum`` for every pair of suites X+ and X- (as X).
-
-    Raises ``ValueError`` for no predictions and as `to_samples` does.
-    """
-    if not predictions:
-        raise ValueError("predictions: none given, expected one or more; evaluate a checkpoint first")
+    """The metrics of docs/evaluation.md by suite, and ``accuracy_sum`` for every pair of suites X+ and X- (as X)."""
     suites = to_samples(predictions)
     rows: list[tuple[str, str, Interval]] = []
     for suite, samples in suites.items():
@@ -97,9 +93,9 @@ def _metrics(samples: list[Sample]) -> dict[str, Interval]:
     if labelled:
         logits, labels, clusters = _columns(labelled)
         metrics["accuracy"] = cluster_interval(correctness(logits, labels), clusters)
-        metrics["log_loss"] = _known(mean_interval(log_loss(logits, labels), clusters))
-        metrics["brier"] = _known(mean_interval(brier(logits, labels), clusters))
-        metrics["margin"] = _known(mean_interval(logits * (2 * labels - 1), clusters))
+        metrics["log_loss"] = mean_interval(log_loss(logits, labels), clusters)
+        metrics["brier"] = mean_interval(brier(logits, labels), clusters)
+        metrics["margin"] = mean_interval(logits * (2 * labels - 1), clusters)
         error = expected_calibration_error(logits, labels)
         metrics["expected_calibration_error"] = _point(error, len(logits), len(set(clusters)))
     both = [sample for sample in judged if len(sample.orders) == 2]
@@ -107,14 +103,14 @@ def _metrics(samples: list[Sample]) -> dict[str, Interval]:
         keys = [sample.cluster for sample in both]
         ab, ba = (np.array([sample.orders[order] for sample in both]) for order in ("ab", "ba"))
         metrics["flip_rate"] = cluster_interval((np.sign(ab) != np.sign(ba)).astype(float), keys)
-        metrics["p_first"] = _known(mean_interval((special.expit(ab) + special.expit(-ba)) / 2, keys))
+        metrics["p_first"] = mean_interval((special.expit(ab) + special.expit(-ba)) / 2, keys)
     metrics["n_ties"] = _count(sum(sample.label is None for sample in samples), len(samples))
     metrics["n_one_order"] = _count(len(judged) - len(both), len(samples))
     clusters = [sample.cluster for sample in samples]
     metrics["failure_rate"] = cluster_interval([float(bool(sample.failures)) for sample in samples], clusters)
     known = [sample for sample in samples if sample.tokens == sample.tokens]
     if known:
-        metrics["tokens"] = _known(mean_interval([row.tokens for row in known], [row.cluster for row in known]))
+        metrics["tokens"] = mean_interval([row.tokens for row in known], [row.cluster for row in known])
     return metrics
 
 
@@ -137,11 +133,6 @@ def _pair(sample: Sample) -> str:
     return re.sub(r"\|(original|reverse)\|\w+$", "", sample.comparison_id)
 
 
-def _known(interval: Interval) -> Interval:
-    """A single cluster says nothing about spread: error and limits become NaN."""
-    return interval if interval.clusters > 1 else _point(interval.mean, interval.n, interval.clusters)
-
-
 def _point(mean: float, n: int, clusters: int) -> Interval:
     return Interval(mean, math.nan, math.nan, math.nan, n, clusters)
 
@@ -162,7 +153,7 @@ def topic_table(predictions: Sequence[Prediction], topics: Mapping[str, Mapping[
         found = topics[suite]
         if not 2 <= len(set(found.values()) - {None}) <= MAX_TOPICS:
             continue
-        of = {name: distinct(topic, "topic ", (ALL, MEAN, NONE)) if topic else NONE for name, topic in found.items()}
+        of = {name: topic or NONE for name, topic in found.items()}
         groups: dict[str, list[Sample]] = {}
         for sample in samples:
             groups.setdefault(of[sample.comparison_id], []).append(sample)
@@ -174,13 +165,8 @@ def topic_table(predictions: Sequence[Prediction], topics: Mapping[str, Mapping[
 
 def environment() -> dict[str, str]:
     """Versions of Python and of the packages that decide numbers; read from metadata, so that nothing is imported."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
+    versions = {package: metadata.version(package) for package in PACKAGES}
+    return {"python": platform.python_version(), **versions, "crm-leaderboard": __version__}
 
 
 def write_results(folder: Path | str, results: Sequence[Result], run: Mapping[str, Any]) -> Path:
@@ -202,30 +188,17 @@ def write_results(folder: Path | str, results: Sequence[Result], run: Mapping[st
     return replace_file(Path(folder) / "results.json", text + "\n")
 
 
-def read_results(path: Path | str) -> list[Result]:
-    """Read ``results.json``. Raises ``ValueError`` for another schema version or a field out of place."""
-    return [_result(row) for row in _document(path)["results"]]
+def read_results(path: Path | str) -> tuple[dict[str, Any], list[Result]]:
+    """Facts of the run and the results in ``results.json``, as given to `write_results`.
 
-
-def read_run(path: Path | str) -> dict[str, Any]:
-    """The facts of the run in ``results.json``, as given to `write_results`. Raises as `read_results` does."""
-    return dict(_document(path)["run"])
-
-
-def _document(path: Path | str) -> dict[str, Any]:
+    Raises ``ValueError`` for another file or schema version, ``OSError`` where there is none.
+    """
     try:
-        document: Any = json.loads(Path(path).read_text(encoding="utf-8"))
-        version = document["schema_version"]
-    except FileNotFoundError:
-        raise ValueError(f"{path}: not there; give a folder that evaluate.py wrote") from None
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        version, run, rows = (document[name] for name in ("schema_version", "run", "results"))
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path}: not results of evaluate.py ({error!r:.100}); evaluate again") from None
     if version != SCHEMA_VERSION:
         raise ValueError(f"{path}: schema_version: {version!r}, this version reads {SCHEMA_VERSION}; evaluate again")
-    return dict(document)
-
-
-def _result(row: dict[str, Any]) -> Result:
-    unknown = {name: float("nan") for name in ("standard_error", "low", "high") if row.get(name) is None}
-    result: Result = Result.from_dict({**row, **unknown, "seeds": tuple(row.get("seeds", ()))})
-    return result
+    known = ({name: math.nan if value is None else value for name, value in row.items()} for row in rows)
+    return run, [Result.from_dict(row) for row in known]

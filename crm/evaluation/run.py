@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
-import time
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from crm.config import compose
 from crm.data.comparisons import fixed_suites, parse_suite, suite_names
 from crm.data.load import load_data
 from crm.data.splits import Splits
 from crm.evaluation.config import EvaluateConfig
-from crm.evaluation.predictions import predict, read_predictions, reading_digest, to_samples
+from crm.evaluation.predictions import predict, to_samples
 from crm.evaluation.results import summarise, topic_table, write_results
 from crm.evaluation.rewardbench import SUITE, write_rewardbench
 from crm.io.installed import commit
@@ -38,16 +41,11 @@ Suites = Mapping[str, Sequence[Comparison]]
 
 @dataclass
 class SuiteReadings:
-    """Predictions of the suites of a run; ``left_out`` counts by suite the readings that the judge did not give.
-
-    ``made`` are the readings of this run, which took ``seconds``; the others were in the files before.
-    """
+    """Predictions of the suites of a run; ``left_out`` counts by suite the readings that the judge did not give."""
 
     predictions: list[Prediction] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
-    made: int = 0
-    seconds: float = 0.0
 
 
 def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
@@ -72,6 +70,25 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     return results
 
 
+def module_command(name: str, run: Callable[..., Any], words: Sequence[str] | None = None, **flags: str) -> int:
+    """``python -m crm.evaluation.<name>``: ``run`` the settings of ``evaluate.py`` and ``flags``, each with its help.
+
+    Returns the exit code, 2 for a mistake.
+    """
+    parser = argparse.ArgumentParser(prog=f"crm.evaluation.{name}")
+    parser.add_argument("overrides", nargs="*", help="as of evaluate.py, such as checkpoint=model data=simulation")
+    parser.add_argument("--out", type=Path, default=Path("outputs") / name)
+    for flag, about in flags.items():
+        parser.add_argument(f"--{flag}", action="store_true", help=about)
+    given = vars(parser.parse_args(words))
+    try:
+        run(compose("evaluate", given.pop("overrides"), given.pop("out")), **given)
+    except (ValueError, OSError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 def start_reading(config: EvaluateConfig) -> Processes:
     """The processes that read, with the threads that are configured."""
     if config.threads:
@@ -84,29 +101,17 @@ def read_suites(opened: OpenedJudge, suites: Suites, config: EvaluateConfig, pro
 
     Raises ``ValueError`` where there is no reading at all, or no comparison has a verdict.
     """
-    found, started = SuiteReadings(), time.perf_counter()
+    found = SuiteReadings()
     for name, comparisons in suites.items():
         if not comparisons:
             log.warning("suite %s is empty: its preferences are ties or have no criteria on that side; left out", name)
             continue
-        digest = reading_digest(opened.judge.digest, comparisons)
-        path = opened.predictions / digest / f"{name}.jsonl"
-        counts = predict(
-            opened.judge,
-            comparisons,
-            suite=name,
-            digest=digest,
-            path=path,
-            progress=config.progress,
-            processes=processes,
-        )
-        rows = read_predictions(path)
+        given: Any = {"suite": name, "progress": config.progress, "processes": processes}
+        path, rows, counts = predict(opened.judge, comparisons, opened.predictions, **given)
         failed = sorted(Counter(f"failed_{row.failure}" for row in rows if row.failure is not None).items())
         log.info("suite %s: %s -> %s", name, ", ".join(f"{k} {v}" for k, v in [*counts.items(), *failed]), path)
         found.predictions += rows
         found.files[name], found.left_out[name] = str(path.absolute()), counts[opened.judge.left_out]
-        found.made += counts["made"]
-    found.seconds = time.perf_counter() - started
     _check_verdicts(found, opened, suites, config.judge.name)
     return found
 
@@ -172,7 +177,6 @@ def write_reports(
         "rows": splits.counts,
         "files": readings.files,
         "left_out": readings.left_out,
-        "cost": {"readings_made": readings.made, "seconds": round(readings.seconds, 1)},
     }
     write_results(out, results, run)
     table, lacking = suite_table(named), sum(readings.left_out.values())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import logging
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 from omegaconf import MISSING
 from rich.progress import track
 
@@ -59,13 +59,10 @@ def fetch(config: FetchConfig, out: Path, progress: bool = True) -> None:
     fetched = 0
     for name, pin in track(config.files.items(), "Fetching", total=len(config.files), disable=not progress):
         place = out / name
-        if place.is_file() and _sha256(_unpacked(place)) == pin.sha256:
+        if place.is_file() and _sha256(_unpacked(place.read_bytes())) == pin.sha256:
             continue
-        found = _downloaded(f"{config.mirror.rstrip('/')}/{name}" if config.mirror else pin.url)
-        content = _unpacked(found)
+        content = _unpacked(_read(f"{config.mirror.rstrip('/')}/{name}" if config.mirror else pin.url))
         if (got := _sha256(content)) != pin.sha256:
-            if not config.mirror or "://" in config.mirror:
-                found.unlink()  # kept by the library, which would give it out again
             raise ValueError(
                 f"fetch: {name}: has SHA-256 {got:.12}..., expected {pin.sha256:.12}...; it was changed or cut: run "
                 "the same command again, or name another fetch.mirror"
@@ -75,27 +72,21 @@ def fetch(config: FetchConfig, out: Path, progress: bool = True) -> None:
     log.info("%s: %d files fetched, %d were there already (%s)", config.name, fetched, len(config.files) - fetched, out)
 
 
-def _unpacked(path: Path) -> bytes:
-    """What is in a file, compressed or not; of a damaged one its bytes, which no digest fits."""
-    content = path.read_bytes()
-    try:
-        return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
-    except (OSError, EOFError, zlib.error):
-        return content
+def _unpacked(content: bytes) -> bytes:
+    return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
 
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _downloaded(address: str) -> Path:
-    """Where the file lies now: its own path, or that of the library's copy."""
-    import datasets  # half a second, which nobody else should wait for
-
-    config = datasets.DownloadConfig(max_retries=3, disable_tqdm=True)
+def _read(address: str) -> bytes:
+    """What a file or an address holds. Raises ``ValueError`` where it cannot be reached."""
     try:
-        return Path(str(datasets.DownloadManager(download_config=config).download(address)))
-    except Exception as error:  # which class it is depends on the library's HTTP client
+        if "://" not in address:
+            return Path(address).read_bytes()
+        return httpx.get(address, follow_redirects=True, timeout=60).raise_for_status().content
+    except (httpx.HTTPError, OSError) as error:
         raise ValueError(
             f"fetch: {address}: cannot be fetched ({type(error).__name__}); run the same command again when it can be "
             "reached, or name a folder or an address that has the files: fetch.mirror=<folder>"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 
 def shown_path(path: str | Path) -> str:
@@ -26,11 +27,7 @@ def replace_file(path: Path | str, content: str | bytes) -> Path:
 
 def with_nulls(value: Any) -> Any:
     """A value of nested dicts and lists for JSON, which has no NaN and no infinity: those are null."""
-    if isinstance(value, dict):
-        return {key: with_nulls(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [with_nulls(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return to_jsonable_python(value, inf_nan_mode="null")
 
 
 @contextmanager

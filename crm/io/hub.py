@@ -38,8 +38,7 @@ def dataset_folder(address: str) -> Path:
     try:
         folder = Path(snapshot_download(name, repo_type="dataset", revision=revision, local_files_only=True))
     except (OSError, ValueError):
-        commit = _ask_hub(address, name, revision)
-        folder = Path(snapshot_download(name, repo_type="dataset", revision=commit, allow_patterns=FILES))
+        folder = _download(address, name, revision)
     return folder if configuration is split is None else _rows_of(address, folder, configuration, split or "train")
 
 
@@ -61,10 +60,10 @@ def _rows_of(address: str, folder: Path, configuration: str | None, split: str) 
     return path
 
 
-def _ask_hub(address: str, name: str, revision: str | None) -> str | None:
-    """The commit behind the revision: one request without retries, so that an absent hub is known within seconds."""
-    try:
-        return HfApi().dataset_info(name, revision=revision, timeout=TIMEOUT).sha
+def _download(address: str, name: str, revision: str | None) -> Path:
+    try:  # one request without retries, so that an absent hub is known within seconds
+        commit = HfApi().dataset_info(name, revision=revision, timeout=TIMEOUT).sha
+        return Path(snapshot_download(name, repo_type="dataset", revision=commit, allow_patterns=FILES))
     except Exception as error:  # which class it is depends on the HTTP library under this version of the hub's client
         why = next((why for kind, why in _TROUBLES.items() if isinstance(error, kind)), _ABSENT)
         raise ValueError(f"data.path={address}: {why}") from None

@@ -42,18 +42,9 @@ def _added(kind: Kind) -> dict[str, EntryPoint]:
 
 def commit() -> str:
     """Commit of the code at work, with ``+changes`` where the tree differs; ``unknown`` outside a checkout."""
-    here = Path(__file__).resolve().parent
-
-    def git(*words: str) -> str:
-        return subprocess.run(  # noqa: S603 - fixed words, no shell
-            ["git", "-C", str(here), *words],  # noqa: S607 - whichever git is on the path made the checkout
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-
+    git = ["git", "-C", str(Path(__file__).resolve().parent), "describe", "--always", "--abbrev=12", "--exclude=*"]
     try:
-        changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("rev-parse", "--short=12", "HEAD") + ("+changes" if changed else "")
+        found = subprocess.run([*git, "--dirty=+changes"], capture_output=True, text=True, check=True)  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+    return found.stdout.strip()

@@ -6,24 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from crm.io import rows as formats
 from crm.io.rows import printable
-from crm.schema import RecordError
+from crm.schema import Preference, RecordError
 
-
-class Named(Protocol):
-    """What has an id."""
-
-    @property
-    def id(self) -> str:
-        """Text."""
-
-
-N = TypeVar("N", bound=Named)
 R = TypeVar("R")
 MAX_SHOWN = 1_000
 """Rejections kept to be shown; all are counted."""
@@ -45,15 +35,20 @@ class Rejection:
 class Intake:
     """Reads rows and counts what became of them, over one or several files.
 
-    Strict reading stops at the first bad row with a ``ValueError``; lenient reading leaves it out. ``read`` rows came
-    in, ``kept`` became records, ``rejected`` were bad; ``counts`` is for whatever else a source counts.
+    Strict reading stops at the first bad row with a ``ValueError``; lenient reading leaves it out. ``kept`` rows
+    became records, ``rejected`` were bad; ``counts`` is for whatever else a source counts.
     """
 
     def __init__(self, *, strict: bool) -> None:
         self.strict = strict
-        self.read = self.kept = self.rejected = 0
+        self.kept = self.rejected = 0
         self.rejections: list[Rejection] = []
         self.counts: Counter[str] = Counter()
+
+    @property
+    def read(self) -> int:
+        """Rows that came in."""
+        return self.kept + self.rejected
 
     def rows(
         self, path: Path, parse: Callable[[dict[str, Any], int], R], key: Callable[[R], object] | None = None
@@ -78,12 +73,11 @@ class Intake:
             except (RecordError, ValidationError) as error:
                 wrong = RecordError.of(error) if isinstance(error, ValidationError) else error
                 self._reject(Rejection(str(path), number, wrong.field, wrong.why))
-                continue
-            self.read += 1
-            self.kept += 1
-            yield record
+            else:
+                self.kept += 1
+                yield record
 
-    def unique(self, records: Iterable[N]) -> Iterator[N]:
+    def unique(self, records: Iterable[Preference]) -> Iterator[Preference]:
         """Records whose id is new over all files; another is a bad row."""
         seen: set[str] = set()
         for record in records:
@@ -92,14 +86,12 @@ class Intake:
                 yield record
                 continue
             why = f"{record.id!r} is also in another file; leave the copy out, or give the rows different ids"
-            self.read -= 1
             self.kept -= 1
             self._reject(Rejection("data", 0, "id", why))
 
     def _reject(self, rejection: Rejection) -> None:
         if self.strict:
             raise ValueError(str(rejection))
-        self.read += 1
         self.rejected += 1
         if len(self.rejections) < MAX_SHOWN:
             self.rejections.append(rejection)

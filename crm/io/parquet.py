@@ -12,7 +12,6 @@ from pyarrow import parquet as pq
 from crm.io.files import drafted
 from crm.schema import Comparison, Preference, RecordError
 
-AGAIN = "run prepare.py again, or fetch the file again"
 _TURNS = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 _NESTED = {"prompt": _TURNS, "response_a": _TURNS, "response_b": _TURNS} | dict.fromkeys(
     ("criteria", "criteria_a", "criteria_b", "criteria_topics_a", "criteria_topics_b"), pa.list_(pa.string())
@@ -29,11 +28,9 @@ def write_parquet(path: Path, record: type[Record], rows: Iterable[Record]) -> N
 
 def read_parquet(path: Path, record: type[Record]) -> list[Record]:
     """Records of a file that `write_parquet` wrote. Raises ``ValueError`` for any other file."""
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file; run the stage that writes it")
     try:
         return [record.from_dict(row) for row in pq.read_table(path).to_pylist()]
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path}: not a Parquet file that can be read ({error!s:.200}); {AGAIN}") from None
-    except RecordError as error:
-        raise ValueError(f"{path}: {error}; {AGAIN}") from None
+    except (pa.ArrowException, OSError, RecordError) as error:
+        raise ValueError(
+            f"{path}: not a file of ours that can be read ({error!s:.200}); run prepare.py again"
+        ) from None

@@ -42,16 +42,15 @@ class Processes:
         """What the first process makes, on all; a mistake it meets (``ValueError``, ``OSError``) is raised on all."""
         if self._group is None:
             return make()
-        made: Made | None = None
-        failed = ""
+        made: Any = None
         if self.first:
             try:
                 made = make()
             except (ValueError, OSError) as error:
-                failed = str(error)
-        made, failed = self._group.broadcast((made, failed))
-        if failed:
-            raise ValueError(failed)
+                made = ValueError(str(error))
+        made = self._group.broadcast(made)
+        if isinstance(made, ValueError):
+            raise made
         return cast(Made, made)
 
     def wait(self) -> None:

@@ -28,7 +28,7 @@ DELIMITERS = ",;\t"
 PARQUET_BATCH = 1_000
 ABOUT_DATA = ("dataset_info.json", "dataset_infos.json", "state.json")
 """What a dataset of a hub has beside its data; no rows."""
-_BROKEN = (OSError, EOFError, zlib.error)
+NOT_UTF8 = "not UTF-8; save the file with the encoding UTF-8"
 
 
 def rows(path: Path) -> Rows:
@@ -36,7 +36,12 @@ def rows(path: Path) -> Rows:
     suffix = _suffix(path.name)
     if suffix not in SUFFIXES or (path.suffix == PACKED and suffix == ".parquet"):
         raise ValueError(f"{path}: unknown format; the name must end in one of {', '.join(SUFFIXES)}")
-    return SUFFIXES[suffix](path)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; check the path, or the folder that data.root names")
+    try:
+        yield from SUFFIXES[suffix](path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: cannot be read ({error}); check its permissions, or fetch the file again") from None
 
 
 def is_data_file(name: str) -> bool:
@@ -54,14 +59,13 @@ def data_files(path: Path) -> list[Path]:
     A last part such as ``train-*`` is a pattern. Raises ``ValueError`` where there is none.
     """
     if "*" in path.name and not path.exists():
-        if not (some := _with_rows(path.parent, path.parent.glob(path.name))):
+        if not (found := _with_rows(path.parent, path.parent.glob(path.name))):
             raise ValueError(f"{path}: no such file; check the pattern")
-        return some
-    if not path.is_dir():
-        return [path]
-    found = _with_rows(path, path.glob("*")) or _with_rows(path, path.rglob("*"))
-    if not found:
-        raise ValueError(f"{path}: no file in this folder ends in one of {', '.join(SUFFIXES)}")
+    elif path.is_dir():
+        if not (found := _with_rows(path, path.glob("*")) or _with_rows(path, path.rglob("*"))):
+            raise ValueError(f"{path}: no file in this folder ends in one of {', '.join(SUFFIXES)}")
+    else:
+        found = [path]
     return found
 
 
@@ -74,16 +78,6 @@ def _with_rows(folder: Path, files: Iterable[Path]) -> list[Path]:
         and file.name not in ABOUT_DATA
         and not any(part.startswith(".") for part in file.relative_to(folder).parts)
     )
-
-
-def open_file(path: Path) -> IO[bytes]:
-    """Open for reading bytes, decompressed where the name ends in ``.gz``. Raises ``ValueError``: what to check."""
-    try:
-        return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == PACKED else path.open("rb")
-    except FileNotFoundError:
-        raise ValueError(f"{path}: no such file; check the path, or the folder that data.root names") from None
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be opened ({error.strerror or error}); check its permissions") from None
 
 
 def decode(data: bytes | str) -> Any:
@@ -104,23 +98,20 @@ def _is_utf8(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
+def _open(path: Path) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == PACKED else path.open("rb")
+
+
 def json_lines(path: Path) -> Rows:
-    """One JSON value a line. A blank line is a bad row, except at the very end."""
-    blank = number = 0
-    with open_file(path) as stream:
-        try:
-            for number, line in enumerate(stream, start=1):
-                if blank:
-                    yield blank, RecordError("row", "blank line; remove it, one JSON object a line is expected")
-                blank = 0 if line.strip() else number
-                if not blank:
-                    yield number, _decoded(line.removeprefix(BOM) if number == 1 else line)
-        except _BROKEN as error:
-            yield number + 1, _broken(error)
+    """One JSON value a line; blank lines are no rows."""
+    with _open(path) as stream:
+        yield from _values(stream)
 
 
-def _broken(error: object) -> RecordError:
-    return RecordError("row", f"the file cannot be read on from here ({printable(f'{error!s:.200}')}); fetch it again")
+def _values(lines: Iterable[bytes]) -> Rows:
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield number, _decoded(line.removeprefix(BOM) if number == 1 else line)
 
 
 def _decoded(line: bytes) -> Any:
@@ -132,20 +123,15 @@ def _decoded(line: bytes) -> Any:
 
 def json_file(path: Path) -> Rows:
     """Items of a JSON array, or JSON Lines where the first line is an object: hubs call both ``.json``."""
-    try:
-        with open_file(path) as stream:
-            first = stream.readline().removeprefix(BOM)
-            if isinstance(_decoded(first), dict):
-                yield from json_lines(path)
-                return
-            items = decode(first + stream.read())
-        if not isinstance(items, list):
-            raise RecordError("file", f"expected a JSON array of objects, got {type(items).__name__}")
-    except RecordError as error:
-        why = f"{printable(str(error))}; write objects as one array, or one a line without line ends inside"
-        raise ValueError(f"{path}:1: {why}") from None
-    except _BROKEN as error:
-        raise ValueError(f"{path}: cannot be read to its end ({error}); fetch the file again") from None
+    with _open(path) as stream:
+        first = stream.readline().removeprefix(BOM)
+        if isinstance(_decoded(first), dict):
+            yield from _values(chain([first], stream))
+            return
+        items = _decoded(first + stream.read())
+    if not isinstance(items, list):
+        why = items if isinstance(items, RecordError) else f"expected a JSON array, got {type(items).__name__}"
+        raise ValueError(f"{path}:1: {why}; write objects as one array, or one a line without line ends inside")
     yield from enumerate(items, start=1)
 
 
@@ -155,56 +141,44 @@ def table(path: Path) -> Rows:
     The header shows the delimiter: comma, ; or tab. Quoted cells may hold line ends.
     """
     csv.field_size_limit(sys.maxsize)
-    with open_file(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
+    with _open(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape", newline="") as text:
+        first, number = text.readline(), 1
+        reader = csv.reader(chain([first], text), delimiter=max(DELIMITERS, key=first.count), strict=True)
         try:
-            first = text.readline()
-        except _BROKEN as error:
-            raise ValueError(f"{path}: cannot be read ({error}); fetch the file again") from None
-        delimiter = max(DELIMITERS, key=first.count)
-        lines = _cells(csv.reader(chain([first], text), delimiter=delimiter, strict=True))
-        header = _header(path, next(lines, (1, []))[1])
-        for number, cells in lines:
-            if isinstance(cells, list) and len(cells) != len(header):
-                cells = RecordError("row", f"{len(cells)} cells, the header names {len(header)} columns")
-            if isinstance(cells, RecordError):
-                yield number, cells
-                continue
-            row = {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True)}
-            bad = next((name for name, cell in row.items() if cell and not _is_utf8(cell)), None)
-            yield number, RecordError(bad, "not UTF-8; save the file with the encoding UTF-8") if bad else row
-
-
-def _header(path: Path, cells: list[str] | RecordError) -> list[str]:
-    why = ""
-    if isinstance(cells, RecordError) or not cells:
-        why = str(cells) if cells else "the file is empty"
-    elif not all(cell.strip() for cell in cells):
-        number = next(number for number, cell in enumerate(cells, start=1) if not cell.strip())
-        why = f"column {number} has none (pandas: save with index=False)"
-    elif len(set(cells)) < len(cells):
-        why = f"{Counter(cells).most_common(1)[0][0]!r} is there twice"
-    elif not all(map(_is_utf8, cells)):
-        why = f"{cells!s:.80} is not UTF-8; save the file with the encoding UTF-8"
-    if isinstance(cells, RecordError) or why:
-        raise ValueError(f"{path}:1: row: expected a header that names every column once; {printable(why)}")
-    return cells
-
-
-def _cells(reader: Any) -> Iterator[tuple[int, list[str] | RecordError]]:
-    """Numbered lists of cells; ``number`` is the line on which the row starts."""
-    while True:
-        number = reader.line_num + 1
-        try:
-            if cells := next(reader):
-                yield number, cells
-        except StopIteration:
-            return
+            header = _header(path, next(reader, []))
+            number = reader.line_num + 1
+            for cells in reader:
+                if cells:
+                    yield number, _row(header, cells)
+                number = reader.line_num + 1
         except csv.Error as error:
-            quote = "unexpected end" in str(error)
-            yield number, RecordError("row", "a quote opens a cell here and never closes" if quote else str(error))
-        except _BROKEN as error:
-            yield number, _broken(error)
-            return
+            raise ValueError(
+                f"{path}:{number}: row: {error}; a quote in a cell is doubled, and each is closed"
+            ) from None
+
+
+def _row(header: list[str], cells: list[str]) -> dict[str, str | None] | RecordError:
+    if len(cells) != len(header):
+        return RecordError("row", f"{len(cells)} cells, the header names {len(header)} columns")
+    row = {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True)}
+    bad = next((name for name, cell in row.items() if cell and not _is_utf8(cell)), None)
+    return RecordError(bad, NOT_UTF8) if bad else row
+
+
+def _header(path: Path, cells: list[str]) -> list[str]:
+    blank = [number for number, cell in enumerate(cells, start=1) if not cell.strip()]
+    twice = [cell for cell, count in Counter(cells).items() if count > 1]
+    if not cells:
+        why = "the file is empty"
+    elif not all(map(_is_utf8, cells)):
+        why = f"it is {NOT_UTF8}"
+    elif blank:
+        why = f"column {blank[0]} has none (pandas: save with index=False)"
+    elif twice:
+        why = printable(f"{twice[0]!r} is there twice")
+    else:
+        return cells
+    raise ValueError(f"{path}:1: row: expected a header that names every column once; {why}")
 
 
 def parquet(path: Path) -> Rows:
@@ -212,19 +186,13 @@ def parquet(path: Path) -> Rows:
     import pyarrow as pa
     from pyarrow import parquet as pq
 
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file; check the path, or the folder that data.root names")
-    number = 0
     try:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=PARQUET_BATCH):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, {key: None if value != value else value for key, value in row.items()}
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if not number:
-            raise ValueError(f"{path}: not a Parquet file that can be read ({error!s:.200})") from None
-        yield number + 1, _broken(error)
+            batches = file.iter_batches(batch_size=PARQUET_BATCH)
+            for number, row in enumerate((row for batch in batches for row in batch.to_pylist()), start=1):
+                yield number, {key: None if value != value else value for key, value in row.items()}
+    except (pa.ArrowException, ValueError) as error:
+        raise ValueError(f"{path}: not a Parquet file that can be read ({error!s:.200}); fetch it again") from None
 
 
 def printable(text: str, most: int = 300) -> str:

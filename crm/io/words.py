@@ -6,25 +6,18 @@ import re
 import unicodedata
 from itertools import islice
 
-_SMALL = (
-    *((0x0E00, 0x0E7F), (0x0E80, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x19E0, 0x19FF)),  # Thai to Khmer
-    *((0xA9E0, 0xA9FF), (0xAA60, 0xAA7F)),  # Myanmar, extended
-    *((0x3001, 0x312F), (0x31A0, 0x31BF), (0x31F0, 0x31FF)),  # CJK punctuation, kana, bopomofo
-    *((0xFF01, 0xFF0F), (0xFF1A, 0xFF20), (0xFF3B, 0xFF40), (0xFF5B, 0xFF9F)),  # full-width marks, half-width kana
+_UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f"  # Thai, Lao, Myanmar, Khmer
+    r"\u3001-\u312f\u31a0-\u31bf\u31f0-\u31ff"  # CJK punctuation, kana, bopomofo
+    r"\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff9f"  # full-width marks, half-width kana
+    r"\u2e80-\u2fdf\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
-_HAN = ((0x2E80, 0x2FDF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
-"""First and last code points of scripts that put no spaces between words, and of their punctuation."""
-_MARKS = "".join(
-    chr(point)
-    for first, last in _SMALL
-    for point in range(first, last + 1)
-    if unicodedata.category(chr(point)).startswith("M")
-)
-_UNSPACED = "".join(f"{chr(first)}-{chr(last)}" for first, last in (*_SMALL, *_HAN))
+"""Characters of scripts that put no spaces between words, and their punctuation, as ranges of a pattern."""
+_ANY = re.compile(f"[{_UNSPACED}]")
+_MARKS = "".join(c for c in map(chr, range(0xE00, 0xAB00)) if unicodedata.category(c)[0] == "M" and _ANY.match(c))
 _STACKED = "\u1039\u17d2"  # join the next consonant to the one before, in Myanmar and Khmer
 _CHARACTER = rf"[{_UNSPACED}](?:[{_STACKED}][{_UNSPACED}]|[{_MARKS}\ufe00-\ufe0f\U000e0100-\U000e01ef])*"
 _WORD = re.compile(rf"{_CHARACTER}|[^\s{_UNSPACED}]+")
-_ANY = re.compile(f"[{_UNSPACED}]")
 
 
 def count_words(text: str) -> int:

@@ -41,7 +41,6 @@ class LeaderboardConfig(AnyJudgeConfig):
     """What the user cares about; empty means what most people would like."""
     weights: list[float] = field(default_factory=list)
     """How much each criterion counts, below 0 where it is disliked; empty means all alike. ``head=late`` only."""
-    sort: str = "win_rate"
 
     def __post_init__(self) -> None:
         super().__post_init__()

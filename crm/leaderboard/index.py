@@ -90,9 +90,9 @@ class IndexedBank:
         vectors = self.vectors(list(criteria) or [GENERIC_CRITERION])
         user = added_up(vectors, list(weights or ()) or None, self.reader.shared)
         if not torch.isfinite(user).all():
-            long = [text for text, vector in zip(criteria, vectors, strict=True) if not torch.isfinite(vector).all()]
+            long = criteria[int((~torch.isfinite(vectors)).any(dim=1).int().argmax())]
             most = self.reader.encoder.max_length
-            raise ValueError(f"criteria: {short((long or criteria)[0])} is longer than the {most} tokens that are read")
+            raise ValueError(f"criteria: {short(long)} is longer than the {most} tokens that are read")
         return user
 
     def outcomes(
@@ -125,21 +125,22 @@ def open_index(
     home = folder / f"index-{index_digest(reader, model_digest)}"
     lock, wanted = FileLock(home / ".lock"), dict(conversations(bank))
 
-    def begin() -> tuple[list[str], int]:
+    def begin() -> list[str]:
         if wanted.keys() <= set(done := _read_keys(home)):  # also in a folder that is read-only
-            return done, 0
+            return done
         home.mkdir(parents=True, exist_ok=True)
         lock.acquire()
         done = _read_keys(home)
-        missing = len(wanted.keys() - set(done))
-        _make_room(home / "vectors.npy", len(done), len(done) + missing, reader.size)
-        return done, missing
+        _make_room(home / "vectors.npy", len(done), len(wanted.keys() | set(done)), reader.size)
+        return done
 
     try:
-        keys, missing = processes.from_first(begin)
-        log.info("index %s: %d vectors are there, %d are made now", home, len(keys), missing)
+        keys = processes.from_first(begin)
+        known = set(keys)
+        missing = {key: text for key, text in wanted.items() if key not in known}
+        log.info("index %s: %d vectors are there, %d are made now", home, len(keys), len(missing))
         if missing:
-            _fill(reader, home, keys, wanted, PORTION * len(bank.authors) * processes.size, progress, processes)
+            _fill(reader, home, keys, missing, PORTION * len(bank.authors) * processes.size, progress, processes)
     finally:
         lock.release()
     return np.load(home / "vectors.npy", mmap_mode="r"), keys
@@ -149,14 +150,12 @@ def _fill(
     reader: LateReader,
     home: Path,
     keys: list[str],
-    wanted: dict[str, Conversation],
+    missing: dict[str, Conversation],
     size: int,
     progress: bool,
     processes: Processes,
 ) -> None:
-    """Read what ``keys`` lacks, ``size`` at a time, into the rows after them; ``keys`` grows."""
-    known = set(keys)
-    missing = [key for key in wanted if key not in known]
+    """Read what is ``missing``, ``size`` at a time, into the rows after ``keys``, which grows."""
     vectors = np.load(home / "vectors.npy", mmap_mode="r+")
 
     def save() -> None:
@@ -166,9 +165,10 @@ def _fill(
 
     with Progress(disable=not (progress and processes.first), transient=True) as bar:
         task = bar.add_task("index", total=len(missing))
-        for portion in (missing[start : start + size] for start in range(0, len(missing), size)):
+        for start in range(0, len(missing), size):
+            portion = list(missing)[start : start + size]
             own = processes.share(range(len(portion)))
-            texts = [wanted[portion[row]] for row in own]
+            texts = [missing[portion[row]] for row in own]
             vectors[[len(keys) + row for row in own]] = reader.responses(texts).half().numpy()
             vectors.flush()
             processes.wait()
@@ -180,8 +180,7 @@ def _fill(
 def _read_keys(home: Path) -> list[str]:
     if not (home / "keys.json").is_file() or not (home / "vectors.npy").is_file():
         return []
-    found = json.loads((home / "keys.json").read_text(encoding="utf-8"))
-    return list(found["keys"])
+    return list(json.loads((home / "keys.json").read_text(encoding="utf-8"))["keys"])
 
 
 def _make_room(path: Path, done: int, rows: int, size: int) -> None:

@@ -5,7 +5,6 @@ Letters: N queries, M models, P pairs of models.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,10 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from crm.io.files import with_nulls
 from crm.leaderboard.outcomes import Flags, Outcomes
 from crm.leaderboard.ratings import LengthControl, bradley_terry, elo, length_control
 from crm.report.statistics import Floats, Interval, bootstrap_interval, holm, rank_correlation, wilson
-from crm.report.tables import distinct
 
 SIGNIFICANCE = 0.05
 CONSTANT = 1e-12
@@ -32,49 +31,46 @@ VIEWS = ("win_rate", "topics", "bradley_terry", "length_controlled")
 class Row:
     """One model of a leaderboard.
 
-    ``win_rate`` in [0, 1] against the baseline, with its interval (None for the baseline itself) over ``n`` queries,
-    of which ``unread`` could not be read by the judge and count as lost;
     ``rank`` 1 is best; ``rank_low`` is 1 + the number of models that are significantly better, and equal for a group;
-    ``tied_with`` are the models that are not significantly different; ``mean_words`` is the mean length.
+    ``win_rate`` in [0, 1] against the baseline, with its 95 % limits (None for the baseline itself) over ``n`` queries,
+    of which ``unread`` could not be read by the judge and count as lost; ``mean_words`` is the mean length;
+    ``tied_with`` are the models that are not significantly different; ``topics`` are win rates by topic.
     """
 
-    model: str
-    win_rate: float
-    interval: Interval | None
-    n: int
-    mean_words: float
     rank: int
     rank_low: int
+    model: str
+    win_rate: float
+    low: float | None
+    high: float | None
+    n: int
+    unread: int
+    mean_words: float
     tied_with: tuple[str, ...]
     topics: Mapping[str, float]
-    unread: int = 0
 
     def record(self) -> dict[str, Any]:
-        """Cells of the main table; the baseline has no limits."""
-        low, high = (self.interval.low, self.interval.high) if self.interval else (None, None)
-        names = ("rank", "rank_low", "model", "win_rate", "low", "high", "n", "unread", "mean_words", "tied_with")
-        found = vars(self) | {"low": low, "high": high, "tied_with": ", ".join(self.tied_with)}
-        return {name: found[name] for name in names}
+        """Cells of the main table."""
+        cells = {name: value for name, value in vars(self).items() if name != "topics"}
+        return cells | {"tied_with": ", ".join(self.tied_with)}
 
 
 class Leaderboard:
     """Win rates of all candidates against the baseline.
 
     ``rows`` are sorted best first; ``wins`` is the table (queries, models) of win probabilities: 0.5 for the baseline,
-    0 where the judge could not read a model. Queries on which no model could be read are left out of everything
-    (``left_out`` counts them), and so are those on which a comparison got no answer (``incomplete``; ``unanswered``
-    counts the comparisons of each model): rates on different queries do not order models. Raises ``ValueError`` where
-    none was read, or no query is answered for all.
+    0 where the judge could not read a model. Queries on which no model could be read, or a comparison got no answer,
+    are left out for all (``left_out`` counts them, ``unanswered`` the comparisons of each model): rates on different
+    queries do not order models. Raises ``ValueError`` where no query is left.
     """
 
     def __init__(self, given: Outcomes) -> None:
         self.unanswered = _count(given.models, ~given.answered)
-        whole = given.on(_answered_for_all(given))
-        if not whole.readable.any():
+        rows = _answered_for_all(given) & given.readable
+        if not rows.any():
             raise ValueError("bank: the judge could read none of its responses; shorten them or take another judge")
-        self.outcomes = whole.on(whole.readable)
-        self.incomplete = len(given.queries) - len(whole.queries)
-        self.left_out = len(whole.queries) - len(self.outcomes.queries)
+        self.outcomes = given.on(rows)
+        self.left_out = int((~rows).sum())
         self.baseline = given.baseline
         self.unread = _count(given.models, self.outcomes.unread)
         self.topics = sorted(set(self.outcomes.topics))
@@ -92,77 +88,70 @@ class Leaderboard:
 
     def explain_unread(self) -> str:
         """What could not be read or got no answer, and how it counts, in one line; empty where all was read."""
-        parts = []
-        if self.unanswered:
-            few = ", ".join(f"{name} {count}" for name, count in self.unanswered.most_common(5))
-            parts.append(
-                f"{self.unanswered.total()} comparisons got no answer and are not known ({few}): the {self.incomplete} "
-                "queries that lack one are left out for all"
-            )
-        if self.unread:
-            parts.append(
-                f"{sum(self.unread.values())} comparisons of {len(self.unread)} models could not be read by the judge "
-                "and count as lost (column unread)"
-            )
-        if self.left_out:
-            parts.append(f"{self.left_out} queries on which none could be read are left out for all")
-        return "; ".join(parts)
+        few = ", ".join(f"{name} {count}" for name, count in self.unanswered.most_common(5))
+        unanswered = (
+            f"{self.unanswered.total()} comparisons got no answer and are not known ({few}); the same command asks for "
+            "what is missing"
+        )
+        unread = (
+            f"{self.unread.total()} comparisons of {len(self.unread)} models could not be read by the judge and count "
+            "as lost (column unread)"
+        )
+        left_out = f"{self.left_out} queries are left out for all: one comparison got no answer, or none could be read"
+        parts = {unanswered: self.unanswered, unread: self.unread, left_out: self.left_out}
+        return "; ".join(text for text, lacking in parts.items() if lacking)
 
     def win_rates(self) -> dict[str, float]:
         """Win rate of every model, the baseline (0.5) among them, best first."""
         return {row.model: row.win_rate for row in self.rows}
 
-    def frame(self, view: str = "win_rate", sort: str = "rank") -> pd.DataFrame:
-        """A table of one of `VIEWS`, numbers unformatted, sorted by the column ``sort``.
+    def frame(self, view: str = "win_rate") -> pd.DataFrame:
+        """A table of one of `VIEWS`, best first, numbers unformatted.
 
-        Ranks and names rise and all other columns fall. ``topics`` has a column per topic (win rates);
-        ``bradley_terry`` and ``length_controlled`` have their own ranks. Raises ``ValueError`` for an unknown view or
-        column.
+        ``topics`` has a column per topic (win rates); ``bradley_terry`` and ``length_controlled`` have their own ranks.
+        Raises ``ValueError`` for an unknown view.
         """
         if view not in VIEWS:
             raise ValueError(f"view: {view!r} is not one of {', '.join(VIEWS)}")
         table: pd.DataFrame = getattr(self, f"_{view}")()
-        if sort not in table.columns:
-            raise ValueError(f"sort: {sort!r} is not a column of {view}, choose one of {', '.join(table.columns)}")
-        rising = sort in ("rank", "rank_low", "model")
-        return table.sort_values(sort, ascending=rising, kind="stable").reset_index(drop=True)
+        return table
 
     def records(self) -> list[dict[str, Any]]:
         """A row a model, best first: the main table, the last rank that it may have, its length-controlled win rate
         where there is more than one query, and one a topic. Made without pandas, in a millisecond.
         """
         control, found = self.length_control, []
+        rates = control.rates | {self.baseline: 0.5}
         for row in self.rows:
             record = row.record()
             record["rank_high"] = row.rank_low + len(row.tied_with)  # models that are not worse come before it
-            own = 0.5 if row.model == self.baseline else control.rates[row.model]
-            limits = control.low.get(row.model, math.nan), control.high.get(row.model, math.nan)
-            for name, value in zip(("", "_low", "_high"), (own, *limits), strict=True):
-                record[f"length_controlled{name}"] = None if math.isnan(value) else value
-            found.append(record | {distinct(topic, "topic ", record): rate for topic, rate in row.topics.items()})
+            for name, values in (("", rates), ("_low", control.low), ("_high", control.high)):
+                record[f"length_controlled{name}"] = with_nulls(values.get(row.model))
+            found.append(record | _by_topic(row, record))
         return found
 
     def _rows(self) -> list[Row]:
-        wins, models = self.outcomes.wins, self.outcomes.models
-        intervals = win_rate_intervals(wins)
+        wins, models, baseline = self.outcomes.wins, self.outcomes.models, len(self.outcomes.models) - 1
+        mean, low, high = (column.tolist() for column in win_rate_limits(wins))
         words = self.outcomes.words.mean(axis=0).tolist()
-        order = sorted(range(len(models)), key=lambda place: (-intervals[place].mean, models[place]))
+        order = sorted(range(len(models)), key=lambda place: (-mean[place], models[place]))
         better = significantly_better(wins[:, order])
         tied, worse_than = ~(better | better.T | np.eye(len(order), dtype=np.bool_)), better.sum(axis=0).tolist()
         names, of = np.array([models[place] for place in order], dtype=object), np.array(self.outcomes.topics)
         topics = {topic: wins[of == topic].mean(axis=0).tolist() for topic in self.topics}
         return [
             Row(
-                model=models[place],
-                win_rate=intervals[place].mean,
-                interval=None if models[place] == self.baseline else intervals[place],
-                n=len(wins),
-                mean_words=words[place],
                 rank=rank + 1,
                 rank_low=1 + worse_than[rank],
+                model=models[place],
+                win_rate=mean[place],
+                low=None if place == baseline else low[place],
+                high=None if place == baseline else high[place],
+                n=len(wins),
+                unread=self.unread[models[place]],
+                mean_words=words[place],
                 tied_with=tuple(names[tied[rank]]),
                 topics={topic: rates[place] for topic, rates in topics.items()},
-                unread=self.unread[models[place]],
             )
             for rank, place in enumerate(order)
         ]
@@ -171,12 +160,8 @@ class Leaderboard:
         return pd.DataFrame(row.record() for row in self.rows).astype({"low": float, "high": float})
 
     def _topics(self) -> pd.DataFrame:
-        first = ("rank", "model", "overall")
-        return pd.DataFrame(
-            dict(zip(first, (row.rank, row.model, row.win_rate), strict=True))
-            | {distinct(topic, "topic ", first): rate for topic, rate in row.topics.items()}
-            for row in self.rows
-        )
+        firsts = ({"rank": row.rank, "model": row.model, "overall": row.win_rate} for row in self.rows)
+        return pd.DataFrame(first | _by_topic(row, first) for first, row in zip(firsts, self.rows, strict=True))
 
     def _bradley_terry(self) -> pd.DataFrame:
         strengths, pairs = bradley_terry(self.outcomes)
@@ -184,7 +169,7 @@ class Leaderboard:
 
     def _length_controlled(self) -> pd.DataFrame:
         found = self.length_control
-        rates = {**found.rates, self.baseline: 0.5}
+        rates = found.rates | {self.baseline: 0.5}
         table = self._fitted(length_controlled=rates, low=found.low, high=found.high)
         return table.assign(length_coefficient=found.coefficient)
 
@@ -195,45 +180,35 @@ class Leaderboard:
         table = pd.DataFrame({"model": row.model, **{n: of.get(row.model) for n, of in columns.items()},
                               "win_rate": row.win_rate, "unread": row.unread, "mean_words": row.mean_words}
                              for row in self.rows).astype(dict.fromkeys(columns, float))  # fmt: skip
-        order = table.assign(unknown=table[first].isna(), by=-table[first].fillna(table["win_rate"]))
-        table = table.loc[order.sort_values(["unknown", "by", "model"]).index].reset_index(drop=True)
+        table = table.sort_values(first, ascending=False, kind="stable", ignore_index=True)
         known = table[first].notna()
-        ranks = pd.Series(range(1, len(table) + 1)).where(known & (known.sum() > 1)).astype("Int64")
-        table.insert(0, "rank", ranks.astype("int64") if known.all() else ranks)
+        table.insert(0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(known & (known.sum() > 1)))
         return table
 
 
-def compare(first: Leaderboard, second: Leaderboard, seed: int, resamples: int = 1000) -> Interval:
-    """Kendall's tau between two leaderboards of the same models, with a bootstrap interval over their shared queries.
+def compare(board: Leaderboard, other: Leaderboard | Mapping[str, float], seed: int, resamples: int = 1000) -> Interval:
+    """Kendall's tau between a leaderboard and another one, or true win rates by model, with a bootstrap interval.
 
-    The same queries are drawn for both. Raises ``ValueError`` for other models or no query in common.
+    The bootstrap is over the queries that two leaderboards share, the same for both. Truth may leave out the baseline.
+    Raises ``ValueError`` for other models or no query in common.
     """
-    names = sorted(first.wins.columns)
-    if only := sorted(set(names) ^ set(second.wins.columns)):
-        raise ValueError(f"models: both leaderboards need the same models; in one only: {', '.join(only)}")
-    shared = first.wins.index.intersection(second.wins.index).sort_values()
+    own = board.wins
+    if isinstance(other, Leaderboard):
+        its = other.wins
+    else:
+        its = pd.DataFrame([other] * len(own), index=own.index)
+        own = own[[name for name in own if name in other or name != board.baseline]]
+    if only := sorted(set(own) ^ set(its)):
+        raise ValueError(f"models: the same ones are needed on both sides; in one only: {', '.join(only)}")
+    shared = own.index.intersection(its.index).sort_values()
     if shared.empty:
         raise ValueError("queries: the leaderboards have none in common; rank both on one bank")
-    one, two = (board.wins.loc[shared, names].to_numpy() for board in (first, second))
+    one, two = (table.loc[shared, sorted(own)].to_numpy() for table in (own, its))
 
     def tau(drawn: Any) -> float:
         return rank_correlation(one[drawn].mean(axis=0), two[drawn].mean(axis=0))
 
     return bootstrap_interval(tau, len(shared), seed, resamples)
-
-
-def compare_with_truth(board: Leaderboard, truth: Mapping[str, float], seed: int, resamples: int = 1000) -> Interval:
-    """Kendall's tau between a leaderboard and true win rates, with a bootstrap interval over its queries.
-
-    ``truth`` names every candidate; the baseline takes part where it is named. Raises ``ValueError`` otherwise.
-    """
-    names = sorted(truth)
-    if only := sorted({*names, board.baseline} ^ set(board.wins.columns)):
-        raise ValueError(f"truth: a win rate of every model is needed; in one only: {', '.join(only)}")
-    table, known = board.wins.sort_index()[names].to_numpy(), np.array([truth[name] for name in names])
-    return bootstrap_interval(
-        lambda drawn: rank_correlation(table[drawn].mean(axis=0), known), len(table), seed, resamples
-    )
 
 
 def _answered_for_all(outcomes: Outcomes) -> Flags:
@@ -255,8 +230,13 @@ def _count(models: Sequence[str], cells: Flags) -> Counter[str]:
     return Counter({name: count for name, count in counts if count})
 
 
-def win_rate_intervals(wins: Floats) -> list[Interval]:
-    """95 % intervals of the means of ``wins`` (N, M), one a column, none NaN: Student's t, kept within [0, 1].
+def _by_topic(row: Row, taken: Mapping[str, Any]) -> dict[str, float]:
+    """Win rates of a row by column; a topic that is called as a column of ``taken`` has ``topic`` before its name."""
+    return {f"topic {name}" if name in taken else name: rate for name, rate in row.topics.items()}
+
+
+def win_rate_limits(wins: Floats) -> tuple[Floats, Floats, Floats]:
+    """Means of ``wins`` (N, M), none NaN, one a column, and their 95 % limits: Student's t, kept within [0, 1].
 
     Where all of a column are equal (a judge without doubt on few queries) the limits are Wilson's, not a point.
     """
@@ -268,8 +248,7 @@ def win_rate_intervals(wins: Floats) -> list[Interval]:
     below, above = wilson(np.clip(mean, 0.0, 1.0), n)
     low = np.where(constant, np.minimum(below, mean), np.maximum(mean - half, 0.0))
     high = np.where(constant, np.maximum(above, mean), np.minimum(mean + half, 1.0))
-    columns = (mean.tolist(), error.tolist(), low.tolist(), high.tolist())
-    return [Interval(*numbers, n, n) for numbers in zip(*columns, strict=True)]
+    return mean, low, high
 
 
 def significantly_better(wins: Floats) -> Flags:

@@ -32,18 +32,14 @@ def bradley_terry(outcomes: Outcomes) -> tuple[dict[str, float], str]:
     not be read on a query has lost there to everybody who could. One that always wins (loses) has strength (minus)
     infinity.
     """
-    size, pairs = len(outcomes.models), "baseline" if outcomes.scores is None else "all"
-    if outcomes.scores is not None:
-        won, met = _all_pairs(outcomes.scores)
+    if outcomes.scores is None:
+        pairs, strengths = "baseline", special.logit(np.nanmean(outcomes.wins[:, :-1], axis=0))
     else:
-        won, met = np.zeros((2, size, size))
-        won[:-1, -1] = np.nansum(outcomes.wins[:, :-1], axis=0)
-        met[:-1, -1] = outcomes.answered[:, :-1].sum(axis=0)
-    one, two = np.nonzero(met)
-    column = np.arange(len(one))
-    design = sparse.csr_array((np.ones(len(one)), (column, one)), shape=(len(one), size))
-    design -= sparse.csr_array((np.ones(len(one)), (column, two)), shape=(len(one), size))
-    strengths = _fit(design[:, :-1], won[one, two], met[one, two])  # the baseline is last and stays 0
+        pairs, (won, met) = "all", _all_pairs(outcomes.scores)
+        one, two = np.nonzero(met)
+        sides = sparse.identity(len(met), format="csr")
+        # The baseline is last and stays 0.
+        strengths = _fit((sides[one] - sides[two])[:, :-1], won[one, two], met[one, two])
     strengths = np.where(np.abs(strengths) >= FAR, np.sign(strengths) * np.inf, strengths)
     return {outcomes.baseline: 0.0, **dict(zip(outcomes.models, strengths.tolist(), strict=False))}, pairs
 
@@ -119,7 +115,7 @@ def length_control(outcomes: Outcomes) -> LengthControl:
     half = special.stdtrit(len(length) - 1, 0.975) * error
     rate, low, high = special.expit(theta), special.expit(theta - half), special.expit(theta + half)
     floor, ceiling = wilson(rate, len(length))
-    constant = error * rate * (1 - rate) < 1e-9  # no residual: as `win_rate_intervals` of equal values
+    constant = error * rate * (1 - rate) < 1e-9  # no residual: as `win_rate_limits` of equal values
     low, high = np.where(constant, np.minimum(floor, rate), low), np.where(constant, np.maximum(ceiling, rate), high)
     share = read.sum(axis=0) / outcomes.answered[:, :-1].sum(axis=0)
     far = np.abs(theta) >= FAR
@@ -132,12 +128,9 @@ def length_control(outcomes: Outcomes) -> LengthControl:
 def _fit_lengths(target: Floats, length: Floats, read: Flags) -> tuple[Floats, float]:
     """Strengths (C,) and length coefficient of ``target`` at ``length``, where ``read``, each (Q, C)."""
     models = read.shape[1]
-    query, model = np.nonzero(read)
-    row = np.arange(len(query))
-    places = np.concatenate([row, row]), np.concatenate([model, np.full(len(row), models)])
-    values = np.concatenate([np.ones(len(row)), length[query, model]])
-    design = sparse.csr_array((values, places), shape=(len(row), models + 1))
-    found = _fit(design, target[query, model], np.ones(len(row)), np.append(np.zeros(models), FAINT))
+    _, model = np.nonzero(read)
+    design = sparse.hstack([sparse.identity(models, format="csr")[model], length[read][:, None]], format="csr")
+    found = _fit(design, target[read], np.ones(len(model)), np.append(np.zeros(models), FAINT))
     return found[:-1], float(found[-1])
 
 

@@ -29,8 +29,6 @@ from crm.schema import GENERIC_CRITERION
 from crm.training.tracking import check_tracker, track
 
 log = logging.getLogger(__name__)
-COLUMNS = ("rank", "rank_low", "model", "win_rate", "low", "high", "n", "unread", "mean_words", "tied_with")
-"""Of the main table; checked before anything is scored."""
 SHORTEN = "shorten the responses with bank.max_words, or take another judge"
 ASK_AGAIN = "the log says why; the same command asks again"
 
@@ -39,19 +37,17 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     """Score the chosen topics under the criteria and write every view of the ranking."""
     if config.threads:
         torch.set_num_threads(config.threads)
-    if config.sort not in COLUMNS:
-        raise ValueError(f"sort={config.sort!r}: no such column; choose one of {', '.join(COLUMNS)}")
     show_loading(config.progress)
     check_judge(config)
     check_tracker(config.logger.kinds)
-    bank = open_bank(config.bank).select(config.topics or None)
+    bank = open_bank(config.bank).select(config.topics)
     title = _title(config, bank)
     processes = start(config.devices, config.nodes)
     opened = open_judge(config)
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
     board = rank_bank(config, opened, bank, criteria, processes)
     if board.unanswered:
-        log.warning("bank %s: %s", bank.name, _unread(board))
+        log.warning("bank %s: %s", bank.name, board.explain_unread())
     if processes.first:
         write_leaderboard(config, board, title, show)
         track(
@@ -61,7 +57,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             group="leaderboard",
             config=asdict(config),
             numbers={f"win_rate/{model}": rate for model, rate in board.win_rates().items()},
-            tables={"leaderboard": board.frame("win_rate", sort=config.sort)},
+            tables={"leaderboard": board.frame()},
         )
     return board
 
@@ -107,23 +103,16 @@ def _title(config: LeaderboardConfig, bank: Bank) -> str:
     return f"{title}, no real ones"
 
 
-def _unread(board: Leaderboard) -> str:
-    """What a ranking lacks and what to do; empty where it is whole."""
-    return board.explain_unread() + "; the same command asks for what is missing" * bool(board.unanswered)
-
-
 def write_leaderboard(config: LeaderboardConfig, board: Leaderboard, bank: str, show: bool) -> None:
     """``leaderboard.md/.csv``, a table a further view, ``leaderboard.png``, ``criteria.json``; prints the ranking."""
     run_dir, criteria, weights = Path(config.run_dir), config.criteria or [GENERIC_CRITERION], config.weights
-    queries = len(board.outcomes.queries)
+    queries, unread = len(board.outcomes.queries), board.explain_unread()
     asked = [f"{by:g} x {text}" for text, by in zip(criteria, weights, strict=True)] if weights else criteria
-    unread = _unread(board)
     line = "; ".join(filter(None, (caption(queries, (), f"{' | '.join(asked)}; {bank}", commit()), unread)))
-    frame = board.frame("win_rate", sort=config.sort)
-    write_table(run_dir, "leaderboard", frame, line)
-    for view in VIEWS[1:]:  # the first is the leaderboard itself
+    for view in VIEWS:
         why = board.length_control.why if view == "length_controlled" else ""
-        write_table(run_dir, view, board.frame(view), "; ".join(filter(None, (line, why))))
+        name = "leaderboard" if view == "win_rate" else view
+        write_table(run_dir, name, board.frame(view), "; ".join(filter(None, (line, why))))
     one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(asked), board.baseline)
     facts = {
         "criteria": criteria,
@@ -134,12 +123,11 @@ def write_leaderboard(config: LeaderboardConfig, board: Leaderboard, bank: str, 
         "unread": dict(board.unread),
         "queries_left_out": board.left_out,
         "unanswered": dict(board.unanswered),
-        "queries_unanswered": board.incomplete,
     }
     replace_file(run_dir / "criteria.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     if show:
         print_table(
-            frame.drop(columns=["tied_with", *([] if board.unread else ["unread"])]),
+            board.frame().drop(columns=["tied_with", *([] if board.unread else ["unread"])]),
             f"{' · '.join(asked)} — win rate against {board.baseline}, {queries} queries ({run_dir})\n{bank}",
         )
         if unread:

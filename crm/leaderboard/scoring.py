@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from crm.evaluation.predictions import predict, read_predictions, reading_digest
+from crm.evaluation.predictions import predict
 from crm.io.processes import ALONE, Processes
 from crm.io.words import count_words
 from crm.judges.judge import Judge
@@ -43,11 +44,9 @@ def score_bank(
     judge: Judge, bank: Bank, criteria: Sequence[str], *, folder: Path, progress: bool, processes: Processes = ALONE
 ) -> tuple[Outcomes, dict[str, int]]:
     """Outcomes, both orders averaged, and counts of readings; predictions under ``folder`` are not made again."""
-    rows = bank_comparisons(bank, criteria)
-    digest = reading_digest(judge.digest, rows)
-    path = folder / digest / "bank.jsonl"
-    counts = predict(judge, rows, suite=bank.name, digest=digest, path=path, progress=progress, processes=processes)
-    return to_outcomes(bank, read_predictions(path), too_long=judge.left_out == TOO_LONG), counts
+    given: Any = {"suite": bank.name, "name": "bank", "progress": progress, "processes": processes}
+    _, rows, counts = predict(judge, bank_comparisons(bank, criteria), folder, **given)
+    return to_outcomes(bank, rows, too_long=judge.left_out == TOO_LONG), counts
 
 
 def to_outcomes(bank: Bank, predictions: Sequence[Prediction], *, too_long: bool = False) -> Outcomes:

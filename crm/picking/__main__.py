@@ -14,7 +14,7 @@ from rich.progress import track
 
 from crm.cli.mistakes import MISTAKES, explain
 from crm.cli.words import rewrite
-from crm.config import compose, schemas
+from crm.config import compose
 from crm.data.load import load_data
 from crm.judges.crm_judge import open_checkpoint
 from crm.picking.criteria import read_pool
@@ -37,7 +37,7 @@ def main(words: Sequence[str] | None = None) -> int:
         steps = partial(track, description="reading votes", transient=True)
         show(taste_of(votes(given.data), judge.late_reader, read_pool(given.pool), steps))
     except MISTAKES as error:
-        print(f"crm.picking: {explain(error, schemas()['train'])}", file=sys.stderr)
+        print(f"crm.picking: {explain(error, 'train')}", file=sys.stderr)
         return 2
     return 0
 

@@ -52,7 +52,7 @@ def suite_accuracy(path: Path | str, results: Mapping[str, Sequence[Result]]) ->
     return save_figure(figure, path)
 
 
-def one_leaderboard(path: Path | str, frame: pd.DataFrame, title: str = "", baseline: str = "") -> Path:
+def one_leaderboard(path: Path | str, frame: pd.DataFrame, title: str, baseline: str) -> Path:
     """Win rates with 95 % intervals, best on top; bands, shaded by turns, join neighbours of equal ``rank_low``.
 
     ``frame`` is ``Leaderboard.frame()``.
@@ -66,17 +66,15 @@ def one_leaderboard(path: Path | str, frame: pd.DataFrame, title: str = "", base
         axes.axhspan(rows.index[0] - 0.5, rows.index[-1] + 0.5, color=LIGHT, zorder=0, linewidth=0)
     axes.axvline(0.5, color=GREY, linestyle="--", linewidth=1)
     axes.errorbar(frame["win_rate"], places, xerr=spread, fmt="o", color=COLOURS[0], markersize=5, capsize=2)
-    unread = frame["unread"] if "unread" in frame else [0] * len(frame)
     labels = [
         f"{short_name(model)}{f' ({lost} unread)' if lost else ''}  {rank}"
-        for model, rank, lost in zip(frame["model"], frame["rank_low"], unread, strict=True)
+        for model, rank, lost in zip(frame["model"], frame["rank_low"], frame["unread"], strict=True)
     ]
     axes.set_yticks(places, labels, fontsize=9)
-    against = f" against {short_name(baseline)}" if baseline else " against the baseline"
     axes.set(
         xlim=(-0.02, 1.02),
         ylim=(len(frame) - 0.5, -0.5),
-        xlabel=f"win rate{against} (one band: as many models significantly better)",
+        xlabel=f"win rate against {short_name(baseline)} (one band: as many models significantly better)",
     )
     axes.set_title(_literal(title), fontsize=11, wrap=True)
     tidy_axes(axes, grid="x")

@@ -5,7 +5,7 @@ Intervals are clustered: rows that share a prompt are not independent. Letters: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ def cluster_interval(
     is the plain mean of the strata's means, whatever their sizes.
     Raises ``ValueError`` for no rows, a value outside [0, 1], or lengths that differ.
     """
-    data = _column(values, "values")
+    data = _column(values)
     if data.min() < 0 or data.max() > 1:
         raise ValueError(f"values: a proportion lies in [0, 1], got {data.min():.4g} to {data.max():.4g}")
     mean, error, groups = _sandwich(data, clusters, strata)
@@ -56,12 +56,11 @@ def cluster_interval(
 def mean_interval(values: Sequence[float] | Floats, clusters: Sequence[Any] | None = None) -> Interval:
     """Student's 95 % t interval of the mean of real ``values`` (N,); without ``clusters`` every value is its own.
 
-    A single cluster says nothing about spread: its limits are infinite. Raises ``ValueError`` for no rows.
+    A single cluster says nothing about spread: error and limits are NaN. Raises ``ValueError`` for no rows.
     """
-    data = _column(values, "values")
+    data = _column(values)
     mean, error, groups = _sandwich(data, range(len(data)) if clusters is None else clusters)
-    if groups == 1:
-        return Interval(mean, float("inf"), float("-inf"), float("inf"), len(data), 1)
+    error = error if groups > 1 else float("nan")
     half = float(stats.t.ppf(0.975, groups - 1)) * error
     return Interval(mean, error, mean - half, mean + half, len(data), groups)
 
@@ -130,16 +129,8 @@ def expected_calibration_error(
     return float(np.abs(gaps).sum() / len(right))
 
 
-def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> float:
-    """Kendall's tau-b, in [-1, 1], between two ratings of the same models; NaN when a rating is constant."""
-    if only := sorted(first.keys() ^ second.keys()):
-        raise ValueError(f"models: both ratings need the same models; in one only: {only}")
-    names = sorted(first)
-    return rank_correlation(np.array([first[name] for name in names]), np.array([second[name] for name in names]))
-
-
 def rank_correlation(first: Floats, second: Floats) -> float:
-    """Kendall's tau-b of two aligned columns (M,)."""
+    """Kendall's tau-b, in [-1, 1], of two aligned columns (M,); NaN where one is constant."""
     # The method concerns the p-value only, which nobody reads here: the exact one is slow in a bootstrap, and the
     # asymptotic one divides by zero for two models.
     method = "asymptotic" if len(first) > 2 else "auto"
@@ -151,8 +142,6 @@ def _sandwich(data: Floats, clusters: Sequence[Any], strata: Sequence[Any] | Non
 
     A row adds its distance from its own stratum's mean: the difference between strata is no error.
     """
-    if len(clusters) != len(data):
-        raise ValueError(f"clusters: {len(clusters)} keys for {len(data)} values, expected one each")
     stratum, count = _index([0] * len(data) if strata is None else strata)
     sizes = np.bincount(stratum)
     means = np.bincount(stratum, weights=data) / sizes
@@ -172,10 +161,8 @@ def _signed(logits: Sequence[float] | Floats, labels: Sequence[int] | Floats) ->
     return np.asarray(logits, dtype=np.float64) * (2 * np.asarray(labels, dtype=np.float64) - 1)
 
 
-def _column(values: Sequence[float] | Floats, name: str) -> Floats:
+def _column(values: Sequence[float] | Floats) -> Floats:
     data = np.asarray(values, dtype=np.float64)
-    if data.ndim != 1 or not len(data):
-        raise ValueError(f"{name}: expected one or more numbers in a column, got shape {data.shape}")
-    if not np.isfinite(data).all():
-        raise ValueError(f"{name}: expected finite numbers, got {data[~np.isfinite(data)][0]}")
+    if data.ndim != 1 or not len(data) or not np.isfinite(data).all():
+        raise ValueError(f"values: expected one or more finite numbers in a column, got {data}")
     return data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,9 +15,6 @@ from rich.text import Text
 
 from crm.io.files import replace_file
 from crm.schema import Result
-
-_LATEX = {"≈": r"$\approx$", "≤": r"$\leq$", "≥": r"$\geq$", "×": r"$\times$", "−": "$-$", "<": "$<$", ">": "$>$"}
-"""Signs that the customary fonts lack."""
 
 
 def number(value: float | None, low: float | None = None, high: float | None = None, digits: int = 3) -> str:
@@ -39,11 +36,6 @@ def caption(n: int | None = None, seeds: Sequence[int] = (), config: str = "", c
         f"commit {commit}" if commit else "",
     ]
     return "; ".join(part for part in parts if part)
-
-
-def distinct(name: str, prefix: str, taken: Collection[str]) -> str:
-    """A column's ``name``, with ``prefix`` before it where it is one of ``taken``."""
-    return prefix + name if name in taken else name
 
 
 def suite_table(results: Mapping[str, Sequence[Result]]) -> pd.DataFrame:
@@ -84,41 +76,29 @@ def csv_text(frame: pd.DataFrame, caption: str = "") -> str:
 def latex_text(frame: pd.DataFrame, caption: str = "") -> str:
     """A ``table`` with rules of booktabs, the caption above it; numbers are written as in Markdown.
 
-    Letters that LaTeX lacks in its standard fonts (other scripts) are kept, for LuaLaTeX or XeLaTeX.
+    Letters beyond ASCII are kept, for LuaLaTeX or XeLaTeX.
     """
-    cells = frame.map(cell_text)
     line = re.sub(r"([&%$#_{}])", r"\\\1", " ".join(caption.split())) or None
-    aligned = "".join(_aligned(frame, "r", "l"))
-    table = str(cells.to_latex(index=False, escape=True, column_format=aligned, caption=line, position="htbp"))
-    for sign, command in _LATEX.items():
-        table = table.replace(sign, command)
-    return "% \\usepackage{booktabs}\n" + table
+    aligned, cells = "".join(_aligned(frame, "r", "l")), frame.map(cell_text)
+    table = cells.to_latex(index=False, escape=True, column_format=aligned, caption=line, position="htbp")
+    return f"% \\usepackage{{booktabs}}\n{table}"
 
 
 def write_table(
     folder: Path | str, name: str, frame: pd.DataFrame, caption: str = "", shown: pd.DataFrame | None = None
 ) -> None:
     """Write ``name.md``, ``name.csv`` and ``name.tex`` under ``folder``; Markdown and LaTeX of ``shown``, if given."""
-    shown = frame if shown is None else shown
-    for ending, text in (
-        ("md", markdown_text(shown, caption)),
-        ("csv", csv_text(frame, caption)),
-        ("tex", latex_text(shown, caption)),
-    ):
-        replace_file(Path(folder) / f"{name}.{ending}", text)
-
-
-def remove_table(folder: Path, name: str) -> None:
-    """Remove what `write_table` wrote at an earlier time and would be wrong now."""
-    for ending in ("md", "csv", "tex"):
-        (folder / f"{name}.{ending}").unlink(missing_ok=True)
+    people = frame if shown is None else shown
+    replace_file(Path(folder) / f"{name}.md", markdown_text(people, caption))
+    replace_file(Path(folder) / f"{name}.csv", csv_text(frame, caption))
+    replace_file(Path(folder) / f"{name}.tex", latex_text(people, caption))
 
 
 def print_table(frame: pd.DataFrame, title: str, file: TextIO | None = None) -> None:
     """Print ``frame`` under ``title``, to standard output unless a ``file`` is given; no name is cut."""
     console = Console(file=file or sys.stdout)
     if not console.is_terminal:
-        console = Console(file=file or sys.stdout, width=100_000)
+        console.width = 100_000
     table = Table()
     for name, kind in zip(frame.columns, frame.dtypes, strict=True):
         table.add_column(Text(str(name)), overflow="fold", no_wrap=pd.api.types.is_numeric_dtype(kind))

@@ -14,7 +14,7 @@ from rich.console import Console
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
-from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
+from crm.leaderboard.ranking import Leaderboard, compare
 from crm.report.plots import one_leaderboard, suite_accuracy
 from crm.report.report import Section, render_report
 from crm.report.tables import caption, print_table, suite_table, write_table
@@ -127,7 +127,7 @@ def taus_of(boards: Mapping[str, Leaderboard], simulated: SimulatedBank) -> dict
     """Kendall's tau of the two users' leaderboards with each other, with its interval, and with the truth."""
     tau = compare(boards["detailed"], boards["concise"], BANK_SEED)
     truths = {
-        f"tau_truth_{user}": compare_with_truth(boards[user], true_win_rates(simulated, USERS[user]), BANK_SEED).mean
+        f"tau_truth_{user}": compare(boards[user], true_win_rates(simulated, USERS[user]), BANK_SEED).mean
         for user in ("detailed", "concise")
     }
     return {"tau_contradictory": tau.mean, "tau_low": tau.low, "tau_high": tau.high, **truths}

@@ -20,7 +20,7 @@ import numpy as np
 from crm.config import compose
 from crm.data.simulation.lexicon import AXIS, TRAIN_AXES, wordings
 from crm.evaluation.predictions import read_predictions, to_samples
-from crm.evaluation.results import read_run
+from crm.evaluation.results import read_results
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.judges.open import open_judge
@@ -76,8 +76,8 @@ class Picking:
 
 def save_suites(folder: Path) -> None:
     """``suites.json``, from the predictions of the judge's evaluation."""
-    files = read_run(folder / "suites" / "results.json")["files"]
-    samples = to_samples(chain.from_iterable(read_predictions(path) for path in files.values()))
+    run, _ = read_results(folder / "suites" / "results.json")
+    samples = to_samples(chain.from_iterable(read_predictions(path) for path in run["files"].values()))
     found = {}
     for suite, rows in samples.items():
         known = [row for row in rows if row.label is not None]

@@ -28,7 +28,7 @@ def boards(
     ``courses`` are those of one seed by criterion, each of a policy that never saw it. ``conditioned`` is that of the
     one policy that reads the user's criterion in its prompt.
     """
-    simulated = simulate_bank(seed=0, queries_per_topic=PER_TOPIC)
+    simulated = simulate_bank(seed=0, queries_per_topic=PER_TOPIC).bank
     asked = {query.id: query.prompt[0].content for query in simulated.queries}
     fixed = {name: [texts[key] for key in asked] for name, texts in simulated.responses.items()}
     fixed[START] = next(iter(courses.values()))["course"][0]["texts"]

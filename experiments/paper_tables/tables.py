@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from crm.config import compose
 from crm.data.comparisons import suite_names
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
-from crm.leaderboard.ranking import Leaderboard, compare, compare_with_truth
-from crm.report.statistics import Interval, kendall_tau
+from crm.leaderboard.ranking import Leaderboard, compare
+from crm.report.statistics import Interval, rank_correlation
 from experiments.jobs import JobResult
 from experiments.paper_tables import paper
 from experiments.paper_tables.cells import Cell, Grid, accuracies, over_seeds
@@ -90,9 +92,9 @@ def agreement(
     truths = {key: true_win_rates(simulated, contradictory([axis])[key]) for key in (first, second)}
 
     def against_truth(key: str) -> Cell:
-        return over({s: compare_with_truth(made[key], truths[key], BANK_SEED, RESAMPLES) for s, made in boards.items()})
+        return over({s: compare(made[key], truths[key], BANK_SEED, RESAMPLES) for s, made in boards.items()})
 
-    exact = kendall_tau(truths[first], truths[second])
+    exact = rank_correlation(*(np.array([truths[key][name] for name in truths[first]]) for key in (first, second)))
     truth = Cell(exact, float("nan"), float("nan"), 0, {})
     return dict(zip(AGREEMENT, (over(between), truth, against_truth(first), against_truth(second)), strict=True))
 

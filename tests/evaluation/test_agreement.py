@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from crm.data.public.pairs import Rated, RatedInPlace
-from crm.evaluation.agreement import MEAN, agreement, main, rating_comparisons
+from crm.evaluation.agreement import MEAN, agreement, rating_comparisons, run_agreement
+from crm.evaluation.run import module_command
 from crm.schema import Comparison, Message, Prediction
 
 DATA = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
@@ -55,8 +56,6 @@ def test_rho_by_hand() -> None:
     assert found.loc["fun", "rho"] == pytest.approx(-1.0) and found.loc["fun", "groups"] == 1
     assert math.isnan(found.loc["fun", "low"]), "one group says nothing of spread"
     assert found.loc[MEAN, "groups"] == 1 and found.loc[MEAN, "rho"] == pytest.approx(0.0)
-    pooled = pd.DataFrame({"judged": [-1, 0.5, 2, 0.5, 2, -1], "rated": [1, 2, 3, 1, 2, 3]})
-    assert found.loc["clear", "pooled"] == pytest.approx(pooled.corr("spearman").iloc[0, 1])
 
 
 def test_a_response_without_a_verdict_takes_its_group_out() -> None:
@@ -79,12 +78,11 @@ def test_on_real_ratings(tmp_path: Path, name: str) -> None:
         f"predictions='{tmp_path}'",
         "progress=false",
     ]
-    assert main([*words, "--out", str(tmp_path / "out")]) == 0
+    assert module_command("agreement", run_agreement, [*words, "--out", str(tmp_path / "out")]) == 0
     found = pd.read_csv(tmp_path / "out" / "agreement.csv", skiprows=1).set_index("aspect")
     assert found.loc[MEAN, "groups"] >= 25 and -1 < found.loc[MEAN, "low"] < found.loc[MEAN, "rho"] < 1
-    assert not found["pooled"].isna().any()
 
 
 def test_other_data_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["data=simulation", "judge=length", "--out", str(tmp_path)]) == 2
+    assert module_command("agreement", run_agreement, ["data=simulation", "judge=length", "--out", str(tmp_path)]) == 2
     assert "data=simulation: has no ratings of single responses; use data=summeval" in capsys.readouterr().err

@@ -31,8 +31,9 @@ def make_judge(make_model: Any, make_encoder: Any) -> MakeJudge:
     return make
 
 
-def run(judge: Any, rows: list[Any], path: Path, mark: str = "mark", **given: Any) -> dict[str, int]:
-    return predict(judge, rows, suite="D+", digest=mark, path=path, progress=False, **given)
+def run(judge: Any, rows: list[Any], folder: Path, **given: Any) -> tuple[Path, dict[str, int]]:
+    path, _, counts = predict(judge, rows, folder, suite="D+", progress=False, **given)
+    return path, counts
 
 
 def by_key(path: Path) -> dict[tuple[str, str], Prediction]:
@@ -48,9 +49,10 @@ def test_logits_are_about_the_records_response_a(
     make_judge: MakeJudge, make_model: Any, make_encoder: Any, many: list[Comparison], tmp_path: Path, head: str,
     packing: Packing | None,
 ) -> None:  # fmt: skip
-    counts = run(make_judge(head, packing=packing), many, tmp_path / "p.jsonl")
+    judge = make_judge(head, packing=packing)
+    path, counts = run(judge, many, tmp_path)
     assert counts == {"readings": 48, "already_there": 0, "made": 48, "too_long": 0}
-    read = by_key(tmp_path / "p.jsonl")
+    read = by_key(path)
     assert read.keys() == {(row.id, order) for row in many for order in ("ab", "ba")}
     model = make_model(head)
     for row in many:
@@ -60,7 +62,7 @@ def test_logits_are_about_the_records_response_a(
                 alone = model(collate([make_encoder(head).encode(row, order)], pad_id=0))
             assert found.preference_logit == pytest.approx(sign * alone.preference_logit.item(), abs=1e-12)
             facts = (found.label, found.cluster, found.suite, found.fingerprint)
-            assert facts == (row.label, row.cluster, "D+", "mark")
+            assert facts == (row.label, row.cluster, "D+", reading_digest(judge.digest, many))
             if head == "pairwise":
                 assert found.score_a is None and found.score_b is None
             else:
@@ -71,34 +73,22 @@ def test_logits_are_about_the_records_response_a(
 def test_a_run_that_was_stopped_goes_on_with_what_is_missing(many: list[Comparison], tmp_path: Path) -> None:
     """Its last line was cut off; two processes of another run left parts, one of them cut off too."""
     rows = [replace(row, id=f"東京 {row.id}") for row in many]
-    whole, path = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
-    run(LengthJudge(), rows, whole)
-    lines = whole.read_bytes().splitlines(keepends=True)
+    path, _ = run(LengthJudge(), rows, tmp_path)
+    whole, lines = by_key(path), path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:10]) + lines[10][:30])
-    (tmp_path / "cut.jsonl.0.part").write_bytes(b"".join(lines[8:14]))
-    (tmp_path / "cut.jsonl.1.part").write_bytes(lines[30] + lines[31][:-5])
-    counts = run(LengthJudge(), rows, path)
+    path.with_name("D+.jsonl.0.part").write_bytes(b"".join(lines[8:14]))
+    path.with_name("D+.jsonl.1.part").write_bytes(lines[30] + lines[31][:-5])
+    _, counts = run(LengthJudge(), rows, tmp_path)
     assert (counts["already_there"], counts["made"]) == (15, 33)
-    assert by_key(path) == by_key(whole)
-    assert [file.name for file in tmp_path.glob("cut*")] == ["cut.jsonl"]
-    assert run(LengthJudge(), rows, path)["made"] == 0
-
-
-def test_a_file_of_another_run_is_an_error_and_left_alone(many: list[Comparison], tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    run(LengthJudge(), many[:2], path, mark="other")
-    content = path.read_bytes()
-    with pytest.raises(ValueError, match="holds predictions of other, this run is mark; move it away"):
-        run(LengthJudge(), many[:2], path)
-    assert path.read_bytes() == content
-    with pytest.raises(ValueError, match=r"suite D\+: the comparison id 'c0' occurs twice"):
-        run(LengthJudge(), [many[0], many[1], many[0]], tmp_path / "twice.jsonl")
+    assert by_key(path) == whole
+    assert [file.name for file in path.parent.iterdir()] == ["D+.jsonl"]
+    assert run(LengthJudge(), rows, tmp_path)[1]["made"] == 0
 
 
 def test_what_is_too_long_is_counted_each_time(make_judge: MakeJudge, many: list[Comparison], tmp_path: Path) -> None:
     giant = replace(many[0], id="giant", prompt=(Message("user", "long " * 300),))
     for made, there in ((6, 0), (0, 6)):
-        counts = run(make_judge(max_length=400), [*many[:3], giant], tmp_path / "p.jsonl")
+        _, counts = run(make_judge(max_length=400), [*many[:3], giant], tmp_path)
         assert counts == {"readings": 8, "already_there": there, "made": made, "too_long": 2}
 
 
@@ -115,24 +105,24 @@ def test_the_fingerprint_names_model_template_and_every_character(
     assert len(digests) == 3, "precisions and heads do not mix"
 
 
-def read_on_rank(judge: CrmJudge, rows: list[Comparison], path: Path) -> None:
+def read_on_rank(judge: CrmJudge, rows: list[Comparison], folder: Path) -> None:
     expected = {"readings": 46, "already_there": 0, "made": 46, "too_long": 0}
-    assert run(judge, rows, path, processes=start(2, 1)) == expected, "the counts are of all processes, on each"
+    assert run(judge, rows, folder, processes=start(2, 1))[1] == expected, "the counts are of all processes, on each"
 
 
 @pytest.mark.slow
 def test_two_processes_give_the_readings_of_one(
     make_judge: MakeJudge, many: list[Comparison], on_ranks: Any, tmp_path: Path
 ) -> None:
-    together, alone = tmp_path / "together/p.jsonl", tmp_path / "alone/p.jsonl"
-    on_ranks(2, read_on_rank, make_judge(), many[:23], together)
-    run(make_judge(), many[:23], alone)
-    ours, theirs = by_key(together), by_key(alone)
+    on_ranks(2, read_on_rank, make_judge(), many[:23], tmp_path / "together")
+    path, _ = run(make_judge(), many[:23], tmp_path / "alone")
+    together = tmp_path / "together" / path.parent.name
+    ours, theirs = by_key(together / path.name), by_key(path)
     assert ours.keys() == theirs.keys()
     allowed = rounding([row.preference_logit for row in theirs.values()])
     for key, row in theirs.items():
         assert ours[key].preference_logit == pytest.approx(row.preference_logit, abs=allowed)
-    assert [path.name for path in together.parent.iterdir()] == ["p.jsonl"], "the parts are gone"
+    assert [file.name for file in together.iterdir()] == [path.name], "the parts are gone"
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])

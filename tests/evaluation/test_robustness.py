@@ -10,8 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from crm.config import compose
 from crm.evaluation import robustness
-from crm.evaluation.robustness import ADDED, ATTACKS, CLEAN, EMPTY, PADDED_WINNER, changed, effects_of, main
+from crm.evaluation.robustness import ADDED, ATTACKS, CLEAN, EMPTY, PADDED_WINNER, changed, effects_of
+from crm.evaluation.run import module_command
 from crm.judges.judge import Asked, Reading
 from crm.judges.open import OpenedJudge
 from crm.schema import Comparison, Prediction
@@ -84,26 +86,22 @@ class Reader:
         return -sign if fooled else sign
 
 
-def effects(judge: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+@pytest.mark.parametrize(
+    ("judge", "lost"), [(Reader(), []), (Reader(["best one"], empty=True), [EMPTY, "instruction"])]
+)
+def test_an_attack_that_flips_a_judge_is_reported(
+    judge: Reader, lost: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = OpenedJudge(judge, "reader", tmp_path / "predictions")  # type: ignore[arg-type]
     monkeypatch.setattr(robustness, "open_judge", lambda config: opened)
-    config = robustness.compose("evaluate", ["judge=length", *SMALL], tmp_path / "run")
-    return robustness.run_robustness(config, 20, seed=1, show=False).set_index("attack")
-
-
-def test_a_robust_judge_withstands_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = effects(Reader(), tmp_path, monkeypatch)
+    config = compose("evaluate", ["judge=length", *SMALL], tmp_path / "run")
+    found = robustness.run_robustness(config, 20, show=False).set_index("attack")
     assert list(found.index) == [EMPTY, *ADDED, PADDED_WINNER]
-    assert (found["flipped"] == 0).all() and (found["readings"] == 40).all(), "20 pairs in both orders"
-    assert found["withstood"].tolist() == ["yes"] * len(ATTACKS) + ["–"]
-
-
-def test_a_flipping_attack_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = effects(Reader(["best one"], empty=True), tmp_path, monkeypatch)
-    lost = found[found["withstood"] == "no"]
-    assert list(lost.index) == [EMPTY, "instruction"] and lost["flipped"].tolist() == [1.0, 1.0]
+    assert (found["readings"] == 40).all(), "20 pairs in both orders"
+    assert list(found.index[found["withstood"] == "no"]) == lost and found["withstood"].iloc[-1] == "–"
+    assert found["flipped"].to_dict() == {name: float(name in lost) for name in found.index}
     written = pd.read_csv(tmp_path / "run" / "robustness.csv", skiprows=1).set_index("attack")
-    assert written.loc["instruction", "beyond_it"] == 1.0 and written.loc["instruction", "withstood"] == "no"
+    assert written["beyond_it"].drop([EMPTY, PADDED_WINNER]).to_dict() == {name: float(name in lost) for name in ADDED}
 
 
 def test_shares_are_of_what_was_right_and_could_be_read() -> None:
@@ -128,8 +126,8 @@ def test_shares_are_of_what_was_right_and_could_be_read() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["judge=length", *SMALL, f"predictions='{tmp_path / 'predictions'}'", "--out", str(tmp_path)]
-    assert main([*words, "--pairs", "1"]) == 2
-    assert "--pairs=1: expected 2 or more" in capsys.readouterr().err
-    assert main([*words, "--pairs", "10"]) == 0
+    words = [*SMALL, f"predictions='{tmp_path / 'predictions'}'", "--out", str(tmp_path)]
+    assert module_command("robustness", robustness.run_robustness, ["judge=length", "devices=0", *words], card="") == 2
+    assert "crm.evaluation.robustness: devices=0: expected 1 or more" in capsys.readouterr().err
+    assert module_command("robustness", robustness.run_robustness, ["judge=length", *words], card="") == 0
     assert "stuffed criteria" in capsys.readouterr().out

@@ -94,7 +94,7 @@ def test_where_gold_turns() -> None:
 
 
 def test_by_a_judge_that_knows_the_truth_each_policy_leads_its_own_board(monkeypatch: pytest.MonkeyPatch) -> None:
-    queries = len(simulate_bank(seed=0, queries_per_topic=measure.PER_TOPIC).queries)
+    queries = len(simulate_bank(seed=0, queries_per_topic=measure.PER_TOPIC).bank.queries)
     texts = dict(zip(CRITERIA, (LONG, SHORT), strict=True))
     courses = {
         criterion: {

@@ -53,7 +53,7 @@ def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path, monk
         ranking=("bank.queries_per_topic=1",),
     )
     first = here(job, monkeypatch)
-    assert str(first.results["clean"]) == str(read_results(tmp_path / "one" / "clean" / "results.json"))
+    assert str(first.results["clean"]) == str(read_results(tmp_path / "one" / "clean" / "results.json")[1])
     assert len(first.leaderboards["brief"].wins) == 12
     facts = json.loads((tmp_path / "one" / "brief" / "criteria.json").read_text(encoding="utf-8"))
     assert facts["criteria"] == ["Prefers concise answers"]

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, Qwen3Config, Qwen3Model
+from transformers import Qwen3Config, Qwen3Model
 
-from crm import cli, load_judge
+from crm import cli
 from crm.training.lit_module import LitRewardModel
 
 pytestmark = pytest.mark.slow
@@ -116,24 +116,3 @@ def test_a_command_does_what_was_meant(
     for part in filter(None, map(str.strip, says.split(";;"))):
         assert part in plain, shown
     assert not says_not or says_not.replace(r"\n", "\n") not in shown, shown
-
-
-def test_the_thin_qwen3_loads_in_plain_transformers_with_equal_scores(folder: Path) -> None:
-    model = folder / "backbone/model"
-    if not model.is_dir():
-        pytest.skip("the commands before did not run: no qwen3_tokenizer")
-    prompt, criteria = "stars: what about number 3?", ["Prefers concise answers"]
-    responses = ["It is 3.", "It is more than you think."]
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    plain = AutoModelForSequenceClassification.from_pretrained(model, dtype=torch.float32).eval()
-    scores = []
-    for response in responses:
-        turns = [
-            {"role": "system", "content": f"This user cares about:\n- {criteria[0]}"},
-            {"role": "user", "content": prompt},
-            {"role": "assistant", "content": response},
-        ]
-        with torch.inference_mode():
-            encoded = tokenizer.apply_chat_template(turns, return_tensors="pt", return_dict=True)
-            scores.append(plain(**encoded).logits.item())
-    assert load_judge(model).score(prompt, responses, criteria=criteria) == pytest.approx(scores, abs=1e-5)

@@ -59,17 +59,17 @@ def test_a_dataset_is_downloaded_once_by_commit_and_data_files_only(tmp_path: Pa
     assert len(there.downloads) == 1
 
 
-@pytest.mark.parametrize("address", ["hf://votes", "hf://a/b/c/d", "hf://", "hf://a b/c", "hf://a/b:x:y"])
-def test_an_address_that_is_none(address: str) -> None:
-    with pytest.raises(ValueError, match="expected hf://owner/name"):
-        dataset_folder(address)
-
-
-def test_an_absent_hub_is_one_sentence(tmp_path: Path, install: Any) -> None:
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        *((address, "expected hf://owner/name") for address in ("hf://votes", "hf://a/b/c/d", "hf://", "hf://a/b:x:y")),
+        ("hf://owner/votes", "not cached here, and the hub cannot be reached; give the folder of a copy"),
+    ],
+)
+def test_a_dataset_that_cannot_be_had_is_one_sentence(address: str, why: str, tmp_path: Path, install: Any) -> None:
     install(Hub(tmp_path, cached=False, error=ConnectionError("no network\nat all")))
-    with pytest.raises(ValueError, match="not cached here, and the hub cannot be reached") as caught:
-        dataset_folder("hf://owner/votes")
-    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match=f"^data.path={address}: {why}[^\n]*$"):
+        dataset_folder(address)
 
 
 CARD = """---
@@ -117,6 +117,5 @@ def test_the_rows_of_one_split(address: str, query: str, with_splits: Path) -> N
 
 @pytest.mark.parametrize("address", ["hf://owner/votes:gone", "hf://owner/votes/gone:train"])
 def test_a_split_that_is_not_there_is_one_sentence(address: str, with_splits: Path) -> None:
-    with pytest.raises(ValueError, match=f"^data.path={address}: .*gone.*see the dataset's card") as caught:
+    with pytest.raises(ValueError, match=f"^data.path={address}: [^\n]*gone[^\n]*see the dataset's card[^\n]*$"):
         dataset_folder(address)
-    assert "\n" not in str(caught.value)

@@ -21,5 +21,5 @@ def test_results_without_limits_are_read_back(tmp_path: Path) -> None:
     one = Result("D+", "log_loss", 0.7, 1, math.nan, math.nan, math.nan)
     path = write_results(tmp_path, [one], {"judge": "coin"})
     assert '"low": null' in path.read_text(encoding="utf-8")
-    (found,) = read_results(path)
+    _, (found,) = read_results(path)
     assert found.value == 0.7 and math.isnan(found.low) and math.isnan(found.standard_error)

@@ -69,13 +69,9 @@ def test_weights_turn_and_outweigh_criteria(make_folder: Any, tmp_path: Path) ->
         (["weights=[1]"], r"weights=\[1.0\]: expected as many numbers as criteria \(0\), or none"),
         (["criteria=[a]", "weights=[0]"], "one at least that is not 0"),
         (["criteria=[a]", "weights=[inf]"], "finite numbers"),
+        (["criteria=[a]", "weights=[-1]"], r"weights=\[-1.0\]: .* reads all criteria together and cannot weigh them"),
     ],
 )
 def test_weights_that_mean_nothing_are_refused(make_folder: Any, tmp_path: Path, words: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        rank(tmp_path / "late", tmp_path / "run", *words)
-
-
-def test_other_judges_cannot_weigh(make_folder: Any, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"weights=\[-1.0\]: .* reads all criteria together and cannot weigh them"):
-        rank(make_folder("scalar"), tmp_path / "run", "criteria=[a]", "weights=[-1]")
+        rank(make_folder("scalar"), tmp_path / "run", *words)

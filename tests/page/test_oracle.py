@@ -51,8 +51,8 @@ def test_a_dislike_is_the_opposite_and_weights_count(ranker: Ranker) -> None:
     for name, rate in liked.items():
         assert disliked[name] == pytest.approx(1 - rate, abs=1e-6)
     assert rates(ranker, CONCISE, DETAILED) == pytest.approx(dict.fromkeys(liked, 0.5))
-    gap = BANK.levels["maple-nano"], BANK.levels[BANK.baseline]
-    ids = [query.id for query in BANK.queries]
+    gap = BANK.levels["maple-nano"], BANK.levels[BANK.bank.baseline]
+    ids = [query.id for query in BANK.bank.queries]
     by_hand = np.mean([expit(2 * 4.0 * (gap[1][key]["detail"] - gap[0][key]["detail"])) for key in ids])
     assert rates(ranker, CONCISE, weights=(2.0,))["maple-nano"] == pytest.approx(by_hand, abs=1e-6)
 
@@ -89,15 +89,15 @@ def test_a_sentence_that_shows_the_trait_has_an_effect(ranker: Ranker) -> None:
     duels = ranker.rank(Profile(criteria=(DETAILED,))).logits("elm-turbo")
     won = max(duels, key=duels.__getitem__)
     found = sentence_effects(ranker, Profile(criteria=(DETAILED,)), "elm-turbo", won)
-    assert " ".join(row.text for row in found).split() == BANK.responses["elm-turbo"][won].split()
+    assert " ".join(row.text for row in found).split() == BANK.bank.responses["elm-turbo"][won].split()
     assert all(-100 <= row.points <= 100 for row in found)
 
 
 def test_another_bank_is_refused() -> None:
     with pytest.raises(ValueError, match="judge=oracle: bank 'small' has responses that the simulation did not write"):
         OracleScorer(small_bank())
-    texts = {name: dict(answers) for name, answers in BANK.responses.items()}
-    texts["elm-turbo"][BANK.queries[0].id] = "Written by somebody."
+    texts = {name: dict(answers) for name, answers in BANK.bank.responses.items()}
+    texts["elm-turbo"][BANK.bank.queries[0].id] = "Written by somebody."
     with pytest.raises(ValueError, match="use bank=simulated"):
         OracleScorer(replace(BANK.bank, responses=texts))
 

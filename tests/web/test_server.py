@@ -16,14 +16,13 @@ from crm.web import BodyLimit, KnownHosts, bound
 from tests.running_app import running
 
 LOCAL, OPEN, NAMED = ("127.0.0.1", ()), ("192.168.1.7", ()), ("192.168.1.7", ("Board.example.org", "2001:db8::1"))
-ALLOWED = [
-    (LOCAL, "LocalHost:7860"), (LOCAL, "[::1]:7860"), (("127.0.0.2", ()), "127.0.0.2"), (OPEN, "anything.example"),
-    (OPEN, ""), (NAMED, "board.example.org:443"), (NAMED, "[2001:db8::1]:80"), (NAMED, "localhost:7860"),
-]  # fmt: skip
-FORBIDDEN = [
-    *((LOCAL, host) for host in ("evil.example:7860", "127.0.0.1.evil.example", "", "evil.example@127.0.0.1", "[::2]")),
-    (("127.0.0.1", ("board.example.org",)), "evil.example"), (NAMED, "evil.example"), (NAMED, ""),
-]  # fmt: skip
+HOSTS = [
+    *((LOCAL, host, 200) for host in ("LocalHost:7860", "[::1]:7860", "127.0.0.1")),
+    *((LOCAL, host, 400) for host in ("evil.example:7860", "127.0.0.1.evil.example", "", "[::2]")),
+    *((OPEN, host, 200) for host in ("anything.example", "")),
+    *((NAMED, host, 200) for host in ("board.example.org:443", "[2001:db8::1]:80", "localhost:7860")),
+    *((NAMED, host, 400) for host in ("evil.example", "")),
+]
 
 
 def api() -> FastAPI:
@@ -37,17 +36,10 @@ def api() -> FastAPI:
     return made
 
 
-def status(server: tuple[str, tuple[str, ...]], *hosts: str) -> httpx.Response:
+@pytest.mark.parametrize(("server", "host", "status"), HOSTS)
+def test_which_names_are_answered(server: tuple[str, tuple[str, ...]], host: str, status: int) -> None:
     app = KnownHosts(api(), listening=server[0], hosts=server[1])
-    return TestClient(app, headers={"Host": ""}).get("/api/any", headers=[("Host", host) for host in hosts])
-
-
-def test_which_names_are_answered() -> None:
-    for server, host in ALLOWED:
-        assert status(server, host).status_code == 200, (server, host)
-    for server, host in FORBIDDEN:
-        answer = status(server, host)
-        assert answer.status_code == 403 and "hosts=[" in answer.json()["error"], (server, host)
+    assert TestClient(app).get("/api/any", headers={"Host": host}).status_code == status
 
 
 def test_a_body_is_limited_with_and_without_a_length() -> None:
@@ -57,10 +49,7 @@ def test_a_body_is_limited_with_and_without_a_length() -> None:
         yield from [b"x" * 5] * count
 
     assert client.post("/any", content=b"x" * 10).json() == 10 == client.post("/any", content=pieces(2)).json()
-    for answer in (
-        client.post("/any", content=b"x" * 11),
-        client.post("/any", content=pieces(3)),
-    ):
+    for answer in (client.post("/any", content=b"x" * 11), client.post("/any", content=pieces(3))):
         assert answer.status_code == 413 and "body: larger than 10 bytes" in answer.text
 
 

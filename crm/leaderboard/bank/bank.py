@@ -9,21 +9,21 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, StringConstraints
 from pydantic.dataclasses import dataclass
 
 from crm.io.files import replace_file
+from crm.io.intake import Intake
 from crm.schema import RecordError, Turns, short, validated
 
 HEAD, QUERIES, RESPONSES = "bank.json", "queries.jsonl", "responses.jsonl"
 Name = Annotated[str, StringConstraints(pattern=r"\S")]
 """Not blank."""
 EXACT = ConfigDict(extra="forbid")
-Line = TypeVar("Line")
 
 
 @dataclass(frozen=True, config=EXACT)
@@ -91,12 +91,10 @@ class Bank:
         """The topics of the queries, sorted, each once."""
         return tuple(sorted({query.topic for query in self.queries}))
 
-    def select(self, topics: Sequence[str] | None) -> Bank:
-        """The bank with the queries of some topics only; ``None`` keeps all. Unknown topics raise ``ValueError``."""
-        if topics is None:
-            return self
+    def select(self, topics: Sequence[str]) -> Bank:
+        """The bank with the queries of some topics only; of none, the whole. Unknown ones raise ``ValueError``."""
         wanted = check_topics(topics, self.topics)
-        return self.of_queries([query for query in self.queries if query.topic in wanted])
+        return self.of_queries([query for query in self.queries if not topics or query.topic in wanted])
 
     def of_queries(self, queries: Sequence[BankQuery]) -> Bank:
         """The bank with these of its queries only."""
@@ -110,10 +108,13 @@ class Bank:
             for author in self.authors
             for query in self.queries
         )
-        replace_file(folder / QUERIES, _lines(map(dataclasses.asdict, self.queries)))
-        replace_file(folder / RESPONSES, _lines(responses))
         # The head last: a folder without it is no bank, and can be written again.
-        replace_file(folder / HEAD, _lines([{"name": self.name, "baseline": self.baseline}]))
+        for name, rows in {
+            QUERIES: map(dataclasses.asdict, self.queries),
+            RESPONSES: responses,
+            HEAD: [{"name": self.name, "baseline": self.baseline}],
+        }.items():
+            replace_file(folder / name, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def load_bank(folder: Path) -> Bank:
@@ -125,14 +126,21 @@ def load_bank(folder: Path) -> Bank:
     for name in (HEAD, QUERIES, RESPONSES):
         if not (folder / name).is_file():
             raise ValueError(f"{folder / name}: no such file; a bank is {HEAD}, {QUERIES} and {RESPONSES}")
-    (_, head), *_ = _read(folder / HEAD, _Head)
-    queries = tuple(query for _, query in _read(folder / QUERIES, BankQuery))
     responses: dict[str, dict[str, str]] = {}
-    for place, row in _read(folder / RESPONSES, _Response):
-        if row.query_id in responses.setdefault(row.author, {}):
-            why = f"{short(row.author)} answers {short(row.query_id)} twice; keep one answer"
-            raise ValueError(f"{place}: query_id: {why}")
-        responses[row.author][row.query_id] = row.text
+
+    def add(row: Any, _line: int) -> None:
+        given: _Response = validated(_Response, row)
+        if given.query_id in responses.setdefault(given.author, {}):
+            raise RecordError(
+                "query_id", f"{short(given.author)} answers {short(given.query_id)} twice; keep one answer"
+            )
+        responses[given.author][given.query_id] = given.text
+
+    intake = Intake(strict=True)
+    queries = tuple(intake.rows(folder / QUERIES, lambda row, _: validated(BankQuery, row), key=lambda _: None))
+    for _ in intake.rows(folder / RESPONSES, add, key=lambda _: None):
+        pass
+    (head,) = intake.rows(folder / HEAD, lambda row, _: validated(_Head, row))
     try:
         return Bank(head.name, head.baseline, queries, responses)
     except RecordError as error:
@@ -141,26 +149,9 @@ def load_bank(folder: Path) -> Bank:
 
 
 def check_topics(wanted: Sequence[str], known: Sequence[str]) -> set[str]:
-    """``wanted`` as a set, if not empty and all are known; else ``ValueError`` naming the nearest known topic."""
-    if isinstance(wanted, str) or not wanted:
-        raise ValueError(f"topics: expected a non-empty list, got {wanted!r}; known topics: {', '.join(sorted(known))}")
+    """``wanted`` as a set, if all are known; else ``ValueError`` naming the nearest known topic."""
     for topic in wanted:
         if topic not in known:
-            near = difflib.get_close_matches(topic, known, n=1, cutoff=0.0)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"topics: {topic!r} is not in the bank; {hint}Known: {', '.join(sorted(known))}")
+            (near,) = difflib.get_close_matches(topic, known, n=1, cutoff=0.0)
+            raise ValueError(f"topics: {topic!r} is not in the bank; did you mean {near!r}? Known: {', '.join(known)}")
     return set(wanted)
-
-
-def _lines(rows: Iterable[dict[str, Any]]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def _read(path: Path, kind: type[Line]) -> Iterator[tuple[str, Line]]:
-    """Place (``file:line``) and content of every line that is not blank."""
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        if line.strip():
-            try:
-                yield f"{path}:{number}", validated(kind, json.loads(line))
-            except ValueError as error:
-                raise ValueError(f"{path}:{number}: {error}") from None

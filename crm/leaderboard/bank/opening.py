@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,10 +42,7 @@ def open_bank(config: BankConfig) -> Bank:
     if baseline not in bank.responses:
         known = ", ".join(bank.authors)
         raise ValueError(f"bank.baseline={baseline!r}: not in bank {bank.name!r}; choose one of {known}")
-    others = (read_public_bank(name, config.root) for name in config.without)
-    without = {prompt_key(query.prompt) for other in others for query in other.queries}
-    bank = replace(bank, baseline=baseline)
-    return smaller_bank(bank, without=without, queries=config.queries, max_words=config.max_words, seed=config.seed)
+    return smaller_bank(replace(bank, baseline=baseline), config)
 
 
 def read_public_bank(name: str, root: str) -> Bank:
@@ -60,23 +57,25 @@ def read_public_bank(name: str, root: str) -> Bank:
     )
 
 
-def smaller_bank(bank: Bank, *, without: Collection[str] = (), queries: int = 0, max_words: int = 0, seed: int) -> Bank:
-    """The bank without the queries whose `prompt_key` is in ``without``; of the others at most ``queries`` (0: all).
+def smaller_bank(bank: Bank, config: BankConfig) -> Bank:
+    """The bank without the queries of the banks ``without``; of the others at most ``queries``, drawn by ``seed``.
 
-    They are drawn by ``seed``, in turns over topics, so that topics are as even as they can be. ``max_words`` cuts
-    every response to its first words (0: none). Raises ``ValueError`` where no query is left.
+    They are drawn in turns over topics, so that topics are as even as they can be. ``max_words`` cuts every response to
+    its first words. Raises ``ValueError`` where no query is left.
     """
-    kept = [query for query in bank.queries if prompt_key(query.prompt) not in without] if without else bank.queries
-    if not kept:
+    others = [query for name in config.without for query in read_public_bank(name, config.root).queries]
+    known = {prompt_key(query.prompt) for query in others}
+    queries = [query for query in bank.queries if not known or prompt_key(query.prompt) not in known]
+    if not queries:
         raise ValueError(f"bank.without: all queries of bank {bank.name!r} are left out; name fewer banks")
-    if queries:
-        drawn = {query.id for query in in_turns(kept, seed, "bank")[:queries]}
-        kept = [query for query in kept if query.id in drawn]
+    if config.queries:
+        drawn = {query.id for query in in_turns(queries, config.seed, "bank")[: config.queries]}
+        queries = [query for query in queries if query.id in drawn]
     responses = {
-        author: {query.id: first_words(texts[query.id], max_words) if max_words else texts[query.id] for query in kept}
+        author: {query.id: first_words(texts[query.id], config.max_words) for query in queries}
         for author, texts in bank.responses.items()
     }
-    return replace(bank, queries=tuple(kept), responses=responses)
+    return replace(bank, queries=tuple(queries), responses=responses)
 
 
 def in_turns(queries: Sequence[BankQuery], seed: int, name: str) -> list[BankQuery]:

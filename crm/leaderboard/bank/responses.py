@@ -51,9 +51,9 @@ def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
     """
     by_text = {prompt_key(query.prompt): query.id for query in queries if len(query.prompt) == 1}
     ids = {query.id for query in queries}
-    answers: dict[str, tuple[str, int]] = {}
+    answers: dict[str, str] = {}
 
-    def parse(row: Row, line: int) -> None:
+    def parse(row: Row, _line: int) -> None:
         key = row.get("query_id")
         if key is None:
             name, asked = prompt_cell(row)
@@ -64,15 +64,13 @@ def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
             thoughts, text = split_thoughts(text)
             if thoughts and not text.strip():
                 raise RecordError(column, f"the response to {key!r} ends with the model's thoughts; give its answer")
-            known, first = answers.setdefault(key, (text, line))
-            if known != text:
-                raise RecordError(column, f"{key!r} is answered twice, and differently: line {first}; keep one")
+            if answers.setdefault(key, text) != text:
+                raise RecordError(column, f"{key!r} is answered twice, and differently; keep one")
 
     for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
         pass
-    found = {key: text for key, (text, _) in answers.items()}
-    check_complete(queries, found, path.name)
-    return found
+    check_complete(queries, answers, path.name)
+    return answers
 
 
 def prompt_cell(row: Row) -> tuple[str, Any]:
@@ -92,7 +90,7 @@ def _column(row: Row, names: Sequence[str]) -> str:
     there = [name for name in names if row.get(name) is not None]
     if not there:
         raise RecordError(" or ".join(names), "missing")
-    return next((name for name in there if not isinstance(row[name], str) or row[name].strip()), there[0])
+    return next((name for name in there if str(row[name]).strip()), there[0])
 
 
 def check_complete(queries: Sequence[BankQuery], answers: Mapping[str, str], source: str) -> None:

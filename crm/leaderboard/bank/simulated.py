@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS, Query, nearest_wording, pole_of, queries
 from crm.data.simulation.responses import write
-from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
+from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.schema import Message
 
 
@@ -18,21 +18,6 @@ class SimulatedBank:
 
     bank: Bank
     levels: Mapping[str, Mapping[str, Mapping[str, int]]]
-
-    @property
-    def queries(self) -> tuple[BankQuery, ...]:
-        """The bank's queries."""
-        return self.bank.queries
-
-    @property
-    def responses(self) -> Mapping[str, Mapping[str, str]]:
-        """The bank's texts, ``responses[author][query id]``."""
-        return self.bank.responses
-
-    @property
-    def baseline(self) -> str:
-        """The author that all others are compared with."""
-        return self.bank.baseline
 
 
 def _draw_queries(seed: int, per_topic: int) -> dict[str, Query]:
@@ -49,17 +34,13 @@ def _draw_queries(seed: int, per_topic: int) -> dict[str, Query]:
     return chosen
 
 
-def simulate_bank(*, seed: int, queries_per_topic: int = 20, authors: Sequence[str] | None = None) -> SimulatedBank:
-    """Responses of ``authors`` (default: all; the baseline always takes part) to queries of all twelve topics.
+def simulate_bank(*, seed: int, queries_per_topic: int = 20) -> SimulatedBank:
+    """Responses of all simulated LLMs to queries of all twelve topics.
 
-    The queries are set aside for banks: no preference of the arena uses them. Unknown authors raise ``ValueError``.
+    The queries are set aside for banks: no preference of the arena uses them.
     """
-    names = AUTHORS if authors is None else tuple(dict.fromkeys((BASELINE, *authors)))
-    for name in names:
-        if name not in AUTHORS:
-            raise ValueError(f"authors: {name!r} is not simulated; choose among {', '.join(AUTHORS)}")
     chosen = _draw_queries(seed, queries_per_topic)
-    written = {name: {key: write(seed, name, query) for key, query in chosen.items()} for name in names}
+    written = {name: {key: write(seed, name, query) for key, query in chosen.items()} for name in AUTHORS}
     bank = Bank(
         name=f"simulation-{seed}",
         baseline=BASELINE,
@@ -70,30 +51,24 @@ def simulate_bank(*, seed: int, queries_per_topic: int = 20, authors: Sequence[s
     return SimulatedBank(bank, levels)
 
 
-def true_win_rates(
-    simulated: SimulatedBank, criteria: Sequence[str], topics: Sequence[str] | None = None
-) -> dict[str, float]:
+def true_win_rates(simulated: SimulatedBank, criteria: Sequence[str]) -> dict[str, float]:
     """Win rate in [0, 1] of every author but the baseline under the criteria: mean over queries, ties one half.
 
-    Criteria must be wordings of the simulation (`taste.pole_of`); else ``ValueError`` with the nearest known wording.
+    Criteria must be wordings of the simulation (`pole_of`); else ``ValueError`` with the nearest known wording.
     """
-    if isinstance(criteria, str) or not criteria:
-        raise ValueError(f"criteria: expected a non-empty list of wordings, got {criteria!r}")
     tastes = []
     for text in criteria:
         if (pole := pole_of(text)) is None:
             raise ValueError(f"criteria: {text!r} has no known truth; the nearest wording is {nearest_wording(text)!r}")
         tastes.append(pole)
-    wanted = None if topics is None else check_topics(topics, simulated.bank.topics)
-    ids = [query.id for query in simulated.queries if wanted is None or query.topic in wanted]
 
     def points(author: str, query_id: str) -> float:
-        ours, theirs = simulated.levels[author][query_id], simulated.levels[simulated.baseline][query_id]
+        ours, theirs = simulated.levels[author][query_id], simulated.levels[BASELINE][query_id]
         gap = sum(sign * (ours[axis] - theirs[axis]) for axis, sign in tastes)
         return 0.5 if gap == 0 else float(gap > 0)
 
     return {
-        author: sum(points(author, query_id) for query_id in ids) / len(ids)
-        for author in simulated.bank.authors
-        if author != simulated.baseline
+        author: sum(points(author, query.id) for query in simulated.bank.queries) / len(simulated.bank.queries)
+        for author in AUTHORS
+        if author != BASELINE
     }

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
-from crm.leaderboard.ranking import Leaderboard, compare_with_truth
+from crm.leaderboard.ranking import Leaderboard, compare
 from experiments import jobs
 from experiments.paper_tables import __main__ as reproduce
 from experiments.paper_tables import paper, tables
@@ -133,13 +133,13 @@ def check_index(out: Path, shown: str) -> None:
 
 
 def board(wins: dict[str, float], simulated: Any) -> Leaderboard:
-    count = len(simulated.queries)
+    count = len(simulated.bank.queries)
     return Leaderboard(outcomes({author: [logit] * count for author, logit in wins.items()}))
 
 
 def test_agreement_is_tau_between_the_poles_and_against_the_truth() -> None:
     simulated = simulate_bank(seed=tables.BANK_SEED, queries_per_topic=1)
-    authors = sorted(set(simulated.bank.authors) - {simulated.baseline})
+    authors = sorted(set(simulated.bank.authors) - {simulated.bank.baseline})
     rising = {author: 0.1 * place - 0.55 for place, author in enumerate(authors)}
     made = {
         seed: {"detail+": board(rising, simulated), "detail-": board({a: -v for a, v in rising.items()}, simulated)}
@@ -150,7 +150,7 @@ def test_agreement_is_tau_between_the_poles_and_against_the_truth() -> None:
     assert cells["tau between the two"].seeds == pytest.approx({1: -1.0, 2: -1.0})
     one = made[1]["detail+"]
     truth = true_win_rates(simulated, ("Prefers detailed answers",))
-    known = compare_with_truth(one, truth, tables.BANK_SEED, tables.RESAMPLES)
+    known = compare(one, truth, tables.BANK_SEED, tables.RESAMPLES)
     against = cells["first against truth"]
     assert (against.mean, against.low, against.high) == pytest.approx((known.mean, known.low, known.high))
     # Who wins for one taste loses for the other, so that both boards are equally near their own truths.

@@ -33,13 +33,10 @@ def test_selection_keeps_the_queries_of_the_topics() -> None:
     bank = small()
     assert [q.id for q in bank.select(["Tea"]).queries] == ["q1", "q3"]
     assert bank.select(["Tea"]).responses["other"] == {"q1": "other on q1", "q3": "other on q3"}
-    assert bank.select(None) is bank
-    assert bank.select(["Tea", "Coffee"]) == bank
+    assert bank.select([]) == bank.select(["Tea", "Coffee"]) == bank
     assert bank.topics == ("Coffee", "Tea")
     with pytest.raises(ValueError, match="'Cofee' is not in the bank; did you mean 'Coffee'"):
         bank.select(["Cofee"])
-    with pytest.raises(ValueError, match=r"topics: expected a non-empty list, got \[\]"):
-        bank.select([])
 
 
 WHOLE = {"q1": "x", "q2": "y"}
@@ -63,19 +60,11 @@ def test_impossible_banks_are_errors(baseline: str, ids: Any, responses: Any, me
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("queries", b'{"id": "q4"', r"queries\.jsonl:4: Expecting"),
+        ("queries", b'{"id": "q4"', r"queries\.jsonl:4: row: not valid JSON"),
         ("queries", b'{"id": "q4", "topic": "Tea"}', r"queries\.jsonl:4: prompt: missing"),
-        ("queries", b'{"id": "q4", "prompt": [], "topic": "Tea"}', r"queries\.jsonl:4: prompt: .* at least 1 item"),
-        ("responses", b"\xff\xfe", r"responses\.jsonl:7: "),
         ("responses", b'{"author": " ", "query_id": "q1", "text": "x"}', r"responses\.jsonl:7: author: .* got ' '"),
-        ("responses", b'{"author": "base", "query_id": "q1", "text": null}', r"responses\.jsonl:7: text: .* got None"),
-        (
-            "responses",
-            b'{"author": "base", "query_id": "q1", "text": "again"}',
-            r":7: query_id: 'base' answers",
-        ),
+        ("responses", b'{"author": "base", "query_id": "q1", "text": "y"}', r":7: query_id: 'base' answers 'q1' twice"),
         ("responses", b'{"author": "new", "query_id": "q1", "text": "x"}', r"responses\.jsonl: .*'new' lacks 2"),
-        ("bank", b"[1]", r"bank\.json:1: row: "),
         ("bank", b'{"name": "n", "baseline": "x"}', r"bank\.json: baseline: 'x' has no responses in bank 'n'"),
     ],
 )

@@ -12,9 +12,10 @@ import pytest
 from crm.config import compose
 from crm.data.public.banks import FOLDERS, UNTAGGED
 from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.opening import BASELINES, read_public_bank, smaller_bank
 from crm.leaderboard.run import open_bank
-from crm.schema import Message, prompt_key, query_of
+from crm.schema import Message, query_of
 from tests.made_files import write_banks
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
@@ -59,18 +60,16 @@ def bank_of(topics: str) -> Bank:
 
 def test_a_smaller_bank_takes_topics_in_turns_and_keeps_the_order(root: Path) -> None:
     bank = bank_of("aaaaaaaaaabbbc")
-    drawn = smaller_bank(bank, queries=7, seed=3)
+    drawn = smaller_bank(bank, BankConfig(queries=7, seed=3))
     assert Counter(query.topic for query in drawn.queries) == {"a": 3, "b": 3, "c": 1}
     assert [query.id for query in drawn.queries] == sorted(query.id for query in drawn.queries)
-    assert drawn == smaller_bank(bank, queries=7, seed=3)
-    others = {smaller_bank(bank, queries=7, seed=seed).queries for seed in range(6)}
-    assert len(others) > 1
-    assert smaller_bank(bank, queries=99, seed=1) == smaller_bank(bank, seed=2) == bank
-    assert smaller_bank(bank, max_words=2, seed=1).responses["y"]["q00"] == "one two ..."
-    unwanted = {prompt_key(query.prompt) for query in bank.queries if query.topic != "c"}
-    assert [query.topic for query in smaller_bank(bank, without=unwanted, seed=1).queries] == ["c"]
-    with pytest.raises(ValueError, match="all queries of bank 'b' are left out"):
-        smaller_bank(bank, without={prompt_key(query.prompt) for query in bank.queries}, seed=1)
+    assert drawn == smaller_bank(bank, BankConfig(queries=7, seed=3))
+    assert len({smaller_bank(bank, BankConfig(queries=7, seed=seed)).queries for seed in range(6)}) > 1
+    assert smaller_bank(bank, BankConfig(queries=99)) == smaller_bank(bank, BankConfig()) == bank
+    assert smaller_bank(bank, BankConfig(max_words=2)).responses["y"]["q00"] == "one two ..."
+    unwanted = BankConfig(without=["justeval"], root=str(root))
+    with pytest.raises(ValueError, match="all queries of bank 'justeval' are left out"):
+        smaller_bank(read_public_bank("justeval", str(root)), unwanted)
 
 
 def test_the_settings_of_leaderboard_choose_and_shrink_a_bank(root: Path) -> None:

@@ -48,6 +48,8 @@ def test_files_make_a_bank(tmp_path: Path, queries: Path) -> None:
     two.write_text(
         "query_id,text\n" + "".join(f"{name},two {name}\n" for name in [*ids, "elsewhere"]), encoding="utf-8"
     )
+    with pytest.raises(ValueError, match="author: 'one' is already in bank 'made'"):
+        build(tmp_path, "author=one", f"responses='{one}'")
     made = build(tmp_path, "author=two", f"responses='{two}'")
     assert made == load_bank(tmp_path / "made")
     assert made.baseline == "one" and made.authors == ("one", "two") and made.topics == ("a", "b")
@@ -64,7 +66,7 @@ def test_files_make_a_bank(tmp_path: Path, queries: Path) -> None:
         ([{"text": "x"}], r"bad.jsonl:1: query or instruction or prompt: missing"),
         (
             [{"query": "Question 0?", "text": text} for text in "xy"],
-            r"bad.jsonl:2: text: .* is answered twice, and differently: line 1",
+            r"bad.jsonl:2: text: .* is answered twice, and differently; keep one",
         ),
     ],
 )
@@ -75,17 +77,19 @@ def test_what_is_wrong_with_a_file_is_reported(tmp_path: Path, queries: Path, ro
     assert not (tmp_path / "made" / "bank.json").exists()
 
 
-def test_names_and_settings(tmp_path: Path, queries: Path) -> None:
-    one = write(tmp_path / "one.jsonl", [{"query": row["query"], "text": "x"} for row in QUERIES])
-    with pytest.raises(ValueError, match=r"queries=null: .* holds no bank yet"):
-        build(tmp_path, "author=one", f"responses='{one}'")
-    build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{one}'")
-    with pytest.raises(ValueError, match="author: 'one' is already in bank 'made'"):
-        build(tmp_path, "author=one", f"responses='{one}'")
-    with pytest.raises(ValueError, match=r"responses=None: expected a file, or endpoint.base_url"):
-        build(tmp_path, "author=two")
-    with pytest.raises(ValueError, match="a file or an endpoint, not both"):
-        build(tmp_path, "author=two", f"responses='{one}'", "endpoint.base_url=http://127.0.0.1:1/v1")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("author=one", "responses=one.jsonl"), r"queries=null: .* holds no bank yet"),
+        (("author=two",), r"responses=None: expected a file, or endpoint.base_url"),
+        (("author=two", "responses=x", "endpoint.base_url=http://127.0.0.1:1/v1"), "a file or an endpoint, not both"),
+        (("fetch=alpacaeval", "author=me"), r"author='me': expected nothing beside fetch, which adds no model"),
+        ((), r"author='': expected the model's name in the bank; or fetch=alpacaeval"),
+    ],
+)
+def test_wrong_settings_are_named(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build(tmp_path, *words)
 
 
 def test_queries_need_a_text_and_nothing_else(tmp_path: Path) -> None:
@@ -145,13 +149,6 @@ def test_thoughts_are_no_part_of_a_response(tmp_path: Path, queries: Path, monke
     assert set(made.responses["m"].values()) == expected and load_bank(tmp_path / "made") == made
     file = write(tmp_path / "o.jsonl", [{"query": row["query"], "text": thinking(row["query"])} for row in QUERIES])
     assert set(build(tmp_path, "author=o", f"responses='{file}'").responses["o"].values()) == expected
-
-
-def test_nothing_else_is_asked_beside_it() -> None:
-    with pytest.raises(ValueError, match=r"author='me': expected nothing beside fetch, which adds no model"):
-        compose("bank", ["fetch=alpacaeval", "out=here", "author=me"])
-    with pytest.raises(ValueError, match=r"author='': expected the model's name in the bank; or fetch=alpacaeval"):
-        compose("bank", ["out=here"])
 
 
 def test_a_fetched_bank_is_the_copy_at_hand(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from scipy.stats import kendalltau
 
 from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS
 from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
@@ -15,24 +14,19 @@ def simulated() -> SimulatedBank:
     return simulate_bank(seed=2)
 
 
-def tau(first: dict[str, float], second: dict[str, float]) -> float:
-    names = sorted(first)
-    return float(kendalltau([first[name] for name in names], [second[name] for name in names]).statistic)
-
-
 def test_every_author_answers_twenty_queries_of_each_topic(simulated: SimulatedBank) -> None:
     assert simulated.bank.authors == AUTHORS
     assert len(AUTHORS) >= 12
-    assert simulated.baseline == BASELINE
+    assert simulated.bank.baseline == BASELINE
     for topic in TOPICS:
-        assert sum(query.topic == topic.name for query in simulated.queries) == 20
-    assert all(len(texts) == len(simulated.queries) for texts in simulated.responses.values())
-    assert len({prompt_key(query.prompt) for query in simulated.queries}) == len(simulated.queries)
+        assert sum(query.topic == topic.name for query in simulated.bank.queries) == 20
+    assert all(len(texts) == len(simulated.bank.queries) for texts in simulated.bank.responses.values())
+    assert len({prompt_key(query.prompt) for query in simulated.bank.queries}) == len(simulated.bank.queries)
 
 
 def test_win_rates_by_hand(simulated: SimulatedBank) -> None:
-    rates = true_win_rates(simulated, ["Prefers detailed", "wants jokes and humor"], ["Puzzles & Logic"])
-    ids = [query.id for query in simulated.queries if query.topic == "Puzzles & Logic"]
+    rates = true_win_rates(simulated, ["Prefers detailed", "wants jokes and humor"])
+    ids = [query.id for query in simulated.bank.queries]
     for author, rate in rates.items():
         wins = draws = 0
         for key in ids:
@@ -47,18 +41,11 @@ def test_win_rates_by_hand(simulated: SimulatedBank) -> None:
 def test_contradictory_criteria_turn_the_ranking_over(simulated: SimulatedBank) -> None:
     detailed = true_win_rates(simulated, ["prefers detailed"])
     concise = true_win_rates(simulated, ["prefers concise"])
-    assert tau(detailed, concise) < -0.95
     assert all(detailed[author] == pytest.approx(1 - concise[author]) for author in detailed)
 
 
 def test_errors_name_the_value_and_the_nearest_allowed_one(simulated: SimulatedBank) -> None:
     with pytest.raises(ValueError, match=r"'prefers detailled' has no known truth; .*'Prefers detailed'"):
         true_win_rates(simulated, ["prefers detailled"])
-    with pytest.raises(ValueError, match="expected a non-empty list of wordings, got 'prefers concise'"):
-        true_win_rates(simulated, "prefers concise")
-    with pytest.raises(ValueError, match="'Puzzles and Logic' is not in the bank; did you mean 'Puzzles & Logic'"):
-        true_win_rates(simulated, ["prefers concise"], ["Puzzles and Logic"])
-    with pytest.raises(ValueError, match="authors: 'oak' is not simulated"):
-        simulate_bank(seed=0, authors=["oak"])
     with pytest.raises(ValueError, match="queries_per_topic: 0 is not between 1 and"):
         simulate_bank(seed=0, queries_per_topic=0)
