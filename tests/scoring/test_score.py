@@ -17,6 +17,7 @@ from crm.model.export import export_model
 from crm.scoring import run
 from tests.conftest import rounding
 
+ROOT = Path(__file__).parents[2]
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "criteria": ["Short."], "prompt": "2+2?", "response": "4"},
     {"id": "b", "criteria": ["Short."], "prompt": "2+2?", "response": ""},
@@ -296,7 +297,7 @@ def test_two_processes_write_the_file_of_one(folder, tmp_path):
     for devices in (1, 2):
         words = [f"model={folder}", f"in={source}", f"out={tmp_path / f'{devices}.jsonl'}", f"devices={devices}"]
         words += [f"hydra.run.dir={tmp_path / f'run{devices}'}"]
-        subprocess.run([sys.executable, "-m", "crm.cli", "score", *words], check=True, timeout=300)
+        subprocess.run([sys.executable, str(ROOT / "score.py"), *words], check=True, timeout=300)
     one, two = (read(tmp_path / f"{devices}.jsonl") for devices in (1, 2))
     assert [row["id"] for row in one] == [row["id"] for row in two]
     assert [row["score"] for row in one] == pytest.approx([row["score"] for row in two], abs=1e-5)
