@@ -13,7 +13,7 @@ import os
 import queue
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
@@ -84,8 +84,13 @@ class JobResult:
     """What attacks do, of `crm.evaluation.robustness.effects_of`."""
 
 
-def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
-    """Run all jobs, ``workers`` at a time, under one progress display. The first error of a job ends the call."""
+def run_jobs(
+    jobs: Sequence[Job], workers: int, done: Callable[[dict[str, JobResult]], None] | None = None
+) -> dict[str, JobResult]:
+    """Run all jobs, ``workers`` at a time, under one progress display. The first error of a job ends the call.
+
+    ``done`` is called with the results so far whenever a job has ended.
+    """
     context = multiprocessing.get_context("spawn")
     for name, value in CHILD_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -95,9 +100,13 @@ def run_jobs(jobs: Sequence[Job], workers: int) -> dict[str, JobResult]:
     with manager, ProcessPoolExecutor(workers, context, end_with_parent) as pool, display:
         channel = manager.Queue()
         futures = {job.name: pool.submit(run_job, job, channel) for job in jobs}
+        ended = 0
         while not all(future.done() for future in futures.values()):
-            _forward(channel, display, sum(future.done() for future in futures.values()))
+            before, ended = ended, sum(future.done() for future in futures.values())
+            _forward(channel, display, ended)
             _stop_at_error(futures, manager)
+            if done and ended > before:
+                done({job: future.result() for job, future in futures.items() if future.done()})
         _forward(channel, display, len(jobs))
         return {name: future.result() for name, future in futures.items()}
 

@@ -121,7 +121,7 @@ def _evaluation(name: str, scale: Scale, data: DataSet, shared: Words) -> Words:
 
 def _as_scalar(words: Words) -> Words:
     """The same row with the scalar head."""
-    return (*HEADS["scalar"], *(word for word in words if not word.startswith(("head=", "loss="))))
+    return (*HEADS["scalar"], *(word for word in words if not word.startswith(("head=", "loss"))))
 
 
 def _joined(known: Job, job: Job) -> Job:

@@ -6,7 +6,7 @@ The grid is a star: each table varies one factor around a common centre, so that
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from experiments.paper_tables import paper
 
@@ -16,6 +16,8 @@ HEADS: Mapping[str, Words] = {
     "pairwise_span": ("head=pairwise_span", "loss=cls"),
     "pairwise": ("head=pairwise", "loss=cls"),
 }
+LATE = ("head=late", "loss=ranking", "loss.off_criteria_penalty=0.1", "optimizer.lr=1e-3")
+"""Its penalty and rate are those of the demo."""
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
 """The losses of the paper and their heads."""
 NOISES = ("none", "add", "remove", "replace")
@@ -69,13 +71,14 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Scale:
-    """``common`` overrides of every run, the head at the ``centre`` (a key of `HEADS`), data sets and seeds.
+    """``common`` overrides of every run, ``heads`` and the one at the ``centre``, ``losses`` by head, data sets, seeds.
 
     With ``joint_after_scalar`` joint heads start from the scalar model of the same seed and size: a backbone that has
     learned to read responses one by one learns to read two in one prompt several times sooner. ``joint`` are further
     overrides of their runs. ``ranked_on`` is the data set whose centre makes leaderboards of the contradictory
     ``pairs``, a subset of `PAIRS`; ``ranking`` are overrides of ``leaderboard.py`` for them. ``first`` are commands to
-    run before.
+    run before. ``unseen`` is the suite of unseen topics or models. ``minutes`` are what a run took, one on each of
+    two cores; 0 where nobody has measured it.
     """
 
     common: Words
@@ -85,6 +88,12 @@ class Scale:
     seeds: tuple[int, ...]
     controls: Words
     ours: str
+    unseen: str = "T"
+    heads: Mapping[str, Words] = field(default_factory=lambda: HEADS)
+    losses: Mapping[str, str] = field(default_factory=lambda: LOSSES)
+    directions: Words = DIRECTIONS
+    trained_blind: bool = True
+    minutes: float = 0.0
     joint_after_scalar: bool = False
     joint: Words = ()
     ranked_on: str = ""
@@ -99,7 +108,7 @@ class Scale:
         return tuple(question for question in self._all() if int(question.key[0]) in self.tables)
 
     def _all(self) -> tuple[Question, ...]:
-        centre = HEADS[self.centre]
+        centre = self.heads[self.centre]
         noises = (
             Row(kind, (*centre, f"noise={kind}"), ("clean", "noised"), paper=paper.WITHOUT_NOISE * (kind == "none"))
             for kind in NOISES
@@ -111,45 +120,54 @@ class Scale:
             Question(
                 "4_direction",
                 "training direction",
-                tuple(Row(kind, (*centre, f"direction={kind}")) for kind in DIRECTIONS),
+                tuple(Row(kind, (*centre, f"direction={kind}")) for kind in self.directions),
             ),
             Question("5_contradictory", "criteria", (Row("centre", centre, (), ranks=True),)),
         )
 
     def _judges(self) -> tuple[Row, ...]:
-        centre = HEADS[self.centre]
-        trained_blind = (*centre, "criteria=none", "direction=original")
+        centre = self.heads[self.centre]
+        blind = (*centre, "criteria=none", "direction=original")
+        trained_blind = [Row(f"{self.centre}, trained blind", blind, ("blind",), paper=paper.BLIND)]
         return (
-            *(Row(name, words, paper=paper.CRM_4B if name == "pairwise" else "") for name, words in HEADS.items()),
+            *(Row(name, words, paper=paper.CRM_4B if name == "pairwise" else "") for name, words in self.heads.items()),
             Row(f"{self.centre}, criteria hidden", centre, ("blind",), paper=paper.BLIND),
-            Row(f"{self.centre}, trained blind", trained_blind, ("blind",), paper=paper.BLIND),
+            *(trained_blind if self.trained_blind else ()),
             *(Row(name, judge=name) for name in self.controls),
         )
 
     def _sizes(self) -> tuple[Row, ...]:
         return tuple(
-            Row(f"{loss}, {size}", (*HEADS[head], *words), paper=paper.LOSS_AND_SIZE.get((loss, size), ""))
-            for loss, head in LOSSES.items()
+            Row(f"{loss}, {size}", (*self.heads[head], *words), paper=paper.LOSS_AND_SIZE.get((loss, size), ""))
+            for loss, head in self.losses.items()
             for size, words in self.sizes.items()
+            if head == self.centre or words == () or self.centre == "pairwise"
         )
 
 
 SCALES = {
     "demo": Scale(
         common=("experiment=ablation_demo",),
-        centre="scalar",
+        centre="late",
+        heads={"late": LATE, **HEADS},
+        losses={"cls": "pairwise_span", "ranking": "late"},
         sizes={"hidden 64": ("model.hidden_size=64",), "hidden 128": ()},
         data={"": DataSet(("data=simulation", "data.train=10000"), ("D", "T", "C"), "D")},
         seeds=(42, 43, 44),
+        directions=("original", "random", "both"),
+        trained_blind=False,
         controls=("length", "coin", "oracle"),
-        ours="a simulated arena with criteria known to be true, and models of up to a million weights from scratch",
-        joint_after_scalar=True,
+        ours="a simulated arena with criteria known to be true, and models of up to a million weights from scratch, "
+        "all trained on as many comparisons",
         ranking=("bank.queries_per_topic=10",),
+        minutes=2.0,
     ),
     "real": Scale(
         common=("experiment=ablation_real",),
         centre="scalar",
         sizes={"135M": ()},
+        unseen="M",
+        minutes=8.0,
         data={
             "": DataSet(
                 (

@@ -28,12 +28,13 @@ RESAMPLES = 1000
 
 
 def make_grids(scale: Scale, plan: Plan, finished: Mapping[str, JobResult]) -> dict[str, Grid]:
-    """The grids by key, in the order of the tables."""
+    """The grids by key, in the order of the tables: those of which every run has ended."""
     return {
         question.key: _contradictory(scale, question, plan, finished)
         if question.rows[0].ranks
         else _accuracies(scale, question, plan, finished)
         for question in scale.questions()
+        if all(job in finished for place, job in plan.made_by.items() if place[0] == question.key)
     }
 
 

@@ -20,8 +20,8 @@ from crm.config import compose
 from crm.data.load import load_data
 from crm.io.installed import commit
 from crm.judges.crm_judge import open_checkpoint
-from crm.picking.__main__ import Taste, taste_of
 from crm.picking.criteria import read_pool
+from crm.picking.from_votes import Taste, taste_of
 from crm.report.tables import write_table
 from crm.schema import Preference
 
