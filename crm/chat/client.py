@@ -87,7 +87,6 @@ class Outcome(Generic[Value]):
     value: Value | None = None
     failure: str | None = None
     detail: str = ""
-    cached: bool = False
     tokens: int | None = None
 
 
@@ -183,7 +182,7 @@ class ChatClient:
     def _cached(self, key: str, read: Callable[[Reply], Value]) -> Outcome[Value] | None:
         reply = self.cache.get(key) if self.cache is not None else None
         try:
-            return Outcome(read(reply), cached=True, tokens=reply.tokens) if reply else None
+            return Outcome(read(reply), tokens=reply.tokens) if reply else None
         except CallFailed:
             return None
 
