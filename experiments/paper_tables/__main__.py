@@ -1,4 +1,4 @@
-"""The paper's five tables at a scale, each with intervals over seeds, and which claims hold: what is missing is trained.
+"""The paper's five tables at a scale, with intervals over seeds, and which claims hold; trained where missing.
 
 ``python -m experiments.paper_tables scale=demo`` (`make reproduce-tables`). A run whose model, configuration and
 predictions are there is only read: after a kill the same command trains what is missing.
@@ -72,7 +72,7 @@ def run_plan(scale: Scale, plan: Plan, workers: int, out: Path, seeds: Sequence[
 
     def ended(results: dict[str, JobResult]) -> None:
         grids = make_grids(scale, plan, finished | results)
-        written.update(write_new(out, grids, seeds, written))
+        written.update(write_new(out, out.name, grids, seeds, written))
 
     for stage in plan.stages():
         finished |= run_jobs(stage, workers, ended)

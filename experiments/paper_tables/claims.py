@@ -78,7 +78,7 @@ def claims_of(scale: Scale) -> tuple[Claim, ...]:
         ),
     ]
     if len(sizes) > 1:
-        loss = "ranking" if centre == "scalar" else "cls"
+        loss = next(name for name, head in scale.losses.items() if head == centre)
         size = Claim(
             "size",
             f"The larger backbone ({sizes[-1]}) is more accurate than the smaller one ({sizes[0]}) on the unseen",

@@ -96,7 +96,7 @@ def _job(scale: Scale, row: Row, data: DataSet, seed: int, extra: Words, out: Pa
         wanted = (f"judge={row.judge}", f"seed={seed}")
         digest = _digest((*wanted, *shared))
         return Job("", out / "controls" / digest, None, {key: (*words, *wanted) for key, words in evaluations.items()})
-    joint = "head=scalar" not in row.words
+    joint = "loss=cls" in row.words
     overrides = (*scale.common, *data.words, *row.words, *(scale.joint if joint else ()), *extra)
     start = None
     if joint and scale.joint_after_scalar:

@@ -23,15 +23,18 @@ from experiments.paper_tables.scales import Scale
 CLAIMS = (
     "A row is a claim of the paper. The difference is between two rows that differ in one thing, on the same "
     "comparisons with the same seeds, so that what they have in common cancels out; its 95 % interval covers other "
-    f"prompts and other seeds. A claim holds where the interval is above 0, and does not hold where it is below {MATTERS}."
+    "prompts and other seeds. A claim holds where the interval is above 0, and does not hold where it is below "
+    f"{MATTERS}."
 )
 
 
-def write_new(out: Path, grids: Mapping[str, Grid], seeds: Sequence[int], written: Collection[str]) -> list[str]:
+def write_new(
+    out: Path, name: str, grids: Mapping[str, Grid], seeds: Sequence[int], written: Collection[str]
+) -> list[str]:
     """Write and print the tables that are not ``written`` yet; their keys."""
     new = [key for key in grids if key not in written]
     for key in new:
-        frame, line = grids[key].frame(), _caption(key, grids[key], seeds)
+        frame, line = grids[key].frame(), _caption(name, key, grids[key], seeds)
         write_table(out, key, frame, line)
         # The table's own CSV would repeat the text of the cells; numbers by seed are of more use there.
         replace_file(out / f"{key}.csv", csv_text(grids[key].long(), line))
@@ -39,13 +42,13 @@ def write_new(out: Path, grids: Mapping[str, Grid], seeds: Sequence[int], writte
     return new
 
 
-def _caption(key: str, grid: Grid, seeds: Sequence[int]) -> str:
-    return f"{paper.TITLES[key]}: {grid.measure}; {caption(None, seeds, '', commit())}"
+def _caption(name: str, key: str, grid: Grid, seeds: Sequence[int]) -> str:
+    return f"{paper.TITLES[key]}: {grid.measure}; {caption(None, seeds, f'scale={name}', commit())}"
 
 
 def write_all(out: Path, name: str, scale: Scale, plan: Plan, grids: Mapping[str, Grid], seeds: Sequence[int]) -> None:
     """Every table, ``claims``, ``tables.md`` and ``report.html``."""
-    write_new(out, grids, seeds, ())
+    write_new(out, name, grids, seeds, ())
     found = {claim: paired_difference(claim, plan, seeds) for claim in claims_of(scale)}
     table = claims_table(found, grids)
     line = f"Claims at scale={name}; {caption(None, seeds, '', commit())}"
@@ -54,7 +57,7 @@ def write_all(out: Path, name: str, scale: Scale, plan: Plan, grids: Mapping[str
     sections = [Section("Which claims hold", CLAIMS, {line: table}, {"claims": claims_plot(out / "claims.png", found)})]
     for key, grid in grids.items():
         title, notes = paper.TITLES[key], paper.notes(key, scale.ours, scale.joint_after_scalar)
-        frame, line = grid.frame(), _caption(key, grid, seeds)
+        frame, line = grid.frame(), _caption(name, key, grid, seeds)
         parts += [f"## {title}", markdown_text(frame, line).rstrip(), *notes]
         picture = {title: grid_plot(out / f"{key}.png", grid)}
         sections.append(Section(title, "\n\n".join(notes), {line: frame}, picture))

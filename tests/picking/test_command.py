@@ -15,8 +15,8 @@ from crm.data.sampling import turn
 from crm.judges.crm_judge import CrmJudge
 from crm.model.late_reading import LateReader
 from crm.picking.__main__ import main, votes
-from crm.picking.from_votes import taste_of
 from crm.picking.criteria import PoolEntry, read_pool
+from crm.picking.from_votes import taste_of
 from crm.picking.posterior import Posterior, weighted_criteria
 from crm.schema import Preference
 

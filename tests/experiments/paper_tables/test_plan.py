@@ -16,9 +16,9 @@ from experiments.paper_tables.plan import Plan, contradictory, make_plan
 from experiments.paper_tables.scales import SCALES
 
 DISTINCT = {
-    # Heads and the blind model 4, noises 3, directions 3; a second size of two losses 2.
-    "demo": {"trained": (4 + 3 + 3 + 2) * 3, "controls": 3 * 3},
-    # The same without a second size, with one seed.
+    # Heads 4, noises 3, directions 2, a second size 1.
+    "demo": {"trained": (4 + 3 + 2 + 1) * 3, "controls": 3 * 3},
+    # Heads and the blind model 4, one direction more, no second size, one seed.
     "real": {"trained": 4 + 3 + 3, "controls": 2},
     # Four sizes of two losses, of which 4B are heads already; direction=random is the centre's own.
     "paper": {"trained": 4 + 3 + 3 + 6, "controls": 2},
@@ -75,30 +75,28 @@ def by_name(plan: Plan, *place: Any) -> Job:
     return next(job for job in plan.jobs if job.name == plan.made_by[place])
 
 
-def test_joint_heads_of_the_demo_start_from_the_scalar_run_of_their_seed_and_size(
-    two_seeds: tuple[Path, Plan], tmp_path: Path
-) -> None:
-    _, plan = two_seeds
-    for row, start in (("pairwise", "scalar"), ("pairwise_span", "scalar")):
+def test_joint_heads_on_real_text_start_from_the_scalar_run_of_their_seed(tmp_path: Path) -> None:
+    plan = make_plan(SCALES["real"], (), tmp_path, (5, 6))
+    for row in ("pairwise", "pairwise_span"):
         job = by_name(plan, "1_judges", row, "", 6)
-        assert job.start == by_name(plan, "1_judges", start, "", 6).folder / "model"
-    small = by_name(plan, "2_loss_and_size", "cls, hidden 64", "", 5)
-    assert small.start == by_name(plan, "2_loss_and_size", "ranking, hidden 64", "", 5).folder / "model"
+        assert job.start == by_name(plan, "1_judges", "scalar", "", 6).folder / "model"
     first, second = plan.stages()
     assert {job.start.parent for job in second if job.start} <= {job.folder for job in first}
     assert not [job for job in first if job.start] and len(first) + len(second) == len(plan.jobs)
-    assert len(make_plan(SCALES["paper"], (), tmp_path, (5,)).stages()) == 1
+    for scale in ("demo", "paper"):
+        assert len(make_plan(SCALES[scale], (), tmp_path, (5,)).stages()) == 1
 
 
 def test_the_blind_are_evaluated_blind_and_controls_name_their_judge(two_seeds: tuple[Path, Plan]) -> None:
     tmp_path, plan = two_seeds
-    trained = by_name(plan, "1_judges", "scalar, trained blind", "", 5)
+    real = make_plan(SCALES["real"], (), tmp_path, (5,))
+    trained = by_name(real, "1_judges", "scalar, trained blind", "", 5)
     config = compose("train", trained.overrides or (), tmp_path)
     assert (config.criteria, config.direction.kind, config.head.name) == ("none", "original", "scalar")
     assert list(trained.evaluations) == ["blind"]
-    centre = by_name(plan, "1_judges", "scalar", "", 5)
+    centre = by_name(plan, "1_judges", "late", "", 5)
     assert set(centre.evaluations) == {"clean", "noised", "blind"}
-    assert centre.leaderboards == contradictory() and len(plan.jobs) == 2 * (12 + 3)
+    assert centre.leaderboards == contradictory() and len(plan.jobs) == 2 * (10 + 3)
     modes = {key: compose("evaluate", ["checkpoint=x", *words], tmp_path) for key, words in centre.evaluations.items()}
     assert {key: mode.criteria for key, mode in modes.items()} == {**dict.fromkeys(modes, "own"), "blind": "none"}
     assert modes["noised"].suite.names == ["D+_add", "D-_add", "D+_remove", "D-_remove", "D+_replace", "D-_replace"]
@@ -111,10 +109,11 @@ def test_the_blind_are_evaluated_blind_and_controls_name_their_judge(two_seeds: 
 
 def test_a_dry_run_lists_each_run_and_trains_nothing(capsys: Any, tmp_path: Path) -> None:
     scale = "real"  # the one with commands that come first
-    assert main(["--dry-run", "--out", str(tmp_path), f"scale={scale}"]) == 0
+    assert main(["--dry-run", "--workers", "2", "--out", str(tmp_path), f"scale={scale}"]) == 0
     lines = capsys.readouterr().out.splitlines()
     first = [line for line in lines if line.startswith("first: ")]
     assert first == [f"first: {command}" for command in SCALES[scale].first]
+    assert lines.pop() == "10 trainings: about 40 minutes, 2 at a time"
     runs = [line.partition(": ") for line in lines[len(first) :]]
     assert len({folder for folder, _, _ in runs}) == len(runs) == sum(DISTINCT[scale].values())
     for place, (_, _, command) in enumerate(runs):

@@ -17,7 +17,8 @@ from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
 from crm.leaderboard.ranking import Leaderboard, compare
 from experiments import jobs
 from experiments.paper_tables import __main__ as reproduce
-from experiments.paper_tables import paper, tables
+from experiments.paper_tables import claims, paper, tables
+from experiments.paper_tables.cells import Cell
 from experiments.paper_tables.plan import make_plan
 from experiments.paper_tables.scales import SCALES, DataSet
 from tests.boards import outcomes
@@ -43,13 +44,18 @@ TINY = replace(
     seeds=SEEDS,
     ranking=("bank.queries_per_topic=1",),
     pairs=PAIRS,
+    joint_after_scalar=True,
 )
 
 
-def here(wanted: Sequence[jobs.Job], workers: int) -> dict[str, jobs.JobResult]:
+def here(wanted: Sequence[jobs.Job], workers: int, done: Any) -> dict[str, jobs.JobResult]:
     """`run_jobs` in this process, which takes no time to start."""
     channel: queue.Queue[Any] = queue.Queue()
-    return {job.name: jobs.run_job(job, channel) for job in wanted}
+    found: dict[str, jobs.JobResult] = {}
+    for job in wanted:
+        found[job.name] = jobs.run_job(job, channel)
+        done(dict(found))
+    return found
 
 
 @pytest.fixture
@@ -79,7 +85,8 @@ def test_six_tables_hold_the_runs_numbers_and_only_what_is_missing_is_trained(
     assert len(trained) == len(set(trained)) == 4 * len(SEEDS)
     check_accuracies(out)
     check_index(out, capsys.readouterr().out)
-    before = {path.name: path.read_bytes() for path in out.glob("*.csv")}
+    check_claims(out)
+    before = {path.name: path.read_bytes() for path in out.glob("[0-9]*.csv")}
     assert len(before) == len(TABLES)
     plan = make_plan(replace(TINY, tables=(1,)), (), out, SEEDS)
     start = next(job.start.parent for job in plan.jobs if job.start)
@@ -87,7 +94,7 @@ def test_six_tables_hold_the_runs_numbers_and_only_what_is_missing_is_trained(
     trained.clear()
     assert reproduce.main([*command, "--tables", "1"]) == 0
     assert trained == [start, *(job.folder for job in plan.jobs if job.start == start / "model")]
-    assert {path.name: path.read_bytes() for path in out.glob("*.csv")} == before
+    assert {path.name: path.read_bytes() for path in out.glob("[0-9]*.csv")} == before
 
 
 def chosen() -> list[Any]:
@@ -117,6 +124,38 @@ def check_accuracies(out: Path) -> None:
                 mine = made[made[question.head] == row.name].set_index("column")[f"seed {seed}"]
                 # Table 3 is about one suite under every noise.
                 assert mine.to_dict() == {k: v for k, v in found.items() if k.startswith("D") or not question.noised}
+
+
+def check_claims(out: Path) -> None:
+    """The difference of the claim about criteria is that of the two accuracies, which are of the same comparisons."""
+    made = pd.read_csv(out / "1_judges.csv", skiprows=1).set_index(["judge", "column"])["mean"]
+    table = pd.read_csv(out / "claims.csv", skiprows=1).set_index("claim")
+    assert table.index.tolist() == ["criteria", "contradiction"]
+    gaps = [made["late", suite] - made["late, criteria hidden", suite] for suite in ("D+", "D-")]
+    assert table.loc["criteria", "measured"].startswith(f"difference {sum(gaps) / 2:z.3f}")
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/png") == 1 + len(TABLES) and "Which claims hold" in page
+
+
+def test_a_verdict_follows_from_the_interval() -> None:
+    assert claims.verdict(Cell(0.1, 0.05, 0.15, 9, {})) == "holds"
+    assert claims.verdict(Cell(-0.01, -0.03, 0.02, 9, {})) == "does not hold: at most 0.020 better"
+    assert claims.verdict(Cell(0.02, -0.05, 0.09, 9, {})).startswith("cannot be told: the interval holds 0")
+    assert claims.verdict(Cell(0.1, 0.05, 0.15, 9, {}), "it has seen more") == "cannot be told: it has seen more"
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_every_scale_has_rows_for_its_claims(name: str) -> None:
+    scale = SCALES[name]
+    rows = {
+        (question.key, row.name, reading)
+        for question in scale.questions()
+        for row in question.rows
+        for reading in row.readings
+    }
+    found = claims.claims_of(scale)
+    assert {claim.better for claim in found} | {claim.worse for claim in found} <= rows
+    assert len(found) == 5 - (len(scale.sizes) == 1)
 
 
 def check_index(out: Path, shown: str) -> None:
