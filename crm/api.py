@@ -25,7 +25,10 @@ from crm.cli.words import rewrite_all
 from crm.config import compose
 from crm.data.public.banks import FOLDERS
 from crm.evaluation.run import run_evaluation
+from crm.judges.config import JudgeConfig
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
+from crm.judges.hub_reward_model import HubRewardModel, open_reward_model
+from crm.judges.open import foreign_folder
 from crm.leaderboard import scoring
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.config import BankConfig
@@ -48,10 +51,15 @@ Criteria = str | Sequence[str]
 def load_judge(checkpoint: str | Path, *, batch_size: int = 64, precision: str = "32-true") -> Judge:
     """A trained model as a judge, on a GPU where there is one.
 
-    ``checkpoint`` is a run folder of `train`, the ``model`` folder in it, or ``owner/name[@revision]`` of a hub.
-    ``precision`` is ``32-true`` or ``bf16-mixed``.
+    ``checkpoint`` is a run folder of `train`, the ``model`` folder in it, ``owner/name[@revision]`` of a hub, or
+    somebody else's reward model with one label. ``precision`` is ``32-true`` or ``bf16-mixed``.
     """
     show_loading(False)
+    if (other := foreign_folder(checkpoint)) is not None:
+        settings = JudgeConfig(name="reward_model", path=str(other))
+        foreign = open_reward_model(settings, batch_size=batch_size, precision=precision)
+        facts = {"head": "reward_model", "max_length": foreign.max_length}
+        return Judge(foreign, facts, other, Path("outputs/predictions"))
     folder = checkpoint_folder(checkpoint)
     judge, manifest = open_checkpoint(folder, batch_size=batch_size, precision=precision)
     place = folder.parent if Path(checkpoint).expanduser().is_dir() else Path("outputs")
@@ -109,7 +117,7 @@ class Judge:
     ``pointwise`` says whether it scores a response by itself; one that does not only compares.
     """
 
-    def __init__(self, judge: CrmJudge, manifest: Mapping[str, Any], folder: Path, predictions: Path) -> None:
+    def __init__(self, judge: CrmJudge | HubRewardModel, manifest: Mapping[str, Any], folder: Path, predictions: Path) -> None:
         self.folder, self.head, self.pointwise = folder, str(manifest["head"]), judge.pointwise
         self.max_length = int(manifest["max_length"])
         self._judge, self._predictions = judge, predictions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -224,3 +225,14 @@ def test_train_evaluate_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert 0 <= row["low"] <= row["accuracy"] <= row["high"] <= 1
     other = run.judge.evaluate("simulation", "data.suite=10", "data.train=20", suite={"names": ["D+", "D-"]})
     assert other["suite"].tolist() == ["D+", "D-"]
+
+
+def test_somebody_elses_reward_model_is_a_judge_too(make_model, tokenizer, tmp_path: Path) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    export_model(make_model("scalar"), tokenizer, own, {"seed": 1, "max_length": 128}, "criteria_first")
+    shutil.copytree(own, other, ignore=shutil.ignore_patterns("crm.json"))
+    texts = ("Why?", ["Because.", "", "x</think>y"])
+    judge, same = load_judge(other), load_judge(own)
+    for criteria in ((), ["Short."]):
+        assert judge.score(*texts, criteria) == pytest.approx(same.score(*texts, criteria), abs=1e-5)
+    assert judge.compare("Why?", "a", "b") == pytest.approx(same.compare("Why?", "a", "b"), abs=1e-5)
