@@ -19,8 +19,9 @@ import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 from crm.data.sampling import balanced
@@ -29,6 +30,8 @@ from crm.schema import Message, Preference, folded, prompt_key
 
 if TYPE_CHECKING:
     from datasketch import MinHash
+
+    from crm.data.config import DataConfig
 
 log = logging.getLogger(__name__)
 NEAR_DUPLICATE = 0.8
@@ -53,59 +56,68 @@ class Splits:
     """What a source gives: no prompt of ``train`` is in ``validation`` or a suite (checked when built).
 
     ``suites`` maps a suite's name (``D``, ``C``, ...) to its preferences; suites may share prompts with one another.
-    ``counts`` says how many rows were read, dropped for which reason, and kept where. ``rejected`` holds the bad rows
-    of a lenient reading (the first of them, `crm.io.intake.MAX_SHOWN`).
+    ``counts`` says how many rows were read, dropped for which reason, and (added when built) are in each part.
+    ``rejected`` holds the bad rows of a lenient reading (the first of them, `crm.io.intake.MAX_SHOWN`).
     """
 
     train: list[Preference]
     validation: list[Preference]
     suites: dict[str, list[Preference]]
-    counts: dict[str, int]
+    counts: dict[str, int] = field(default_factory=dict)
     rejected: list[Rejection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        check_disjoint(self.train, self.validation, self.suites)
+        """Add the sizes to ``counts``. Raises ``ValueError`` with the count when a prompt is in two parts."""
+        held_out = [row for rows in self.suites.values() for row in rows]
+        parts = {"train": self.train, "validation": self.validation, "suites": held_out}
+        keys = {name: {prompt_key(row.prompt) for row in rows} for name, rows in parts.items()}
+        for left, right in combinations(keys, 2):
+            if shared := len(keys[left] & keys[right]):
+                raise ValueError(f"{shared} prompts of {left} are also in {right}; split by prompt, never by row")
+        sizes = {f"suite_{name}": len(rows) for name, rows in self.suites.items()}
+        sizes |= {"train": len(self.train), "validation": len(self.validation)}
+        object.__setattr__(self, "counts", self.counts | sizes)
 
+    @classmethod
+    def of(cls, parts: Mapping[str, list[Preference]], reading: Intake | None = None) -> Splits:
+        """The splits of ``train``, ``validation`` and suites by name, with the counts of a reading."""
+        suites = {name: rows for name, rows in parts.items() if name not in ("train", "validation")}
+        counts, rejected = (reading.all_counts(), reading.rejections) if reading else ({}, [])
+        return cls(parts["train"], parts["validation"], suites, counts, rejected)
 
-def check_disjoint(
-    train: Sequence[Preference], validation: Sequence[Preference], suites: Mapping[str, Sequence[Preference]]
-) -> None:
-    """Raise ``ValueError`` with the count when a prompt (`prompt_key`) of one part is in another part."""
-    keys = {
-        "train": {prompt_key(row.prompt) for row in train},
-        "validation": {prompt_key(row.prompt) for row in validation},
-        "suites": {prompt_key(row.prompt) for rows in suites.values() for row in rows},
-    }
-    for left, right in (("train", "validation"), ("train", "suites"), ("validation", "suites")):
-        shared = len(keys[left] & keys[right])
-        if shared:
-            raise ValueError(f"{shared} prompts of {left} are also in {right}; split by prompt, never by row")
+    @property
+    def rows(self) -> list[Preference]:
+        """The rows of all parts."""
+        return [*self.train, *self.validation, *chain.from_iterable(self.suites.values())]
 
+    def changed(self, change: Callable[[list[Preference]], list[Preference]]) -> Splits:
+        """The splits with the rows of every part changed."""
+        suites = {name: change(rows) for name, rows in self.suites.items()}
+        return replace(self, train=change(self.train), validation=change(self.validation), suites=suites)
 
-def sizes(
-    train: Sequence[Preference], validation: Sequence[Preference], suites: Mapping[str, Sequence[Preference]]
-) -> dict[str, int]:
-    """The last entries of every loader's ``counts``: records kept in each part."""
-    named = {f"suite_{name}": len(rows) for name, rows in suites.items()}
-    return {"train": len(train), "validation": len(validation), **named}
+    def at_most(
+        self,
+        *levels: Callable[[Preference], str],
+        seed: int,
+        train: int = 0,
+        validation: int = 0,
+        suite: int = 0,
+    ) -> Splits:
+        """At most ``train``, ``validation`` and ``suite`` rows (0: all) in these parts; the others are counted.
 
+        Rows are taken in turns over ``levels`` (see `balanced`), which also orders them. With levels, ``suite`` is a
+        limit of validation too.
+        """
 
-def subsampled(
-    parts: Mapping[str, list[Preference]],
-    reading: Intake,
-    most: Mapping[str, int],
-    seed: int,
-    *levels: Callable[[Preference], str],
-) -> Splits:
-    """`Splits` of a source with a split of its own: of ``parts`` (train, validation and suites) at most as many rows as
-    ``most`` has under ``train``, ``validation`` and ``suite`` (0: all), in turns over ``levels``."""
-    train, validation, suite = (most[name] or None for name in ("train", "validation", "suite"))
-    kept = {name: balanced(rows, train if name == "train" else suite, seed, *levels) for name, rows in parts.items()}
-    kept["validation"] = balanced(kept["validation"], validation, seed) if validation else kept["validation"]
-    dropped = sum(map(len, parts.values())) - sum(map(len, kept.values()))
-    trained, validating = kept.pop("train"), kept.pop("validation")
-    own = {"dropped_by_subsampling": dropped, **sizes(trained, validating, kept)}
-    return Splits(trained, validating, kept, {**reading.all_counts(), **own}, reading.rejections)
+        def fewer(rows: list[Preference], most: int) -> list[Preference]:
+            return balanced(rows, most or None, seed, *levels) if most or levels else rows
+
+        suites = {name: fewer(rows, suite) for name, rows in self.suites.items()}
+        validating = fewer(self.validation, suite) if levels else self.validation
+        validating = balanced(validating, validation, seed) if validation else validating
+        fewest = replace(self, train=fewer(self.train, train), validation=validating, suites=suites)
+        fewest.counts["dropped_by_subsampling"] = len(self.rows) - len(fewest.rows)
+        return fewest
 
 
 def by_suite(
@@ -118,33 +130,24 @@ def by_suite(
     return suites
 
 
-def split_records(
-    records: Sequence[Preference],
-    reading: Intake,
-    *,
-    seed: int,
-    validation: float,
-    test: float,
-    suite_of: Callable[[Preference], str] | None = None,
-    near_duplicates: float = NEAR_DUPLICATE,
-) -> Splits:
-    """`Splits` of a file without a split of its own: by prompt, near-duplicates together, the test share in suites.
+def split_by_prompt(records: Sequence[Preference], config: DataConfig) -> dict[str, list[Preference]]:
+    """The records as ``train``, ``validation`` and ``test``, near-duplicates together, by the fractions of the config.
 
-    ``validation`` and ``test`` are fractions of the prompt groups, below 1 together. Raises ``ValueError`` where a part
-    that was asked for stays empty because there are too few groups. Warns where a group has a third of the prompts.
+    These are fractions of the prompt groups. Raises ``ValueError`` where a part that was asked for stays empty because
+    there are too few groups. Warns where a group has a third of the prompts.
     """
-    group_of = prompt_groups([row.prompt for row in records], near_duplicates)
-    warn_of_large_group(group_of, near_duplicates)
+    shares = {"test": config.test_fraction, "validation": config.validation_fraction}
+    group_of = prompt_groups([row.prompt for row in records], config.near_duplicates)
+    warn_of_large_group(group_of, config.near_duplicates)
     keys = [group_of[prompt_key(row.prompt)] for row in records]
+    test, validation = shares.values()
+    parts = assign(keys, [None] * len(keys), seed=config.seed, validation=validation, test=test)
+    parts = _filled(keys, parts, shares, config.seed)
     rows: dict[str, list[Preference]] = {"train": [], "validation": [], "test": []}
-    parts = assign(keys, [None] * len(keys), seed=seed, validation=validation, test=test)
-    parts = _filled(keys, parts, {"test": test, "validation": validation}, seed)
     for part, row in zip(parts, records, strict=True):
         rows[part].append(row)
-    _check_filled(rows, {"train": 1.0, "validation": validation, "test": test}, group_of, near_duplicates)
-    suites = by_suite(rows["test"], suite_of)
-    kept = sizes(rows["train"], rows["validation"], suites)
-    return Splits(rows["train"], rows["validation"], suites, {**reading.all_counts(), **kept}, reading.rejections)
+    _check_filled(rows, {"train": 1.0, **shares}, group_of, config.near_duplicates)
+    return rows
 
 
 def assign(

@@ -21,7 +21,7 @@ from pathlib import Path
 from crm.data.fields import PublicRow, Text
 from crm.data.public.pairs import aspects_of, flip_pair, wordings_of
 from crm.data.sampling import hold_out, shuffled, turn, wordings
-from crm.data.splits import Splits, prompt_groups, subsampled
+from crm.data.splits import Splits, prompt_groups
 from crm.io.intake import Intake
 from crm.io.words import count_words, first_words
 from crm.schema import Preference, folded, prompt_key
@@ -72,7 +72,7 @@ def load_dsp(folder: Path, reading: Intake, *, seed: int, max_words: int, **size
             parts[part_of[query]].append(_for_two_readers(query, cut, seed))
             if part_of[query] == "D":
                 parts["C"].append(_for_two_readers(query, cut, seed, unseen=True))
-    return subsampled(parts, reading, sizes, seed, aspects_of, lambda row: row.query)
+    return Splits.of(parts, reading).at_most(aspects_of, lambda row: row.query, seed=seed, **sizes)
 
 
 def dsp(folder: Path, reading: Intake) -> Iterator[Preference]:
@@ -118,7 +118,7 @@ def load_concise_verbose(folder: Path, reading: Intake, *, seed: int, max_words:
             reading.counts["dropped_held_out_model_on_training_instruction"] += len(rows)
     parts["C"] = [_with_unseen_wordings(row, seed) for row in parts["M"]]
     levels = (lambda row: "-".join(row.id.rsplit("-", 2)[1:]), lambda row: str(row.author_a), lambda row: row.query)
-    return subsampled(parts, reading, sizes, seed, *levels)
+    return Splits.of(parts, reading).at_most(*levels, seed=seed, **sizes)
 
 
 def concise_verbose(folder: Path, reading: Intake) -> Iterator[Preference]:

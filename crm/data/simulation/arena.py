@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from crm.data.simulation import lexicon
 from crm.data.simulation.lexicon import AUTHORS, AXIS, Query, draw_wording, generator
 from crm.data.simulation.responses import DETAIL, Response, write, write_short
-from crm.data.splits import Splits, sizes
-from crm.schema import Message, Preference, prompt_key
+from crm.data.splits import Splits
+from crm.schema import Message, Preference
 
 SOURCE = "simulation"
 SHORT_SHARE = 0.1
@@ -227,17 +227,10 @@ def simulate(*, seed: int, train: int, validation: int, suite: int) -> Splits:
     D is like training; unseen are topics in T, wordings in C, axes in C_axes. S compares answers of one sentence: the
     winner's user prefers concise answers, the loser's detailed ones. About 4 % are ties, none of them in S.
     """
-    for name, size in (("train", train), ("validation", validation), ("suite", suite)):
-        if size < 0:
-            raise ValueError(f"{name}: {size} is negative; give a number of preferences, 0 or more")
     splits = _splits(train, validation, suite)
     _check_capacity(splits)
     streams = _query_streams(seed)
-    suites = {split.name: _fill(seed, split, streams) for split in splits}
-    keys = [prompt_key(preference.prompt) for preferences in suites.values() for preference in preferences]
-    assert len(keys) == len(set(keys)), "a prompt was used twice"
-    trained, validating = suites.pop("train"), suites.pop("validation")
-    return Splits(trained, validating, suites, sizes(trained, validating, suites))
+    return Splits.of({split.name: _fill(seed, split, streams) for split in splits})
 
 
 def lexicon_texts(seed: int, responses: int = 3000) -> Iterator[str]:
