@@ -20,7 +20,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
@@ -139,13 +139,11 @@ def split_by_prompt(records: Sequence[Preference], config: DataConfig) -> dict[s
     shares = {"test": config.test_fraction, "validation": config.validation_fraction}
     group_of = prompt_groups([row.prompt for row in records], config.near_duplicates)
     warn_of_large_group(group_of, config.near_duplicates)
-    keys = [group_of[prompt_key(row.prompt)] for row in records]
-    test, validation = shares.values()
-    parts = assign(keys, [None] * len(keys), seed=config.seed, validation=validation, test=test)
-    parts = _filled(keys, parts, shares, config.seed)
+    place_of = {key: _place(key, config.seed) for key in group_of.values()}
+    part_of = _filled(dict(sorted(place_of.items(), key=lambda item: item[1])), shares)
     rows: dict[str, list[Preference]] = {"train": [], "validation": [], "test": []}
-    for part, row in zip(parts, records, strict=True):
-        rows[part].append(row)
+    for row in records:
+        rows[part_of[group_of[prompt_key(row.prompt)]]].append(row)
     _check_filled(rows, {"train": 1.0, **shares}, group_of, config.near_duplicates)
     return rows
 
@@ -168,7 +166,7 @@ def assign(
     parts = []
     for key, topic in zip(keys, topics, strict=True):
         if key not in held_out:
-            parts.append(_assign(key, seed, validation, test))
+            parts.append(_part(_place(key, seed), validation, test))
         else:
             parts.append("unseen_topics" if topic in held_out_topics else "left_out")
     return parts
@@ -210,23 +208,24 @@ def _place(key: str, seed: int) -> float:
     return int(_digest(f"{seed}|{key}")[:16], 16) / 16**16
 
 
-def _filled(keys: Sequence[str], parts: Sequence[str], shares: Mapping[str, float], seed: int) -> list[str]:
-    """The parts, an empty one with the first group that is in none of those before it, where two are left."""
-    found = dict(zip(keys, parts, strict=True))
-    groups, moved = sorted(found, key=lambda key: _place(key, seed)), dict[str, str]()
-    for number, (part, share) in enumerate(shares.items()):
-        free = [key for key in groups if found[key] not in list(shares)[:number]]
-        if share > 0 and part not in found.values() and len(free) + number > len(shares):
-            found[free[0]] = moved[free[0]] = part
-    last = [key for key in groups if found[key] == "validation"]
-    if "train" not in found.values() and len(last) > 1:
-        moved[last[-1]] = "train"
-    return [moved.get(key, part) for key, part in zip(keys, parts, strict=True)]
-
-
-def _assign(key: str, seed: int, validation: float, test: float) -> str:
-    place = _place(key, seed)
+def _part(place: float, validation: float, test: float) -> str:
     return "test" if place < test else "validation" if place < test + validation else "train"
+
+
+def _filled(places: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, str]:
+    """The part of every group, by its place; the groups are in the order of their places.
+
+    An empty part has the first group that is in none of those before it, where two are left.
+    """
+    found = {key: _part(place, **shares) for key, place in places.items()}
+    for number, (part, share) in enumerate(shares.items()):
+        free = [key for key in found if found[key] not in list(shares)[:number]]
+        if share > 0 and part not in found.values() and len(free) + number > len(shares):
+            found[free[0]] = part
+    last = [key for key in found if found[key] == "validation"]
+    if "train" not in found.values() and len(last) > 1:
+        found[last[-1]] = "train"
+    return found
 
 
 def _check_filled(
@@ -251,26 +250,22 @@ class NearDuplicates:
     """An index of texts that finds those whose character 5-grams agree (Jaccard of ``similarity`` or more)."""
 
     def __init__(self, similarity: float = NEAR_DUPLICATE) -> None:
-        from datasketch import MinHash, MinHashLSH  # a third of a second, which no `--help` should wait for
+        from datasketch import MinHashLSH  # a third of a second, which no `--help` should wait for
 
         bands = next(params for least, params in _BANDS.items() if similarity >= least)
         self._least = similarity
         self._index = MinHashLSH(num_perm=_PERMUTATIONS, params=bands)
-        self._texts: set[str] = set()
-        self._blank = MinHash(num_perm=_PERMUTATIONS, hashfunc=_as_is)
-        self._last: tuple[str, frozenset[int], MinHash] | None = None
 
     def add(self, text: str) -> None:
         """Put a text (as `plain_text` gives it) into the index, once."""
-        if text not in self._texts:
-            self._texts.add(text)
-            self._index.insert(text, self._sketch(text)[1], check_duplication=False)
+        if text not in self._index:
+            self._index.insert(text, _sketch(text), check_duplication=False)
 
     def like(self, text: str, but: Callable[[str], bool] = lambda _: False) -> Iterator[tuple[str, float]]:
         """Texts of the index that agree with this one, and the similarity in [0, 1]; those that ``but`` names are not
         looked at."""
-        own, sketch = self._sketch(text)
-        for other in self._index.query(sketch):
+        own = _shingles(text)
+        for other in self._index.query(_sketch(text)):
             if but(other):
                 continue
             theirs = _shingles(other)
@@ -278,13 +273,20 @@ class NearDuplicates:
             if similarity >= self._least:
                 yield other, similarity
 
-    def _sketch(self, text: str) -> tuple[frozenset[int], MinHash]:
-        """Shingles and their MinHash, kept for the next call: a text is most often looked up, then added."""
-        if self._last is None or self._last[0] != text:
-            shingles, sketch = _shingles(text), self._blank.copy()
-            sketch.update_batch(list(shingles))
-            self._last = (text, shingles, sketch)
-        return self._last[1:]
+
+@lru_cache(maxsize=8)
+def _sketch(text: str) -> MinHash:
+    """Remembered for the next call: a text is most often looked up, then added."""
+    sketch = _empty_sketch().copy()
+    sketch.update_batch(list(_shingles(text)))
+    return sketch
+
+
+@cache
+def _empty_sketch() -> MinHash:
+    from datasketch import MinHash
+
+    return MinHash(num_perm=_PERMUTATIONS, hashfunc=lambda shingle: shingle)
 
 
 def near_groups(texts: Collection[str], similarity: float = NEAR_DUPLICATE) -> list[list[str]]:
@@ -357,7 +359,3 @@ def _shingles(text: str) -> frozenset[int]:
     data = text.encode("utf-32-le", "surrogatepass")  # four bytes a character, so that no character is cut
     ends = range(4 * _SHINGLE, max(len(data), 4 * _SHINGLE) + 1, 4)
     return frozenset(zlib.crc32(data[end - 4 * _SHINGLE : end]) for end in ends)
-
-
-def _as_is(value: int) -> int:
-    return value
