@@ -234,8 +234,6 @@ def test_chosen_and_rejected_need_no_winner(tmp_path: Path) -> None:
             r"data\.columns: chosen is of a table of chosen .*, winner of one with",
         ),
         ({}, {"x": "a"}, r"data\.winners: a table of chosen and rejected responses says who won; leave it out"),
-        ({"chosen": "chosn"}, {}, r"no column 'chosn' \(nearest is 'chosen'\) for chosen"),
-        ({"chosn": "chosen"}, {}, r"data\.columns\.chosn: no such field \(nearest is 'chosen'\)"),
     ],
 )
 def test_layouts_that_cannot_be(tmp_path: Path, columns: dict[str, str], winners: dict[str, str], why: str) -> None:

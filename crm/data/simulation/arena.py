@@ -94,8 +94,7 @@ def _draw_tastes(rng: random.Random, gaps: Levels, wanted: int) -> dict[str, int
             axis = _draw_axis(rng, differing if differing and rng.random() < TELLING_SHARE else list(gaps))
             favours = wanted if rng.random() < FAVOURING_SHARE else -wanted
             tastes.setdefault(axis, _sign(gaps[axis] * favours) or rng.choice((-1, 1)))
-        difference = sum(sign * gaps[axis] for axis, sign in tastes.items())
-        if _sign(difference) == wanted:
+        if _sign(utility(tastes, gaps)) == wanted:
             return tastes
     return None
 
@@ -106,11 +105,6 @@ def _draw_axis(rng: random.Random, axes: Sequence[str]) -> str:
 
 def _sign(number: int) -> int:
     return (number > 0) - (number < 0)
-
-
-def _contradicts(rng: random.Random, tastes: Tastes, gaps: Levels) -> bool:
-    difference = abs(sum(sign * gaps[axis] for axis, sign in tastes.items()))
-    return rng.random() < 1.0 / (1.0 + math.exp(RATIONALITY * difference))
 
 
 def cast(rng: random.Random, levels_a: Levels, levels_b: Levels, axes: Sequence[str]) -> Vote | None:
@@ -126,7 +120,8 @@ def cast(rng: random.Random, levels_a: Levels, levels_b: Levels, axes: Sequence[
         tastes = _draw_tastes(rng, gaps, 0 if winner == "tie" else side)
         if tastes is None:
             return None
-        if winner != "tie" and _contradicts(rng, tastes, gaps):
+        mistake = 1.0 / (1.0 + math.exp(RATIONALITY * abs(utility(tastes, gaps))))
+        if winner != "tie" and rng.random() < mistake:
             tastes = {axis: -sign for axis, sign in tastes.items()}
         sides.append(tastes)
     return Vote(winner, *sides)
