@@ -135,15 +135,15 @@ def mix(parts: Mapping[str, Splits]) -> Splits:
     suites = {f"{name}.{suite}": rows for name, part in named.items() for suite, rows in part.suites.items()}
     asked = {prompt_key(row.prompt) for rows in suites.values() for row in rows}
     validation = [row for part in named.values() for row in part.validation]
-    kept_validation = _without(validation, asked)
+    validating = _without(validation, asked)
     train = [row for part in named.values() for row in part.train]
     unasked = _without(train, asked)
-    kept = _without(unasked, {prompt_key(row.prompt) for row in kept_validation})
+    training = _without(unasked, {prompt_key(row.prompt) for row in validating})
     counts = {f"{name}.{key}": count for name, part in named.items() for key, count in part.counts.items()}
-    counts["dropped_prompt_in_a_suite"] = len(train) - len(unasked) + len(validation) - len(kept_validation)
-    counts["dropped_prompt_in_validation"] = len(unasked) - len(kept)
+    counts["dropped_prompt_in_a_suite"] = len(train) - len(unasked) + len(validation) - len(validating)
+    counts["dropped_prompt_in_validation"] = len(unasked) - len(training)
     rejected = [rejection for part in named.values() for rejection in part.rejected]
-    return Splits(kept, kept_validation, suites, counts, rejected)
+    return Splits(training, validating, suites, counts, rejected)
 
 
 def _named(name: str, rows: Sequence[Preference]) -> list[Preference]:
@@ -163,8 +163,7 @@ def hold_out(rows: Sequence[Preference], names: Collection[str]) -> tuple[list[P
                 f"data.held_out_topics: no row has {name!r}; there are {', '.join(sorted(known)) or 'no topics at all'}"
             )
     held = [row for row, found in zip(rows, topics, strict=True) if found & set(names)]
-    kept = [row for row, found in zip(rows, topics, strict=True) if not found & set(names)]
-    return _without(kept, {prompt_key(row.prompt) for row in held}), held
+    return _without(rows, {prompt_key(row.prompt) for row in held}), held
 
 
 def _without(rows: Sequence[Preference], keys: Collection[str]) -> list[Preference]:
@@ -186,7 +185,7 @@ def shorten(rows: Sequence[Preference], limit: int) -> tuple[list[Preference], i
 def tokenizer_texts(seed: int) -> Iterator[str]:
     """What the tiny model's tokenizer is trained on: simulated text of the training topics, and the template's words.
 
-    The template is repeated so that its words become single tokens: it stands in every prompt.
+    The template is repeated so that its words become single tokens: it is in every prompt.
     """
     yield from lexicon_texts(seed)
     roles = ("system\n", "user\n", "assistant\n", "response_a\n", "response_b\n")
