@@ -117,7 +117,9 @@ class Judge:
     ``pointwise`` says whether it scores a response by itself; one that does not only compares.
     """
 
-    def __init__(self, judge: CrmJudge | HubRewardModel, manifest: Mapping[str, Any], folder: Path, predictions: Path) -> None:
+    def __init__(
+        self, judge: CrmJudge | HubRewardModel, manifest: Mapping[str, Any], folder: Path, predictions: Path
+    ) -> None:
         self.folder, self.head, self.pointwise = folder, str(manifest["head"]), judge.pointwise
         self.max_length = int(manifest["max_length"])
         self._judge, self._predictions = judge, predictions

@@ -7,10 +7,10 @@ Another package adds one by an entry point of the group ``crm.sources`` that nam
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from os.path import commonprefix
 from pathlib import Path
 
 from crm.data import own, table
@@ -130,17 +130,13 @@ def _ask_for_part(folder: Path, path: str) -> None:
         ways = (
             f"data.path={path}:{part}"
             if path.startswith(PREFIX)
-            else f"data.path={files[0] if len(files) == 1 else _beginning(files) + '*'}"
+            else f"data.path={files[0] if len(files) == 1 else commonprefix(files) + '*'}"  # noqa: RUF071
             for part, files in parts.items()
         )
         raise ValueError(
             f"data.path={path}: holds the parts {', '.join(parts)}; which is meant? {' or '.join(ways)} "
             "(data.split=all evaluates a part whole)"
         )
-
-
-def _beginning(names: Sequence[str]) -> str:
-    return "".join(chars[0] for chars in takewhile(lambda chars: len(set(chars)) == 1, zip(*names, strict=False)))
 
 
 def stem(path: str) -> str:

@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Literal
 
-from crm.data.noise import NOISES, CriteriaPool, add_noise
+from crm.data.noise import NOISES, CriteriaPool, Noised, add_noise
 from crm.data.own import prepared_suite
 from crm.data.splits import Splits
 from crm.io.draws import generator
@@ -35,55 +35,6 @@ FIXED_SEED = 42
 and order of validation."""
 
 
-def make_comparison(
-    preference: Preference,
-    *,
-    direction: str,
-    noise: str,
-    pool: CriteriaPool | None,
-    seed: int,
-    epoch: int,
-    ties: str = "drop",
-    criteria_mode: str = "own",
-) -> Comparison | None:
-    """One comparison, or ``None`` where the vote is a dropped tie or the chosen side has no criteria.
-
-    ``direction`` and ``noise`` of the result, and its id, say what was really done, never ``random``. With
-    ``ties="soft"`` a tie keeps the label ``tie`` under criteria of a drawn side. ``criteria_mode="none"`` shows
-    `GENERIC_CRITERION` instead, without noise, on exactly the rows that ``own`` would give: a fair control.
-    """
-    _check("criteria_mode", criteria_mode, CRITERIA_MODES)
-    side = choose_side(preference, direction, seed=seed, epoch=epoch, ties=ties)
-    if side is None:
-        return None
-    own, other = (preference.criteria_a, preference.criteria_b)[:: 1 if side == "a" else -1]
-    criteria, applied = (GENERIC_CRITERION,) if criteria_mode == "none" else own, "none"
-    if criteria_mode == "own" and noise != "none":
-        noised = add_noise(
-            own,
-            kind=noise,
-            pool=pool,
-            loser_criteria=other,
-            loser_topics=preference.criteria_topics_b if side == "a" else preference.criteria_topics_a,
-            seed=seed,
-            epoch=epoch,
-            sample_id=preference.id,
-        )
-        criteria, applied = noised.criteria, noised.applied
-    used = "original" if side == nominal_winner(preference, seed=seed, epoch=epoch, ties=ties) else "reverse"
-    return Comparison(
-        id=f"{preference.id}|{used}|{applied}",
-        preference_id=preference.id,
-        criteria=criteria,
-        prompt=preference.prompt,
-        response_a=preference.response_a,
-        response_b=preference.response_b,
-        label="tie" if preference.winner == "tie" else side,
-        direction=used,
-        noise=applied,
-    )
-
-
 def make_comparisons(
     preferences: Iterable[Preference],
     *,
@@ -98,32 +49,44 @@ def make_comparisons(
     """All comparisons in the order of ``preferences``, and how many rows went where.
 
     Counts: ``made``, ``ties_dropped``, ``without_criteria``, ``same_criteria`` (see `contradicts_itself`; these add up
-    to the rows read), and of those made ``direction_<used>`` and ``noise_<applied>``. Direction ``both`` reads every
-    preference twice, as ``original`` and then as ``reverse``: in a batch that holds the two, all that does not depend
-    on the criteria cancels.
+    to the rows read), and of those made ``direction_<used>`` and ``noise_<applied>``: what was really done, never
+    ``random``. Direction ``both`` reads every preference twice, as ``original`` and then as ``reverse``: in a batch
+    that holds the two, all that does not depend on the criteria cancels.
+
+    With ``ties="soft"`` a tie keeps the label ``tie`` under criteria of a drawn side. ``criteria_mode="none"`` shows
+    `GENERIC_CRITERION` instead, without noise, on exactly the rows that ``own`` would give: a fair control.
     """
     made: list[Comparison] = []
     counts: Counter[str] = Counter(made=0, ties_dropped=0, without_criteria=0)
     directions = ("original", "reverse") if direction == "both" else (direction,)
     for preference, single in product(preferences, directions):
-        comparison = make_comparison(
-            preference,
-            direction=single,
-            noise=noise,
-            pool=pool,
-            seed=seed,
-            epoch=epoch,
-            ties=ties,
-            criteria_mode=criteria_mode,
-        )
-        if comparison is None:
+        side = choose_side(preference, single, seed=seed, epoch=epoch, ties=ties)
+        if side is None:
             dropped_tie = preference.winner == "tie" and ties == "drop"
             why = "same_criteria" if contradicts_itself(preference) else "without_criteria"
             counts["ties_dropped" if dropped_tie else why] += 1
             continue
-        made.append(comparison)
-        counts.update(("made", f"direction_{comparison.direction}", f"noise_{comparison.noise}"))
+        shown = Noised((GENERIC_CRITERION,), "none")
+        if criteria_mode == "own":
+            shown = add_noise(preference, side, kind=noise, pool=pool, seed=seed, epoch=epoch)
+        used = "original" if side == nominal_winner(preference, seed=seed, epoch=epoch, ties=ties) else "reverse"
+        made.append(_comparison(preference, side, used, shown))
+        counts.update(("made", f"direction_{used}", f"noise_{shown.applied}"))
     return made, dict(counts)
+
+
+def _comparison(preference: Preference, side: Side, direction: str, shown: Noised) -> Comparison:
+    return Comparison(
+        id=f"{preference.id}|{direction}|{shown.applied}",
+        preference_id=preference.id,
+        criteria=shown.criteria,
+        prompt=preference.prompt,
+        response_a=preference.response_a,
+        response_b=preference.response_b,
+        label="tie" if preference.winner == "tie" else side,
+        direction=direction,
+        noise=shown.applied,
+    )
 
 
 def with_generic_criterion(preferences: Iterable[Preference]) -> list[Preference]:
@@ -145,8 +108,6 @@ def choose_side(preference: Preference, direction: str, *, seed: int, epoch: int
     ``random`` falls back to the side that has criteria; ``original`` and ``reverse`` do not, because that would
     change the direction that was asked for.
     """
-    _check("direction", direction, DIRECTIONS[:3])
-    _check("ties", ties, TIES)
     winner = nominal_winner(preference, seed=seed, epoch=epoch, ties=ties)
     if winner is None:
         return None
@@ -184,11 +145,6 @@ def _drawn(seed: int, epoch: int, name: str, purpose: str) -> Side:
 
 def _other(side: Side) -> Side:
     return "b" if side == "a" else "a"
-
-
-def _check(field: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{field}: {value!r} is not one of {', '.join(allowed)}")
 
 
 @dataclass(frozen=True, slots=True)

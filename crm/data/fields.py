@@ -72,30 +72,39 @@ def rows_of(
             repeats: Counter[str] = Counter()
             for file in (file for place in places or ("",) for file in data_files(source / place)):
 
-                def records(row: Row, number: int, file: Path = file) -> Sequence[Preference]:
+                def records(row: Row, number: int, file: Path = file) -> Preference | Sequence[Preference]:
                     at = At(source, file, number, repeats, reading.counts)
-                    parsed = parse(model.model_validate(row) if model else row, at)
-                    found = [parsed] if isinstance(parsed, Preference) else parsed
-                    for record in found:
-                        check_responses(record)
-                    return found
+                    return parse(model.model_validate(row) if model else row, at)
 
-                for found in reading.rows(file, records, key=lambda found: found[0].id if found else None):
-                    yield from counted(found, reading.counts, drop_identical)
+                yield from records_of(file, reading, records, drop_identical)
 
         return read
 
     return reader
 
 
-def counted(records: Sequence[Preference], counts: Counter[str], drop_identical: bool = True) -> Iterator[Preference]:
-    """The records, ties among them counted, without pairs of equal responses (``dropped_identical_responses``)."""
-    for record in records:
-        if drop_identical and record.response_a == record.response_b:
-            counts["dropped_identical_responses"] += 1
-        else:
-            counts["ties"] += record.winner == "tie"
-            yield record
+def records_of(
+    file: Path,
+    reading: Intake,
+    parse: Callable[[Row, int], Preference | Sequence[Preference]],
+    drop_identical: bool = True,
+) -> Iterator[Preference]:
+    """Records of one file, their responses checked, ties and left out pairs of equal responses counted."""
+
+    def checked(row: Row, number: int) -> Sequence[Preference]:
+        parsed = parse(row, number)
+        found = [parsed] if isinstance(parsed, Preference) else parsed
+        for record in found:
+            check_responses(record)
+        return found
+
+    for found in reading.rows(file, checked, key=lambda found: found[0].id if found else None):
+        for record in found:
+            if drop_identical and record.response_a == record.response_b:
+                reading.counts["dropped_identical_responses"] += 1
+            else:
+                reading.counts["ties"] += record.winner == "tie"
+                yield record
 
 
 def require(row: Mapping[str, Any], names: Sequence[str], null: str = "null") -> None:

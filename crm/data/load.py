@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from crm.data import table
@@ -14,7 +15,7 @@ from crm.data.own import load_prepared
 from crm.data.public import personalized
 from crm.data.sampling import balanced
 from crm.data.simulation.arena import lexicon_texts, simulate
-from crm.data.splits import Splits, by_suite, sizes, split_records
+from crm.data.splits import Splits, by_suite, split_by_prompt
 from crm.io.intake import Intake, Rejection
 from crm.io.words import first_words
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
@@ -52,19 +53,18 @@ def _load(config: DataConfig, criteria: str) -> Splits:
         asked = {"train": config.train or 10_000, "validation": config.validation or 500, "suite": config.suite or 600}
         splits = simulate(seed=config.seed, **asked)
     elif config.name == "dataset":
-        splits = _smaller(_comparable(load_prepared(Path(str(config.path))), criteria), config)
+        splits = _fewer(load_prepared(Path(str(config.path))), config, criteria)
     elif load := source_named(config.name).splits:
         place, reading = location(config.name, root=config.root, path=config.path), Intake(strict=config.strict)
         asked = {name: getattr(config, name) for name in ("seed", "train", "validation", "suite", "max_words")}
         splits = load(place, reading, **asked)
     else:
-        splits = _smaller(_comparable(_split(config), criteria), config)
+        splits = _fewer(_split(config), config, criteria)
     if not _any_criteria(splits):
         raise ValueError(_without_criteria(config, splits))
     if not config.validation or config.validation >= len(splits.validation):
         return splits
-    kept = balanced(splits.validation, config.validation, config.seed)
-    return replace(splits, validation=kept, counts={**splits.counts, "validation": config.validation})
+    return replace(splits, validation=balanced(splits.validation, config.validation, config.seed))
 
 
 def _split(config: DataConfig) -> Splits:
@@ -78,19 +78,11 @@ def _split(config: DataConfig) -> Splits:
         rows, reading.counts["dropped_same_when_cut"] = shorten(rows, config.max_words)
     rows, held = hold_out(rows, config.held_out_topics) if config.held_out_topics else (rows, [])
     if config.split == "all" or source.evaluation_only:
-        suites = by_suite(rows, source.suite_of)
-        splits = Splits([], [], suites, {**reading.all_counts(), **sizes([], [], suites)}, reading.rejections)
+        parts = {"train": [], "validation": [], "test": rows}
     else:
-        splits = split_records(
-            rows,
-            reading,
-            seed=config.seed,
-            validation=config.validation_fraction,
-            test=config.test_fraction,
-            suite_of=source.suite_of,
-            near_duplicates=config.near_duplicates,
-        )
-    return replace(splits, suites=splits.suites | {HELD_OUT: held}) if held else splits
+        parts = split_by_prompt(rows, config)
+    parts |= by_suite(parts.pop("test"), source.suite_of) | ({HELD_OUT: held} if held else {})
+    return Splits.of(parts, reading)
 
 
 def read_source(config: DataConfig, reading: Intake) -> Iterator[Preference]:
@@ -121,33 +113,16 @@ def _first(rejected: Sequence[Rejection]) -> str:
 
 def _any_criteria(splits: Splits) -> bool:
     """Whether some record has any; true where there are no records at all."""
-    rows = [*splits.train, *splits.validation, *(row for suite in splits.suites.values() for row in suite)]
+    rows = splits.rows
     return not rows or any(row.criteria_a or row.criteria_b for row in rows)
 
 
-def _comparable(splits: Splits, criteria: str) -> Splits:
-    """With ``none``, every record of a source without any criteria with the generic one, and how many they are."""
-    if criteria != "none" or _any_criteria(splits):
-        return splits
-    suites = {name: with_generic_criterion(rows) for name, rows in splits.suites.items()}
-    train, validation = with_generic_criterion(splits.train), with_generic_criterion(splits.validation)
-    count = len(train) + len(validation) + sum(map(len, suites.values()))
-    counts = {"given_generic_criterion": count, **splits.counts}
-    return Splits(train, validation, suites, counts, splits.rejected)
-
-
-def _smaller(splits: Splits, config: DataConfig) -> Splits:
-    """At most ``train`` rows to train on and ``suite`` in each suite; 0 keeps all, in their order."""
-
-    def fewer(rows: list[Preference], most: int) -> list[Preference]:
-        return balanced(rows, most, config.seed) if most else rows
-
-    train = fewer(splits.train, config.train)
-    suites = {name: fewer(rows, config.suite) for name, rows in splits.suites.items()}
-    before = len(splits.train) + sum(map(len, splits.suites.values()))
-    dropped = before - len(train) - sum(map(len, suites.values()))
-    counts = {**splits.counts, "dropped_by_subsampling": dropped, **sizes(train, splits.validation, suites)}
-    return Splits(train, splits.validation, suites, counts, splits.rejected)
+def _fewer(splits: Splits, config: DataConfig, criteria: str) -> Splits:
+    """At most the rows asked for; with ``none``, those of a source without any criteria have the generic one."""
+    if criteria == "none" and not _any_criteria(splits):
+        splits = splits.changed(with_generic_criterion)
+        splits.counts["given_generic_criterion"] = len(splits.rows)
+    return splits.at_most(seed=config.seed, train=config.train, suite=config.suite)
 
 
 def mix(parts: Mapping[str, Splits]) -> Splits:
@@ -156,27 +131,23 @@ def mix(parts: Mapping[str, Splits]) -> Splits:
     Public sets share prompts: a training row whose prompt is in a suite of any source, or in the validation rows of
     another, is left out, and counted.
     """
-    named = {name: _named(name, part) for name, part in parts.items()}
+    named = {name: part.changed(partial(_named, name)) for name, part in parts.items()}
     suites = {f"{name}.{suite}": rows for name, part in named.items() for suite, rows in part.suites.items()}
     asked = {prompt_key(row.prompt) for rows in suites.values() for row in rows}
     validation = [row for part in named.values() for row in part.validation]
-    kept_validation = _without(validation, asked)
+    validating = _without(validation, asked)
     train = [row for part in named.values() for row in part.train]
     unasked = _without(train, asked)
-    kept = _without(unasked, {prompt_key(row.prompt) for row in kept_validation})
+    training = _without(unasked, {prompt_key(row.prompt) for row in validating})
     counts = {f"{name}.{key}": count for name, part in named.items() for key, count in part.counts.items()}
-    counts["dropped_prompt_in_a_suite"] = len(train) - len(unasked) + len(validation) - len(kept_validation)
-    counts["dropped_prompt_in_validation"] = len(unasked) - len(kept)
+    counts["dropped_prompt_in_a_suite"] = len(train) - len(unasked) + len(validation) - len(validating)
+    counts["dropped_prompt_in_validation"] = len(unasked) - len(training)
     rejected = [rejection for part in named.values() for rejection in part.rejected]
-    return Splits(kept, kept_validation, suites, counts | sizes(kept, kept_validation, suites), rejected)
+    return Splits(training, validating, suites, counts, rejected)
 
 
-def _named(name: str, part: Splits) -> Splits:
-    def rename(rows: Sequence[Preference]) -> list[Preference]:
-        return [replace(row, id=f"{name}/{row.id}") for row in rows]
-
-    suites = {suite: rename(rows) for suite, rows in part.suites.items()}
-    return Splits(rename(part.train), rename(part.validation), suites, part.counts, part.rejected)
+def _named(name: str, rows: Sequence[Preference]) -> list[Preference]:
+    return [replace(row, id=f"{name}/{row.id}") for row in rows]
 
 
 def hold_out(rows: Sequence[Preference], names: Collection[str]) -> tuple[list[Preference], list[Preference]]:
@@ -192,8 +163,7 @@ def hold_out(rows: Sequence[Preference], names: Collection[str]) -> tuple[list[P
                 f"data.held_out_topics: no row has {name!r}; there are {', '.join(sorted(known)) or 'no topics at all'}"
             )
     held = [row for row, found in zip(rows, topics, strict=True) if found & set(names)]
-    kept = [row for row, found in zip(rows, topics, strict=True) if not found & set(names)]
-    return _without(kept, {prompt_key(row.prompt) for row in held}), held
+    return _without(rows, {prompt_key(row.prompt) for row in held}), held
 
 
 def _without(rows: Sequence[Preference], keys: Collection[str]) -> list[Preference]:
@@ -215,7 +185,7 @@ def shorten(rows: Sequence[Preference], limit: int) -> tuple[list[Preference], i
 def tokenizer_texts(seed: int) -> Iterator[str]:
     """What the tiny model's tokenizer is trained on: simulated text of the training topics, and the template's words.
 
-    The template is repeated so that its words become single tokens: it stands in every prompt.
+    The template is repeated so that its words become single tokens: it is in every prompt.
     """
     yield from lexicon_texts(seed)
     roles = ("system\n", "user\n", "assistant\n", "response_a\n", "response_b\n")

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -42,19 +42,16 @@ class CriteriaPool:
     """Distinct criteria grouped by broad topic, to draw from without the topics of a loser.
 
     A text that occurs under several topics carries all of them. Criteria without a topic cannot be told from the
-    loser's, so they stay out; ``without_topic`` counts them. The pool depends on the set of entries, not their order.
+    loser's, so they stay out. The pool depends on the set of entries, not their order.
     """
 
     def __init__(self, entries: Iterable[tuple[str, Collection[str]]]) -> None:
         topics_of: dict[str, set[str]] = {}
         text_of: dict[str, str] = {}
-        self.without_topic = 0
         for text, topics in entries:
-            if not topics:
-                self.without_topic += 1
-                continue
-            topics_of.setdefault(folded(text), set()).update(topics)
-            text_of[folded(text)] = min(text, text_of.get(folded(text), text))
+            if topics:
+                topics_of.setdefault(folded(text), set()).update(topics)
+                text_of[folded(text)] = min(text, text_of.get(folded(text), text))
         groups: dict[frozenset[str], list[str]] = {}
         for key in sorted(topics_of):
             groups.setdefault(frozenset(topics_of[key]), []).append(text_of[key])
@@ -94,70 +91,45 @@ class CriteriaPool:
 
 
 def add_noise(
-    criteria: Sequence[str],
-    *,
-    kind: str,
-    pool: CriteriaPool | None,
-    loser_criteria: Sequence[str],
-    loser_topics: Collection[str],
-    seed: int,
-    epoch: int,
-    sample_id: str,
+    preference: Preference, side: str, *, kind: str, pool: CriteriaPool | None, seed: int, epoch: int
 ) -> Noised:
-    """Perturb ``criteria`` (n >= 1) as the table above says. Pure: a function of its arguments alone.
+    """Perturb the criteria of a side that has some as the table above says. Pure: a function of its arguments alone.
 
-    Raises ``ValueError`` for an unknown ``kind``, for empty criteria and for a ``kind`` that needs a missing pool.
+    ``kind`` is one of `NOISES`; ``add`` and ``random`` need a ``pool``.
     """
-    if kind not in NOISES:
-        raise ValueError(f"noise: {kind!r} is not one of {', '.join(NOISES)}")
-    if not criteria:
-        raise ValueError(f"criteria: sample {sample_id!r} has none, at least one is needed; leave the sample out")
-    if pool is None and kind in ("add", "random"):
-        raise ValueError(f"pool: noise {kind!r} draws criteria from one; build it with CriteriaPool.from_preferences")
-    rng = generator(seed, epoch, sample_id, "noise")
+    own, other = preference.criteria_a, preference.criteria_b
+    other_topics = preference.criteria_topics_b
+    if side == "b":
+        own, other, other_topics = other, own, preference.criteria_topics_a
+    rng = generator(seed, epoch, preference.id, "noise")
     operation = rng.choice(OPERATIONS) if kind == "random" else kind
+    changed = None
     if operation == "add" and pool is not None:
-        return _add(criteria, pool, loser_criteria, loser_topics, rng)
-    if operation == "remove":
-        return _remove(criteria, rng)
-    if operation == "replace":
-        return _replace(criteria, loser_criteria, rng)
-    return Noised(tuple(criteria), "none")
+        changed = _add(own, pool, other, other_topics, rng)
+    elif operation == "remove" and len(own) > 1:
+        changed = tuple(own[place] for place in sorted(rng.sample(range(len(own)), (len(own) + 1) // 2)))
+    elif operation == "replace" and len(own) > 1:
+        changed = _replace(own, other, rng)
+    return Noised(changed, operation) if changed else Noised(own, "none")
 
 
 def _add(
-    criteria: Sequence[str],
-    pool: CriteriaPool,
-    loser_criteria: Sequence[str],
-    loser_topics: Collection[str],
-    rng: random.Random,
-) -> Noised:
-    count = min(max(1, len(criteria) // 2), MAX_CRITERIA - len(criteria))
-    gained = pool.draw(max(0, count), without_topics=loser_topics, without=[*criteria, *loser_criteria], rng=rng)
-    if not gained:
-        return Noised(tuple(criteria), "none")
-    return Noised(_shuffled([*criteria, *gained], rng), "add")
+    own: tuple[str, ...], pool: CriteriaPool, other: tuple[str, ...], other_topics: Collection[str], rng: random.Random
+) -> tuple[str, ...] | None:
+    count = max(0, min(max(1, len(own) // 2), MAX_CRITERIA - len(own)))
+    gained = pool.draw(count, without_topics=other_topics, without=[*own, *other], rng=rng)
+    return _shuffled([*own, *gained], rng) if gained else None
 
 
-def _remove(criteria: Sequence[str], rng: random.Random) -> Noised:
-    n = len(criteria)
-    if n == 1:
-        return Noised(tuple(criteria), "none")
-    kept = sorted(rng.sample(range(n), (n + 1) // 2))
-    return Noised(tuple(criteria[i] for i in kept), "remove")
-
-
-def _replace(criteria: Sequence[str], loser_criteria: Sequence[str], rng: random.Random) -> Noised:
-    n = len(criteria)
-    own = {folded(text) for text in criteria}
-    foreign = list({folded(text): text for text in loser_criteria if folded(text) not in own}.values())
-    if n == 1 or not foreign:
-        return Noised(tuple(criteria), "none")
-    gained = rng.sample(foreign, min(len(foreign), max(1, (n + 1) // 2 - 1)))
+def _replace(own: tuple[str, ...], other: tuple[str, ...], rng: random.Random) -> tuple[str, ...] | None:
+    known = {folded(text) for text in own}
+    foreign = list({folded(text): text for text in other if folded(text) not in known}.values())
+    if not foreign:
+        return None
+    gained = rng.sample(foreign, min(len(foreign), max(1, (len(own) + 1) // 2 - 1)))
     # Exchanging one of two would leave a draw, so with n = 2 both stay and the stranger joins them.
-    lost = 0 if n == 2 else len(gained)
-    kept = rng.sample(list(criteria), n - lost)
-    return Noised(_shuffled([*kept, *gained], rng), "replace")
+    lost = 0 if len(own) == 2 else len(gained)
+    return _shuffled([*rng.sample(own, len(own) - lost), *gained], rng)
 
 
 def _shuffled(criteria: list[str], rng: random.Random) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from crm.data.fields import (
 )
 from crm.data.public.pairs import chosen_pair
 from crm.data.sampling import turn
-from crm.data.splits import Splits, sizes
+from crm.data.splits import Splits
 from crm.io.parquet import read_parquet
 from crm.schema import Comparison, Message, Preference, RecordError, Side, folded, messages, short
 
@@ -48,9 +48,7 @@ def load_prepared(folder: Path) -> Splits:
         name: read_parquet(folder / "splits" / f"{name}.parquet", Preference)
         for name in ("train", "validation", "D", "T", "C")
     }
-    train, validation = parts.pop("train"), parts.pop("validation")
-    suites = {name: rows for name, rows in parts.items() if rows}
-    return Splits(train, validation, suites, sizes(train, validation, suites))
+    return Splits.of({name: rows for name, rows in parts.items() if rows or name in ("train", "validation")})
 
 
 def prepared_suite(folder: Path, name: str) -> list[Comparison] | None:

@@ -44,8 +44,6 @@ def balanced(
     rows: Sequence[Preference], limit: int | None, seed: int, *levels: Callable[[Preference], str]
 ) -> list[Preference]:
     """At most ``limit`` rows, taken in turns over the first level's groups, within a group over the next level's."""
-    if limit is not None and limit < 0:
-        raise ValueError(f"limit: {limit} rows cannot be drawn; give a number from 0 up, or none for all rows")
     return _in_turns(rows, seed, levels, ())[:limit]
 
 

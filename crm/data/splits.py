@@ -19,8 +19,9 @@ import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 from crm.data.sampling import balanced
@@ -29,6 +30,8 @@ from crm.schema import Message, Preference, folded, prompt_key
 
 if TYPE_CHECKING:
     from datasketch import MinHash
+
+    from crm.data.config import DataConfig
 
 log = logging.getLogger(__name__)
 NEAR_DUPLICATE = 0.8
@@ -53,59 +56,68 @@ class Splits:
     """What a source gives: no prompt of ``train`` is in ``validation`` or a suite (checked when built).
 
     ``suites`` maps a suite's name (``D``, ``C``, ...) to its preferences; suites may share prompts with one another.
-    ``counts`` says how many rows were read, dropped for which reason, and kept where. ``rejected`` holds the bad rows
-    of a lenient reading (the first of them, `crm.io.intake.MAX_SHOWN`).
+    ``counts`` says how many rows were read, dropped for which reason, and (added when built) are in each part.
+    ``rejected`` holds the bad rows of a lenient reading (the first of them, `crm.io.intake.MAX_SHOWN`).
     """
 
     train: list[Preference]
     validation: list[Preference]
     suites: dict[str, list[Preference]]
-    counts: dict[str, int]
+    counts: dict[str, int] = field(default_factory=dict)
     rejected: list[Rejection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        check_disjoint(self.train, self.validation, self.suites)
+        """Add the sizes to ``counts``. Raises ``ValueError`` with the count when a prompt is in two parts."""
+        held_out = [row for rows in self.suites.values() for row in rows]
+        parts = {"train": self.train, "validation": self.validation, "suites": held_out}
+        keys = {name: {prompt_key(row.prompt) for row in rows} for name, rows in parts.items()}
+        for left, right in combinations(keys, 2):
+            if shared := len(keys[left] & keys[right]):
+                raise ValueError(f"{shared} prompts of {left} are also in {right}; split by prompt, never by row")
+        sizes = {f"suite_{name}": len(rows) for name, rows in self.suites.items()}
+        sizes |= {"train": len(self.train), "validation": len(self.validation)}
+        object.__setattr__(self, "counts", self.counts | sizes)
 
+    @classmethod
+    def of(cls, parts: Mapping[str, list[Preference]], reading: Intake | None = None) -> Splits:
+        """The splits of ``train``, ``validation`` and suites by name, with the counts of a reading."""
+        suites = {name: rows for name, rows in parts.items() if name not in ("train", "validation")}
+        counts, rejected = (reading.all_counts(), reading.rejections) if reading else ({}, [])
+        return cls(parts["train"], parts["validation"], suites, counts, rejected)
 
-def check_disjoint(
-    train: Sequence[Preference], validation: Sequence[Preference], suites: Mapping[str, Sequence[Preference]]
-) -> None:
-    """Raise ``ValueError`` with the count when a prompt (`prompt_key`) of one part is in another part."""
-    keys = {
-        "train": {prompt_key(row.prompt) for row in train},
-        "validation": {prompt_key(row.prompt) for row in validation},
-        "suites": {prompt_key(row.prompt) for rows in suites.values() for row in rows},
-    }
-    for left, right in (("train", "validation"), ("train", "suites"), ("validation", "suites")):
-        shared = len(keys[left] & keys[right])
-        if shared:
-            raise ValueError(f"{shared} prompts of {left} are also in {right}; split by prompt, never by row")
+    @property
+    def rows(self) -> list[Preference]:
+        """The rows of all parts."""
+        return [*self.train, *self.validation, *chain.from_iterable(self.suites.values())]
 
+    def changed(self, change: Callable[[list[Preference]], list[Preference]]) -> Splits:
+        """The splits with the rows of every part changed."""
+        suites = {name: change(rows) for name, rows in self.suites.items()}
+        return replace(self, train=change(self.train), validation=change(self.validation), suites=suites)
 
-def sizes(
-    train: Sequence[Preference], validation: Sequence[Preference], suites: Mapping[str, Sequence[Preference]]
-) -> dict[str, int]:
-    """The last entries of every loader's ``counts``: records kept in each part."""
-    named = {f"suite_{name}": len(rows) for name, rows in suites.items()}
-    return {"train": len(train), "validation": len(validation), **named}
+    def at_most(
+        self,
+        *levels: Callable[[Preference], str],
+        seed: int,
+        train: int = 0,
+        validation: int = 0,
+        suite: int = 0,
+    ) -> Splits:
+        """At most ``train``, ``validation`` and ``suite`` rows (0: all) in these parts; the others are counted.
 
+        Rows are taken in turns over ``levels`` (see `balanced`), which also orders them. With levels, ``suite`` is a
+        limit of validation too.
+        """
 
-def subsampled(
-    parts: Mapping[str, list[Preference]],
-    reading: Intake,
-    most: Mapping[str, int],
-    seed: int,
-    *levels: Callable[[Preference], str],
-) -> Splits:
-    """`Splits` of a source with a split of its own: of ``parts`` (train, validation and suites) at most as many rows as
-    ``most`` has under ``train``, ``validation`` and ``suite`` (0: all), in turns over ``levels``."""
-    train, validation, suite = (most[name] or None for name in ("train", "validation", "suite"))
-    kept = {name: balanced(rows, train if name == "train" else suite, seed, *levels) for name, rows in parts.items()}
-    kept["validation"] = balanced(kept["validation"], validation, seed) if validation else kept["validation"]
-    dropped = sum(map(len, parts.values())) - sum(map(len, kept.values()))
-    trained, validating = kept.pop("train"), kept.pop("validation")
-    own = {"dropped_by_subsampling": dropped, **sizes(trained, validating, kept)}
-    return Splits(trained, validating, kept, {**reading.all_counts(), **own}, reading.rejections)
+        def fewer(rows: list[Preference], most: int) -> list[Preference]:
+            return balanced(rows, most or None, seed, *levels) if most or levels else rows
+
+        suites = {name: fewer(rows, suite) for name, rows in self.suites.items()}
+        validating = fewer(self.validation, suite) if levels else self.validation
+        validating = balanced(validating, validation, seed) if validation else validating
+        fewest = replace(self, train=fewer(self.train, train), validation=validating, suites=suites)
+        fewest.counts["dropped_by_subsampling"] = len(self.rows) - len(fewest.rows)
+        return fewest
 
 
 def by_suite(
@@ -118,33 +130,22 @@ def by_suite(
     return suites
 
 
-def split_records(
-    records: Sequence[Preference],
-    reading: Intake,
-    *,
-    seed: int,
-    validation: float,
-    test: float,
-    suite_of: Callable[[Preference], str] | None = None,
-    near_duplicates: float = NEAR_DUPLICATE,
-) -> Splits:
-    """`Splits` of a file without a split of its own: by prompt, near-duplicates together, the test share in suites.
+def split_by_prompt(records: Sequence[Preference], config: DataConfig) -> dict[str, list[Preference]]:
+    """The records as ``train``, ``validation`` and ``test``, near-duplicates together, by the fractions of the config.
 
-    ``validation`` and ``test`` are fractions of the prompt groups, below 1 together. Raises ``ValueError`` where a part
-    that was asked for stays empty because there are too few groups. Warns where a group has a third of the prompts.
+    These are fractions of the prompt groups. Raises ``ValueError`` where a part that was asked for stays empty because
+    there are too few groups. Warns where a group has a third of the prompts.
     """
-    group_of = prompt_groups([row.prompt for row in records], near_duplicates)
-    warn_of_large_group(group_of, near_duplicates)
-    keys = [group_of[prompt_key(row.prompt)] for row in records]
+    shares = {"test": config.test_fraction, "validation": config.validation_fraction}
+    group_of = prompt_groups([row.prompt for row in records], config.near_duplicates)
+    warn_of_large_group(group_of, config.near_duplicates)
+    place_of = {key: _place(key, config.seed) for key in group_of.values()}
+    part_of = _filled(dict(sorted(place_of.items(), key=lambda item: item[1])), shares)
     rows: dict[str, list[Preference]] = {"train": [], "validation": [], "test": []}
-    parts = assign(keys, [None] * len(keys), seed=seed, validation=validation, test=test)
-    parts = _filled(keys, parts, {"test": test, "validation": validation}, seed)
-    for part, row in zip(parts, records, strict=True):
-        rows[part].append(row)
-    _check_filled(rows, {"train": 1.0, "validation": validation, "test": test}, group_of, near_duplicates)
-    suites = by_suite(rows["test"], suite_of)
-    kept = sizes(rows["train"], rows["validation"], suites)
-    return Splits(rows["train"], rows["validation"], suites, {**reading.all_counts(), **kept}, reading.rejections)
+    for row in records:
+        rows[part_of[group_of[prompt_key(row.prompt)]]].append(row)
+    _check_filled(rows, {"train": 1.0, **shares}, group_of, config.near_duplicates)
+    return rows
 
 
 def assign(
@@ -165,7 +166,7 @@ def assign(
     parts = []
     for key, topic in zip(keys, topics, strict=True):
         if key not in held_out:
-            parts.append(_assign(key, seed, validation, test))
+            parts.append(_part(_place(key, seed), validation, test))
         else:
             parts.append("unseen_topics" if topic in held_out_topics else "left_out")
     return parts
@@ -207,23 +208,24 @@ def _place(key: str, seed: int) -> float:
     return int(_digest(f"{seed}|{key}")[:16], 16) / 16**16
 
 
-def _filled(keys: Sequence[str], parts: Sequence[str], shares: Mapping[str, float], seed: int) -> list[str]:
-    """The parts, an empty one with the first group that is in none of those before it, where two are left."""
-    found = dict(zip(keys, parts, strict=True))
-    groups, moved = sorted(found, key=lambda key: _place(key, seed)), dict[str, str]()
-    for number, (part, share) in enumerate(shares.items()):
-        free = [key for key in groups if found[key] not in list(shares)[:number]]
-        if share > 0 and part not in found.values() and len(free) + number > len(shares):
-            found[free[0]] = moved[free[0]] = part
-    last = [key for key in groups if found[key] == "validation"]
-    if "train" not in found.values() and len(last) > 1:
-        moved[last[-1]] = "train"
-    return [moved.get(key, part) for key, part in zip(keys, parts, strict=True)]
-
-
-def _assign(key: str, seed: int, validation: float, test: float) -> str:
-    place = _place(key, seed)
+def _part(place: float, validation: float, test: float) -> str:
     return "test" if place < test else "validation" if place < test + validation else "train"
+
+
+def _filled(places: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, str]:
+    """The part of every group, by its place; the groups are in the order of their places.
+
+    An empty part has the first group that is in none of those before it, where two are left.
+    """
+    found = {key: _part(place, **shares) for key, place in places.items()}
+    for number, (part, share) in enumerate(shares.items()):
+        free = [key for key in found if found[key] not in list(shares)[:number]]
+        if share > 0 and part not in found.values() and len(free) + number > len(shares):
+            found[free[0]] = part
+    last = [key for key in found if found[key] == "validation"]
+    if "train" not in found.values() and len(last) > 1:
+        found[last[-1]] = "train"
+    return found
 
 
 def _check_filled(
@@ -248,26 +250,22 @@ class NearDuplicates:
     """An index of texts that finds those whose character 5-grams agree (Jaccard of ``similarity`` or more)."""
 
     def __init__(self, similarity: float = NEAR_DUPLICATE) -> None:
-        from datasketch import MinHash, MinHashLSH  # a third of a second, which no `--help` should wait for
+        from datasketch import MinHashLSH  # a third of a second, which no `--help` should wait for
 
         bands = next(params for least, params in _BANDS.items() if similarity >= least)
         self._least = similarity
         self._index = MinHashLSH(num_perm=_PERMUTATIONS, params=bands)
-        self._texts: set[str] = set()
-        self._blank = MinHash(num_perm=_PERMUTATIONS, hashfunc=_as_is)
-        self._last: tuple[str, frozenset[int], MinHash] | None = None
 
     def add(self, text: str) -> None:
         """Put a text (as `plain_text` gives it) into the index, once."""
-        if text not in self._texts:
-            self._texts.add(text)
-            self._index.insert(text, self._sketch(text)[1], check_duplication=False)
+        if text not in self._index:
+            self._index.insert(text, _sketch(text), check_duplication=False)
 
     def like(self, text: str, but: Callable[[str], bool] = lambda _: False) -> Iterator[tuple[str, float]]:
         """Texts of the index that agree with this one, and the similarity in [0, 1]; those that ``but`` names are not
         looked at."""
-        own, sketch = self._sketch(text)
-        for other in self._index.query(sketch):
+        own = _shingles(text)
+        for other in self._index.query(_sketch(text)):
             if but(other):
                 continue
             theirs = _shingles(other)
@@ -275,13 +273,20 @@ class NearDuplicates:
             if similarity >= self._least:
                 yield other, similarity
 
-    def _sketch(self, text: str) -> tuple[frozenset[int], MinHash]:
-        """Shingles and their MinHash, kept for the next call: a text is most often looked up, then added."""
-        if self._last is None or self._last[0] != text:
-            shingles, sketch = _shingles(text), self._blank.copy()
-            sketch.update_batch(list(shingles))
-            self._last = (text, shingles, sketch)
-        return self._last[1:]
+
+@lru_cache(maxsize=8)
+def _sketch(text: str) -> MinHash:
+    """Remembered for the next call: a text is most often looked up, then added."""
+    sketch = _empty_sketch().copy()
+    sketch.update_batch(list(_shingles(text)))
+    return sketch
+
+
+@cache
+def _empty_sketch() -> MinHash:
+    from datasketch import MinHash
+
+    return MinHash(num_perm=_PERMUTATIONS, hashfunc=lambda shingle: shingle)
 
 
 def near_groups(texts: Collection[str], similarity: float = NEAR_DUPLICATE) -> list[list[str]]:
@@ -354,7 +359,3 @@ def _shingles(text: str) -> frozenset[int]:
     data = text.encode("utf-32-le", "surrogatepass")  # four bytes a character, so that no character is cut
     ends = range(4 * _SHINGLE, max(len(data), 4 * _SHINGLE) + 1, 4)
     return frozenset(zlib.crc32(data[end - 4 * _SHINGLE : end]) for end in ends)
-
-
-def _as_is(value: int) -> int:
-    return value

@@ -17,13 +17,13 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crm.data.fields import asked, counted, criteria_cell, identity, optional_text, require, turns
+from crm.data.fields import asked, criteria_cell, identity, optional_text, records_of, require, turns
 from crm.data.public.pairs import chosen_pair
 from crm.io import rows as formats
 from crm.io.intake import Intake
 from crm.io.rows import data_files, printable
 from crm.quoting import escaped, hydra_text
-from crm.schema import SIDES, Preference, RecordError, check_responses, folded
+from crm.schema import SIDES, Preference, RecordError, folded
 
 
 class Layout(NamedTuple):
@@ -96,16 +96,13 @@ def read(
         def parse(row: dict[str, Any], line: int) -> Preference:
             try:
                 require(row, [used[field] for field in layout.required], null)  # noqa: B023 - used at once
-                record = _record(row, used, layout, sides, repeats)  # noqa: B023 - used at once
+                return _record(row, used, layout, sides, repeats)  # noqa: B023 - used at once
             except RecordError:
                 raise
             except ValueError as error:  # the file as a whole cannot be trusted
                 raise ValueError(f"{file}:{line}: {error}") from None  # noqa: B023 - used at once
-            check_responses(record)
-            return record
 
-        for record in reading.rows(file, parse):
-            yield from counted([record], reading.counts)
+        yield from records_of(file, reading, parse)
 
 
 def _layout(given: Mapping[str, str], winners: Mapping[str, str], names: list[str]) -> Layout:

@@ -24,7 +24,7 @@ from crm.criteria.traits import Trait
 from crm.data.catalogue import Source
 from crm.data.public.banks import FOLDERS, read_published
 from crm.data.sampling import hold_out, shuffled, turn
-from crm.data.splits import Splits, prompt_groups, sizes
+from crm.data.splits import Splits, prompt_groups
 from crm.io.draws import generator
 from crm.io.intake import Intake
 from crm.io.words import first_words
@@ -90,7 +90,6 @@ def load(
         "queries_read": len(queries),
         "dropped_near_duplicates": len(queries) - sum(map(len, parts.values())),
         "llms_held_out": len(unseen),
-        **sizes(made, validating, suites),
     }
     return Splits(made, validating, suites, counts)
 

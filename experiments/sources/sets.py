@@ -11,7 +11,7 @@ from pydantic import Field
 
 from crm.data.catalogue import Source
 from crm.data.fields import At, Conversation, PublicRow, Read, Text, rows_of
-from crm.data.public.pairs import Rated, RatedInPlace, chosen_pair, pairs_within, plain, rated_pair, read_wordings, vote
+from crm.data.public.pairs import Rated, RatedInPlace, chosen_pair, pairs_within, rated_pair, read_wordings
 from crm.data.sampling import turn
 from crm.io.intake import Intake
 from crm.schema import Message, Preference, RecordError, prompt_key
@@ -287,9 +287,9 @@ def autoj(row: _AutoJ, at: At) -> Preference:
     The criteria that are published for a scenario speak for neither side, so they are not used. It is a published test:
     pairs of equal texts (nine, eight of them ties) stay.
     """
-    sides = plain(row.response_1), plain(row.response_2)
+    given = (f"autoj-{at.number}", row.prompt, row.response_1, row.response_2)
     winner = ("a", "b", "tie")[row.label]
-    return vote(f"autoj-{at.number}", row.prompt, *sides, winner, "autoj/human", topic=row.scenario)
+    return chosen_pair(*given, first=True, winner=winner, source="autoj/human", topic=row.scenario)
 
 
 class _VibeCheck(PublicRow):
@@ -309,8 +309,9 @@ def vibecheck_arena(row: _VibeCheck, _at: At) -> Preference:
     """
     prompt, first, second = turn("user", row.question), turn("assistant", row.llama), turn("assistant", row.other)
     name, winner = f"vibecheck_arena-{prompt_key(prompt + first + second)}", "a" if row.preference == LLAMA else "b"
-    sides = plain(row.llama, LLAMA), plain(row.other)
-    return vote(name, prompt, *sides, winner, "vibecheck_arena/human", topic=row.category_labels)
+    given, topic = (name, prompt, first, second), row.category_labels
+    authors, source = (LLAMA, None), "vibecheck_arena/human"
+    return chosen_pair(*given, first=True, winner=winner, source=source, topic=topic, authors=authors)
 
 
 class _Rank(PublicRow):
@@ -361,8 +362,9 @@ def cot_rationales(row: _Rationale, at: At) -> Preference | tuple[()]:
     prompt = turn("user", row.instruction)
     legend = f"M is response {m.upper()}, m is response {other.upper()}."
     name, reason = f"cot_rationales-{row.generator_2}-{prompt_key(prompt)}", row.raw_completion.concise_explanation
-    sides = plain(row.output_1, row.generator_1), plain(row.output_2, row.generator_2)
-    return vote(name, prompt, *sides, winner, "cot_rationales/llm", reason=f"{legend} {reason}")
+    given, authors = (name, prompt, row.output_1, row.output_2), (row.generator_1, row.generator_2)
+    reason = f"{legend} {reason}"
+    return chosen_pair(*given, first=True, winner=winner, source="cot_rationales/llm", reason=reason, authors=authors)
 
 
 # fmt: off

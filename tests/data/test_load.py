@@ -40,9 +40,7 @@ def test_no_prompt_of_a_suite_is_trained_on() -> None:
     assert ids(mixed.train) == ["one/1", "one/3", "two/3"], "q and t are asked, s validates"
     assert ids(mixed.validation) == ["one/4", "two/4"]
     assert {name: ids(rows) for name, rows in mixed.suites.items()} == {"one.D": ["one/5"], "two.D": ["two/5"]}
-    assert mixed.counts == {
-        "one.read": 5,
-        "two.read": 5,
+    assert {name: count for name, count in mixed.counts.items() if not name.startswith(("one.", "two."))} == {
         "dropped_prompt_in_a_suite": 2,
         "dropped_prompt_in_validation": 1,
         "train": 3,
@@ -50,6 +48,7 @@ def test_no_prompt_of_a_suite_is_trained_on() -> None:
         "suite_one.D": 1,
         "suite_two.D": 1,
     }
+    assert (mixed.counts["one.read"], mixed.counts["two.train"]) == (5, 3)
 
 
 def test_held_out_topics_take_their_prompts_with_them() -> None:

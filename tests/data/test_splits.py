@@ -11,16 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crm.data import splits as by_prompt
+from crm.data.config import DataConfig
 from crm.data.splits import (
     NearDuplicates,
     Splits,
     assign,
-    check_disjoint,
     plain_text,
     prompt_groups,
-    split_records,
 )
-from crm.io.intake import Intake
 from crm.schema import Message, Preference, prompt_key
 
 fast = settings(derandomize=True, deadline=None, max_examples=30)
@@ -84,8 +83,12 @@ def test_a_smaller_similarity_joins_more() -> None:
     assert joined == [False, False, True]
 
 
-def split_by_prompt(rows: list[Preference], **settings: float) -> Splits:
-    return split_records(rows, Intake(strict=True), **settings)
+def split_by_prompt(
+    rows: list[Preference], seed: int, validation: float, test: float, near_duplicates: float = 0.8
+) -> Splits:
+    config = DataConfig(seed=seed, validation_fraction=validation, test_fraction=test, near_duplicates=near_duplicates)
+    parts = by_prompt.split_by_prompt(rows, config)
+    return Splits.of({"train": parts["train"], "validation": parts["validation"], "D": parts["test"]})
 
 
 def home(splits: Splits) -> dict[str, str]:
@@ -172,13 +175,15 @@ def test_no_part_of_few_prompts_stays_empty_and_the_test_part_is_that_of_any_val
 
 
 def test_a_prompt_in_two_splits_is_found() -> None:
-    check_disjoint([vote(1), vote(1)], [], {"D": [vote(2)]})
-    with pytest.raises(ValueError, match="1 prompts of train are also in suites"):
-        check_disjoint([vote(1)], [], {"D": [vote(3, text(1).upper())]})
-    with pytest.raises(ValueError, match="1 prompts of train are also in validation"):
-        check_disjoint([vote(1)], [vote(3, text(1).upper())], {})
-    with pytest.raises(ValueError, match="1 prompts of validation are also in suites"):
-        check_disjoint([], [vote(1)], {"C": [], "D": [vote(3, text(1).upper())]})
+    again = [vote(3, text(1).upper())]
+    assert Splits([vote(1), vote(1)], [], {"D": [vote(2)]}).counts == {"train": 2, "validation": 0, "suite_D": 1}
+    for parts, names in (
+        (([vote(1)], [], {"D": again}), "train are also in suites"),
+        (([vote(1)], again, {}), "train are also in validation"),
+        (([], [vote(1)], {"C": [], "D": again}), "validation are also in suites"),
+    ):
+        with pytest.raises(ValueError, match=f"1 prompts of {names}"):
+            Splits(*parts)
 
 
 def found(one: str, other: str) -> list[float]:

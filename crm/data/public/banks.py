@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crm.data.fields import PublicRow, Text
+from crm.data.public.pairs import Answer
 from crm.data.sampling import turn
 from crm.io.intake import Intake
 from crm.schema import prompt_key
@@ -20,11 +21,6 @@ log = logging.getLogger(__name__)
 FOLDERS = {"alpacaeval": "bank_alpacaeval", "justeval": "bank_justeval"}
 UNTAGGED = "untagged"
 """Topic of a query that nobody gave one."""
-
-
-class _Answer(PublicRow):
-    instruction: Text
-    output: str
 
 
 class _Tags(PublicRow):
@@ -79,7 +75,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _outputs(path: Path) -> dict[str, str]:
     """Response by query; of a query that is asked twice, the first."""
-    rows = list(Intake(strict=True).rows(path, lambda row, _: _Answer.model_validate(row)))
+    rows = list(Intake(strict=True).rows(path, lambda row, _: Answer.model_validate(row)))
     return {row.instruction: row.output for row in reversed(rows)}
 
 

@@ -19,9 +19,9 @@ from itertools import combinations
 from pathlib import Path
 
 from crm.data.fields import PublicRow, Text
-from crm.data.public.pairs import aspects_of, flip_pair, wordings_of
+from crm.data.public.pairs import Answer, Wordings, aspects_of, flip_pair, wordings_of
 from crm.data.sampling import hold_out, shuffled, turn, wordings
-from crm.data.splits import Splits, prompt_groups, subsampled
+from crm.data.splits import Splits, prompt_groups
 from crm.io.intake import Intake
 from crm.io.words import count_words, first_words
 from crm.schema import Preference, folded, prompt_key
@@ -39,50 +39,35 @@ MODELS = (
 )
 
 
-class _Answers(PublicRow):
-    academy: str
-    business: str
-    entertainment: str
-    literature: str
-
-
 class _ForReaders(PublicRow):
+    class Answers(PublicRow):
+        """One for every reader."""
+
+        academy: str
+        business: str
+        entertainment: str
+        literature: str
+
     query: Text
-    responses: _Answers
-
-
-class _Answer(PublicRow):
-    instruction: Text
-    output: str
+    responses: Answers
 
 
 def load_dsp(folder: Path, reading: Intake, *, seed: int, max_words: int, **sizes: int) -> Splits:
     """Responses cut to ``max_words`` (0: whole); sizes are drawn in turns over reader pairs and queries."""
     answered = _read_dsp(folder, reading)
     part_of = _parts((query for query, _ in answered), seed)
-    parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": [], "C": []}
-    counts = reading.counts
-    counts.update(unused_plain_answers=len(answered), pairs=6 * len(answered), dropped_identical_responses=0)
-    for query, answers in answered:
-        for first, second in combinations(READERS, 2):
-            cut = {name: first_words(answers[name], max_words) for name in (first, second)}
-            if cut[first] == cut[second]:
-                counts["dropped_identical_responses"] += 1
-                continue
-            parts[part_of[query]].append(_for_two_readers(query, cut, seed))
-            if part_of[query] == "D":
-                parts["C"].append(_for_two_readers(query, cut, seed, unseen=True))
-    return subsampled(parts, reading, sizes, seed, aspects_of, lambda row: row.query)
+    parts: dict[str, list[Preference]] = {"train": [], "validation": [], "D": []}
+    reading.counts.update(unused_plain_answers=len(answered), pairs=6 * len(answered), dropped_identical_responses=0)
+    for row in _for_two_readers(answered, reading.counts, seed, max_words):
+        parts[part_of[row.query]].append(row)
+    unseen = wordings_of("dsp_unseen")
+    parts["C"] = [_reworded(row, f"{row.id}-unseen", unseen, seed, row.id.removeprefix("dsp-")) for row in parts["D"]]
+    return Splits.of(parts, reading).at_most(aspects_of, lambda row: row.query, seed=seed, **sizes)
 
 
 def dsp(folder: Path, reading: Intake) -> Iterator[Preference]:
     """Every pair of readers for every query, whole, with the wordings of training."""
-    for query, answers in _read_dsp(folder, reading):
-        for pair in combinations(READERS, 2):
-            if answers[pair[0]] == answers[pair[1]]:
-                reading.counts["dropped_identical_responses"] += 1
-            else:
-                yield _for_two_readers(query, {name: answers[name] for name in pair}, 0)
+    return _for_two_readers(_read_dsp(folder, reading), reading.counts, seed=0, max_words=0)
 
 
 def _read_dsp(folder: Path, reading: Intake) -> list[tuple[str, dict[str, str]]]:
@@ -92,11 +77,19 @@ def _read_dsp(folder: Path, reading: Intake) -> list[tuple[str, dict[str, str]]]
     return [(row.query, row.responses.model_dump()) for row in rows]
 
 
-def _for_two_readers(query: str, answers: dict[str, str], seed: int, unseen: bool = False) -> Preference:
-    prompt = turn("user", query)
-    pair = "-".join((*answers, prompt_key(prompt)))
-    name, bank = f"dsp-{pair}{'-unseen' * unseen}", wordings_of("dsp_unseen" if unseen else "dsp")
-    return flip_pair(name, prompt, answers, bank, source="dsp/construction", seed=seed, drawn_by=pair)
+def _for_two_readers(
+    answered: Iterable[tuple[str, dict[str, str]]], counts: Counter[str], seed: int, max_words: int
+) -> Iterator[Preference]:
+    for query, answers in answered:
+        for readers in combinations(READERS, 2):
+            cut = {name: first_words(answers[name], max_words) for name in readers}
+            if len(set(cut.values())) == 1:
+                counts["dropped_identical_responses"] += 1
+                continue
+            prompt = turn("user", query)
+            drawn_by = "-".join((*readers, prompt_key(prompt)))
+            name, bank = f"dsp-{drawn_by}", wordings_of("dsp")
+            yield flip_pair(name, prompt, cut, bank, source="dsp/construction", seed=seed, drawn_by=drawn_by)
 
 
 def load_concise_verbose(folder: Path, reading: Intake, *, seed: int, max_words: int, **sizes: int) -> Splits:
@@ -116,9 +109,10 @@ def load_concise_verbose(folder: Path, reading: Intake, *, seed: int, max_words:
             parts["M"] += rows
         else:
             reading.counts["dropped_held_out_model_on_training_instruction"] += len(rows)
-    parts["C"] = [_with_unseen_wordings(row, seed) for row in parts["M"]]
+    words = wordings_of("concise_verbose_unseen")
+    parts["C"] = [_reworded(row, f"unseen-{row.id}", words, seed, row.id) for row in parts["M"]]
     levels = (lambda row: "-".join(row.id.rsplit("-", 2)[1:]), lambda row: str(row.author_a), lambda row: row.query)
-    return subsampled(parts, reading, sizes, seed, *levels)
+    return Splits.of(parts, reading).at_most(*levels, seed=seed, **sizes)
 
 
 def concise_verbose(folder: Path, reading: Intake) -> Iterator[Preference]:
@@ -136,7 +130,7 @@ def _read_concise_verbose(folder: Path, reading: Intake) -> dict[tuple[str, str]
             zipped = path.with_name(path.name + ".gz")
             for row in reading.rows(
                 zipped if zipped.exists() else path,
-                lambda row, _: _Answer.model_validate(row),
+                lambda row, _: Answer.model_validate(row),
                 lambda row: row.instruction,
             ):
                 answers.setdefault((model, row.instruction), {})[style] = row.output
@@ -164,16 +158,11 @@ def _three_pairs(
     return rows
 
 
-def _with_unseen_wordings(row: Preference, seed: int) -> Preference:
-    """The same pair and sides, with criteria that training never uses."""
-    bank = wordings_of("concise_verbose_unseen")
-    (wish_a,), (wish_b,) = row.criteria_topics_a, row.criteria_topics_b
-    return replace(
-        row,
-        id=f"unseen-{row.id}",
-        criteria_a=wordings(bank[wish_a], seed, row.id, wish_a),
-        criteria_b=wordings(bank[wish_b], seed, row.id, wish_b),
-    )
+def _reworded(row: Preference, name: str, bank: Wordings, seed: int, drawn_by: str) -> Preference:
+    """The same pair and sides under another name, with criteria of another bank."""
+    (topic_a,), (topic_b,) = row.criteria_topics_a, row.criteria_topics_b
+    criteria_a, criteria_b = (wordings(bank[topic], seed, drawn_by, topic) for topic in (topic_a, topic_b))
+    return replace(row, id=name, criteria_a=criteria_a, criteria_b=criteria_b)
 
 
 def _parts(queries: Iterable[str], seed: int) -> dict[str, str]:

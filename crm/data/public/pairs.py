@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from crm.data.fields import Conversation
+from crm.data.fields import Conversation, PublicRow, Text
 from crm.data.sampling import fraction, shuffled, turn, wordings
 from crm.schema import Preference
 
@@ -26,6 +26,13 @@ T = TypeVar("T")
 Wordings = Mapping[str, Sequence[str]]
 Side = tuple[str | Conversation, tuple[str, ...], tuple[str, ...], str | None]
 """A response, its criteria, their topics, its author."""
+
+
+class Answer(PublicRow):
+    """One answer of an LLM, as AlpacaEval's files have it."""
+
+    instruction: Text
+    output: str
 
 
 @cache
@@ -40,7 +47,9 @@ def wordings_of(name: str) -> dict[str, tuple[str, ...]]:
     return read_wordings(Path(__file__).with_name("wordings.yaml"))[name]
 
 
-def vote(name: str, prompt: str | Conversation, a: Side, b: Side, winner: str, source: str, **more: Any) -> Preference:
+def _record(
+    name: str, prompt: str | Conversation, a: Side, b: Side, winner: str, source: str, **more: Any
+) -> Preference:
     """The record of two sides; a text is one turn."""
     (first, criteria_a, topics_a, author_a), (second, criteria_b, topics_b, author_b) = a, b
     return Preference(
@@ -58,11 +67,6 @@ def vote(name: str, prompt: str | Conversation, a: Side, b: Side, winner: str, s
         source=source,
         **more,
     )
-
-
-def plain(response: str, author: str | None = None) -> Side:
-    """A side that no criterion speaks for."""
-    return response, (), (), author
 
 
 def chosen_pair(
@@ -90,7 +94,7 @@ def chosen_pair(
     one: Side = (chosen, criteria, topics, authors[0])
     other: Side = (rejected, criteria_rejected, (), authors[1])
     a, b = (one, other) if first else (other, one)
-    return vote(name, prompt, a, b, winner if first else OTHER[winner], source, **more)
+    return _record(name, prompt, a, b, winner if first else OTHER[winner], source, **more)
 
 
 def flip_pair(
@@ -112,7 +116,7 @@ def flip_pair(
     draw = name if drawn_by is None else drawn_by
     keys = list(answers) if fraction(seed, draw, "side") < 0.5 else list(answers)[::-1]
     a, b = ((answers[key], wordings(bank[key], seed, draw, key), (key,), author) for key in keys)
-    return vote(name, prompt, a, b, "a" if fraction(seed, draw, "winner") < 0.5 else "b", source)
+    return _record(name, prompt, a, b, "a" if fraction(seed, draw, "winner") < 0.5 else "b", source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,7 @@ def rated_pair(
         criteria = tuple(shuffled(bank[aspect], seed, worded_for or name)[0] for aspect in aspects)
         return rated.text, criteria, tuple(aspects), rated.author
 
-    return vote(name, prompt, side(a, for_a), side(b, for_b), winner, source, topic=topic)
+    return _record(name, prompt, side(a, for_a), side(b, for_b), winner, source, topic=topic)
 
 
 def aspects_of(row: Preference) -> str:

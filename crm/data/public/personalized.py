@@ -48,8 +48,8 @@ def read(
             criteria = ()
         else:
             shown = (by_bm25(query_of(prompt), known) if profile == "bm25" else known)[:posts]
-            told = (WORDING.format(first_words(" ".join(post.split()), max_words)) for post in shown)
-            criteria = tuple(told) or (GENERIC_CRITERION,)
+            stated = (WORDING.format(first_words(" ".join(post.split()), max_words)) for post in shown)
+            criteria = tuple(stated) or (GENERIC_CRITERION,)
         at.counts["profile_texts_shown"] += len(shown)
         at.counts["profile_texts_left_out"] += len(known) - len(shown)
         at.counts["rows_with_rubric_shown"] += profile == "rubric"

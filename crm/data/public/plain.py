@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from crm.data.fields import At, PublicRow, Row, Text, any_text, asked, identity, items, optional_text, require, rows_of
-from crm.data.public.pairs import chosen_pair, plain, vote, wordings_of
+from crm.data.public.pairs import chosen_pair, wordings_of
 from crm.data.sampling import fraction, turn, wordings
 from crm.schema import Preference, RecordError, messages
 
@@ -116,8 +116,9 @@ def pandalm(row: _PandaLM, at: At) -> Preference:
     ((side, most),) = votes.most_common(1)
     winner = ("tie", "a", "b")[side] if most > 1 else "tie"
     first, second = row.cmp_key.split("_")
-    sides = plain(row.response1, first), plain(row.response2, second)
-    return vote(f"pandalm-{row.idx}", "\n\n".join(parts), *sides, winner, "pandalm/human", topic=row.motivation_app)
+    given = f"pandalm-{row.idx}", "\n\n".join(parts), row.response1, row.response2
+    topic, authors = row.motivation_app, (first, second)
+    return chosen_pair(*given, first=True, winner=winner, source="pandalm/human", topic=topic, authors=authors)
 
 
 @rows_of(drop_identical=True)

@@ -24,7 +24,7 @@ from pydantic import Field
 from crm.data.fields import PublicRow, Text
 from crm.data.public.pairs import EQUAL, Rated, RatedInPlace, aspects_of, flips, pairs_within, rated_pair, wordings_of
 from crm.data.sampling import fraction, hold_out, turn
-from crm.data.splits import Splits, subsampled
+from crm.data.splits import Splits
 from crm.io.intake import Intake
 from crm.io.words import first_words
 from crm.schema import Message, Preference, one_of
@@ -81,7 +81,7 @@ def load(
             part = "validation" if first.document in validating else "train"
             parts[part if not held else "F" if flips(row) else "D"].append(row)
     levels = (lambda row: "flip" if flips(row) else "agree", aspects_of, lambda row: row.id.split("-")[1])
-    splits = subsampled(parts, reading, sizes, seed, *levels)
+    splits = Splits.of(parts, reading).at_most(*levels, seed=seed, **sizes)
     splits.counts["train_flips"] = sum(map(flips, splits.train))
     return splits
 

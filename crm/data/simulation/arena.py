@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from crm.data.simulation import lexicon
 from crm.data.simulation.lexicon import AUTHORS, AXIS, Query, draw_wording, generator
 from crm.data.simulation.responses import DETAIL, Response, write, write_short
-from crm.data.splits import Splits, sizes
-from crm.schema import Message, Preference, prompt_key
+from crm.data.splits import Splits
+from crm.schema import Message, Preference
 
 SOURCE = "simulation"
 SHORT_SHARE = 0.1
@@ -94,8 +94,7 @@ def _draw_tastes(rng: random.Random, gaps: Levels, wanted: int) -> dict[str, int
             axis = _draw_axis(rng, differing if differing and rng.random() < TELLING_SHARE else list(gaps))
             favours = wanted if rng.random() < FAVOURING_SHARE else -wanted
             tastes.setdefault(axis, _sign(gaps[axis] * favours) or rng.choice((-1, 1)))
-        difference = sum(sign * gaps[axis] for axis, sign in tastes.items())
-        if _sign(difference) == wanted:
+        if _sign(utility(tastes, gaps)) == wanted:
             return tastes
     return None
 
@@ -106,11 +105,6 @@ def _draw_axis(rng: random.Random, axes: Sequence[str]) -> str:
 
 def _sign(number: int) -> int:
     return (number > 0) - (number < 0)
-
-
-def _contradicts(rng: random.Random, tastes: Tastes, gaps: Levels) -> bool:
-    difference = abs(sum(sign * gaps[axis] for axis, sign in tastes.items()))
-    return rng.random() < 1.0 / (1.0 + math.exp(RATIONALITY * difference))
 
 
 def cast(rng: random.Random, levels_a: Levels, levels_b: Levels, axes: Sequence[str]) -> Vote | None:
@@ -126,7 +120,8 @@ def cast(rng: random.Random, levels_a: Levels, levels_b: Levels, axes: Sequence[
         tastes = _draw_tastes(rng, gaps, 0 if winner == "tie" else side)
         if tastes is None:
             return None
-        if winner != "tie" and _contradicts(rng, tastes, gaps):
+        mistake = 1.0 / (1.0 + math.exp(RATIONALITY * abs(utility(tastes, gaps))))
+        if winner != "tie" and rng.random() < mistake:
             tastes = {axis: -sign for axis, sign in tastes.items()}
         sides.append(tastes)
     return Vote(winner, *sides)
@@ -227,17 +222,10 @@ def simulate(*, seed: int, train: int, validation: int, suite: int) -> Splits:
     D is like training; unseen are topics in T, wordings in C, axes in C_axes. S compares answers of one sentence: the
     winner's user prefers concise answers, the loser's detailed ones. About 4 % are ties, none of them in S.
     """
-    for name, size in (("train", train), ("validation", validation), ("suite", suite)):
-        if size < 0:
-            raise ValueError(f"{name}: {size} is negative; give a number of preferences, 0 or more")
     splits = _splits(train, validation, suite)
     _check_capacity(splits)
     streams = _query_streams(seed)
-    suites = {split.name: _fill(seed, split, streams) for split in splits}
-    keys = [prompt_key(preference.prompt) for preferences in suites.values() for preference in preferences]
-    assert len(keys) == len(set(keys)), "a prompt was used twice"
-    trained, validating = suites.pop("train"), suites.pop("validation")
-    return Splits(trained, validating, suites, sizes(trained, validating, suites))
+    return Splits.of({split.name: _fill(seed, split, streams) for split in splits})
 
 
 def lexicon_texts(seed: int, responses: int = 3000) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,39 +96,16 @@ def read(path: Path) -> list[Preference]:
     return list(personalized.read(path, Intake(strict=True)))
 
 
-@pytest.mark.parametrize("profile", [["text"], [{"id": "1"}], [{"text": 3}]])
-def test_a_post_without_text_is_a_bad_row(tmp_path: Path, profile: list[Any]) -> None:
-    with pytest.raises(ValueError, match=r"rows\.jsonl:1: profile\[0\]: expected an object with the key text"):
-        load(write(tmp_path, row("1", profile=profile)), profile="first")
-
-
-POSTS = ["Which oak grows fast?", "Bread without yeast", "Oak, oak and more oak for a table"]
-
-
-def by_hand(question: str, posts: list[str]) -> list[float]:
-    held = [["which", "oak", "grows", "fast"], ["bread", "without", "yeast"]]
-    held.append(["oak", "oak", "and", "more", "oak", "for", "table"])  # one letter is no word
-    mean = (4 + 3 + 7) / 3
-    scores = []
-    for words in held:
-        score = 0.0
-        for word in question.split():
-            containing = sum(word in other for other in held)
-            rarity = math.log(1 + (3 - containing + 0.5) / (containing + 0.5))
-            often = words.count(word)
-            score += rarity * often / (often + 1.5 * (1 - 0.75 + 0.75 * len(words) / mean))
-        scores.append(score)
-    return scores
-
-
-@pytest.mark.parametrize("question", ["oak", "bread", "fast oak table", "table yeast", "oak elm"])
-def test_bm25_by_hand_on_three_posts(question: str) -> None:
+def test_bm25_puts_rare_and_repeated_words_first() -> None:
     pytest.importorskip("bm25s")
-    expected = by_hand(question, POSTS)
-    assert by_bm25(question, POSTS) == [POSTS[at] for at in sorted(range(3), key=lambda index: -expected[index])]
+    oak, bread, most = posts = ["Which oak grows fast?", "Bread without yeast", "Oak, oak and more oak for a table"]
+    assert by_bm25("oak", posts) == [most, oak, bread]
+    assert by_bm25("fast oak", posts) == [oak, most, bread]
+    assert by_bm25("yeast", posts) == [bread, oak, most]
+    assert by_bm25("elm", posts) == posts
 
 
 def test_the_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bm25s", None)
     with pytest.raises(ValueError, match=r"bm25s: cannot be imported .*crm-leaderboard\[profiles\]"):
-        by_bm25("oak", POSTS)
+        by_bm25("oak", ["Bread"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 
 import pytest
 from scipy.stats import kendalltau
 
-from crm.data.simulation.lexicon import AUTHORS, AXES, MARKERS, PROFILES, TOPICS, queries
-from crm.data.simulation.responses import write
+from crm.data.simulation.lexicon import AUTHORS, PROFILES, TOPICS, queries
+from crm.data.simulation.responses import levels_of, write
 
 SAMPLE = [
     (author, query, write(5, author, query))
@@ -19,26 +18,9 @@ SAMPLE = [
 ]
 
 
-def pattern(template: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\\\{\w+\\\}", "[a-z -]+", re.escape(template)))
-
-
-PATTERNS = {pole: [pattern(template) for template in templates] for pole, templates in MARKERS.items()}
-
-
-def levels_read_from(text: str) -> dict[str, int]:
-    """The second route: which pole's sentences are found in the text."""
-    found = {axis.name: 0 for axis in AXES}
-    for (axis, sign), patterns in PATTERNS.items():
-        if any(one.search(text) for one in patterns):
-            assert found[axis] in (0, sign), text
-            found[axis] = sign
-    return found
-
-
 def test_levels_can_be_read_back_from_the_text() -> None:
     for _, _, response in SAMPLE[::7]:
-        assert levels_read_from(response.text) == response.levels, response.text
+        assert dict(levels_of(response.text) or ()) == response.levels, response.text
 
 
 def test_a_response_depends_on_seed_author_and_query_only() -> None:
