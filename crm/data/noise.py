@@ -41,7 +41,7 @@ class Noised:
 class CriteriaPool:
     """Distinct criteria grouped by broad topic, to draw from without the topics of a loser.
 
-    A text that occurs under several topics carries all of them. Criteria without a topic cannot be told from the
+    A text that occurs under several topics carries all of them. Criteria without a topic cannot be separated from the
     loser's, so they stay out. The pool depends on the set of entries, not their order.
     """
 

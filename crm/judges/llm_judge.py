@@ -33,7 +33,7 @@ PORTION = 4
 LIKELY_TOKENS = 20
 """The most that endpoints commonly tell of the first token."""
 NOT_ASKED = UNANSWERED | {"rejected", "budget", "endpoint_down"}
-"""Kinds of failure in which the model said nothing."""
+"""Kinds of failure in which the model gave no verdict."""
 Verdict = Literal["first", "second"]
 _LINE = re.compile(
     r"(\*\*)?(?ai:verdict):(\*\*)?[ \t]*(\*\*)?(?P<brackets>\[\[)?(?P<letter>[AB])(?(brackets)\]\])\.?(\*\*)?\.?"

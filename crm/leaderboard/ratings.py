@@ -135,7 +135,7 @@ def _fit_lengths(target: Floats, length: Floats, read: Flags) -> tuple[Floats, f
 
 
 def _undetermined(extra: Floats, beta: float, length: Floats, read: Flags) -> str:
-    """Why the effect of length cannot be told from that of the models; empty where it can."""
+    """Why the effect of length cannot be separated from that of the models; empty where it can."""
     reason = ""
     mean = length.sum(axis=0) / np.maximum(read.sum(axis=0), 1)
     within = (np.where(read, length - mean, 0.0) ** 2).sum()

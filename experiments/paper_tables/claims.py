@@ -22,7 +22,7 @@ from experiments.paper_tables.scales import Scale
 
 MATTERS = 0.03
 """A difference in accuracy that is certainly smaller is none."""
-HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _samples(job: Job, reading: str) -> Mapping[str, Sequence[Sample]]:
 
 
 def verdict(cell: Cell, confounded: str = "") -> str:
-    """Whether the claim holds, and why it cannot be told where it cannot."""
+    """Whether the claim holds, and why it undecided where it cannot."""
     if confounded:
         return f"{OPEN}: {confounded}"
     if cell.low > 0:

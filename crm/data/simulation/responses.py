@@ -2,7 +2,7 @@
 
 A response says something about the query's matter, and expresses three or four axes of taste in the proportions of
 its author's profile. Level +1 or -1 of an axis puts one marker sentence of that pole into the text; the detail axis
-also decides how much is said. As a response is made of templates, `levels_of` reads its levels back exactly.
+also decides the amount of detail. As a response is made of templates, `levels_of` reads its levels back exactly.
 """
 
 from __future__ import annotations

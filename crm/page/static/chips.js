@@ -53,7 +53,7 @@ export function showPresets(lines, own, changed) {
 
 /**
  * @param {Line[]} lines @param {(focus?: string) => void} changed
- * @param {{lost: string[], example: boolean}} told lines that are not understood; whether these are an example
+ * @param {{lost: string[], example: boolean}} caption lines that are not understood; whether these are an example
  */
 export function showChips(lines, changed, { lost, example }) {
   byId('chips').replaceChildren(...lines.map((one, at) => {
@@ -68,7 +68,7 @@ export function showChips(lines, changed, { lost, example }) {
     return el('li', { class: `chip ${one.kind}${lost.includes(one.text) ? ' lost' : ''}` },
       el('button', { id: `turn-${at}`, type: 'button', 'aria-label': `${kind}: ${one.text}. Turn it round`,
         title: 'Turn it round', onclick: turn }, one.kind === 'like' ? '+' : '−'),
-      el('span', { class: 'said' }, one.text, note !== '' && el('small', {}, note)),
+      el('span', { class: 'reply' }, one.text, note !== '' && el('small', {}, note)),
       el('button', { id: `weigh-${at}`, type: 'button', title: 'How much it counts',
         'aria-label': `${one.text} counts ${weight(one)} times. Change it`, onclick: stronger }, `×${weight(one)}`),
       el('button', { type: 'button', 'aria-label': `Take away: ${one.text}`, title: 'Take away', onclick: remove }, '×'));

@@ -71,5 +71,5 @@ function tell() {
   if (wanted.baseline) parts.push(`compared with ${wanted.baseline}`);
   if (wanted.open) parts.push('open weights');
   if (wanted.under) parts.push(`under $${wanted.under}`);
-  byId('filters-told').textContent = parts.join('; ');
+  byId('filters-caption').textContent = parts.join('; ');
 }

@@ -159,11 +159,11 @@ function show() {
 
 /** @param {any} step @returns {string} */
 function progress(step) {
-  const told = [`${step.queries} of ${page.bank.queries} questions`];
-  if (step.failed) told.push(`${plural(step.failed, 'comparison')} without a verdict`);
-  if (step.agreement?.asked) told.push(`the judge agreed with ${step.agreement.agreed} of ${step.agreement.asked} of your picks`);
-  if (page.wanted.open || page.wanted.under) told.push(`${rowsShown().length} of ${page.bank.models.length} models shown`);
-  return `${told.join('; ')}.`;
+  const caption = [`${step.queries} of ${page.bank.queries} questions`];
+  if (step.failed) caption.push(`${plural(step.failed, 'comparison')} without a verdict`);
+  if (step.agreement?.asked) caption.push(`the judge agreed with ${step.agreement.agreed} of ${step.agreement.asked} of your picks`);
+  if (page.wanted.open || page.wanted.under) caption.push(`${rowsShown().length} of ${page.bank.models.length} models shown`);
+  return `${caption.join('; ')}.`;
 }
 
 /** @param {boolean} mine */
@@ -206,10 +206,10 @@ function listen() {
   byId('add').addEventListener('submit', (event) => {
     event.preventDefault();
     const added = lineOf(byId('words').value);
-    const said = addLine(added ? dropExample() : page.wanted.lines, added);
-    if (!said) byId('words').value = '';
+    const reply = addLine(added ? dropExample() : page.wanted.lines, added);
+    if (!reply) byId('words').value = '';
     changed('words');
-    byId('mistake').textContent = said;
+    byId('mistake').textContent = reply;
   });
   let wait = 0;
   byId('words').addEventListener('input', () => {

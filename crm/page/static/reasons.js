@@ -37,11 +37,11 @@ const rateOf = (step, model) => step.leaderboard.find((row) => row.model === mod
 /** The line that does most for the first model, and who comes next. @param {AbortSignal} signal */
 export async function because(signal) {
   const [first, ...rest] = page.step.leaderboard.filter((row) => row.rank_low === 1);
-  const said = document.getElementById('because')?.textContent || '';
-  if (rest.length || !first) return said;
+  const reply = document.getElementById('because')?.textContent || '';
+  if (rest.length || !first) return reply;
   let best = null;
   for await (const one of adds(first.model, signal)) if (!best || one.points > best.points) best = one;
-  if (!best || best.points < 1) return said;
+  if (!best || best.points < 1) return reply;
   const words = best.kind === 'like' ? best.text : `no ${best.text}`;
-  return `${said} Because of “${words}”: ${signed(best.points)} points for ${nameOf(first.model)}.`.trim();
+  return `${reply} Because of “${words}”: ${signed(best.points)} points for ${nameOf(first.model)}.`.trim();
 }

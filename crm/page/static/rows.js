@@ -43,10 +43,10 @@ function fillRow(item, row, usual, page) {
   const limits = row.low === null || row.low === undefined ? '' : `${whole(row.low)}–${whole(row.high)}`;
   const change = moved > 0 ? `up ${moved}` : moved < 0 ? `down ${-moved}` : '';
   const base = row.model === page.baseline;
-  const told = [`${place}. ${row.model}`, `preferred ${percent(row.win_rate)}`, limits && `${limits.replace('–', ' to ')} percent`,
+  const caption = [`${place}. ${row.model}`, `preferred ${percent(row.win_rate)}`, limits && `${limits.replace('–', ' to ')} percent`,
     change && `${change} against most people`, base && 'the model that all others are compared with'];
   const button = item.querySelector('button') || el('button', { class: 'row', onclick: () => page.open(row.model) });
-  button.setAttribute('aria-label', told.filter(Boolean).join(', '));
+  button.setAttribute('aria-label', caption.filter(Boolean).join(', '));
   button.setAttribute('aria-expanded', String(page.opened === row.model));
   button.toggleAttribute('disabled', base);
   button.replaceChildren(

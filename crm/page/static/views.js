@@ -46,41 +46,41 @@ function cost(panel) {
   const dots = priced.map((row, at) => [svg('circle', { class: 'mine', cx: x(row.usd), cy: y(row.win_rate), r: 5 }),
     svg('text', { x: x(row.usd) + (at === priced.length - 1 ? -8 : 8), y: y(row.win_rate) - 7,
       'text-anchor': at === priced.length - 1 ? 'end' : 'start' }, nameOf(row.model))]);
-  const told = front.map((row) => `${nameOf(row.model)}: $${row.usd}, ${percent(row.win_rate)}`).join('; ');
+  const caption = front.map((row) => `${nameOf(row.model)}: $${row.usd}, ${percent(row.win_rate)}`).join('; ');
   panel.replaceChildren(title,
     el('p', { class: 'quiet' }, 'Dollars for a million tokens of answers. On the line: no other model is better and cheaper.'),
-    svg('svg', { class: 'chart', viewBox: '0 0 680 320', role: 'img', 'aria-label': `Best for their price: ${told}` },
+    svg('svg', { class: 'chart', viewBox: '0 0 680 320', role: 'img', 'aria-label': `Best for their price: ${caption}` },
       ...ticks, ...prices, svg('polyline', { class: 'best', points: front.map((row) => `${x(row.usd)},${y(row.win_rate)}`).join(' ') }), ...dots),
-    el('p', {}, `Best for their price: ${told}.`), missing.length ? el('p', { class: 'quiet' }, `Price missing: ${missing.join(', ')}.`) : '');
+    el('p', {}, `Best for their price: ${caption}.`), missing.length ? el('p', { class: 'quiet' }, `Price missing: ${missing.join(', ')}.`) : '');
 }
 
 /** Link, files and settings that this browser keeps. @param {HTMLElement} panel */
 function share(panel) {
   const query = queryOf(page.step?.profile || {});
   const link = /** @type {HTMLInputElement} */ (el('input', { id: 'link', readonly: true, value: location.href }));
-  const said = el('span', { role: 'status' });
+  const reply = el('span', { role: 'status' });
   const copy = el('button', { onclick: async () => {
     try {
       await navigator.clipboard.writeText(location.href);
-      said.textContent = 'Copied.';
+      reply.textContent = 'Copied.';
     } catch { // not allowed, or a page without https
       link.select();
-      said.textContent = 'Press Ctrl+C to copy it.';
+      reply.textContent = 'Press Ctrl+C to copy it.';
     }
   } }, 'Copy');
   const name = /** @type {HTMLInputElement} */ (el('input', { id: 'saved-name', maxlength: 80 }));
   const list = el('ul', {}, ...savedLinks());
   const save = el('form', { class: 'line', onsubmit: (event) => {
     event.preventDefault();
-    if (!name.value.trim()) { said.textContent = 'Give it a name first.'; return name.focus(); }
+    if (!name.value.trim()) { reply.textContent = 'Give it a name first.'; return name.focus(); }
     localStorage.setItem('profiles', JSON.stringify({ ...saved(), [name.value.trim()]: location.search }));
     list.replaceChildren(...savedLinks());
-    said.textContent = 'Saved in this browser.';
+    reply.textContent = 'Saved in this browser.';
   } }, el('label', { class: 'grow' }, 'Save these settings in this browser as', name), el('button', {}, 'Save'));
   const files = page.step?.agreement ? [] : ['csv', 'json'].map((ending) =>
     el('a', { href: `${address(`export/${ending}`)}?${query}`, download: true }, ending.toUpperCase()));
   panel.replaceChildren(el('h2', {}, 'Share and keep'),
-    el('div', { class: 'line' }, el('label', { class: 'grow' }, 'Link to this ranking', link), copy, said),
+    el('div', { class: 'line' }, el('label', { class: 'grow' }, 'Link to this ranking', link), copy, reply),
     el('p', { class: 'line' }, files.length ? 'Files: ' : '', ...files), save, list);
 }
 
