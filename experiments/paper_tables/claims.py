@@ -121,7 +121,7 @@ def _samples(job: Job, reading: str) -> Mapping[str, Sequence[Sample]]:
 
 
 def verdict(cell: Cell, confounded: str = "") -> str:
-    """Whether the claim holds, and why it undecided where it cannot."""
+    """Whether the claim holds, or why that is undecided."""
     if confounded:
         return f"{OPEN}: {confounded}"
     if cell.low > 0:
