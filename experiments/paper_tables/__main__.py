@@ -15,7 +15,7 @@ from pathlib import Path
 
 from experiments.jobs import JobResult, run_jobs
 from experiments.paper_tables.plan import Plan, commands, make_plan
-from experiments.paper_tables.report import write_all, write_new
+from experiments.paper_tables.report import write_all, write_tables
 from experiments.paper_tables.scales import SCALES, Scale
 from experiments.paper_tables.tables import make_grids
 
@@ -71,8 +71,7 @@ def run_plan(scale: Scale, plan: Plan, workers: int, out: Path, seeds: Sequence[
     written: set[str] = set()
 
     def ended(results: dict[str, JobResult]) -> None:
-        grids = make_grids(scale, plan, finished | results)
-        written.update(write_new(out, out.name, grids, seeds, written))
+        written.update(write_tables(out, out.name, make_grids(scale, plan, finished | results, written), seeds))
 
     for stage in plan.stages():
         finished |= run_jobs(stage, workers, ended)

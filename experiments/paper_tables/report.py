@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +28,15 @@ CLAIMS = (
 )
 
 
-def write_new(
-    out: Path, name: str, grids: Mapping[str, Grid], seeds: Sequence[int], written: Collection[str]
-) -> list[str]:
-    """Write and print the tables that are not ``written`` yet; their keys."""
-    new = [key for key in grids if key not in written]
-    for key in new:
-        frame, line = grids[key].frame(), _caption(name, key, grids[key], seeds)
+def write_tables(out: Path, name: str, grids: Mapping[str, Grid], seeds: Sequence[int]) -> list[str]:
+    """Write and print tables, each in its own files; their keys."""
+    for key, grid in grids.items():
+        frame, line = grid.frame(), _caption(name, key, grid, seeds)
         write_table(out, key, frame, line)
         # The table's own CSV would repeat the text of the cells; numbers by seed are of more use there.
-        replace_file(out / f"{key}.csv", csv_text(grids[key].long(), line))
+        replace_file(out / f"{key}.csv", csv_text(grid.long(), line))
         print_table(frame, f"{line} ({out / key}.md)")
-    return new
+    return list(grids)
 
 
 def _caption(name: str, key: str, grid: Grid, seeds: Sequence[int]) -> str:
@@ -48,7 +45,7 @@ def _caption(name: str, key: str, grid: Grid, seeds: Sequence[int]) -> str:
 
 def write_all(out: Path, name: str, scale: Scale, plan: Plan, grids: Mapping[str, Grid], seeds: Sequence[int]) -> None:
     """Every table, ``claims``, ``tables.md`` and ``report.html``."""
-    write_new(out, name, grids, seeds, ())
+    write_tables(out, name, grids, seeds)
     found = {claim: paired_difference(claim, plan, seeds) for claim in claims_of(scale)}
     table = claims_table(found, grids)
     line = f"Claims at scale={name}; {caption(None, seeds, '', commit())}"

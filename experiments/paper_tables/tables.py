@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -27,14 +27,17 @@ AGREEMENT = ("tau between the two", "tau in truth", "first against truth", "seco
 RESAMPLES = 1000
 
 
-def make_grids(scale: Scale, plan: Plan, finished: Mapping[str, JobResult]) -> dict[str, Grid]:
-    """The grids by key, in the order of the tables: those of which every run has ended."""
+def make_grids(
+    scale: Scale, plan: Plan, finished: Mapping[str, JobResult], but: Collection[str] = ()
+) -> dict[str, Grid]:
+    """The grids by key, in the order of the tables: those of which every run has ended, without those named ``but``."""
     return {
         question.key: _contradictory(scale, question, plan, finished)
         if question.rows[0].ranks
         else _accuracies(scale, question, plan, finished)
         for question in scale.questions()
-        if all(job in finished for place, job in plan.made_by.items() if place[0] == question.key)
+        if question.key not in but
+        and all(job in finished for place, job in plan.made_by.items() if place[0] == question.key)
     }
 
 
