@@ -32,7 +32,7 @@ class LossConfig(Settings, group="loss"):
     """``drop`` leaves ties out and counts them; ``soft`` trains on them with target 1/2."""
     centre_scores: float = setting(0.0, at_least=0)
     """Weight of (score_a + score_b)^2; needs a head with scores."""
-    silence: float = setting(0.0, at_least=0)
+    off_criteria_penalty: float = setting(0.0, at_least=0)
     """Weight of the squared score difference under criteria of other comparisons of a batch; needs head=late."""
 
 
@@ -195,8 +195,8 @@ class TrainConfig(Settings):
                 f"criteria_first with head={self.head.name}: it reads responses and criteria apart, in no order",
             ),
             (
-                not self.loss.silence or head.apart,
-                "loss.silence",
+                not self.loss.off_criteria_penalty or head.apart,
+                "loss.off_criteria_penalty",
                 "0, but with head=late, which scores responses by every criterion of a batch",
             ),
             (

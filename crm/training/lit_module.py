@@ -41,7 +41,7 @@ class LitRewardModel(L.LightningModule):
         super().__init__()
         self.model, self.optimizer_config, self.loss_config = model, optimizer, loss
         self.total_steps = total_steps
-        if loss.silence:  # settings allow it for a late head alone
+        if loss.off_criteria_penalty:  # settings allow it for a late head alone
             model.score.asks_others = True  # type: ignore[assignment]
         self.validation = ValidationMetrics()
         self.train_accuracy = PreferenceAccuracy()
@@ -65,7 +65,7 @@ class LitRewardModel(L.LightningModule):
         if settings.centre_scores and output.scores is not None:
             objective = loss + settings.centre_scores * centring_penalty(output.scores).mean()
         if output.unasked is not None:
-            objective = objective + settings.silence * output.unasked.mean()
+            objective = objective + settings.off_criteria_penalty * output.unasked.mean()
         if batch.weight:  # else another rank's row, read only to keep in step
             self.train_accuracy.update(output.preference_logit.detach(), batch.target)
         if batch_idx % self.trainer.accumulate_grad_batches == 0:

@@ -64,7 +64,7 @@ def specs(seed: int) -> list[Spec]:
         _late("late_hidden_32", other, 180, seed, "model.hidden_size=32"),
         _late("late_hidden_64", other, 90, seed, "model.hidden_size=64"),
         _late("late_layer_1", other, 90, seed, "model.layers=1"),
-        _late("late_without_silence", other, 125, seed, "loss.silence=0"),
+        _late("late_without_penalty", other, 125, seed, "loss.off_criteria_penalty=0"),
         *(_late(f"late_noise_{kind}", noised, 90, seed, f"noise={kind}") for kind in ("random", "replace", "add")),
         *(_late(f"late_{kind}", noised, 90, seed, f"direction={kind}") for kind in ("original", "reverse")),
         _scalar("scalar_noise_random", noised, 500, seed, "noise=random"),

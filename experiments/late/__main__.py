@@ -42,14 +42,14 @@ VARIANTS = {
     "gated": ("head.gated=true",),
     "noised": ("noise=random",),
     "together": (),
-    "without_silence": ("loss.silence=0",),
+    "without_penalty": ("loss.off_criteria_penalty=0",),
     "distilled": (),
 }
 """Of the head that keeps 16 states of 64 numbers, with three layers for responses and for criteria."""
 TEACHER = "scalar"
 """Who says what ``distilled`` learns; trained before it."""
 LOSS = {"pairwise": "cls", "pairwise_span": "cls"}
-LATE = ("optimizer.lr=1e-3", "loss.silence=0.1")
+LATE = ("optimizer.lr=1e-3", "loss.off_criteria_penalty=0.1")
 """Of the late head alone: half the rate that the others learn best with, and the loss that only it can have."""
 BASES = ("D", "T", "C")
 """Unseen prompts, unseen topics, unseen criteria."""

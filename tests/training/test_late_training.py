@@ -1,4 +1,4 @@
-"""A late head in training: its sizes, `loss.silence`, frozen layers, adapters."""
+"""A late head in training: its sizes, `loss.off_criteria_penalty`, frozen layers, adapters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assert_alike(one: Path, other: Path) -> None:
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome]:
     folder = tmp_path_factory.mktemp("plain")
-    return folder, train(folder, "loss.silence=0.1")
+    return folder, train(folder, "loss.off_criteria_penalty=0.1")
 
 
 def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, TrainingOutcome]) -> None:
