@@ -262,7 +262,7 @@ def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> No
     trainer, data = config.trainer, config.data
     weights = sum(p.numel() for p in model.parameters())
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    devices = int(trainer.devices) * int(trainer.nodes)
+    devices = trainer.processes
     log.info(
         f"train: {config.model.name} ({_short(weights)} weights, "
         f"{'all' if trained == weights else _short(trained)} trained), head={config.head.name} "

@@ -84,6 +84,11 @@ class TrainerConfig(Settings, group="trainer"):
     """CPU threads a process."""
     progress: bool = True
 
+    @property
+    def processes(self) -> int:
+        """Of all machines together, once ``devices`` and ``nodes`` are numbers."""
+        return int(self.devices) * int(self.nodes)
+
     def __post_init__(self) -> None:
         self.accelerator = {"cuda": "gpu"}.get(self.accelerator, self.accelerator)
         self.precision = SAME_PRECISION.get(str(self.precision), self.precision)

@@ -37,7 +37,6 @@ def rows_before(path: Path, step: int) -> list[dict[str, str]]:
 def build_loggers(
     settings: LoggerConfig,
     run_dir: Path,
-    *,
     name: str,
     group: str,
     config: dict[str, Any],

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from hydra.core.hydra_config import HydraConfig
 from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
+from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import OmegaConf
 from transformers.utils import logging as transformers_logging
@@ -39,6 +40,7 @@ from crm.model.backbone import (
     train_tokenizer,
     without_lora_wrapper,
 )
+from crm.model.batching.loader import BatchLoader
 from crm.model.config import BATCHINGS
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
@@ -58,7 +60,7 @@ from crm.training.callbacks import (
     show_run,
 )
 from crm.training.config import TrainConfig
-from crm.training.datamodule import BatchLoader, PreferenceDataModule
+from crm.training.datamodule import PreferenceDataModule
 from crm.training.devices import (
     compile_layers,
     enable_checkpointing,
@@ -95,55 +97,30 @@ class TrainingOutcome:
 
 def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> TrainingOutcome:
     """Train, export the best step, write ``summary.json``. Raises ``ValueError`` for anything a user can correct."""
-    started, run_dir = time.perf_counter(), Path(config.run_dir)
+    started = time.perf_counter()
     quieten()
     show_loading(config.trainer.progress)
-    settle_devices(config.trainer)
-    devices = config.trainer.devices * config.trainer.nodes
-    config.schedule.share(devices)
-    settle_precision(config.trainer)
-    if config.model.path is not None:
-        check_reachable(config.model.path, config.model.revision)
-    settle_memory(config)
-    if threads := config.trainer.threads or (1 if config.model.path is None else 0):  # more slow down a small model
-        torch.set_num_threads(threads)
+    settle_hardware(config)
     settings = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.structured(config)))
     resume = checkpoint_to_resume(config, settings)
     L.seed_everything(config.seed, verbose=False)
 
     splits = load_data(config.data, criteria=config.criteria)
     model, tokenizer = build_model(config)
-    _prepare_folder(run_dir, settings, resumed=resume is not None)
+    _prepare_folder(Path(config.run_dir), settings, resumed=resume is not None)
     encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
     loader = _added_loader(config, encoder, model)
     data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id, loader)
-    batches, counts = data.survey(devices)
-    _check_counts(config, batches, counts)
-    backbone, device = without_lora_wrapper(model.backbone), training_device(config.trainer.accelerator)
-    if config.model.gradient_checkpointing:
-        enable_checkpointing(backbone)
-    keep_frozen_states(config, model, counts["largest_batch_tokens"])
-    steps = config.schedule.epochs * math.ceil(batches / data.passes)
-    steps = min(steps, config.schedule.max_steps) if config.schedule.max_steps else steps
-    lit = LitRewardModel(model, config.optimizer, config.loss, steps)
+    counts = data.counts()
+    _check_counts(config, counts)
+    speed_up(config, model, counts["largest_batch_tokens"])
+    lit = LitRewardModel(model, config.optimizer, config.loss, optimizer_steps(config, data))
     rank_zero_only(show_counts)(splits.counts, counts)
-    rank_zero_only(show_run)(config, model, counts["trained_on"], steps)
-    done = torch.load(resume, map_location="cpu", weights_only=True, mmap=True)["global_step"] if resume else 0
-    loggers = build_loggers(
-        config.logger,
-        run_dir,
-        name=run_name(config),
-        group=f"{config.model.name} {config.head.name} {config.loss.name}",
-        config=settings,
-        rows=rows_before(run_dir / "metrics.csv", done),
-    )
+    rank_zero_only(show_run)(config, model, counts["trained_on"], lit.total_steps)
+
+    loggers, speed = run_loggers(config, settings, resume), Throughput()
     with finished(loggers):
-        speed = Throughput()
         trainer = build_trainer(config, loggers, [speed, *callbacks], data.passes)
-        if config.trainer.compile:
-            compile_layers(backbone, device)
-        if config.trainer.liger:
-            liger_kernels(backbone, device)
         try:
             trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
         except StoppedError as stop:
@@ -152,6 +129,44 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
             raise KeyboardInterrupt from None
         facts = {"counts": counts, "throughput": speed.mean, "config": settings, "commit": commit()}
         return finish(config, trainer, lit, data, facts, started)
+
+
+def settle_hardware(config: TrainConfig) -> None:
+    """Replace every ``auto`` by what this machine has. Raises ``ValueError`` for what it has not."""
+    settle_devices(config.trainer)
+    config.schedule.share(config.trainer.processes)
+    settle_precision(config.trainer)
+    if config.model.path is not None:
+        check_reachable(config.model.path, config.model.revision)
+    settle_memory(config)
+    if threads := config.trainer.threads or (1 if config.model.path is None else 0):  # more slow down a small model
+        torch.set_num_threads(threads)
+
+
+def speed_up(config: TrainConfig, model: RewardModel, tokens: int) -> None:
+    """Checkpointing, frozen states and kernels as configured, for passes of at most ``tokens``."""
+    backbone, device = without_lora_wrapper(model.backbone), training_device(config.trainer.accelerator)
+    if config.model.gradient_checkpointing:
+        enable_checkpointing(backbone)
+    keep_frozen_states(config, model, tokens)
+    if config.trainer.compile:
+        compile_layers(backbone, device)
+    if config.trainer.liger:
+        liger_kernels(backbone, device)
+
+
+def optimizer_steps(config: TrainConfig, data: PreferenceDataModule) -> int:
+    """Of the whole run."""
+    steps = config.schedule.epochs * math.ceil(len(data.loader) / data.passes)
+    return min(steps, config.schedule.max_steps or steps)
+
+
+def run_loggers(config: TrainConfig, settings: dict[str, Any], resume: Path | None) -> list[Logger]:
+    """Loggers of this run, which go on from the step of ``resume``."""
+    done = torch.load(resume, map_location="cpu", weights_only=True, mmap=True)["global_step"] if resume else 0
+    rows = rows_before(Path(config.run_dir) / "metrics.csv", done)
+    group = f"{config.model.name} {config.head.name} {config.loss.name}"
+    return build_loggers(config.logger, Path(config.run_dir), run_name(config), group, settings, rows)
 
 
 def run_name(config: TrainConfig) -> str:
@@ -208,7 +223,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
 
 def _added_loader(config: TrainConfig, encoder: Encoder, model: RewardModel) -> BatchLoader | None:
     """The loader of another package for ``batching.name``. Raises ``ValueError`` for several devices."""
-    name, devices = config.batching.name, config.trainer.devices * config.trainer.nodes
+    name, devices = config.batching.name, config.trainer.processes
     if name in BATCHINGS:
         return None
     if devices > 1:
@@ -256,10 +271,10 @@ def _prepare_folder(run_dir: Path, settings: dict[str, Any], resumed: bool) -> N
     replace_file(run_dir / "config.yaml", f"# crm {__version__}\n{OmegaConf.to_yaml(OmegaConf.create(settings))}")
 
 
-def _check_counts(config: TrainConfig, batches: int, counts: dict[str, int]) -> None:
+def _check_counts(config: TrainConfig, counts: dict[str, int]) -> None:
     if not counts["read"]:
         raise ValueError(f"data={config.data.name}: a set to evaluate on; choose another to train on")
-    if not batches:
+    if not counts["trained_on"]:
         gone = {name: counts[name] for name in ("ties_dropped", "without_criteria", "overlong") if counts.get(name)}
         why = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in gone.items()) or "no vote was read"
         raise ValueError(
@@ -326,15 +341,17 @@ def finish(
 
 def gather_judged(lit: LitRewardModel, data: PreferenceDataModule) -> list[Judged]:
     """Every validation row that counts and its logit in the latest validation, of all ranks together, on each."""
-    batches = ((data.validation_batches[place], logits.tolist()) for place, logits in lit.validation_logits.items())
-    own = {row: logit for rows, logits in batches for row, logit in zip(rows, logits, strict=True)}
+    own = {
+        row.comparison.id: logit
+        for place, logits in lit.validation_logits.items()
+        for row, logit in zip(data.validation_batches[place], logits.tolist(), strict=True)
+    }
     shares: list[Any] = [own]
     if dist.is_available() and dist.is_initialized():
         shares = [None] * dist.get_world_size()
         dist.all_gather_object(shares, own)
-    logits = {number: logit for share in shares for number, logit in share.items()}
-    assert sorted(logits) == list(range(len(data.validation_rows))), "each row is read once"
-    return [(row, logits[number]) for number, row in enumerate(data.validation_rows) if data.counts_in_loss(row)]
+    logits = {name: logit for share in shares for name, logit in share.items()}
+    return [(row, logits[row.comparison.id]) for row in data.validation_rows if data.counts_in_loss(row)]
 
 
 def worst_pairs(judged: Sequence[Judged], size: int = 20) -> pd.DataFrame:
@@ -372,23 +389,20 @@ def _export(
     config: TrainConfig, model: RewardModel, encoder: Encoder, facts: Mapping[str, Any], accuracy: float | None
 ) -> str:
     """``model/`` and, for the pairwise head, its one-label twin; returns the digest."""
-    run_dir = Path(config.run_dir)
+    run_dir, data = Path(config.run_dir), dict(facts["config"]["data"])
+    for name in ("path", "root"):  # the model is evaluated elsewhere, on the same data
+        if data[name] and not data[name].startswith("hf://"):
+            data[name] = str(Path(data[name]).absolute())
     manifest = {
         "template": encoder.digest,
         "max_length": config.model.max_length,
         "seed": config.seed,
         "commit": facts["commit"],
         "validation_accuracy": accuracy,
-        "config": {**facts["config"], "data": with_whole_paths(facts["config"]["data"])},
+        "config": {**facts["config"], "data": data},
     }
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     digest = export_model(model, encoder.tokenizer, run_dir / "model", manifest, encoder.prompt_order)
     if model.head == "pairwise":
         export_as_single_label(model, encoder.tokenizer, run_dir / "model_single_label", manifest, encoder.prompt_order)
     return digest
-
-
-def with_whole_paths(data: dict[str, Any]) -> dict[str, Any]:
-    """Paths as they are found from any folder: the model is evaluated elsewhere, on the same data."""
-    path = data["path"] and (data["path"] if data["path"].startswith("hf://") else str(Path(data["path"]).absolute()))
-    return {**data, "path": path, "root": str(Path(data["root"]).absolute())}
