@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +22,7 @@ from crm.model.heads import head_named
 from crm.schema import Comparison, Preference
 from crm.training.config import TrainConfig
 
+log = logging.getLogger(__name__)
 VALIDATION_EPOCH = 0
 """Validation is drawn once, with `FIXED_SEED`, and clean: the same for every seed and noise of training."""
 
@@ -161,3 +163,28 @@ class PreferenceDataModule(L.LightningDataModule):
         rows = self.validation_batches[batch_idx]
         paired = [self._read[row.comparison.preference_id] == 2 for row in rows]
         return torch.tensor([self.counts_in_loss(row) for row in rows]), torch.tensor(paired)
+
+
+def check_counts(config: TrainConfig, counts: Mapping[str, int]) -> None:
+    """Raise ``ValueError`` where nothing is left to train on or to validate on."""
+    if not counts["read"]:
+        raise ValueError(f"data={config.data.name}: a set to evaluate on; choose another to train on")
+    if not counts["trained_on"]:
+        gone = {name: counts[name] for name in ("ties_dropped", "without_criteria", "overlong") if counts.get(name)}
+        why = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in gone.items()) or "no vote was read"
+        raise ValueError(
+            f"data={config.data.name} direction={config.direction.kind}: no comparison left to train on of "
+            f"{counts['read']} votes ({why})"
+        )
+    if config.noise.kind != "none" and counts.get("noise_none", 0) == counts.get("made"):
+        log.warning(
+            "noise=%s changes nothing here: it takes criteria of other votes, or a side with several", config.noise.kind
+        )
+    if not (made := counts["validation_made"]):
+        raise ValueError(
+            f"data={config.data.name}: no comparison to validate on; raise data.validation_fraction or data.validation"
+        )
+    if made == counts["validation_overlong"]:
+        raise ValueError(
+            f"model.max_length={config.model.max_length}: all {made} comparisons to validate on are longer; raise it"
+        )

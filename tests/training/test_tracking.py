@@ -29,7 +29,7 @@ def test_a_resumed_file_keeps_what_came_before_the_checkpoint(tmp_path: Path) ->
     path = tmp_path / "metrics.csv"
     path.write_text("epoch,step,train/loss\n" + "".join(f"0,{step},0.{step}\n" for step in range(5)) + "0,5")
     for rows, kept in ((rows_before(path, 3), ["0.0", "0.1", "0.2"]), ([], [])):
-        (logger,) = build_loggers(LoggerConfig(), tmp_path, name="n", group="g", config={}, rows=rows)
+        (logger,) = build_loggers(LoggerConfig(), tmp_path, "n", "g", {}, rows)
         logger.log_metrics({"validation/loss": 0.5, "epoch": 0}, step=3)
         with path.open(newline="") as file:
             found = list(csv.DictReader(file))
