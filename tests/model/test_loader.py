@@ -26,7 +26,6 @@ from crm.model.batching.plans import (
     plan_epoch,
     spread,
 )
-from crm.model.reward_model import preference_loss
 from crm.schema import Message
 
 fast = settings(derandomize=True, deadline=None, max_examples=25)
@@ -142,28 +141,6 @@ def test_every_row_of_a_step_counts_the_same(make_loader, many, names, size, pas
         assert counts == pytest.approx([1 / len(counts)] * len(counts))
         read.update(name for batch in batches for name in names(batch))
     assert read == Counter(f"q{index}" for index in range(size)), "each row once"
-
-
-@pytest.mark.parametrize(("size", "passes", "world_size"), [(16, 4, 1), (7, 4, 2)])
-def test_the_gradient_of_a_step_is_that_of_its_rows_in_one_tree(
-    make_model, make_loader, many, size, passes, world_size
-) -> None:
-    """16 rows are one pass of a step that could have 4; 7 do not deal out evenly."""
-    model = make_model("pairwise_span")
-
-    def gradient(batches: list[Any], means_over: int) -> torch.Tensor:
-        model.zero_grad()
-        for batch in batches:
-            loss = preference_loss(model(batch).preference_logit, batch.target).mean()
-            (loss * batch.weight / means_over).backward()
-        return torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
-
-    given = {"rows": many[:size], "world_size": world_size, "passes": passes}
-    ranks = [make_loader(16 // world_size, rank=rank, **given) for rank in range(world_size)]
-    rows = [row for packs in ranks[0].plan(0).passes for pack in packs if pack.weight for row in pack.rows]
-    whole = gradient([Packing(100_000).collate(rows)], 1)
-    dealt = gradient([batch for own in ranks for batch in own], passes * world_size)
-    assert torch.allclose(dealt, whole, atol=1e-5 * whole.norm().item())
 
 
 def test_epochs_are_never_longer_than_the_first_and_weigh_a_cut_step_by_what_is_left(make_encoder, many) -> None:
