@@ -67,15 +67,12 @@ class PreferenceDataModule(L.LightningDataModule):
         share = config.schedule.share(self.world_size)
         packing = packing_named(config.batching.name, config.batching.tokens)
         self.layout = packing or Padding(padded_rows(config, share), pad_id)
-        self.loader: BatchLoader = loader if loader is not None else self._own_loader()
+        sizes = {"step": config.schedule.comparisons_per_step, "seed": config.seed, "world_size": self.world_size}
+        own = TrainLoader(self.epoch_comparisons, encoder, self.layout, **sizes)  # draws nothing until it is read
+        self.loader: BatchLoader = own if loader is None else loader
         self.tokens_read = 0  # in training, by this process
         self.validation_batches: list[list[EncodedComparison]] = []
         """What this process validates on, once there is a loader."""
-
-    def _own_loader(self) -> TrainLoader:
-        step, seed = self.config.schedule.comparisons_per_step, self.config.seed
-        ranks = self.world_size
-        return TrainLoader(self.epoch_comparisons, self.encoder, self.layout, step=step, seed=seed, world_size=ranks)
 
     @property
     def _kinds(self) -> dict[str, Any]:
@@ -112,7 +109,7 @@ class PreferenceDataModule(L.LightningDataModule):
         """Clean validation rows, before encoding: both directions of each that training would read."""
         drawn: dict[str, Any] = {"direction": "both", "noise": "none", "pool": None, "seed": FIXED_SEED}
         rows, _ = make_comparisons(self.validation, **drawn, epoch=VALIDATION_EPOCH, **self._kinds)
-        trained = {row.preference_id for row in rows if self._is_trained(row)}
+        trained = {row.preference_id for row in rows if self.is_trained(row)}
         return [row for row in rows if row.preference_id in trained]
 
     @cached_property
@@ -125,7 +122,8 @@ class PreferenceDataModule(L.LightningDataModule):
         drawn = map(self.encoder.encode, self.validation_comparisons, orders)
         return [row for row in drawn if row is not None]
 
-    def _is_trained(self, row: Comparison) -> bool:
+    def is_trained(self, row: Comparison) -> bool:
+        """Whether a row is of the direction that is trained; if not, validation reads it for its pair's sake alone."""
         return self.config.direction.kind in ("random", "both", row.direction)
 
     @property
@@ -150,10 +148,6 @@ class PreferenceDataModule(L.LightningDataModule):
             self.tokens_read += batch.tokens
         return batch
 
-    def counts_in_loss(self, row: EncodedComparison) -> bool:
-        """Whether a validation row is of the direction that is trained; if not, it is read for its pair's sake."""
-        return self._is_trained(row.comparison)
-
     @cached_property
     def _read(self) -> Counter[str]:
         return Counter(row.comparison.preference_id for row in self.validation_rows)
@@ -162,7 +156,7 @@ class PreferenceDataModule(L.LightningDataModule):
         """Of the rows of a validation batch (B,): which count in the loss, and which are read in both directions."""
         rows = self.validation_batches[batch_idx]
         paired = [self._read[row.comparison.preference_id] == 2 for row in rows]
-        return torch.tensor([self.counts_in_loss(row) for row in rows]), torch.tensor(paired)
+        return torch.tensor([self.is_trained(row.comparison) for row in rows]), torch.tensor(paired)
 
 
 def check_counts(config: TrainConfig, counts: Mapping[str, int]) -> None:

@@ -31,7 +31,7 @@ def gather_judged(lit: LitRewardModel, data: PreferenceDataModule) -> list[Judge
         shares = [None] * dist.get_world_size()
         dist.all_gather_object(shares, own)
     logits = {name: logit for share in shares for name, logit in share.items()}
-    return [(row, logits[row.comparison.id]) for row in data.validation_rows if data.counts_in_loss(row)]
+    return [(row, logits[row.comparison.id]) for row in data.validation_rows if data.is_trained(row.comparison)]
 
 
 def worst_pairs(judged: Sequence[Judged], size: int = 20) -> pd.DataFrame:

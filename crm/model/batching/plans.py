@@ -136,7 +136,9 @@ def plan_epoch(
     if size and len(steps) != (expected := size.passes // size.a_step):
         steps = list(_even_steps(drawn, expected))
     passes_a_step = size.a_step if size else passes_needed(steps, layout, world_size)
-    return Plan(deal(steps, layout, passes_a_step, world_size), passes_a_step, overlong)
+    dealt = [spread(rows, passes_a_step * world_size, layout) for rows in steps]
+    passes = [packs[at : at + world_size] for packs in dealt for at in range(0, len(packs), world_size)]
+    return Plan(passes, passes_a_step, overlong)
 
 
 def encode_epoch(
@@ -184,15 +186,6 @@ def share_out(batches: Sequence[Rows], passes_a_step: int, world_size: int) -> l
             shares = [batch[rank::world_size] for rank in range(world_size)]
             weights = [len(own) * passes_a_step * world_size / total for own in shares]
             passes.append([Pack(own or batch[:1], weight) for own, weight in zip(shares, weights, strict=True)])
-    return passes
-
-
-def deal(steps: Sequence[Step], packing: Packing, passes_a_step: int, world_size: int) -> list[list[Pack]]:
-    """Each of ``steps`` in ``passes_a_step`` packs a rank."""
-    passes: list[list[Pack]] = []
-    for step in steps:
-        packs = spread(step, passes_a_step * world_size, packing)
-        passes += [packs[at : at + world_size] for at in range(0, len(packs), world_size)]
     return passes
 
 
