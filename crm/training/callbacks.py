@@ -15,6 +15,7 @@ import lightning as L
 import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
 from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.utilities.model_summary.model_summary import get_human_readable_count
 from torch import Tensor, nn
 
 from crm.io.files import shown_path
@@ -140,9 +141,9 @@ class BestCheckpoint(ModelCheckpoint):
 
 def validation_follows(trainer: L.Trainer) -> bool:
     """Whether Lightning validates after the training batch that has just ended."""
-    if trainer.check_val_every_n_epoch is None:
-        return (trainer.fit_loop.total_batch_idx + 1) % int(trainer.val_check_batch or 1) == 0
-    return trainer.is_last_batch
+    if trainer.check_val_every_n_epoch is not None:
+        return trainer.is_last_batch
+    return (trainer.fit_loop.total_batch_idx + 1) % int(trainer.val_check_batch or 1) == 0
 
 
 class ValidationLines(Callback):
@@ -168,10 +169,9 @@ class Throughput(Callback):
 
     def __init__(self) -> None:
         self.mean: dict[str, float] = {}
-        self._comparisons = 0
-        self._paused = self._pause_began = 0.0
-        self._first: Tensor | None = None
-        self._last = torch.zeros(4)
+        self._comparisons = self._step = 0
+        self._paused = 0.0
+        self._marks: list[Tensor] = []
 
     def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Count from here, in a resumed run too."""
@@ -183,31 +183,28 @@ class Throughput(Callback):
         if trainer.global_step == self._step:
             return  # amid accumulation
         self._step = trainer.global_step
-        if self._first is None:
-            self._first = self._last = self._mark(trainer)
-        elif self._step - self._last[0] >= EVERY:
-            now = self._mark(trainer)
-            # Not by the module's log: from there a number is written again with every later step of the epoch.
-            for logger in trainer.loggers:
-                measured = {f"throughput/{name}": value for name, value in rates(now - self._last).items()}
-                logger.log_metrics(measured, self._step - 1)
-            self._last = now
+        if self._marks and self._step - self._marks[-1][0] < EVERY:
+            return
+        self._marks.append(self._mark(trainer))
+        for logger in trainer.loggers if len(self._marks) > 1 else []:  # the module's log would repeat it every step
+            measured = rates(self._marks[-1] - self._marks[-2])
+            logger.log_metrics({f"throughput/{name}": value for name, value in measured.items()}, self._step - 1)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Stop the clock."""
-        self._pause_began = _now(trainer)
+        self._paused -= _now(trainer)
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Let it go on."""
-        self._paused += _now(trainer) - self._pause_began
+        self._paused += _now(trainer)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: Any) -> None:
         """The mean from the end of the first step to here."""
-        if self._first is not None:
-            self.mean = rates(self._mark(trainer) - self._first)
+        if self._marks:
+            self.mean = rates(self._mark(trainer) - self._marks[0])
 
     def _mark(self, trainer: L.Trainer) -> Tensor:
-        """Steps, comparisons, tokens and seconds so far, (4,); all ranks must call it together."""
+        """Steps, comparisons, tokens and seconds so far, (4,) float64; all ranks must call it together."""
         seconds = _now(trainer) - self._paused
         total = torch.tensor([self._comparisons, trainer.datamodule.tokens_read], dtype=torch.float64)  # type: ignore[attr-defined]
         if trainer.world_size > 1:
@@ -217,10 +214,8 @@ class Throughput(Callback):
 
 def rates(done: Tensor) -> dict[str, float]:
     """Steps, comparisons and tokens of ``done`` (4,) by its seconds; empty where nothing was done."""
-    if done[0] <= 0 or done[3] <= 0:
-        return {}
     names = ("steps_per_second", "comparisons_per_second", "tokens_per_second")
-    return dict(zip(names, (done[:3] / done[3]).tolist(), strict=True))
+    return dict(zip(names, (done[:3] / done[3]).tolist(), strict=True)) if done[0] > 0 else {}
 
 
 def _now(trainer: L.Trainer) -> float:
@@ -233,9 +228,7 @@ def _now(trainer: L.Trainer) -> float:
 def quieten() -> None:
     """Hide, one by one, messages that are no news to a user. Calling it again changes nothing."""
     for name in ("utilities.rank_zero", "trainer.connectors.checkpoint_connector"):
-        logger = logging.getLogger(f"lightning.pytorch.{name}")
-        if _is_news not in logger.filters:
-            logger.addFilter(_is_news)
+        logging.getLogger(f"lightning.pytorch.{name}").addFilter(_is_news)  # the same filter counts once
     # Lightning prints through handlers of its own beside Hydra's, so that every message would come twice.
     for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).handlers.clear()
@@ -262,10 +255,10 @@ def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> No
     trainer, data = config.trainer, config.data
     weights = sum(p.numel() for p in model.parameters())
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    devices = int(trainer.devices) * int(trainer.nodes)
+    devices = trainer.processes
     log.info(
-        f"train: {config.model.name} ({_short(weights)} weights, "
-        f"{'all' if trained == weights else _short(trained)} trained), head={config.head.name} "
+        f"train: {config.model.name} ({get_human_readable_count(weights)} weights, "
+        f"{'all' if trained == weights else get_human_readable_count(trained)} trained), head={config.head.name} "
         f"loss={config.loss.name}; data {data.path or data.name}"
         f"{' (simulated templates)' if data.name == 'simulation' else ''}, {rows:,} comparisons an epoch; "
         f"{devices} x {trainer.accelerator}{f' ({trainer.strategy})' if devices > 1 else ''}, {trainer.precision}; "
@@ -277,14 +270,6 @@ def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> No
             f"train: {config.model.name} trains on a CPU, which takes days: torch {torch.__version__} sees no GPU; "
             "use a CUDA build of torch (make TORCH=cuda install) or another machine"
         )
-
-
-def _short(count: int) -> str:
-    """A number of weights: ``4.0B``, ``135M``, ``359k``."""
-    for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
-            return f"{count / size:.{int(count < 10 * size)}f}{unit}"
-    return str(count)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

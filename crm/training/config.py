@@ -84,6 +84,11 @@ class TrainerConfig(Settings, group="trainer"):
     """CPU threads a process."""
     progress: bool = True
 
+    @property
+    def processes(self) -> int:
+        """Of all machines together, once ``devices`` and ``nodes`` are numbers."""
+        return int(self.devices) * int(self.nodes)
+
     def __post_init__(self) -> None:
         self.accelerator = {"cuda": "gpu"}.get(self.accelerator, self.accelerator)
         self.precision = SAME_PRECISION.get(str(self.precision), self.precision)
@@ -134,9 +139,7 @@ class LoggerConfig(Settings, group="logger"):
 
     kinds: list[str] = setting(["csv"], one_of=("csv", "wandb", "tensorboard"))
     project: str = "crm"
-    """This and what follows is for W&B, which reads ``WANDB_NOTES`` too."""
-    entity: str | None = None
-    tags: list[str] = field(default_factory=list)
+    """This and what follows is for W&B, which reads ``WANDB_ENTITY``, ``WANDB_TAGS`` and ``WANDB_NOTES`` too."""
     name: str | None = None
     """Of the run; null is made of model, head, data, what was overridden, and the seed."""
     group: str | None = None

@@ -79,7 +79,7 @@ def trainer_settings(settings: TrainerConfig, run_dir: Path) -> dict[str, Any]:
         "accelerator": settings.accelerator,
         "devices": settings.devices,
         "num_nodes": settings.nodes,
-        "strategy": build_strategy(settings.strategy, settings.devices * settings.nodes),
+        "strategy": build_strategy(settings.strategy, settings.processes),
         "precision": settings.precision,
         "enable_model_summary": False,
         "use_distributed_sampler": False,

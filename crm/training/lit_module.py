@@ -11,7 +11,7 @@ import torch
 from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor
 from torch.distributed.tensor import DTensor
-from torch.nn.utils import get_total_norm
+from torch.nn.utils import clip_grad_norm_, get_total_norm
 from torch.optim import Optimizer
 
 from crm.model.batching.batches import Batch, PaddingBatch
@@ -102,6 +102,18 @@ class LitRewardModel(L.LightningModule):
         if not math.isfinite(norm):
             raise NonFiniteError(f"the gradient norm is {norm} at optimizer step {self.global_step}: {WAY_OUT}")
         self.log("train/gradient_norm", norm)  # before clipping
+
+    def configure_gradient_clipping(
+        self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
+    ) -> None:
+        """Clip the norm, also for a fused AdamW.
+
+        Lightning refuses to, because that could unscale gradients itself; bfloat16 does not scale them.
+        """
+        if gradient_clip_val:
+            clip_grad_norm_(
+                [weight for group in optimizer.param_groups for weight in group["params"]], gradient_clip_val
+            )
 
     def on_validation_epoch_start(self) -> None:
         """Forget the logits of the validation before."""

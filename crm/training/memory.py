@@ -106,7 +106,7 @@ def settle_memory(config: TrainConfig) -> None:
     Several devices become DDP where a step fits on each, else FSDP2; layers are checkpointed where their activations
     would not fit. Raises ``ValueError`` where the step does not fit even so.
     """
-    settings, ranks = config.trainer, int(config.trainer.devices) * int(config.trainer.nodes)
+    settings, ranks = config.trainer, config.trainer.processes
     if config.model.path is None:  # too small to matter
         settings.strategy = "ddp" if settings.strategy == "auto" and ranks > 1 else settings.strategy
         config.model.gradient_checkpointing = config.model.gradient_checkpointing is True

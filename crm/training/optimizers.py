@@ -29,9 +29,6 @@ def build_optimizer(module: nn.Module, settings: OptimizerConfig) -> Optimizer:
     ]
     fused = all_on_cuda(list(others.values()))
     adamw = AdamW([group for group in groups if group["params"]], lr=settings.lr, betas=betas, fused=fused or None)
-    # A fused AdamW says that it unscales gradients by itself, whereupon Lightning refuses to clip them. Nothing scales
-    # gradients here: bfloat16 needs no scaling.
-    adamw._step_supports_amp_scaling = False
     if not muon:
         return adamw
     if any(isinstance(matrix, DTensor) for matrix in matrices.values()):

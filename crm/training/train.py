@@ -9,16 +9,15 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import lightning as L
 import pandas as pd
 import torch
-import torch.distributed as dist
-from hydra.core.hydra_config import HydraConfig
 from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
+from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities import rank_zero_only
 from omegaconf import OmegaConf
 from transformers.utils import logging as transformers_logging
@@ -39,14 +38,14 @@ from crm.model.backbone import (
     train_tokenizer,
     without_lora_wrapper,
 )
+from crm.model.batching.loader import BatchLoader
 from crm.model.config import BATCHINGS
-from crm.model.encoding import EncodedComparison, Encoder
+from crm.model.encoding import Encoder
 from crm.model.export import export_as_single_label, export_model, load_checkpoint
 from crm.model.heads import PromptOrder
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
 from crm.report.tables import write_table
-from crm.schema import Message
 from crm.training.callbacks import (
     BestCheckpoint,
     LastCheckpoint,
@@ -58,7 +57,7 @@ from crm.training.callbacks import (
     show_run,
 )
 from crm.training.config import TrainConfig
-from crm.training.datamodule import BatchLoader, PreferenceDataModule
+from crm.training.datamodule import PreferenceDataModule, check_counts
 from crm.training.devices import (
     compile_layers,
     enable_checkpointing,
@@ -72,12 +71,10 @@ from crm.training.devices import (
 from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
 from crm.training.memory import keep_frozen_states, settle_memory
 from crm.training.resume import BEST, SUMMARY, checkpoint_to_resume
-from crm.training.tracking import build_loggers, finished, log_summary, rows_before
+from crm.training.tracking import finished, log_summary, run_loggers
+from crm.training.worst_pairs import gather_judged, worst_pairs
 
 log = logging.getLogger(__name__)
-SHOWN_CHARACTERS = 300
-Judged = tuple[EncodedComparison, float]
-"""A validation row, and the log-odds that its response shown first is preferred."""
 
 
 @dataclass(frozen=True)
@@ -95,55 +92,30 @@ class TrainingOutcome:
 
 def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> TrainingOutcome:
     """Train, export the best step, write ``summary.json``. Raises ``ValueError`` for anything a user can correct."""
-    started, run_dir = time.perf_counter(), Path(config.run_dir)
+    started = time.perf_counter()
     quieten()
     show_loading(config.trainer.progress)
-    settle_devices(config.trainer)
-    devices = config.trainer.devices * config.trainer.nodes
-    config.schedule.share(devices)
-    settle_precision(config.trainer)
-    if config.model.path is not None:
-        check_reachable(config.model.path, config.model.revision)
-    settle_memory(config)
-    if threads := config.trainer.threads or (1 if config.model.path is None else 0):  # more slow down a small model
-        torch.set_num_threads(threads)
+    settle_hardware(config)
     settings = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.structured(config)))
     resume = checkpoint_to_resume(config, settings)
     L.seed_everything(config.seed, verbose=False)
 
     splits = load_data(config.data, criteria=config.criteria)
     model, tokenizer = build_model(config)
-    _prepare_folder(run_dir, settings, resumed=resume is not None)
+    _prepare_folder(Path(config.run_dir), settings, resumed=resume is not None)
     encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
     loader = _added_loader(config, encoder, model)
     data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id, loader)
-    batches, counts = data.survey(devices)
-    _check_counts(config, batches, counts)
-    backbone, device = without_lora_wrapper(model.backbone), training_device(config.trainer.accelerator)
-    if config.model.gradient_checkpointing:
-        enable_checkpointing(backbone)
-    keep_frozen_states(config, model, counts["largest_batch_tokens"])
-    steps = config.schedule.epochs * math.ceil(batches / data.passes)
-    steps = min(steps, config.schedule.max_steps) if config.schedule.max_steps else steps
-    lit = LitRewardModel(model, config.optimizer, config.loss, steps)
+    counts = data.counts()
+    check_counts(config, counts)
+    speed_up(config, model, counts["largest_batch_tokens"])
+    lit = LitRewardModel(model, config.optimizer, config.loss, optimizer_steps(config, data))
     rank_zero_only(show_counts)(splits.counts, counts)
-    rank_zero_only(show_run)(config, model, counts["trained_on"], steps)
-    done = torch.load(resume, map_location="cpu", weights_only=True, mmap=True)["global_step"] if resume else 0
-    loggers = build_loggers(
-        config.logger,
-        run_dir,
-        name=run_name(config),
-        group=f"{config.model.name} {config.head.name} {config.loss.name}",
-        config=settings,
-        rows=rows_before(run_dir / "metrics.csv", done),
-    )
+    rank_zero_only(show_run)(config, model, counts["trained_on"], lit.total_steps)
+
+    loggers, speed = run_loggers(config, settings, resume), Throughput()
     with finished(loggers):
-        speed = Throughput()
         trainer = build_trainer(config, loggers, [speed, *callbacks], data.passes)
-        if config.trainer.compile:
-            compile_layers(backbone, device)
-        if config.trainer.liger:
-            liger_kernels(backbone, device)
         try:
             trainer.fit(lit, datamodule=data, ckpt_path=resume, weights_only=True)
         except StoppedError as stop:
@@ -154,13 +126,34 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
         return finish(config, trainer, lit, data, facts, started)
 
 
-def run_name(config: TrainConfig) -> str:
-    """Model, head, data, what was overridden on the command line, and the seed: no two runs of a sweep are alike."""
-    named = ("model", "head", "loss", "data", "seed", "logger", "hydra", "resume", "overwrite", "experiment")
-    words = HydraConfig.get().overrides.task if HydraConfig.initialized() else []
-    changed = [word for word in words if not word.startswith(named) and "path" not in word.partition("=")[0]]
-    data = Path(config.data.path).stem if config.data.path else config.data.name
-    return " ".join([config.model.name, config.head.name, data, *changed[:4], f"seed {config.seed}"])
+def settle_hardware(config: TrainConfig) -> None:
+    """Replace every ``auto`` by what this machine has. Raises ``ValueError`` for what it has not."""
+    settle_devices(config.trainer)
+    config.schedule.share(config.trainer.processes)
+    settle_precision(config.trainer)
+    if config.model.path is not None:
+        check_reachable(config.model.path, config.model.revision)
+    settle_memory(config)
+    if threads := config.trainer.threads or (1 if config.model.path is None else 0):  # more slow down a small model
+        torch.set_num_threads(threads)
+
+
+def speed_up(config: TrainConfig, model: RewardModel, tokens: int) -> None:
+    """Checkpointing, frozen states and kernels as configured, for passes of at most ``tokens``."""
+    backbone, device = without_lora_wrapper(model.backbone), training_device(config.trainer.accelerator)
+    if config.model.gradient_checkpointing:
+        enable_checkpointing(backbone)
+    keep_frozen_states(config, model, tokens)
+    if config.trainer.compile:
+        compile_layers(backbone, device)
+    if config.trainer.liger:
+        liger_kernels(backbone, device)
+
+
+def optimizer_steps(config: TrainConfig, data: PreferenceDataModule) -> int:
+    """Of the whole run."""
+    steps = config.schedule.epochs * math.ceil(len(data.loader) / data.passes)
+    return min(steps, config.schedule.max_steps or steps)
 
 
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
@@ -208,7 +201,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
 
 def _added_loader(config: TrainConfig, encoder: Encoder, model: RewardModel) -> BatchLoader | None:
     """The loader of another package for ``batching.name``. Raises ``ValueError`` for several devices."""
-    name, devices = config.batching.name, config.trainer.devices * config.trainer.nodes
+    name, devices = config.batching.name, config.trainer.processes
     if name in BATCHINGS:
         return None
     if devices > 1:
@@ -256,30 +249,6 @@ def _prepare_folder(run_dir: Path, settings: dict[str, Any], resumed: bool) -> N
     replace_file(run_dir / "config.yaml", f"# crm {__version__}\n{OmegaConf.to_yaml(OmegaConf.create(settings))}")
 
 
-def _check_counts(config: TrainConfig, batches: int, counts: dict[str, int]) -> None:
-    if not counts["read"]:
-        raise ValueError(f"data={config.data.name}: a set to evaluate on; choose another to train on")
-    if not batches:
-        gone = {name: counts[name] for name in ("ties_dropped", "without_criteria", "overlong") if counts.get(name)}
-        why = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in gone.items()) or "no vote was read"
-        raise ValueError(
-            f"data={config.data.name} direction={config.direction.kind}: no comparison left to train on of "
-            f"{counts['read']} votes ({why})"
-        )
-    if config.noise.kind != "none" and counts.get("noise_none", 0) == counts.get("made"):
-        log.warning(
-            "noise=%s changes nothing here: it takes criteria of other votes, or a side with several", config.noise.kind
-        )
-    if not (made := counts["validation_made"]):
-        raise ValueError(
-            f"data={config.data.name}: no comparison to validate on; raise data.validation_fraction or data.validation"
-        )
-    if made == counts["validation_overlong"]:
-        raise ValueError(
-            f"model.max_length={config.model.max_length}: all {made} comparisons to validate on are longer; raise it"
-        )
-
-
 def finish(
     config: TrainConfig,
     trainer: L.Trainer,
@@ -290,9 +259,8 @@ def finish(
 ) -> TrainingOutcome:
     """Validate the best weights; on the first rank export them and write results. All ranks must call it together."""
     run_dir, steps, loggers = Path(config.run_dir), trainer.global_step, list(trainer.loggers)
-    best = run_dir / BEST
-    if best.is_file():
-        load_whole(lit, torch.load(best, map_location="cpu", weights_only=True)["state_dict"])
+    if (run_dir / BEST).is_file():
+        load_whole(lit, torch.load(run_dir / BEST, map_location="cpu", weights_only=True)["state_dict"])
     trainer.loggers = []  # these numbers are of an earlier step, not the last point of the curves
     numbers = trainer.validate(lit, datamodule=data, verbose=False)[0]
     loss, accuracy = float(numbers["validation/loss"]), with_nulls(float(numbers["validation/accuracy"]))
@@ -300,95 +268,58 @@ def finish(
         found = f"validation loss is {loss} after {steps} optimizer steps, so no model was exported"
         raise NonFiniteError(f"{found}: {WAY_OUT}")
     judged, whole = gather_judged(lit, data), lit.whole_model()
-    outcome = TrainingOutcome(run_dir / "model", "", loss, accuracy, steps, time.perf_counter() - started)
-    if not trainer.is_global_zero:
-        return outcome
-    model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
-    digest = _export(config, model, data.encoder, facts, accuracy)
-    outcome = replace(outcome, digest=digest, seconds=time.perf_counter() - started)
+    digest = ""
+    if trainer.is_global_zero:
+        model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
+        digest = _export(config, model, data.encoder, facts, accuracy)
+    outcome = TrainingOutcome(run_dir / "model", digest, loss, accuracy, steps, time.perf_counter() - started)
+    if trainer.is_global_zero:
+        write_results(run_dir, outcome, {**facts, **frozen_counts(lit.model)}, worst_pairs(judged), loggers)
+    lit.model.keep_nothing()  # the memory is free for what follows
+    return outcome
+
+
+def frozen_counts(model: RewardModel) -> dict[str, Any]:
+    """How often states of frozen layers were read from memory, where they are kept."""
+    parts = [asdict(part.counts) for part in model.keeping]
+    return {"frozen_layers": {name: sum(part[name] for part in parts) for name in parts[0]}} if parts else {}
+
+
+def write_results(
+    run_dir: Path, outcome: TrainingOutcome, facts: dict[str, Any], worst: pd.DataFrame, loggers: list[Logger]
+) -> None:
+    """``summary.json``, ``worst_pairs``, W&B's summary, and two lines in the log."""
     summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), **facts}
-    if lit.model.keeping:
-        parts = [asdict(part.counts) for part in lit.model.keeping]
-        summary["frozen_layers"] = {name: sum(part[name] for part in parts) for name in parts[0]}
-        lit.model.keep_nothing()  # the memory is free for what follows
     replace_file(run_dir / SUMMARY, json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    worst = worst_pairs(judged)
     write_table(run_dir, "worst_pairs", worst)
-    best_numbers = {"best/loss": loss} | ({} if accuracy is None else {"best/accuracy": accuracy})
-    log_summary(loggers, best_numbers, {"worst_pairs": worst})
+    loss, accuracy = outcome.validation_loss, outcome.validation_accuracy
+    numbers = {"best/loss": loss} | ({} if accuracy is None else {"best/accuracy": accuracy})
+    log_summary(loggers, numbers, {"worst_pairs": worst})
     shown = "unknown (every row is a tie)" if accuracy is None else f"{accuracy:.3f}"
     speed = "; {comparisons_per_second:,.1f} comparisons/s, {tokens_per_second:,.0f} tokens/s"
     speed = speed.format(**facts["throughput"]) if facts["throughput"] else ""
     log.info(f"validation accuracy {shown}, loss {loss:.3f}{speed}; the model is in {outcome.checkpoint}")
     log.info("next: python evaluate.py checkpoint=%s", shown_path(run_dir))
-    return outcome
-
-
-def gather_judged(lit: LitRewardModel, data: PreferenceDataModule) -> list[Judged]:
-    """Every validation row that counts and its logit in the latest validation, of all ranks together, on each."""
-    batches = ((data.validation_batches[place], logits.tolist()) for place, logits in lit.validation_logits.items())
-    own = {row: logit for rows, logits in batches for row, logit in zip(rows, logits, strict=True)}
-    shares: list[Any] = [own]
-    if dist.is_available() and dist.is_initialized():
-        shares = [None] * dist.get_world_size()
-        dist.all_gather_object(shares, own)
-    logits = {number: logit for share in shares for number, logit in share.items()}
-    assert sorted(logits) == list(range(len(data.validation_rows))), "each row is read once"
-    return [(row, logits[number]) for number, row in enumerate(data.validation_rows) if data.counts_in_loss(row)]
-
-
-def worst_pairs(judged: Sequence[Judged], size: int = 20) -> pd.DataFrame:
-    """The ``size`` comparisons with the largest loss (nats), worst first; long texts are cut.
-
-    ``p_first`` is the probability that the response shown first is preferred, ``label`` which one was (``first``,
-    ``second`` or ``tie``).
-    """
-    rows = []
-    for row, logit in judged:
-        comparison = row.comparison
-        texts = [comparison.response_a, comparison.response_b]
-        first, second = texts if row.order == "ab" else texts[::-1]
-        rows.append(
-            {
-                "loss": max(logit, 0.0) - logit * row.target + math.log1p(math.exp(-abs(logit))),
-                "p_first": 0.5 * (1.0 + math.tanh(0.5 * logit)),
-                "label": {1.0: "first", 0.0: "second"}.get(row.target, "tie"),
-                "criteria": " | ".join(comparison.criteria),
-                "query": _cut(comparison.prompt),
-                "first": _cut(first),
-                "second": _cut(second),
-                "comparison_id": comparison.id,
-            }
-        )
-    return pd.DataFrame(rows).sort_values(["loss", "comparison_id"], ascending=[False, True]).head(size)
-
-
-def _cut(turns: Sequence[Message]) -> str:
-    text = "\n".join(turn.content for turn in turns)
-    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS].rstrip() + " …"
 
 
 def _export(
     config: TrainConfig, model: RewardModel, encoder: Encoder, facts: Mapping[str, Any], accuracy: float | None
 ) -> str:
     """``model/`` and, for the pairwise head, its one-label twin; returns the digest."""
-    run_dir = Path(config.run_dir)
+    run_dir, data = Path(config.run_dir), dict(facts["config"]["data"])
+    for name in ("path", "root"):  # the model is evaluated elsewhere, on the same data
+        if data[name] and not data[name].startswith("hf://"):
+            data[name] = str(Path(data[name]).absolute())
     manifest = {
         "template": encoder.digest,
         "max_length": config.model.max_length,
         "seed": config.seed,
         "commit": facts["commit"],
         "validation_accuracy": accuracy,
-        "config": {**facts["config"], "data": with_whole_paths(facts["config"]["data"])},
+        "config": {**facts["config"], "data": data},
     }
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     digest = export_model(model, encoder.tokenizer, run_dir / "model", manifest, encoder.prompt_order)
     if model.head == "pairwise":
         export_as_single_label(model, encoder.tokenizer, run_dir / "model_single_label", manifest, encoder.prompt_order)
     return digest
-
-
-def with_whole_paths(data: dict[str, Any]) -> dict[str, Any]:
-    """Paths as they are found from any folder: the model is evaluated elsewhere, on the same data."""
-    path = data["path"] and (data["path"] if data["path"].startswith("hf://") else str(Path(data["path"]).absolute()))
-    return {**data, "path": path, "root": str(Path(data["root"]).absolute())}

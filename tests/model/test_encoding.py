@@ -15,6 +15,7 @@ from transformers import tokenization_utils_base
 from crm.judges.crm_judge import CrmJudge
 from crm.model import encoding
 from crm.model.batching.loader import TrainLoader
+from crm.model.batching.plans import Padding
 from crm.model.encoding import Encoder, pointwise_messages, system_text
 from crm.model.heads import HEADS, LINEAR_HEADS, POINTWISE_INSTRUCTION, PROMPT_ORDERS
 from crm.model.late_reading import LateReader
@@ -256,7 +257,7 @@ def test_training_and_judges_read_the_same_tokens(make_model, make_encoder, monk
 
     monkeypatch.setattr(RewardModel, "forward", recorded)
     monkeypatch.setattr(LateReader, "_vectors", recorded_texts)
-    loader = TrainLoader(lambda epoch: rows, encoder, batch_size=4, pad_id=0, seed=0)
+    loader = TrainLoader(lambda epoch: (rows, {}), encoder, Padding(4, pad_id=0), step=4, seed=0)
     of_training = set().union(*map(rows_of, loader))
     judge = CrmJudge(make_model(head, "llama-1"), encoder, batch_size=4)
     assert sum(map(len, judge.read([(row, shown) for row in rows for shown in ("ab", "ba")]))) == 2 * len(rows)

@@ -14,20 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crm.data.comparisons import make_comparisons
-from crm.model.batching.loader import EvaluationLoader, TrainLoader
+from crm.model.batching.batches import PaddingBatch
+from crm.model.batching.loader import TrainLoader, ValidationLoader
 from crm.model.batching.plans import (
+    EpochSize,
     Packing,
-    deal,
+    Padding,
     draw_order,
-    draw_steps,
     fill,
     packing_named,
-    passes_needed,
     plan_epoch,
-    plan_packed_epoch,
     spread,
 )
-from crm.model.reward_model import preference_loss
 from crm.schema import Message
 
 fast = settings(derandomize=True, deadline=None, max_examples=25)
@@ -37,11 +35,12 @@ TREE = Packing(10_000)
 @pytest.fixture(scope="module")
 def make_loader(make_encoder, many):
     def make(
-        batch_size: int = 4, seed: int = 1, rows: Any = None, max_length: int = 2048, **others: Any
+        batch_size: int = 4, seed: int = 1, rows: Any = None, passes: int = 1, layout: Any = None, **ranks: int
     ) -> TrainLoader:
-        chosen = many if rows is None else rows
-        encoder = make_encoder("pairwise_span", max_length)
-        return TrainLoader(lambda epoch: chosen, encoder, batch_size=batch_size, pad_id=0, seed=seed, **others)
+        """Steps of ``passes`` padded batches a rank, or as ``layout`` deals out a batch."""
+        chosen, step = many if rows is None else rows, batch_size * passes * ranks.get("world_size", 1)
+        layout, encoder = layout or Padding(batch_size, pad_id=0), make_encoder("pairwise_span")
+        return TrainLoader(lambda epoch: (chosen, {}), encoder, layout, step=step, seed=seed, **ranks)
 
     return make
 
@@ -91,11 +90,12 @@ def test_orders_are_a_fair_coin_of_seed_epoch_and_id() -> None:
     assert len({tuple(drawn[k::6]) for k in range(6)}) == 6, "each seed and epoch draws anew"
 
 
-@pytest.mark.parametrize("packing", [None, TREE])
+@pytest.mark.parametrize("tokens", [0, 400])
 @pytest.mark.parametrize("position", [0, 3, 6, 8])
-def test_resuming_anywhere_gives_exactly_the_remaining_batches(make_loader, packing, position: int) -> None:
+def test_resuming_anywhere_gives_exactly_the_remaining_batches(make_loader, tokens, position: int) -> None:
     """Six batches an epoch, of packs two a step of eight rows."""
-    given = {"packing": packing, "passes": 2, "batch_size": 8} if packing else {}
+    given = {"layout": Packing(tokens), "batch_size": 8} if tokens else {}
+    assert len(make_loader(**given)) == 6
     loader, whole = make_loader(**given), make_loader(**given)
     expected, states = [*whole, *whole], [loader.state_dict()]
     for _ in range(2):
@@ -116,7 +116,7 @@ def test_a_position_of_another_plan_is_an_error(make_loader) -> None:
         make_loader(batch_size=6).load_state_dict(state)
     make_loader(batch_size=2, rank=1, world_size=2).load_state_dict(state)  # the same global batch on two ranks
     with pytest.raises(ValueError, match="batching=padded, this run has tree"):
-        make_loader(packing=TREE).load_state_dict(state)
+        make_loader(layout=TREE).load_state_dict(state)
 
 
 def test_two_ranks_read_together_what_one_process_reads(make_loader, names) -> None:
@@ -143,35 +143,14 @@ def test_every_row_of_a_step_counts_the_same(make_loader, many, names, size, pas
     assert read == Counter(f"q{index}" for index in range(size)), "each row once"
 
 
-@pytest.mark.parametrize(("size", "passes", "world_size"), [(16, 4, 1), (7, 4, 2)])
-def test_the_gradient_of_a_step_is_that_of_its_rows_in_one_tree(
-    make_model, make_loader, many, size, passes, world_size
-) -> None:
-    """16 rows are one pass of a step that could have 4; 7 do not deal out evenly."""
-    model = make_model("pairwise_span")
-
-    def gradient(batches: list[Any], means_over: int) -> torch.Tensor:
-        model.zero_grad()
-        for batch in batches:
-            loss = preference_loss(model(batch).preference_logit, batch.target).mean()
-            (loss * batch.weight / means_over).backward()
-        return torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
-
-    given = {"rows": many[:size], "world_size": world_size, "passes": passes}
-    ranks = [make_loader(16 // world_size, rank=rank, **given) for rank in range(world_size)]
-    whole = gradient([Packing(100_000).collate([row for batch in ranks[0].plan(0).batches for row in batch])], 1)
-    dealt = gradient([batch for own in ranks for batch in own], passes * world_size)
-    assert torch.allclose(dealt, whole, atol=1e-5 * whole.norm().item())
-
-
 def test_epochs_are_never_longer_than_the_first_and_weigh_a_cut_step_by_what_is_left(make_encoder, many) -> None:
     """Rows that only fit in a later epoch must not leave a remainder that passes for an epoch of its own.
 
     The second epoch has 7 batches of 2, of which 5 are read: 4 in a step, and 1 that counts for 4.
     """
     sizes = {0: 9, 1: 14, 2: 5}
-    given = {"batch_size": 2, "pad_id": 0, "seed": 0, "passes": 4}
-    loader = TrainLoader(lambda epoch: many[: sizes[epoch]], make_encoder("scalar"), **given)
+    draw = lambda epoch: (many[: sizes[epoch]], {})  # noqa: E731
+    loader = TrainLoader(draw, make_encoder("scalar"), Padding(2, pad_id=0), step=8, seed=0)
     weights = [[batch.weight for batch in loader] for _ in range(3)]
     assert list(map(len, weights)) == [5, 5, 3] and weights[1] == [1.0, 1.0, 1.0, 1.0, 4.0]
     assert loader.state_dict()["epoch"] == 3
@@ -179,10 +158,11 @@ def test_epochs_are_never_longer_than_the_first_and_weigh_a_cut_step_by_what_is_
 
 def test_overlong_rows_are_counted_and_batches_hold_near_equal_lengths(make_encoder, many) -> None:
     giant = replace(many[0], id="giant", prompt=(Message("user", "long " * 300),))
-    plan = plan_epoch([*many, giant], make_encoder("pairwise", 400), 4, seed=0, epoch=0)
+    plan = plan_epoch([*many, giant], make_encoder("pairwise", 400), Padding(4, 0), step=4, seed=0, epoch=0)
     assert plan.overlong == 1 and plan.comparisons == 24
-    assert "giant" not in {row.comparison.id for batch in plan.batches for row in batch}
-    lengths = [[row.lengths[0] for row in batch] for batch in plan.batches]
+    batches = [pack.rows for (pack,) in plan.passes]
+    assert "giant" not in {row.comparison.id for batch in batches for row in batch}
+    lengths = [[row.lengths[0] for row in batch] for batch in batches]
     apart = sum(max(own) - min(own) for own in lengths)
     assert apart <= max(map(max, lengths)) - min(map(min, lengths)), "batches cut a sorted window"
 
@@ -193,21 +173,24 @@ def test_both_directions_of_a_preference_share_order_and_batch(make_encoder, pre
     """What does not depend on the criteria then cancels within the batch, whatever the lengths."""
     settings_ = {"direction": "both", "noise": "none", "pool": None, "seed": seed, "epoch": 0}
     rows, _ = make_comparisons(preferences, **settings_)
-    plan = plan_epoch(rows, make_encoder("scalar"), batch_size, seed=seed, epoch=0)
+    layout = Padding(batch_size, pad_id=0)
+    plan = plan_epoch(rows, make_encoder("scalar"), layout, step=batch_size, seed=seed, epoch=0)
     assert plan.comparisons == len(rows) == 18
-    for batch in plan.batches:
+    for batch in [pack.rows for (pack,) in plan.passes]:
         read = Counter((row.comparison.preference_id, row.order) for row in batch)
         assert set(read.values()) == {2}
         assert sum(row.target for row in batch) == len(batch) / 2
 
 
-@pytest.mark.parametrize("packing", [None, TREE])
-def test_evaluation_reads_each_row_on_one_rank(encoded, packing) -> None:
-    given = {"batch_size": 4, "pad_id": 0, "world_size": 3, "packing": packing}
-    ranks = [EvaluationLoader(encoded[:23], rank=rank, **given) for rank in range(3)]
+@pytest.mark.parametrize("layout", [Padding(4, pad_id=0), TREE])
+def test_validation_reads_each_row_on_one_rank_and_as_many_batches_on_all(encoded, layout) -> None:
+    ranks = [ValidationLoader(encoded[:9], layout, rank=rank, world_size=4) for rank in range(4)]
     read = [name for loader in ranks for rows in loader.batches for name in ids(rows)]
-    assert sorted(read) == sorted(ids(encoded[:23]))
-    assert [len(batch) for batch in ranks[0]] == [len(rows) for rows in ranks[0].batches]
+    assert sorted(read) == sorted(ids(encoded[:9]))
+    for loader in ranks:
+        batches = list(loader)
+        own = [len(batch) for batch in batches if not isinstance(batch, PaddingBatch)]
+        assert len(batches) == len(ranks[0]) and own == [len(rows) for rows in loader.batches]
     assert packing_named("padded", 5) is None and packing_named("tree", 5) == Packing(5)
 
 
@@ -255,15 +238,14 @@ def test_rows_of_one_prompt_stay_together(make_encoder, many) -> None:
         assert len(Counter(row.comparison.cluster for row in pack)) == len(pack) // 2
 
 
-def plan(rows: Any, encoder: Any, packing: Packing, **changes: int) -> Any:
-    sizes = {"pairs": 8, "passes": 2, "world_size": 1, "seed": 0, "epoch": 0}
-    return plan_packed_epoch(rows, encoder, packing, **{**sizes, **changes})
+def plan(rows: Any, encoder: Any, packing: Packing, **changes: Any) -> Any:
+    return plan_epoch(rows, encoder, packing, **{"step": 8, "seed": 0, "epoch": 0, **changes})
 
 
-def test_packed_steps_have_the_pairs_asked_for_and_a_fixed_number_of_passes(make_encoder, many) -> None:
+def test_packed_steps_have_the_rows_asked_for_and_a_fixed_number_of_passes(make_encoder, many) -> None:
     encoder = make_encoder("pairwise")
-    planned = plan(many[:21], encoder, TREE, passes=3, world_size=2)
-    assert len(planned) == 9 and all(len(packs) == 2 for packs in planned.passes)
+    planned = plan(many[:21], encoder, TREE, world_size=2, size=EpochSize(9, 3))
+    assert planned.size == (9, 3) and all(len(packs) == 2 for packs in planned.passes)
     steps = [planned.passes[at : at + 3] for at in (0, 3, 6)]
     rows = [sum(len(pack.rows) for packs in step for pack in packs if pack.weight) for step in steps]
     assert rows == [8, 8, 5] and planned.comparisons == 21
@@ -277,15 +259,15 @@ def test_packed_steps_have_the_pairs_asked_for_and_a_fixed_number_of_passes(make
 def test_later_epochs_of_uneven_preferences_have_the_steps_of_the_first_and_all_rows(make_encoder, many) -> None:
     rows = [replace(row, id=f"{row.id}-{n}", criteria=(f"{n}",))
             for index, row in enumerate(many) for n in range((1, 1, 2, 5, 7)[index % 5])]  # fmt: skip
-    free = {len(plan(rows, make_encoder("scalar"), TREE, passes=1, pairs=6, epoch=epoch)) for epoch in range(5)}
+    free = {len(plan(rows, make_encoder("scalar"), TREE, step=6, epoch=epoch).passes) for epoch in range(5)}
     assert len(free) > 1, "left to themselves, epochs differ"
-    given = {"batch_size": 6, "pad_id": 0, "seed": 0, "packing": TREE, "passes": 2}
-    loader = TrainLoader(lambda epoch: rows, make_encoder("scalar"), **given)
+    loader = TrainLoader(lambda epoch: (rows, {}), make_encoder("scalar"), Packing(500), step=6, seed=0)
+    passes = loader.size.a_step
     for epoch in range(5):
         planned = loader.plan(epoch)
-        assert len(planned) == len(loader) and planned.comparisons == len(rows)
-        steps = [[row for packs in planned.passes[at : at + 2] for row in packs[0].rows if packs[0].weight]
-                 for at in range(0, len(planned), 2)]  # fmt: skip
+        assert planned.size == loader.size and planned.comparisons == len(rows)
+        steps = [[row for packs in planned.passes[at : at + passes] for row in packs[0].rows if packs[0].weight]
+                 for at in range(0, len(planned.passes), passes)]  # fmt: skip
         assert sorted(name for step in steps for name in ids(step)) == sorted(row.id for row in rows)
         assert all(steps), "no step without rows"
         preferences = [{row.comparison.preference_id for row in step} for step in steps]
@@ -293,20 +275,21 @@ def test_later_epochs_of_uneven_preferences_have_the_steps_of_the_first_and_all_
 
 
 def test_as_many_passes_as_hold_the_tokens_and_no_more_than_rows(make_encoder, many) -> None:
-    encoder, sizes = make_encoder("scalar"), {"pairs": 8, "seed": 0, "epoch": 0}
-    steps, _ = draw_steps(many, encoder, **sizes)
+    encoder = make_encoder("scalar")
     work = max(TREE.work([row]) for row in map(encoder.encode, many))
     for world_size, tokens in ((1, 500), (2, work), (1, work * 7 // 4)):
         packing = Packing(tokens)
-        passes = passes_needed(steps, packing, world_size)
-        plans = [deal(steps, 0, packing, passes=n, world_size=world_size) for n in (passes, passes - 1) if n]
+        found = plan(many, encoder, packing, world_size=world_size)
+        count, passes = len(found.passes) // found.passes_a_step, found.passes_a_step
+        sizes = [EpochSize(count * n, n) for n in (passes, passes - 1) if n]
+        plans = [plan(many, encoder, packing, world_size=world_size, size=size) for size in sizes]
+        assert plans[0] == found
         packs = [[pack for own in planned.passes for pack in own if len(pack.rows) > 1] for planned in plans]
         most = [max((packing.work(pack.rows) for pack in dealt), default=0) for dealt in packs]
         assert most[0] <= tokens, "all fit"
         assert len(most) == 1 or tokens < most[1], "and in one pass less they would not"
-    assert passes_needed(steps, TREE, 1) == 1
-    tight = Packing(10)  # every comparison is longer than a pass: one each
-    for world_size, expected in ((1, 8), (3, 3)):
-        assert passes_needed(steps, tight, world_size) == expected
-        dealt = deal(steps, 0, tight, passes=expected, world_size=world_size)
-        assert max(len(pack.rows) for packs in dealt.passes for pack in packs) == 1
+    assert plan(many, encoder, TREE).passes_a_step == 1
+    for world_size, expected in ((1, 8), (3, 3)):  # every comparison is longer than a pass: one each
+        tight = plan(many, encoder, Packing(10), world_size=world_size)
+        assert tight.passes_a_step == expected
+        assert max(len(pack.rows) for packs in tight.passes for pack in packs) == 1

@@ -25,6 +25,7 @@ def make_data(make_encoder, preferences):
         config = deepcopy(BASE)
         config.direction.kind, config.noise.kind = changes.get("direction", "original"), changes.get("noise", "none")
         config.loss.ties, config.criteria = changes.get("ties", "drop"), changes.get("criteria", "own")
+        config.trainer.devices = changes.get("devices", 1)
         config.seed, config.schedule.comparisons_per_step = changes.get("seed", 0), rows
         config.batching.name, config.batching.tokens = ("tree", tokens) if tokens else ("padded", 10**6)
         train, validation = [*preferences, giant], [*preferences[:4], replace(giant, id="giant too")]
@@ -33,36 +34,26 @@ def make_data(make_encoder, preferences):
     return make
 
 
-def test_survey_accounts_for_every_row(make_data) -> None:
-    batches, counts = make_data(max_length=400).survey(world_size=1)
-    assert counts["read"] == 13
+@pytest.mark.parametrize(("devices", "tokens", "passes"), [(1, 0, 3), (2, 0, 2), (1, 10_000, 3)])
+def test_counts_account_for_every_row(make_data, devices: int, tokens: int, passes: int) -> None:
+    data = make_data(max_length=400, rows=4 * devices, devices=devices, tokens=tokens)
+    counts = data.counts()
+    assert counts["read"] == 13 and len(data.loader) == passes
     assert (counts["ties_dropped"], counts["overlong"], counts["trained_on"]) == (3, 1, 9)
-    assert (
-        counts["read"]
-        == counts["ties_dropped"] + counts["without_criteria"] + counts["overlong"] + counts["trained_on"]
+    assert counts["read"] == sum(
+        counts[name] for name in ("ties_dropped", "without_criteria", "overlong", "trained_on")
     )
     assert (counts["validation_read"], counts["validation_made"], counts["validation_overlong"]) == (5, 8, 2)
-    assert batches == 3 and make_data(max_length=400).survey(world_size=2)[0] == 2
-
-
-@pytest.mark.parametrize("tokens", (0, 600))
-def test_what_was_surveyed_is_what_the_loader_would_draw(make_data, tokens: int) -> None:
-    surveyed, fresh = (make_data(max_length=400, tokens=tokens, rows=8) for _ in range(2))
-    for ranks in (1, 2):  # a survey for other ranks than the loader's is of no use to it
-        surveyed.survey(ranks)
-        assert surveyed._first is not None
-        plan = surveyed._first[1]
-        fresh.passes = surveyed.passes
-        plans = [data.train_dataloader().plan(0) for data in (surveyed, surveyed, fresh)]
-        assert plans[0] == plans[1] == plans[2]
-        assert (plans[0] is plan) == (ranks == 1)
-        assert plans[1] is not plan, "it is handed over once, so that later epochs do not hold it"
+    drawn = data.loader.plan(0)
+    assert drawn is data.loader.plan(0), "what was counted is what is read"
+    data.loader.plan(1)
+    assert drawn is not data.loader.plan(0), "and later epochs do not hold it"
 
 
 def test_noise_changes_training_and_never_validation(make_data) -> None:
     clean, noised = make_data(), make_data(noise="remove")
-    assert all(row.noise == "none" for row in clean.epoch_comparisons(0))
-    assert any(row.noise == "remove" for row in noised.epoch_comparisons(0))
+    assert all(row.noise == "none" for row in clean.epoch_comparisons(0)[0])
+    assert any(row.noise == "remove" for row in noised.epoch_comparisons(0)[0])
     for ours, theirs in zip(clean.val_dataloader(), noised.val_dataloader(), strict=True):
         assert torch.equal(ours.input_ids, theirs.input_ids) and torch.equal(ours.target, theirs.target)
 
@@ -70,11 +61,11 @@ def test_noise_changes_training_and_never_validation(make_data) -> None:
 @pytest.mark.parametrize("tokens", (0, 600))
 def test_all_seeds_are_validated_on_the_same_comparisons_in_the_same_order(make_data, tokens: int) -> None:
     one, two = (make_data(direction="random", seed=seed, tokens=tokens) for seed in (1, 2))
-    drawn = [[row.direction for row in data.epoch_comparisons(0)] for data in (one, two)]
+    drawn = [[row.direction for row in data.epoch_comparisons(0)[0]] for data in (one, two)]
     assert drawn[0] != drawn[1]
     for ours, theirs in zip(one.val_dataloader(), two.val_dataloader(), strict=True):
         assert torch.equal(ours.input_ids, theirs.input_ids) and torch.equal(ours.sign, theirs.sign)
-    assert one.survey(1)[1]["validation_made"] == two.survey(1)[1]["validation_made"]
+    assert one.counts()["validation_made"] == two.counts()["validation_made"]
 
 
 @pytest.mark.parametrize("direction", ("original", "reverse", "random", "both"))
@@ -90,7 +81,7 @@ def test_validation_reads_both_directions_of_a_row_whatever_is_trained(make_data
     assert len(both) == 4 and read == {(name, way) for name in both for way in ("original", "reverse")} | alone
     for place, batch in enumerate(loader):
         counted, paired = data.validation_roles(place)
-        rows = [data.validation_rows[number].comparison for number in data.validation_batches[place]]
+        rows = [row.comparison for row in data.validation_batches[place]]
         assert batch.reverse.tolist() == [row.direction == "reverse" for row in rows]
         assert paired.tolist() == [row.preference_id != "one side" for row in rows]
         assert counted.tolist() == [direction in ("random", "both", row.direction) for row in rows]

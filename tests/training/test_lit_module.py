@@ -15,6 +15,7 @@ from lightning.pytorch.callbacks import Callback
 import crm.training.metrics
 from crm.config import compose
 from crm.model.batching.loader import TrainLoader
+from crm.model.batching.plans import Padding
 from crm.training.config import LossConfig, OptimizerConfig
 from crm.training.lit_module import LitRewardModel, NonFiniteError, lr_factor, total_norm
 from crm.training.train import run_training
@@ -164,8 +165,8 @@ def test_a_short_step_of_padded_passes_has_gradient_and_loss_of_its_rows(
     """One pass of all rows, passes of 4 and 3, and one pass of a step that could have four."""
     found = []
     for batch_size, passes in ((16, 1), (4, 4), (16, 4)):
-        given = {"batch_size": batch_size, "pad_id": 0, "seed": 1, "passes": passes}
-        loader = TrainLoader(lambda _: many[:7], make_encoder("scalar"), **given)
+        layout = Padding(batch_size, pad_id=0)
+        loader = TrainLoader(lambda _: (many[:7], {}), make_encoder("scalar"), layout, step=batch_size * passes, seed=1)
         seen = Step()
         quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing"), False)
         trainer = L.Trainer(

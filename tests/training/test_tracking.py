@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import socket
 import time
 from pathlib import Path
@@ -21,15 +20,12 @@ from crm.training.tracking import build_loggers, check_tracker, finished, rows_b
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 
-NUMBERS = {"D+/accuracy": 0.75, "D+/margin": float("nan")}
-TABLE = pd.DataFrame({"suite": ["D+"], "scalar": ["0.750"]})
-
 
 def test_a_resumed_file_keeps_what_came_before_the_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "metrics.csv"
     path.write_text("epoch,step,train/loss\n" + "".join(f"0,{step},0.{step}\n" for step in range(5)) + "0,5")
     for rows, kept in ((rows_before(path, 3), ["0.0", "0.1", "0.2"]), ([], [])):
-        (logger,) = build_loggers(LoggerConfig(), tmp_path, name="n", group="g", config={}, rows=rows)
+        (logger,) = build_loggers(LoggerConfig(), tmp_path, "n", "g", {}, rows)
         logger.log_metrics({"validation/loss": 0.5, "epoch": 0}, step=3)
         with path.open(newline="") as file:
             found = list(csv.DictReader(file))
@@ -122,27 +118,31 @@ def test_a_failing_job_ends_its_run_as_failed(monkeypatch: pytest.MonkeyPatch) -
     assert [call.args for call in logger.finalize.call_args_list] == [("failed",), ("success",)]
 
 
-@pytest.mark.slow
-def test_wandb_offline_holds_numbers_table_name_and_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    assert wandb_mode(None) == "offline"
-    tracker = LoggerConfig(kinds=["wandb"], project="p", group="evaluate")
+def test_finite_numbers_and_tables_are_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logger = Mock(spec=WandbLogger)
+    monkeypatch.setattr("crm.training.tracking._wandb", lambda folder, run, resumed: logger)
+    monkeypatch.setattr("wandb.finish", lambda exit_code: None)
+    numbers = {"D+/accuracy": 0.75, "D+/margin": float("nan")}
+    tables = {"suites": pd.DataFrame({"suite": ["D+"], "scalar": ["0.750"]})}
     names = {"name": "scalar on votes", "group": "another", "config": {"judge": "crm"}}
-    track(tracker, tmp_path, numbers=NUMBERS, tables={"suites": TABLE}, **names)
-    (run,) = (tmp_path / "wandb").glob("offline-run-*")
-    (file,) = run.glob("*.wandb")
-    words = (b"D+/accuracy", b"0.75", b"scalar on votes", b"evaluate")
-    for _ in range(100):  # by a process of its own, some time after the run has ended
-        content = file.read_bytes()
-        if all(word in content for word in words):
-            break
-        time.sleep(0.2)
-    assert [word for word in words if word not in content] == [] and b"D+/margin" not in content
-    (table,) = run.rglob("media/table/suites*.json")
-    assert json.loads(table.read_text())["data"] == [["D+", "0.750"]]
-    import wandb
+    track(LoggerConfig(kinds=["wandb"], mode="offline"), tmp_path, numbers=numbers, tables=tables, **names)
+    logger.log_metrics.assert_called_once_with({"D+/accuracy": 0.75}, 0)
+    logger.log_table.assert_called_once_with("suites", dataframe=tables["suites"])
 
-    assert wandb.run is None, "the next job of a sweep would write into this run"
+
+@pytest.mark.parametrize(
+    ("mode", "variable", "key", "expected"),
+    [
+        *[("online", "offline", "", "online"), (None, "offline", "k", "offline"), (None, "dryrun", "k", "offline")],
+        *[(None, "", "k", "online"), (None, "", "", "offline")],
+    ],
+)
+def test_wandb_is_online_where_it_is_asked_to_be_or_a_key_is_at_hand(
+    offline: None, monkeypatch: pytest.MonkeyPatch, mode: str | None, variable: str, key: str, expected: str
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", variable)
+    monkeypatch.setenv("WANDB_API_KEY", key)
+    assert wandb_mode(mode) == expected
 
 
 def test_tensorboard_that_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

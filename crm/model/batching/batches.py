@@ -6,7 +6,7 @@ distinct tokens at which the head reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
@@ -159,24 +159,6 @@ class PaddingBatch:
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PaddingBatch:
         """The same on another device."""
         return PaddingBatch(self.batch.to(device))
-
-
-class WithPaddingBatches:
-    """``own`` batches of a rank, filled up with ``padding`` to ``length``, which is the same on all ranks."""
-
-    def __init__(self, own: Iterable[Batch], length: int, padding: Batch) -> None:
-        self._own, self._length, self._padding = own, length, padding
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __iter__(self) -> Iterator[Batch | PaddingBatch]:
-        missing = self._length
-        for batch in self._own:
-            missing -= 1
-            yield batch
-        for _ in range(missing):
-            yield PaddingBatch(self._padding)
 
 
 def collate(encoded: Sequence[EncodedComparison], pad_id: int, weight: float = 1.0) -> PaddedBatch:

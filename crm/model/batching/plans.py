@@ -1,16 +1,15 @@
-"""Which comparisons a forward pass reads: packs of bounded size, and epochs by (seed, epoch) alone.
-
-The work of a pack is its tokens: what sequences have in common counts once, and nothing is padded.
-"""
+"""Which comparisons a forward pass reads, on every rank: an epoch depends on (seed, epoch) alone."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple
 
 from crm.io.draws import generator
-from crm.model.batching.batches import ROW_STEP, ForestBatch, collate_forest
+from crm.model.batching.batches import ROW_STEP, ForestBatch, PaddedBatch, collate, collate_forest
 from crm.model.batching.forest import unique_tokens
 from crm.model.encoding import EncodedComparison, Encoder, Order, token_ids
 from crm.schema import Comparison
@@ -23,8 +22,29 @@ WINDOW = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Padding:
+    """Forward passes of a fixed number of ``rows`` on each rank, padded to the longest."""
+
+    rows: int
+    pad_id: int
+
+    def work(self, rows: Sequence[EncodedComparison]) -> int:
+        """Most tokens that a pass over ``rows`` computes, padding included."""
+        return sum(len(row.sequences) for row in rows) * max(max(row.lengths) for row in rows)
+
+    def collate(self, rows: Sequence[EncodedComparison], weight: float = 1.0) -> PaddedBatch:
+        """One forward pass; ``weight`` is the factor of its mean loss."""
+        return collate(rows, self.pad_id, weight)
+
+    def cut(self, rows: Sequence[EncodedComparison], rank: int, world_size: int) -> list[Rows]:
+        """Batches of ``rank`` to evaluate, near-equal lengths together."""
+        own = sorted(rows, key=lambda row: max(row.lengths))[rank::world_size]
+        return [own[at : at + self.rows] for at in range(0, len(own), self.rows)]
+
+
+@dataclass(frozen=True, slots=True)
 class Packing:
-    """Forward passes that read common beginnings once."""
+    """Forward passes that read common beginnings once and pad nothing."""
 
     tokens: int
     """Most tokens of a forward pass; a single comparison that has more is read all the same, and a step of training is
@@ -37,6 +57,14 @@ class Packing:
     def collate(self, rows: Sequence[EncodedComparison], weight: float = 1.0) -> ForestBatch:
         """One forward pass; ``weight`` is the factor of its mean loss."""
         return collate_forest(rows, weight=weight, multiple=ROW_STEP)
+
+    def cut(self, rows: Sequence[EncodedComparison], rank: int, world_size: int) -> list[Rows]:
+        """Packs of ``rank`` to evaluate; neighbours, which may share beginnings, stay on one rank."""
+        start, end = (len(rows) * index // world_size for index in (rank, rank + 1))
+        return fill(rows[start:end], self)
+
+
+Layout = Padding | Packing
 
 
 def packing_named(name: str, tokens: int) -> Packing | None:
@@ -52,6 +80,158 @@ class Pack:
     weight: float
     """Factor that makes the mean over an optimizer step's packs of their mean losses the mean over its comparisons; 0
     for a pack that only keeps a rank in step, its row being another's."""
+
+
+class EpochSize(NamedTuple):
+    """Forward passes on each rank: the trainer counts on equal epochs, so that the first settles it for all."""
+
+    passes: int
+    a_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One epoch: ``passes[i]`` holds forward pass i of every rank."""
+
+    passes: list[list[Pack]]
+    passes_a_step: int
+    overlong: int
+    """Rows that did not fit and are left out."""
+
+    @property
+    def comparisons(self) -> int:
+        """Rows in the epoch, on all ranks together."""
+        return sum(len(pack.rows) for packs in self.passes for pack in packs if pack.weight)
+
+    @property
+    def size(self) -> EpochSize:
+        """Forward passes on each rank."""
+        return EpochSize(len(self.passes), self.passes_a_step)
+
+
+def plan_epoch(
+    comparisons: Sequence[Comparison],
+    encoder: Encoder,
+    layout: Layout,
+    *,
+    step: int,
+    world_size: int = 1,
+    seed: int,
+    epoch: int,
+    size: EpochSize | None = None,
+) -> Plan:
+    """Draw the order of each row, and optimizer steps of ``step`` comparisons on all ranks together.
+
+    ``size`` is that of the first epoch, for a later one. Padded, an epoch is at most as long: noise can make more rows
+    fit in one than in another. Packed, it is cut into as many steps and passes, so that all its rows are read.
+    """
+    groups, overlong = encode_epoch(comparisons, encoder, seed=seed, epoch=epoch)
+    if isinstance(layout, Padding):
+        rng = generator(seed, epoch, "epoch", "batches")
+        batches = draw_batches(groups, layout.rows * world_size, rng)[: size.passes if size else None]
+        passes_a_step = step // (layout.rows * world_size)
+        return Plan(share_out(batches, passes_a_step, world_size), passes_a_step, overlong)
+    drawn = generator(seed, epoch, "epoch", "packs").sample(groups, len(groups))
+    steps = list(_steps(drawn, step))
+    if size and len(steps) != (expected := size.passes // size.a_step):
+        steps = list(_even_steps(drawn, expected))
+    passes_a_step = size.a_step if size else passes_needed(steps, layout, world_size)
+    dealt = [spread(rows, passes_a_step * world_size, layout) for rows in steps]
+    passes = [packs[at : at + world_size] for packs in dealt for at in range(0, len(packs), world_size)]
+    return Plan(passes, passes_a_step, overlong)
+
+
+def encode_epoch(
+    comparisons: Sequence[Comparison], encoder: Encoder, *, seed: int, epoch: int
+) -> tuple[list[Rows], int]:
+    """Each row in an order drawn for it, rows of one preference in a group; and how many rows were overlong."""
+    encoded = [encoder.encode(row, draw_order(row.preference_id, seed=seed, epoch=epoch)) for row in comparisons]
+    groups: dict[str, Rows] = {}
+    for row in encoded:
+        if row is not None:
+            groups.setdefault(row.comparison.preference_id, []).append(row)
+    return list(groups.values()), encoded.count(None)
+
+
+def draw_order(sample_id: str, *, seed: int, epoch: int) -> Order:
+    """Which response stands first in training: a coin a sample and epoch, so that no position is worth learning."""
+    return "ab" if generator(seed, epoch, sample_id, "order").random() < 0.5 else "ba"
+
+
+def draw_batches(groups: Sequence[Rows], batch_size: int, rng: Random) -> list[Rows]:
+    """Batches of near-equal length, in random order; rows of one preference (direction ``both``) stay side by side."""
+    length = {rows[0].comparison.preference_id: max(max(row.lengths) for row in rows) for rows in groups}
+    drawn = [row for rows in rng.sample(groups, len(groups)) for row in rows]
+    batches: list[Rows] = []
+    for start in range(0, len(drawn), batch_size * WINDOW):
+        window = drawn[start : start + batch_size * WINDOW]
+        window.sort(key=lambda row: length[row.comparison.preference_id])
+        cut = [window[at : at + batch_size] for at in range(0, len(window), batch_size)]
+        rng.shuffle(cut)
+        batches += cut
+    return batches
+
+
+def share_out(batches: Sequence[Rows], passes_a_step: int, world_size: int) -> list[list[Pack]]:
+    """Each batch in turn to all ranks.
+
+    Batches and ranks may have unequal numbers of rows, and the last step of an epoch fewer passes, while the trainer
+    takes the mean over passes and ranks: the weight makes up for both. A rank without a row reads another's.
+    """
+    passes = []
+    for at in range(0, len(batches), passes_a_step):
+        step = batches[at : at + passes_a_step]
+        total = sum(map(len, step))
+        for batch in step:
+            shares = [batch[rank::world_size] for rank in range(world_size)]
+            weights = [len(own) * passes_a_step * world_size / total for own in shares]
+            passes.append([Pack(own or batch[:1], weight) for own, weight in zip(shares, weights, strict=True)])
+    return passes
+
+
+def _steps(groups: Sequence[Rows], pairs: int) -> Iterator[Step]:
+    """Groups one after the other until a step has ``pairs`` rows."""
+    step: Step = []
+    for group in groups:
+        step.append(group)
+        if sum(map(len, step)) >= pairs:
+            yield step
+            step = []
+    if step:
+        yield step
+
+
+def _even_steps(groups: Sequence[Rows], steps: int) -> Iterator[Step]:
+    """``steps`` portions of near-equal numbers of rows, or one a group where there are fewer groups."""
+    steps, total = min(steps, len(groups)), sum(map(len, groups))
+    step: Step = []
+    made = rows = 0
+    for index, group in enumerate(groups, start=1):
+        step.append(group)
+        rows += len(group)
+        left = steps - made - 1  # after this one; each needs a group
+        if len(groups) - index == left or (left and rows * steps >= total * (made + 1)):
+            yield step
+            step, made = [], made + 1
+
+
+def passes_needed(steps: Sequence[Step], packing: Packing, world_size: int) -> int:
+    """The fewest forward passes a rank and step of which none has more than ``packing.tokens``.
+
+    A comparison that has more by itself is read all the same. Units do not fill packs to the brim, so that passes of
+    ``packing.tokens`` each may not do: they are dealt out until they fit.
+    """
+    passes = 1
+    for step in steps:
+        while not _fits(packs := spread(step, passes * world_size, packing), packing):
+            work = sum(packing.work(pack.rows) for pack in packs)  # in more packs it is as much or more
+            alone = -(-sum(map(len, step)) // world_size)  # passes in which every comparison is read by itself
+            passes = max(passes + 1, min(work // (world_size * packing.tokens), alone))
+    return passes
+
+
+def _fits(packs: Sequence[Pack], packing: Packing) -> bool:
+    return all(len(pack.rows) == 1 or packing.work(pack.rows) <= packing.tokens for pack in packs)
 
 
 def spread(units: Sequence[Rows], bins: int, packing: Packing) -> list[Pack]:
@@ -105,174 +285,3 @@ def fill(rows: Sequence[EncodedComparison], packing: Packing) -> list[Rows]:
                 packs.append(piece)
                 filled = work
     return packs
-
-
-@dataclass(frozen=True, slots=True)
-class EpochPlan:
-    """One epoch, encoded and cut into batches of near-equal length; ``overlong`` rows did not fit and are left out."""
-
-    batches: list[Rows]
-    overlong: int
-
-    @property
-    def comparisons(self) -> int:
-        """Rows in the epoch, on all ranks together."""
-        return sum(map(len, self.batches))
-
-    def __len__(self) -> int:
-        """Forward passes on each rank."""
-        return len(self.batches)
-
-    def share(self, index: int, rank: int, world_size: int, passes: int, end: int) -> Pack:
-        """What a rank reads in forward pass ``index``, of ``passes`` a step in an epoch that has ``end`` of them.
-
-        Batches and ranks may have unequal numbers of rows, and the last step of an epoch fewer passes, while the
-        trainer takes the mean over ``passes`` and ranks: the weight makes up for both.
-        """
-        first = index - index % passes
-        total = sum(map(len, self.batches[first : min(first + passes, end)]))
-        own = self.batches[index][rank::world_size]
-        return Pack(own or self.batches[index][:1], len(own) * passes * world_size / total)
-
-
-@dataclass(frozen=True, slots=True)
-class PackedPlan:
-    """One epoch in packs: ``passes[i]`` holds forward pass i of every rank, a fixed number of them a step."""
-
-    passes: list[list[Pack]]
-    overlong: int
-
-    @property
-    def comparisons(self) -> int:
-        """Rows in the epoch, on all ranks together."""
-        return sum(len(pack.rows) for packs in self.passes for pack in packs if pack.weight)
-
-    def __len__(self) -> int:
-        return len(self.passes)
-
-    def share(self, index: int, rank: int, world_size: int, passes: int, end: int) -> Pack:
-        """What a rank reads in forward pass ``index``; every step has as many, and packs bring their weights."""
-        return self.passes[index][rank]
-
-
-def encode_epoch(
-    comparisons: Sequence[Comparison], encoder: Encoder, *, seed: int, epoch: int
-) -> tuple[list[Rows], int]:
-    """Each row in an order drawn for it, rows of one preference in a group; and how many rows were overlong."""
-    encoded = [encoder.encode(row, draw_order(row.preference_id, seed=seed, epoch=epoch)) for row in comparisons]
-    groups: dict[str, Rows] = {}
-    for row in encoded:
-        if row is not None:
-            groups.setdefault(row.comparison.preference_id, []).append(row)
-    return list(groups.values()), encoded.count(None)
-
-
-def plan_packed_epoch(
-    comparisons: Sequence[Comparison],
-    encoder: Encoder,
-    packing: Packing,
-    *,
-    pairs: int,
-    passes: int,
-    world_size: int,
-    seed: int,
-    epoch: int,
-    steps: int | None = None,
-) -> PackedPlan:
-    """Draw steps as `draw_steps` does, and deal each out to ``passes`` packs a rank, of near-equal work."""
-    drawn, overlong = draw_steps(comparisons, encoder, pairs=pairs, seed=seed, epoch=epoch, steps=steps)
-    return deal(drawn, overlong, packing, passes=passes, world_size=world_size)
-
-
-def draw_steps(
-    comparisons: Sequence[Comparison], encoder: Encoder, *, pairs: int, seed: int, epoch: int, steps: int | None = None
-) -> tuple[list[Step], int]:
-    """Orders and steps of ``pairs`` rows, drawn; and how many rows were overlong.
-
-    Where that makes another number of steps than the ``steps`` that are asked for, the epoch is cut into so many of
-    near-equal size instead.
-    """
-    groups, overlong = encode_epoch(comparisons, encoder, seed=seed, epoch=epoch)
-    drawn = generator(seed, epoch, "epoch", "packs").sample(groups, len(groups))
-    cut = list(_steps(drawn, pairs))
-    return cut if steps in (None, len(cut)) else list(_even_steps(drawn, steps)), overlong
-
-
-def deal(steps: Sequence[Step], overlong: int, packing: Packing, *, passes: int, world_size: int) -> PackedPlan:
-    """Each of ``steps`` in ``passes`` packs a rank."""
-    plan = PackedPlan([], overlong)
-    for step in steps:
-        packs = spread(step, passes * world_size, packing)
-        plan.passes.extend(packs[at : at + world_size] for at in range(0, len(packs), world_size))
-    return plan
-
-
-def _steps(groups: Sequence[Rows], pairs: int) -> Iterator[Step]:
-    """Groups one after the other until a step has ``pairs`` rows."""
-    step: Step = []
-    for group in groups:
-        step.append(group)
-        if sum(map(len, step)) >= pairs:
-            yield step
-            step = []
-    if step:
-        yield step
-
-
-def _even_steps(groups: Sequence[Rows], steps: int) -> Iterator[Step]:
-    """``steps`` portions of near-equal numbers of rows, or one a group where there are fewer groups."""
-    steps, total = min(steps, len(groups)), sum(map(len, groups))
-    step: Step = []
-    made = rows = 0
-    for index, group in enumerate(groups, start=1):
-        step.append(group)
-        rows += len(group)
-        left = steps - made - 1  # after this one; each needs a group
-        if len(groups) - index == left or (left and rows * steps >= total * (made + 1)):
-            yield step
-            step, made = [], made + 1
-
-
-def passes_needed(steps: Sequence[Step], packing: Packing, world_size: int) -> int:
-    """The fewest forward passes a rank and step of which none has more than ``packing.tokens``.
-
-    A comparison that has more by itself is read all the same. Units do not fill packs to the brim, so that passes of
-    ``packing.tokens`` each may not do: they are dealt out until they fit.
-    """
-    passes = 1
-    for step in steps:
-        while not _fits(packs := spread(step, passes * world_size, packing), packing):
-            work = sum(packing.work(pack.rows) for pack in packs)  # in more packs it is as much or more
-            alone = -(-sum(map(len, step)) // world_size)  # passes in which every comparison is read by itself
-            passes = max(passes + 1, min(work // (world_size * packing.tokens), alone))
-    return passes
-
-
-def _fits(packs: Sequence[Pack], packing: Packing) -> bool:
-    return all(len(pack.rows) == 1 or packing.work(pack.rows) <= packing.tokens for pack in packs)
-
-
-def plan_epoch(
-    comparisons: Sequence[Comparison], encoder: Encoder, batch_size: int, *, seed: int, epoch: int
-) -> EpochPlan:
-    """Draw each row's order, drop and count overlong rows, group near-equal lengths, shuffle the batches.
-
-    Comparisons of one preference (direction ``both``) share their order and stay side by side.
-    """
-    groups, overlong = encode_epoch(comparisons, encoder, seed=seed, epoch=epoch)
-    length = {rows[0].comparison.preference_id: max(max(row.lengths) for row in rows) for rows in groups}
-    rng = generator(seed, epoch, "epoch", "batches")
-    fitting = [row for rows in rng.sample(groups, len(groups)) for row in rows]
-    batches: list[Rows] = []
-    for start in range(0, len(fitting), batch_size * WINDOW):
-        window = fitting[start : start + batch_size * WINDOW]
-        window.sort(key=lambda row: length[row.comparison.preference_id])
-        cut = [window[at : at + batch_size] for at in range(0, len(window), batch_size)]
-        rng.shuffle(cut)
-        batches += cut
-    return EpochPlan(batches, overlong)
-
-
-def draw_order(sample_id: str, *, seed: int, epoch: int) -> Order:
-    """Which response stands first in training: a coin a sample and epoch, so that no position is worth learning."""
-    return "ab" if generator(seed, epoch, sample_id, "order").random() < 0.5 else "ba"
