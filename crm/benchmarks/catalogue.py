@@ -7,12 +7,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from crm.benchmarks import protocols
 from crm.benchmarks.items import Item, Point, Scores
 from crm.data.fields import any_text, items, string_list
+from crm.data.public.personalized import SUBSETS
 from crm.io import rows as formats
 from crm.rewards.scoring import Turns, answer_turns, prompt_turns
 from crm.schema import RecordError
@@ -44,15 +46,19 @@ class Benchmark:
     macro: bool = False
 
 
-def read_items(benchmark: Benchmark, path: Path) -> list[Item]:
-    """All items of a file, or of the data files of a folder. Raises ``ValueError`` with file, line, field and why."""
+def read_items(benchmark: Benchmark, *paths: Path, names: Sequence[str] = ()) -> list[Item]:
+    """All items of files and folders; ``names`` are what their rows are separated by, else those of the files.
+
+    Raises ``ValueError`` with file, line, field and why.
+    """
     found: dict[str, Item] = {}
-    for file in formats.data_files(path):
+    places = [(file, name) for path, name in zip_longest(paths, names) for file in formats.data_files(path)]
+    for file, name in places:
         for number, row in formats.rows(file):
             try:
                 if isinstance(row, RecordError):
                     raise row
-                item = benchmark.read(row, file.name)
+                item = benchmark.read(row, name or file.name)
             except (RecordError, KeyError) as error:
                 missing = f"{error.args[0]}: not there" if isinstance(error, KeyError) else str(error)
                 raise ValueError(f"{file}:{number}: {missing}; is this a file of {benchmark.title}?") from None
@@ -217,7 +223,7 @@ BENCHMARKS = {
         Benchmark(
             "personalized_rewardbench", "Personalized RewardBench", "personalized_rewardbench", "see its page",
             "accuracy", _personalized_rewardbench, protocols.pairwise,
-            hub=(f"{HUB}QiyaoMa/Personalized-RewardBench:test",),
+            hub=tuple(f"{HUB}QiyaoMa/Personalized-RewardBench/{name}:test" for name in SUBSETS),
             criteria="rubric aspects of the asker, which the benchmark withholds from judges: an upper bound",
         ),
         Benchmark(

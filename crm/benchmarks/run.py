@@ -39,8 +39,9 @@ from crm.io.draws import generator
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
+from crm.io.rows import data_files
 from crm.judges.open import OpenedJudge, check_judge, open_judge
-from crm.model.manifest import MANIFEST
+from crm.model.manifest import MANIFEST, sha256
 from crm.model.model_card import CARD
 from crm.picking.criteria import read_pool
 from crm.picking.from_votes import taste_of
@@ -87,27 +88,27 @@ def run_benchmarks(config: EvaluateConfig, show: bool = True) -> list[Result]:
         other.judge.name = "crm"
         check_judge(other)
         judges.append(open_judge(other))
-    found = [run_one(BENCHMARKS[name], path, judges, config, processes) for name, path in places.items()]
+    found = [run_one(BENCHMARKS[name], paths, judges, config, processes) for name, paths in places.items()]
     results = [row for each in found for row in as_results(each, judges[0])]
     if processes.first:
         write_all(config, found, judges, results, show)
     return results
 
 
-def locate(names: Sequence[str], root: Path) -> dict[str, Path]:
+def locate(names: Sequence[str], root: Path) -> dict[str, list[Path]]:
     """Where the files of each benchmark are; of ``public``, those that are here or can be fetched."""
     wanted = list(BENCHMARKS) if "public" in names else list(names)
-    found: dict[str, Path] = {}
+    found: dict[str, list[Path]] = {}
     for name in wanted:
         if name not in BENCHMARKS:
             raise ValueError(f"suite={name}: no such benchmark{nearest(name, BENCHMARKS)}; {', '.join(BENCHMARKS)}")
         benchmark = BENCHMARKS[name]
         own = root / benchmark.folder
         if own.exists() or any(own.parent.glob(own.name)):
-            found[name] = own
+            found[name] = [own]
             continue
         try:
-            found[name] = place_of(benchmark.hub[0]) if benchmark.hub else _absent(benchmark, own)
+            found[name] = [place_of(address) for address in benchmark.hub] or _absent(benchmark, own)
         except ValueError as error:
             if "public" not in names:
                 raise ValueError(f"suite={name}: {error}; or put its files under {own}") from None
@@ -117,16 +118,23 @@ def locate(names: Sequence[str], root: Path) -> dict[str, Path]:
     return found
 
 
-def _absent(benchmark: Benchmark, own: Path) -> Path:
+def _absent(benchmark: Benchmark, own: Path) -> list[Path]:
     raise ValueError(f"there is no {own}; its owners publish it at {benchmark.address}")
 
 
 def run_one(
-    benchmark: Benchmark, path: Path, judges: Sequence[OpenedJudge], config: EvaluateConfig, processes: Processes
+    benchmark: Benchmark,
+    paths: Sequence[Path],
+    judges: Sequence[OpenedJudge],
+    config: EvaluateConfig,
+    processes: Processes,
 ) -> Found:
     """One benchmark by every judge, under every kind of criteria that it has, and by the rules that read nothing."""
-    items = sampled(read_items(benchmark, path), config.limit)
-    log.info("%s: %d items of %s (licence: %s)", benchmark.title, len(items), path, benchmark.license)
+    names = [address.rpartition("/")[2] for address in benchmark.hub] if len(paths) > 1 else []
+    items = sampled(read_items(benchmark, *paths, names=names), config.limit)
+    files = [f"{file.name} {sha256(file)[:16]}" for path in paths for file in data_files(path)]
+    source = f"{len(items)} items of {', '.join(files)} (SHA-256); licence: {benchmark.license}"
+    log.info("%s: %s", benchmark.title, source)
     asked_users = [replace(item, category=(item.user,)) for item in items if item.user and item.split == "test"]
     shown = {"none": [replace(item, criteria=()) for item in asked_users or items]}
     if benchmark.criteria:
@@ -142,7 +150,7 @@ def run_one(
         outcomes += own.values()
         notes += [f"{opened.name}: {text}" for text in (drop(benchmark, own), unread(own)) if text]
     blind = blind_outcomes(benchmark, shown["none"])
-    return Found(benchmark, [*outcomes, *blind], [*notes, *flags(benchmark, blind)])
+    return Found(benchmark, [*outcomes, *blind], [*notes, *flags(benchmark, blind), source])
 
 
 def sampled(items: list[Item], size: int) -> list[Item]:

@@ -19,6 +19,7 @@ import torch
 from huggingface_hub import snapshot_download
 from jinja2 import TemplateError
 from safetensors import SafetensorError
+from torch import nn
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from crm.judges.config import JudgeConfig
@@ -38,6 +39,19 @@ PROBE = ("likes tests", "Is this a test?", "This is one.")
 """Criterion, query and response that a template is tried with."""
 
 
+class InFloat32(nn.Module):
+    """A head in float32 whatever the precision around it: in bfloat16, scores that are close would tie."""
+
+    def __init__(self, head: nn.Module) -> None:
+        super().__init__()
+        self.head = head
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """What the head makes of ``states`` in float32."""
+        with torch.autocast(states.device.type, enabled=False):
+            return self.head(states.float())  # type: ignore[no-any-return]
+
+
 class HubRewardModel:
     """A model with one label and its tokenizer; pointwise, so that both orders of a pair have the same scores.
 
@@ -50,6 +64,8 @@ class HubRewardModel:
     def __init__(
         self, model: Any, tokenizer: Any, settings: JudgeConfig, *, batch_size: int, precision: str, weights: str
     ) -> None:
+        if isinstance(head := getattr(model, "score", None), nn.Module):
+            model.score = InFloat32(head)
         self.model, self._autocast = placed(model, precision)
         config = model.config.get_text_config()
         if config.pad_token_id is None:

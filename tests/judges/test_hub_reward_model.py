@@ -232,3 +232,11 @@ def predicted(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]
         json.loads(line) for file in document["run"]["files"].values() for line in Path(file).read_text().splitlines()
     ]
     return {(row["comparison_id"], row["order"]): row for row in rows}
+
+
+def test_close_scores_do_not_tie_under_bfloat16(folder: Path, comparisons) -> None:
+    judge = open_reward_model(folder, precision="bf16-mixed")
+    ids = torch.randint(5, 50, (64, 12), generator=torch.Generator().manual_seed(0))
+    scores = judge.scores(ids)
+    assert len(set(scores.tolist())) == len(scores)
+    assert not torch.equal(scores, scores.bfloat16().float())
