@@ -126,8 +126,10 @@ def verdict(cell: Cell, confounded: str = "") -> str:
         return f"{OPEN}: {confounded}"
     if cell.low > 0:
         return HOLDS
+    if cell.high <= 0:
+        return f"{FAILS}: it is worse"
     if cell.high < MATTERS:
-        return f"{FAILS}: at most {max(cell.high, 0):.3f} better"
+        return f"{FAILS}: at most {cell.high:.3f} better"
     return f"{OPEN}: the interval holds 0 and {MATTERS}"
 
 

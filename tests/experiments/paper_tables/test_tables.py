@@ -140,6 +140,7 @@ def check_claims(out: Path) -> None:
 def test_a_verdict_follows_from_the_interval() -> None:
     assert claims.verdict(Cell(0.1, 0.05, 0.15, 9, {})) == "holds"
     assert claims.verdict(Cell(-0.01, -0.03, 0.02, 9, {})) == "does not hold: at most 0.020 better"
+    assert claims.verdict(Cell(-0.1, -0.2, -0.01, 9, {})) == "does not hold: it is worse"
     assert claims.verdict(Cell(0.02, -0.05, 0.09, 9, {})).startswith("undecided: the interval holds 0")
     assert claims.verdict(Cell(0.1, 0.05, 0.15, 9, {}), "it has seen more") == "undecided: it has seen more"
 
