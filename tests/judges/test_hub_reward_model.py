@@ -162,8 +162,9 @@ DROPS = "{%- if messages[0].role == 'system' -%}{%- set messages = messages[1:] 
 def test_a_template_without_a_system_role(start, text, chatml, make_hub_model, tmp_path, comparisons, read_all) -> None:
     folder = str(make_hub_model(tmp_path / "m", template=start + chatml))
     with pytest.raises(ValueError, match=rf"judge\.criteria_in=system: .*{text}.*; set judge\.criteria_in=user"):
-        open_reward_model(folder)
+        open_reward_model(folder, criteria_in="system")
     assert len(read_all(open_reward_model(folder, criteria_in="user"), comparisons[:1])) == 2
+    assert open_reward_model(folder).criteria_in == "user"
 
 
 def test_turns_that_a_template_refuses_are_a_failure(chatml, make_hub_model, tmp_path, comparisons, read_all) -> None:
