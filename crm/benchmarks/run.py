@@ -65,10 +65,14 @@ SHOWN = {
 
 @dataclass(frozen=True)
 class Found:
-    """Everything about one benchmark: outcomes by judge and criteria, the judge that was asked for first."""
+    """Everything about one benchmark: outcomes by judge and criteria, then those of blind rules.
+
+    ``leading`` holds the first outcome of each judge, which its headline is of.
+    """
 
     benchmark: Benchmark
     outcomes: list[Outcome]
+    leading: list[Outcome]
     notes: list[str]
 
 
@@ -140,6 +144,7 @@ def run_one(
     if benchmark.criteria:
         shown = {"own": items, **shown, "other": others_criteria(items)}
     outcomes: list[Outcome] = []
+    leading: list[Outcome] = []
     notes: list[str] = []
     for opened in judges:
         own: dict[str, Outcome] = {}
@@ -148,9 +153,10 @@ def run_one(
             scores = judged(benchmark, opened, asked, kind, config, processes)
             own[kind] = outcome(benchmark, opened.name, SHOWN[kind], asked, scores)
         outcomes += own.values()
+        leading.append(next(iter(own.values())))
         notes += [f"{opened.name}: {text}" for text in (drop(benchmark, own), unread(own)) if text]
     blind = blind_outcomes(benchmark, shown["none"])
-    return Found(benchmark, [*outcomes, *blind], [*notes, *flags(benchmark, blind), source])
+    return Found(benchmark, [*outcomes, *blind], leading, [*notes, *flags(benchmark, blind), source])
 
 
 def sampled(items: list[Item], size: int) -> list[Item]:
@@ -217,7 +223,7 @@ def judged(
     key = hashlib.sha256(f"{opened.judge.digest} {asked}".encode()).hexdigest()[:16]
     folder = opened.predictions / key
     folder.mkdir(parents=True, exist_ok=True)
-    done = _read_scores(folder, benchmark.name)
+    done = processes.from_first(lambda: _read_scores(folder, benchmark.name))
     missing = processes.share([item for item in items if item.id not in done])
     score = _scorer(benchmark, Rewards(opened.judge))
     path = folder / f"{benchmark.name}.{processes.rank}.jsonl"
@@ -231,7 +237,7 @@ def judged(
             file.flush()
             bar.advance(task, len(portion))
     processes.wait()
-    done = _read_scores(folder, benchmark.name)
+    done = processes.from_first(lambda: _read_scores(folder, benchmark.name))
     return [done[item.id] for item in items]
 
 
@@ -334,8 +340,7 @@ def against(found: Sequence[Found], judges: Sequence[OpenedJudge]) -> pd.DataFra
     rows: list[dict[str, Any]] = []
     for each in found:
         benchmark = each.benchmark
-        half = sum(not outcome.blind for outcome in each.outcomes) // 2
-        first, second = (each.outcomes[at].of(benchmark.headline) for at in (0, half))
+        first, second = (outcome.of(benchmark.headline) for outcome in each.leading)
         difference, p = paired(first, second, benchmark.macro)
         shown = number(difference.mean, difference.low, difference.high)
         rows.append({"benchmark": benchmark.title, "difference": shown, "n": difference.n, "p": p})

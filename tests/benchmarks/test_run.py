@@ -82,6 +82,15 @@ def test_a_model_compared_with_itself_differs_in_nothing(command, root, export):
     assert table["difference"][0].startswith("0.000") and table["p"][0] == 1
 
 
+def test_models_that_are_shown_different_kinds_of_criteria_are_compared(command, root, export, monkeypatch):
+    """A late head has fitted criteria and none, a scalar one none: two rows and one."""
+    monkeypatch.setattr(
+        run.Rewards, "of_groups", lambda self, groups: [[0.0, 1.0] if self._reader else [1.0, 0.0] for _ in groups]
+    )
+    out = evaluate(command, root, f"checkpoint={export('late')}", f"against={export('scalar')}", "suite=prism")
+    assert pd.read_csv(out / "against.csv")["difference"][0].lstrip("'").startswith("-1.000")
+
+
 def test_a_judge_that_compares_has_to_say_the_same_in_both_orders(command, root, export, monkeypatch):
     folder = export("pairwise")
     monkeypatch.setattr(run.Rewards, "in_both_orders", lambda self, pairs: [(2.0, -0.1), (None, 1.0)])
