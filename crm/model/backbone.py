@@ -87,10 +87,10 @@ def fetch(path: str, revision: str | None, group: str = "model") -> Path:
 
 
 def _from_hub(path: str, revision: str | None, group: str, download: bool = True) -> Path:
-    setting, needed = "checkpoint" if group == "checkpoint" else f"{group}.path", "config.json"
+    setting = "checkpoint" if group == "checkpoint" else f"{group}.path"
     try:
         # One request without retries: a download retries for half a minute before it gives up.
-        get_hf_file_metadata(hf_hub_url(path, needed, revision=revision), timeout=HUB_TIMEOUT)
+        get_hf_file_metadata(hf_hub_url(path, "config.json", revision=revision), timeout=HUB_TIMEOUT)
         return Path(snapshot_download(path, revision=revision, allow_patterns=FILES)) if download else Path(path)
     except RevisionNotFoundError:
         named = f"checkpoint={path}@{revision}" if group == "checkpoint" else f"{group}.revision={revision}"
@@ -98,7 +98,7 @@ def _from_hub(path: str, revision: str | None, group: str, download: bool = True
     except RepositoryNotFoundError:
         raise ValueError(f"{setting}={path}: the hub has no such model, or it is private; {HINTS[group]}") from None
     except EntryNotFoundError:
-        raise ValueError(f"{setting}={path}: no {needed} there; {HINTS[group]}") from None
+        raise ValueError(f"{setting}={path}: no config.json there; {HINTS[group]}") from None
     except Exception as error:  # its class depends on the HTTP library under the hub's client
         reason = f"not cached here, and the hub cannot be reached ({type(error).__name__}); {HINTS[group]}"
         raise ValueError(f"{setting}={path}: {reason}") from None

@@ -51,8 +51,8 @@ class Counts:
     examples: dict[str, str] = field(default_factory=dict)
 
     def unread(self, place: str, why: str) -> None:
-        """Count a response or row without a score, by its reason up to the first number."""
-        kind = why.partition(":")[0] if ":" in why else why
+        """Count a response or row without a score, by what its reason begins with."""
+        kind = why.partition(":")[0]
         self.unscored[kind] += 1
         self.examples.setdefault(kind, f"{place}: {why}")
 
@@ -165,7 +165,7 @@ def run_score(config: ScoreConfig) -> Path | None:
         processes = start(config.devices, config.nodes)
         scorer, started = Scorer(config), time.perf_counter()
         if config.out == "-":
-            _write(scorer, islice(_rows(source), None), total, sys.stdout, config.progress)
+            _write(scorer, _rows(source), total, sys.stdout, config.progress)
         else:
             _resumable(scorer, source, total, out, processes)
         if processes.first:
