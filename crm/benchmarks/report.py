@@ -15,15 +15,13 @@ from scipy import stats
 
 from crm.benchmarks.catalogue import Benchmark
 from crm.benchmarks.items import Point
-from crm.report.statistics import Interval, wilson
+from crm.report.statistics import Interval, proportion_interval
 from crm.report.tables import number
 
 BLIND_LIMIT = 0.6
 """A benchmark on which a rule that reads nothing is right more often is flagged."""
-
-
 UNREAD_LIMIT = 0.05
-TINY = 1e-12
+"""Share of items without a verdict from which a number is no measure of a judge."""
 MOST_CATEGORIES = 16
 """More of them, such as users, are not shown one by one."""
 
@@ -65,13 +63,10 @@ def estimate(points: Sequence[Point], macro: bool) -> Interval:
     if groups == 1:
         return Interval(mean, np.nan, np.nan, np.nan, len(values), 1)
     error = float(np.sqrt(sums @ sums * groups / (groups - 1)))
-    critical = float(stats.t.ppf(0.975, groups - 1))
     if values.min() >= 0 and values.max() <= 1:
-        size = min(mean * (1 - mean) / error**2, len(values)) if error > TINY else float(groups)
-        low, high = map(float, wilson(mean, size, critical))
-    else:
-        low, high = mean - critical * error, mean + critical * error
-    return Interval(mean, error, min(low, mean), max(high, mean), len(values), groups)
+        return proportion_interval(mean, error, groups, len(values))
+    half = float(stats.t.ppf(0.975, groups - 1)) * error
+    return Interval(mean, error, mean - half, mean + half, len(values), groups)
 
 
 def _weights(keys: Sequence[tuple[str, ...]]) -> np.ndarray[Any, np.dtype[np.float64]]:

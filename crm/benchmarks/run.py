@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean, pstdev
 from typing import Any
 
 import pandas as pd
 import torch
 from huggingface_hub import EvalResult, ModelCard
-from rich.progress import Progress, track
 
 from crm.benchmarks.catalogue import BENCHMARKS, Benchmark, others_criteria, read_items
-from crm.benchmarks.items import Item, Scores
+from crm.benchmarks.judging import SHOWN, blind_outcomes, fit_users, judged, outcome, sampled
 from crm.benchmarks.report import (
     MOST_CATEGORIES,
     Outcome,
@@ -35,7 +32,6 @@ from crm.config import nearest
 from crm.data.catalogue import place_of
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.results import write_results
-from crm.io.draws import generator
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
@@ -43,24 +39,11 @@ from crm.io.rows import data_files
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.model.manifest import MANIFEST, sha256
 from crm.model.model_card import CARD
-from crm.picking.criteria import read_pool
-from crm.picking.from_votes import taste_of
 from crm.report.statistics import holm
 from crm.report.tables import caption, markdown_text, number, print_table, write_table
-from crm.rewards.scoring import Pair, Rewards
-from crm.schema import Preference, Result
+from crm.schema import Result
 
 log = logging.getLogger(__name__)
-PORTION = 256
-"""Items that are scored together and then written."""
-COINS = 20
-"""Draws of which the row of the coin is the mean."""
-SHOWN = {
-    "own": "those of each row",
-    "other": "another row's",
-    "none": "none",
-    "fitted": "proposed from the user's other votes",
-}
 
 
 @dataclass(frozen=True)
@@ -157,135 +140,6 @@ def run_one(
         notes += [f"{opened.name}: {text}" for text in (drop(benchmark, own), unread(own)) if text]
     blind = blind_outcomes(benchmark, shown["none"])
     return Found(benchmark, [*outcomes, *blind], leading, [*notes, *flags(benchmark, blind), source])
-
-
-def sampled(items: list[Item], size: int) -> list[Item]:
-    """``size`` items (0: all) in their order, drawn by id, so that every judge has the same; of users, all of some."""
-    keys = {_sampling_key(item) for item in items}
-    drawn = sorted(keys, key=lambda key: (generator(0, 0, key, "benchmark").random(), key))
-    taken = set(drawn[:size] if size else drawn)
-    return [item for item in items if _sampling_key(item) in taken]
-
-
-def _sampling_key(item: Item) -> str:
-    """A user, or what `ref:1` and `tied:1` have in common, or the id."""
-    return item.user or item.id.rpartition(":")[2]
-
-
-def fit_users(opened: OpenedJudge, items: Sequence[Item], progress: bool) -> list[Item]:
-    """The test items of each user, with the criteria that their other votes show (`crm.picking`).
-
-    Empty for a judge that `crm.picking` cannot ask: it needs head=late.
-    """
-    reader = getattr(opened.judge, "late_reader", None)
-    if reader is None:
-        log.warning("%s: criteria of users are proposed by a model with head=late alone; left out", opened.name)
-        return []
-    votes: dict[str, list[Item]] = {}
-    for item in items:
-        votes.setdefault(item.user, []).append(item)
-    found: list[Item] = []
-    for own in track(votes.values(), "users", disable=not progress, transient=True):
-        fit = [_vote(item) for item in own if item.split != "test"]
-        criteria = tuple(each.text for each in taste_of(fit, reader, read_pool()).criteria) if fit else ()
-        tested = (item for item in own if item.split == "test")
-        found += [replace(item, criteria=criteria, category=(item.user,)) for item in tested]
-    return found
-
-
-def _vote(item: Item) -> Preference:
-    first, second = item.responses
-    winner = "b" if item.right == (1,) else "a"
-    return Preference(item.id, item.prompt, first, second, winner, source="benchmark")
-
-
-def outcome(
-    benchmark: Benchmark, judge: str, criteria: str, items: Sequence[Item], scores: Scores, blind: bool = False
-) -> Outcome:
-    """What ``scores`` of ``items`` come to."""
-    known = [[score for score in own if score is not None] for own in scores]
-    spreads = [pstdev(own) for own in known if len(own) > 1]
-    unread = sum(None in own for own in scores) / len(scores)
-    points = tuple(benchmark.count(items, scores))
-    return Outcome(judge, criteria, points, blind, fmean(spreads) if spreads and not blind else float("nan"), unread)
-
-
-def judged(
-    benchmark: Benchmark,
-    opened: OpenedJudge,
-    items: Sequence[Item],
-    kind: str,
-    config: EvaluateConfig,
-    processes: Processes,
-) -> list[list[float | None]]:
-    """Scores of every item; what an earlier run has scored is read from its file beside the predictions."""
-    asked = json.dumps([[item.id, item.criteria, str(item.prompt), str(item.responses)] for item in items])
-    key = hashlib.sha256(f"{opened.judge.digest} {asked}".encode()).hexdigest()[:16]
-    folder = opened.predictions / key
-    folder.mkdir(parents=True, exist_ok=True)
-    done = processes.from_first(lambda: _read_scores(folder, benchmark.name))
-    missing = processes.share([item for item in items if item.id not in done])
-    score = _scorer(benchmark, Rewards(opened.judge))
-    path = folder / f"{benchmark.name}.{processes.rank}.jsonl"
-    bar = Progress(disable=not (config.progress and processes.first), transient=True)
-    with path.open("a", encoding="utf-8") as file, bar:
-        task = bar.add_task(f"{benchmark.name} ({SHOWN[kind]})", total=len(missing))
-        for at in range(0, len(missing), PORTION):
-            portion = missing[at : at + PORTION]
-            rows = zip(portion, score(portion), strict=True)
-            file.write("".join(json.dumps([item.id, own]) + "\n" for item, own in rows))
-            file.flush()
-            bar.advance(task, len(portion))
-    processes.wait()
-    done = processes.from_first(lambda: _read_scores(folder, benchmark.name))
-    return [done[item.id] for item in items]
-
-
-def _read_scores(folder: Path, name: str) -> dict[str, list[float | None]]:
-    found: dict[str, list[float | None]] = {}
-    for file in sorted(folder.glob(f"{name}.*.jsonl")):
-        whole, _, cut = file.read_bytes().rpartition(b"\n")
-        if cut:  # was being written when a run was killed
-            file.write_bytes(whole + b"\n" * bool(whole))
-        found |= dict(json.loads(line) for line in whole.split(b"\n") if line)
-    return found
-
-
-def _scorer(benchmark: Benchmark, rewards: Rewards) -> Callable[[Sequence[Item]], Scores]:
-    """A score for each response; where a judge has to say the same in both orders, the sum of its two verdicts."""
-    if rewards.pointwise or not benchmark.both_orders:
-        return lambda items: rewards.of_groups([item.group() for item in items])
-
-    def verdicts(items: Sequence[Item]) -> Scores:
-        both = rewards.in_both_orders([Pair(item.group(), 0, 1) for item in items])
-        sums = [
-            None if ab is None or ba is None else float((ab > 0) - (ab < 0) + (ba > 0) - (ba < 0)) for ab, ba in both
-        ]
-        return [[value, None if value is None else -value] for value in sums]
-
-    return verdicts
-
-
-def blind_outcomes(benchmark: Benchmark, items: Sequence[Item]) -> list[Outcome]:
-    """A coin, the longest and the shortest response (characters) and, where rows have an order, the first one."""
-    lengths = [[sum(len(turn.content) for turn in text) for text in item.responses] for item in items]
-    rules: dict[str, Scores] = {
-        "longest": lengths,
-        "shortest": [[-length for length in own] for own in lengths],
-    }
-    if benchmark.shown_order:
-        rules["first"] = [[-place for place in range(len(item.responses))] for item in items]
-    found = [outcome(benchmark, name, "", items, scores, blind=True) for name, scores in rules.items()]
-    coins = [outcome(benchmark, "coin", "", items, _coin(items, seed), blind=True).points for seed in range(COINS)]
-    mean = tuple(
-        replace(points[0], value=fmean(point.value for point in points)) for points in zip(*coins, strict=True)
-    )
-    return [Outcome("coin", "", mean, True), *found]
-
-
-def _coin(items: Sequence[Item], seed: int) -> Scores:
-    draws = [generator(seed, 0, item.id, "coin") for item in items]
-    return [[draw.random() for _ in item.responses] for draw, item in zip(draws, items, strict=True)]
 
 
 def as_results(found: Found, opened: OpenedJudge) -> list[Result]:

@@ -43,14 +43,18 @@ def cluster_interval(
     data = _column(values)
     if data.min() < 0 or data.max() > 1:
         raise ValueError(f"values: a proportion lies in [0, 1], got {data.min():.4g} to {data.max():.4g}")
-    mean, error, groups = _sandwich(data, clusters, strata)
+    return proportion_interval(*_sandwich(data, clusters, strata), len(data))
+
+
+def proportion_interval(mean: float, error: float, clusters: int, n: int) -> Interval:
+    """The interval of `cluster_interval` for a ``mean`` in [0, 1] and its clustered standard ``error``."""
     if error > 1e-12:
-        size = min(mean * (1 - mean) / error**2, len(data))
-        critical = float(stats.t.ppf(0.975, groups - 1))
+        size = min(mean * (1 - mean) / error**2, n)
+        critical = float(stats.t.ppf(0.975, clusters - 1))
     else:
-        size, critical = float(groups), float(stats.norm.ppf(0.975))
+        size, critical = float(clusters), float(stats.norm.ppf(0.975))
     low, high = map(float, wilson(mean, size, critical))
-    return Interval(mean, error, min(low, mean), max(high, mean), len(data), groups)
+    return Interval(mean, error, min(low, mean), max(high, mean), n, clusters)
 
 
 def mean_interval(values: Sequence[float] | Floats, clusters: Sequence[Any] | None = None) -> Interval:

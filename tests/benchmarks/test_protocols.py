@@ -11,8 +11,8 @@ import pytest
 from crm.benchmarks import protocols
 from crm.benchmarks.catalogue import BENCHMARKS
 from crm.benchmarks.items import Item, Point
+from crm.benchmarks.judging import blind_outcomes
 from crm.benchmarks.report import estimate, paired
-from crm.benchmarks.run import blind_outcomes
 from crm.report.statistics import cluster_interval
 from tests.conftest import say
 

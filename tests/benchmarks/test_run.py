@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from huggingface_hub import ModelCard
 
-from crm.benchmarks import run
+from crm.benchmarks import judging
 from crm.model.export import export_model
 from tests.benchmarks.test_catalogue import ROWS
 
@@ -85,7 +85,7 @@ def test_a_model_compared_with_itself_differs_in_nothing(command, root, export):
 def test_models_that_are_shown_different_kinds_of_criteria_are_compared(command, root, export, monkeypatch):
     """A late head has fitted criteria and none, a scalar one none: two rows and one."""
     monkeypatch.setattr(
-        run.Rewards, "of_groups", lambda self, groups: [[0.0, 1.0] if self._reader else [1.0, 0.0] for _ in groups]
+        judging.Rewards, "of_groups", lambda self, groups: [[0.0, 1.0] if self._reader else [1.0, 0.0] for _ in groups]
     )
     out = evaluate(command, root, f"checkpoint={export('late')}", f"against={export('scalar')}", "suite=prism")
     assert pd.read_csv(out / "against.csv")["difference"][0].lstrip("'").startswith("-1.000")
@@ -93,7 +93,7 @@ def test_models_that_are_shown_different_kinds_of_criteria_are_compared(command,
 
 def test_a_judge_that_compares_has_to_say_the_same_in_both_orders(command, root, export, monkeypatch):
     folder = export("pairwise")
-    monkeypatch.setattr(run.Rewards, "in_both_orders", lambda self, pairs: [(2.0, -0.1), (None, 1.0)])
+    monkeypatch.setattr(judging.Rewards, "in_both_orders", lambda self, pairs: [(2.0, -0.1), (None, 1.0)])
     out = evaluate(command, root, f"checkpoint={folder}", "suite=judge_bench")
     table = pd.read_csv(out / "judge_bench.csv", skiprows=1)
     assert table["accuracy"][0].startswith("0.000") and float(table["no verdict"][0]) == 0.5
@@ -101,13 +101,13 @@ def test_a_judge_that_compares_has_to_say_the_same_in_both_orders(command, root,
 
 def test_criteria_of_users_are_proposed_from_their_other_votes(command, root, export, monkeypatch):
     asked = []
-    real = run.taste_of
+    real = judging.taste_of
 
     def seen(votes: Any, *rest: Any) -> Any:
         asked.append([vote.id for vote in votes])
         return real(votes, *rest)
 
-    monkeypatch.setattr(run, "taste_of", seen)
+    monkeypatch.setattr(judging, "taste_of", seen)
     out = evaluate(command, root, f"checkpoint={export('late')}", "suite=prism")
     assert asked == [[str(n) for n in range(6)]]
     table = pd.read_csv(out / "prism.csv", skiprows=1)
@@ -120,12 +120,12 @@ def test_what_is_scored_is_not_scored_again(command, root, export, monkeypatch):
     (part,) = root.parent.rglob("judge_bench.0.jsonl")
     with part.open("a") as file:
         file.write('["cut o')  # as a kill leaves it
-    monkeypatch.setattr(run.Rewards, "of_groups", lambda *_: pytest.fail("scored again"))
+    monkeypatch.setattr(judging.Rewards, "of_groups", lambda *_: pytest.fail("scored again"))
     assert (evaluate(command, root, *words) / "judge_bench.csv").read_text() == first
 
 
 def test_the_spread_of_rewards_within_a_prompt_is_shown(command, root, export, monkeypatch):
-    monkeypatch.setattr(run.Rewards, "of_groups", lambda self, groups: [[1.0, 3.0] for _ in groups])
+    monkeypatch.setattr(judging.Rewards, "of_groups", lambda self, groups: [[1.0, 3.0] for _ in groups])
     out = evaluate(command, root, f"checkpoint={export('scalar')}", "suite=judge_bench")
     assert float(pd.read_csv(out / "judge_bench.csv", skiprows=1)["spread"][0]) == 1
 
