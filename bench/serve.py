@@ -104,7 +104,7 @@ def without_server(overrides: list[str], groups: list[Group]) -> tuple[float, Ex
 def served(overrides: list[str], port: int) -> Iterator[tuple[str, psutil.Process]]:
     """The address and the process of ``serve.py``, once it answers."""
     with tempfile.TemporaryDirectory() as folder:
-        own = [f"port={port}", f"batch_rows={BATCH}", f"queue_rows={QUEUE_ROWS}", f"hydra.run.dir={folder}/run"]
+        own = [f"port={port}", f"queue_rows={QUEUE_ROWS}", f"hydra.run.dir={folder}/run"]
         process = subprocess.Popen([sys.executable, "serve.py", *own, *overrides])  # noqa: S603 - our own script
         try:
             address = f"http://127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""What the HTTP servers share: their settings, known host names, a limit of the body, and uvicorn."""
+"""What the HTTP servers share: settings, request bodies and their mistakes, host names, a body limit, and uvicorn."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
+from pydantic import BaseModel, ConfigDict, model_validator
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crm.config import Settings
+from crm.schema import RecordError, short
 
 OWN = ("localhost", "127.0.0.1", "::1")
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
@@ -36,6 +38,40 @@ class ServerConfig(Settings):
         for name in self.hosts:
             if not NAME.fullmatch(name):
                 raise self.refused("hosts", "names such as leaderboard.example.org, without scheme and port", name)
+
+
+class Body(BaseModel):
+    """A request without other fields; the text below a field describes it in ``/openapi.json``."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def known_fields(cls, given: Any) -> Any:
+        """Raise ``ValueError`` for another field, with those that there are."""
+        if isinstance(given, dict) and (others := [name for name in given if name not in cls.model_fields]):
+            raise ValueError(f"{short(others[0])}: no such field; there are {', '.join(cls.model_fields)}")
+        return given
+
+
+def request_mistake(errors: Sequence[Any]) -> str:
+    """The first of FastAPI's errors as a sentence: the field, such as ``groups[0].messages``, and what is wrong."""
+    first = errors[0]
+    if first["type"] == "json_invalid" or isinstance(first["input"], bytes):
+        return "body: expected JSON in UTF-8, with the header Content-Type: application/json"
+    place, *parts = first["loc"]
+    error = first.get("ctx", {}).get("error")
+    if isinstance(error, RecordError):  # it names the field itself
+        parts[-1:] = [error.field]
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")[:80]
+    if isinstance(error, RecordError):
+        return f"{field}: {error.why}"
+    if error is not None:
+        return f"{field}: {error}" if field else str(error)
+    if first["type"] == "missing":
+        return f"{field or place}: missing"
+    why = first["msg"].replace("Input should be", "expected").replace("Tuple", "list").replace("tuple", "list")
+    return f"{field or place}: {why[:1].lower()}{why[1:]}, got {short(first['input'])}"
 
 
 class KnownHosts(TrustedHostMiddleware):

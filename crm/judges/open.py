@@ -48,9 +48,18 @@ def foreign_folder(checkpoint: str | Path) -> Path | None:
 
 
 def check_judge(config: AnyJudgeConfig) -> None:
-    """Raise ``ValueError`` for a broken checkpoint, model or endpoint, before any data are read."""
-    if config.judge.name == "crm" and (folder := foreign_folder(str(config.checkpoint))) is not None:
-        config.judge.name, config.judge.path = "reward_model", str(folder)
+    """Set threads and progress bars; raise ``ValueError`` for a broken checkpoint, model or endpoint.
+
+    To be called before any data are read.
+    """
+    if config.threads:
+        import torch
+
+        torch.set_num_threads(config.threads)
+    if config.judge.name in ("crm", "reward_model"):
+        from crm.model.backbone import show_loading
+
+        show_loading(config.progress)
     if config.judge.name == "crm":
         from crm.model.export import checkpoint_folder
         from crm.model.manifest import read_manifest

@@ -14,12 +14,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.figure import Figure
+from pydantic import BeforeValidator, FiniteFloat
 
 from crm.data.fields import any_text, asked, criteria_cell
 from crm.io.files import replace_file, with_nulls
@@ -31,15 +31,16 @@ from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.bank.responses import prompt_cell, response_column
-from crm.model.backbone import show_loading
 from crm.report.plots import COLOURS, GREY, MARKERS, save_figure, short_name, tidy_axes
 from crm.report.statistics import Floats, Interval, mean_interval
 from crm.report.tables import caption, number, print_table, write_table
 from crm.rewards.config import BestOfNConfig
 from crm.rewards.scoring import Group, Rewards, Turns
-from crm.schema import Message, RecordError, prompt_key, short
+from crm.schema import Message, prompt_key, validated
 
 log = logging.getLogger(__name__)
+Gold = Annotated[FiniteFloat | None, BeforeValidator(lambda given: given if str(given).strip() else None)]
+"""A number, or its text; blank and null are unknown."""
 COLUMNS = ("picked_by", "k", *Interval.__dataclass_fields__)
 STYLES: dict[str, dict[str, Any]] = {
     "judge": {"color": COLOURS[0], "marker": MARKERS[0]},
@@ -53,12 +54,17 @@ STYLES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Candidates:
-    """Responses to one prompt, for a user with these criteria; ``gold`` (higher is better) for each, or empty."""
+    """Responses to one prompt, for a user with these criteria; ``gold`` and ``authors`` of each, or empty.
+
+    ``id`` is that of a bank's query; empty for a row of a file.
+    """
 
     prompt: Turns
     responses: tuple[str, ...]
     criteria: tuple[str, ...] = ()
     gold: tuple[float | None, ...] = ()
+    authors: tuple[str, ...] = ()
+    id: str = ""
 
     def group(self, criteria: Sequence[str]) -> Group:
         """What a judge reads under ``criteria``."""
@@ -71,38 +77,30 @@ class Candidates:
 
 
 def run_best_of_n(config: BestOfNConfig, show: bool = True) -> pd.DataFrame:
-    """Write ``best_of_n.md``, ``.png`` and ``results.json`` into the run folder, and return `curves`.
+    """Write ``best_of_n.md``, ``.png``, ``picks.jsonl`` and ``results.json`` into the run folder; return `curves`.
 
     Raises ``ValueError`` where there is nothing to choose from, or the judge read none of it.
     """
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    show_loading(config.progress)
     check_judge(config)
     found = read_file(Path(config.candidates)) if config.candidates else of_bank(open_bank(config.bank))
-    pool = [own for own in found if len(own.responses) > 1]
+    pool = [replace(own, criteria=tuple(config.criteria) or own.criteria) for own in found if len(own.responses) > 1]
     if not pool:
         raise ValueError(f"candidates: none of {len(found)} queries has 2 responses; repeat the query in each row")
-    criteria = [tuple(config.criteria) or own.criteria for own in pool]
-    groups = [own.group(each) for own, each in zip(pool, criteria, strict=True)]
     opened = open_judge(config)
-    rewards = table(Rewards(opened.judge).of_groups([*groups, *(own.group(()) for own in pool)]))
-    judge, blind = rewards[: len(pool)], rewards[len(pool) :]
+    groups = [own.group(own.criteria) for own in pool]
+    judge, blind = np.split(table(Rewards(opened.judge).of_groups([*groups, *(own.group(()) for own in pool)])), 2)
     if np.isnan(judge).all():
         raise ValueError(f"candidates: {opened.name} read no response; take shorter ones")
-    if config.candidates is None and config.bank.name == "simulated":
-        gold, unit = table(Rewards(OracleJudge()).of_groups(groups)), "nats of the true user"
-    else:
-        gold, unit = table([own.gold or [None] * len(own.responses) for own in pool]), "gold of the file"
-    if np.isnan(gold).all():
-        log.warning("gold: nobody knows what these responses are worth, so the table shows the judge's own reward")
-        gold, unit = judge, "reward of the judge (nats)"
+    gold, unit = _gold(config, pool, judge)
     pickers = {"judge": judge, "blind": blind, "length": words_of(pool)}
-    frame = curves(pickers, gold, [own.cluster for own in pool], sizes(min(config.max_k, reached(gold))))
+    ks = sizes(min(config.max_k, reached(gold)))
+    frame = curves(pickers, gold, [own.cluster for own in pool], ks)
     responses = sum(len(own.responses) for own in pool)
     counts = {"queries": len(pool), "queries_left_out": len(found) - len(pool), "responses": responses}
     counts |= {name: responses - int((~np.isnan(each)).sum()) for name, each in (("no_gold", gold), ("unread", judge))}
-    _write(config, frame, counts, opened, f"{' · '.join(criteria[0]) or 'no criteria'}: {unit}")
+    _write(config, frame, counts, opened, f"{' · '.join(pool[0].criteria) or 'no criteria'}: {unit}")
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in picks(pool, judge, ks))
+    replace_file(Path(config.run_dir) / "picks.jsonl", lines)
     if show:
         print_table(gold_table(frame), f"{unit} ({config.run_dir})")
     log.info("best of n: %s", ", ".join(f"{name} {value}" for name, value in counts.items() if value))
@@ -120,6 +118,38 @@ def _write(
     replace_file(folder / "results.json", json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
+def _gold(config: BestOfNConfig, pool: Sequence[Candidates], judge: Floats) -> tuple[Floats, str]:
+    """Gold (Q, n) and its unit: the simulation's truth, that of the file, else the ``judge``'s own reward."""
+    if config.candidates is None and config.bank.name == "simulated":
+        unit, groups = "nats of the true user", [own.group(own.criteria) for own in pool]
+        gold = Rewards(OracleJudge()).of_groups(groups)
+    else:
+        unit, gold = "gold of the file", [[*own.gold] or [None] * len(own.responses) for own in pool]
+    if np.isnan(found := table(gold)).all():
+        log.warning("gold: nobody knows what these responses are worth, so the table shows the judge's own reward")
+        return judge, "reward of the judge (nats)"
+    return found, unit
+
+
+def picks(pool: Sequence[Candidates], rewards: Floats, ks: Sequence[int]) -> list[dict[str, Any]]:
+    """A row for each query and each n of ``ks`` that it reaches: the best of its first n responses by ``rewards``.
+
+    ``index`` counts from 0, and of equals the first is taken; null where the judge read none of them.
+    """
+    rows = []
+    for own, scores in zip(pool, rewards, strict=True):
+        for n in (n for n in ks if n <= len(own.responses)):
+            row: dict[str, Any] = {"id": own.id or own.cluster, "criteria": own.criteria, "n": n}
+            row |= dict.fromkeys(("index", "response", "author", "reward"))
+            if not np.isnan(scores[:n]).all():
+                index = int(np.nanargmax(scores[:n]))
+                author = own.authors[index] if own.authors else None
+                picked = {"response": own.responses[index], "author": author, "reward": float(scores[index])}
+                row |= {"index": index} | picked
+            rows.append(row)
+    return rows
+
+
 def read_file(path: Path) -> list[Candidates]:
     """Rows of one query and the same ``criteria`` belong together; ``gold`` is a number where it is known.
 
@@ -129,7 +159,7 @@ def read_file(path: Path) -> list[Candidates]:
     def parse(row: dict[str, Any], _line: int) -> Candidates:
         (query, text), response = prompt_cell(row), response_column(row)
         criteria = criteria_cell(row.get("criteria") or "", "criteria")
-        gold = (_number(row.get("gold")),)
+        gold = (validated(Gold, row.get("gold"), "gold"),)
         return Candidates(asked(text, query), (any_text(row[response], response),), criteria, gold)
 
     groups: dict[tuple[str, tuple[str, ...]], list[Candidates]] = {}
@@ -143,10 +173,11 @@ def read_file(path: Path) -> list[Candidates]:
 
 def of_bank(bank: Bank) -> list[Candidates]:
     """A response of each LLM to every query."""
-    return [
-        Candidates(query.prompt, tuple(bank.responses[author][query.id] for author in bank.authors))
-        for query in bank.queries
-    ]
+    found = []
+    for query in bank.queries:
+        responses = tuple(bank.responses[author][query.id] for author in bank.authors)
+        found.append(Candidates(query.prompt, responses, authors=bank.authors, id=query.id))
+    return found
 
 
 def table(rows: Sequence[Sequence[float | None]]) -> Floats:
@@ -186,7 +217,7 @@ def gold_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot(path: Path, frame: pd.DataFrame, title: str) -> Path:
-    """Gold over k on a logarithmic axis, with bands; the upper axis is the KL divergence from one response, at most."""
+    """Gold over k on a logarithmic axis, with bands."""
     figure = Figure(figsize=(7.5, 4.3), layout="constrained")
     figure.suptitle(short_name(title, 90), fontsize=11)
     axes, ks = figure.subplots(), sorted(frame["k"].unique())
@@ -200,25 +231,8 @@ def plot(path: Path, frame: pd.DataFrame, title: str) -> Path:
     axes.set_xlabel("k: responses to pick from (95 % bands, clustered by prompt)")
     axes.set_ylabel("gold of the pick")
     tidy_axes(axes)
-    top = axes.secondary_xaxis("top")
-    top.set_xticks(ks, [f"{kl_bound(k):.2f}" for k in ks])
-    top.minorticks_off()
-    top.set_xlabel("KL from a single response, at most (nats)", fontsize=9)
     figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     return save_figure(figure, path)
-
-
-def _number(value: Any) -> float | None:
-    """A finite number, given as one or as text; blank and null are none."""
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    try:
-        found = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        found = math.nan
-    if not math.isfinite(found):
-        raise RecordError("gold", f"expected a finite number, or nothing, got {short(value)}")
-    return found
 
 
 def sizes(largest: int) -> tuple[int, ...]:
@@ -248,11 +262,6 @@ def expected(picked: Floats, values: Floats) -> Floats:
     found = np.einsum("qkn,qn->qk", picked, np.where(unknown, 0, values))
     hidden = np.einsum("qkn,qn->qk", picked, unknown.astype(np.float64))
     return np.where(hidden > 0, np.nan, found)
-
-
-def kl_bound(k: int) -> float:
-    """Nats by which best-of-k differs from a single draw, at most: log k - (k - 1) / k."""
-    return math.log(k) - (k - 1) / k
 
 
 def _of_query(row: Floats, ks: Sequence[int]) -> Floats:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.rewards.scoring import Group, Pair, Turns, conversation, criteria_texts
 from crm.schema import MAX_CRITERIA, Message, RecordError
+from crm.web import Body
 
 Text = Annotated[str, Field(max_length=200_000)]
 Criteria = Annotated[
@@ -16,87 +17,108 @@ Criteria = Annotated[
     Field(max_length=MAX_CRITERIA),
     BeforeValidator(lambda given: criteria_texts(given, "criteria"), json_schema_input_type=list[Text] | Text),
 ]
-"""A list of texts, its JSON text, or one text; none are the generic criterion."""
-
-
-class Body(BaseModel):
-    """A body without other fields."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
 class Turn(Body):
     """One turn of a conversation."""
 
     role: Literal["system", "user", "assistant"]
+    """Who speaks."""
     content: Text
+    """Its text; may be empty."""
 
 
 Talk = Annotated[list[Turn], Field(min_length=1, max_length=256)]
-Response = Text | Talk
-"""The text of the assistant's turn, or all turns of the response."""
 
 
-class GroupBody(Body):
-    """Responses to one prompt (``messages``), for a user with these criteria."""
+def _as_turns(given: Any) -> Any:
+    """Plain text is the assistant's turn."""
+    return [{"role": "assistant", "content": given}] if isinstance(given, str) else given
+
+
+Response = Annotated[Talk, BeforeValidator(_as_turns, json_schema_input_type=Text | Talk)]
+
+
+class Asked(Body):
+    """Whose preference, and the prompt."""
 
     criteria: Criteria = ()
+    """What the user cares about: a list of texts, its JSON text, or one text; none are the generic criterion."""
     messages: Talk
+    """The prompt, turn by turn."""
+
+
+class GroupBody(Asked):
+    """Responses to one prompt."""
+
     responses: Annotated[list[Response], Field(min_length=1, max_length=1024)]
+    """Each is the text of the assistant's turn, or all turns of the response."""
 
     def group(self) -> Group:
         """The record that is read."""
         return Group(self.criteria, _turns(self.messages), tuple(map(_turns, self.responses)))
 
 
-class Request(Body):
-    """``model`` is the name or digest of the expected model."""
+class PairBody(Asked):
+    """Two responses to one prompt."""
 
-    model: str | None = None
-
-
-class ScoreRequest(Request):
-    """Groups to give rewards for."""
-
-    groups: Annotated[list[GroupBody], Field(min_length=1, max_length=256)]
-
-
-class RankRequest(GroupBody, Request):
-    """Responses to put in order."""
-
-
-class PairBody(Body):
-    """Two responses to one prompt, for a user with these criteria."""
-
-    criteria: Criteria = ()
-    messages: Talk
     first: Response
+    """The text of the assistant's turn, or all turns of the response."""
     second: Response
+    """The response that it is compared with."""
 
     def pair(self) -> Pair:
         """The record that is read."""
         return Pair(Group(self.criteria, _turns(self.messages), (_turns(self.first), _turns(self.second))), 0, 1)
 
 
+class Request(Body):
+    """Which model is asked."""
+
+    model: str | None = None
+    """Name or digest of the model that is expected; another one is answered with 404."""
+
+
+class ScoreRequest(Request):
+    """Groups to give rewards for."""
+
+    groups: Annotated[list[GroupBody], Field(min_length=1, max_length=256)]
+    """Prompts, each with its user and its responses."""
+
+
 class CompareRequest(Request):
     """Pairs to compare."""
 
     pairs: Annotated[list[PairBody], Field(min_length=1, max_length=256)]
+    """Prompts, each with its user and two responses."""
+
+
+class RankRequest(GroupBody, Request):
+    """Responses to put in order."""
 
 
 class GetRewardRequest(BaseModel):
     """OpenRLHF's request; other fields are ignored."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     query: Annotated[list[Text], Field(max_length=256)]
+    """Prompt and response of each sample as the policy's tokenizer writes them."""
     prompts: list[Text]
+    """The prompts alone, likewise."""
     labels: list[Text | None]
+    """For each sample the text of a JSON object with ``criteria`` and, for a templated prompt, ``prompt``."""
 
 
 class ClassifyRequest(BaseModel):
     """vLLM's request with messages; other fields, such as ``use_activation``, are ignored."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     model: str | None = None
+    """Name or digest of the model that is expected; another one is answered with 404."""
     messages: Talk
+    """Prompt and response; a system turn as the model's chat template writes it holds the criteria."""
 
     def group(self) -> Group:
         """The last turn is the response; a system turn as our chat template writes it holds the criteria."""
@@ -111,8 +133,11 @@ class ClassifyRequest(BaseModel):
         return Group(criteria, prompt, (response,))
 
 
-def _turns(given: str | list[Turn]) -> Turns:
-    """Plain text is a response."""
-    if isinstance(given, str):
-        return (Message("assistant", given),)
+class Mistake(BaseModel):
+    """What is wrong with a request, as a sentence that names the field."""
+
+    detail: str
+
+
+def _turns(given: list[Turn]) -> Turns:
     return tuple(Message(turn.role, turn.content) for turn in given)

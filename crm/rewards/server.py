@@ -9,14 +9,11 @@ import os
 import sys
 import time
 import uuid
-from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Annotated, Any
 
-import torch
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -25,13 +22,13 @@ from scipy.special import expit
 from crm import __version__
 from crm.io.installed import commit
 from crm.judges.open import check_judge, open_judge
-from crm.model.backbone import show_loading
-from crm.rewards.bodies import ClassifyRequest, CompareRequest, GetRewardRequest, RankRequest, ScoreRequest
+from crm.rewards.batching import ALONE, RewardQueue
+from crm.rewards.bodies import ClassifyRequest, CompareRequest, GetRewardRequest, Mistake, RankRequest, ScoreRequest
 from crm.rewards.config import ServeConfig
 from crm.rewards.rl import openrlhf_group
-from crm.rewards.scoring import Group, Pair, Reward, Rewards
+from crm.rewards.scoring import Group, Rewards
 from crm.schema import RecordError
-from crm.web import BodyLimit, KnownHosts, bound, serve
+from crm.web import BodyLimit, KnownHosts, bound, request_mistake, serve
 
 log = logging.getLogger(__name__)
 MAX_BODY = 4_000_000
@@ -39,37 +36,27 @@ MAX_BODY = 4_000_000
 SWITCH_S = 0.0005
 """Seconds until the judge's thread lets the one in that answers requests; Python's 0.005 make a second of it with 50
 clients."""
-NO_VERDICT, ALONE = "no_verdict", "alone"
-"""Reasons: the judge gave no finite number; a judge that only compares got one response."""
-Work = Sequence[Group | Pair]
-Outcome = list[tuple[list[Reward], list[str | None]]]
-"""Rewards of a group, or log-odds of a pair in both orders, with a reason for each None."""
 
 
 def run_server(config: ServeConfig) -> None:
     """Serve until interrupted. Raises ``ValueError`` for a judge that cannot be opened and an address in use."""
     sys.setswitchinterval(SWITCH_S)
     listening = bound(config.host, config.port)
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    show_loading(config.progress)
     check_judge(config)
     opened = open_judge(config)
     name = config.name or config.checkpoint or opened.name
     key = os.environ.get(config.key_variable) or None
-    app = make_app(
-        Rewards(opened.judge), name=name, queue_rows=config.queue_rows, batch_rows=config.batch_rows, key=key
-    )
+    app = make_app(Rewards(opened.judge), name=name, queue_rows=config.queue_rows, key=key)
     hint = "a key is required" if key else f"no key is required; export {config.key_variable} to require one"
     log.info("%s, digest %s: http://%s:%d; %s", name, opened.judge.digest, config.host, config.port, hint)
-    log.info("POST /v1/score, /v1/compare or /v1/rank; what they take: /openapi.json and docs/reward_server.md")
+    log.info("POST /v1/score, /v1/compare or /v1/rank; what they take: /docs and docs/reward_server.md")
     limited = BodyLimit(app, MAX_BODY)
     serve(KnownHosts(limited, listening=config.host, hosts=config.hosts), listening, grace_s=30)
 
 
-def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, key: str | None = None) -> FastAPI:
+def make_app(rewards: Rewards, *, name: str, queue_rows: int, key: str | None = None) -> FastAPI:
     """The application of a judge called ``name``; with a ``key``, requests need it as their bearer token."""
-    queue = RewardQueue(rewards, queue_rows=queue_rows, batch_rows=batch_rows)
+    queue = RewardQueue(rewards, queue_rows)
     digest, pointwise = rewards.judge.digest, rewards.pointwise
 
     @asynccontextmanager
@@ -85,10 +72,9 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
             sentence = "key: missing or wrong; send the header Authorization: Bearer <key>"
             raise HTTPException(401, sentence, headers={"WWW-Authenticate": "Bearer"})
 
-    app = FastAPI(
-        title="Rewards", version=f"{__version__} {commit()}", docs_url=None, redoc_url=None, lifespan=lifespan
-    )
-    api = APIRouter(dependencies=[Depends(check_key)])
+    app = FastAPI(title="Rewards", version=f"{__version__} {commit()}", redoc_url=None, lifespan=lifespan)
+    mistakes: dict[int | str, Any] = {status: {"model": Mistake} for status in (401, 404, 413, 422, 500, 503)}
+    api = APIRouter(dependencies=[Depends(check_key)], responses=mistakes)
 
     def check_model(model: str | None) -> None:
         if model not in (None, name, digest):
@@ -135,12 +121,11 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
     async def rank(body: RankRequest) -> dict[str, Any]:
         """The best response first; one that could not be read has no rank."""
         check_model(body.model)
-        ((rewards, reasons),) = await queue.submit([body.group()])
-        rows = list(enumerate(zip(rewards, reasons, strict=True)))
-        known = sorted(((reward, place) for place, (reward, _) in rows if reward is not None), key=lambda row: -row[0])
+        ((found, reasons),) = await queue.submit([body.group()])
+        known = sorted(((reward, at) for at, reward in enumerate(found) if reward is not None), key=lambda row: -row[0])
         values = [reward for reward, _ in known]
         ranking = [{"rank": values.index(reward) + 1, "response": at, "reward": reward} for reward, at in known]
-        unread = [{"response": place, "reason": reason} for place, (_, reason) in rows if reason is not None]
+        unread = [{"response": at, "reason": reason} for at, reason in enumerate(reasons) if reason is not None]
         return {"model": name, "digest": digest, "ranking": ranking, "unread": unread}
 
     @api.post("/get_reward")
@@ -168,106 +153,9 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, batch_rows: int, k
 
     app.include_router(api)
 
-    @app.exception_handler(RecordError)
-    async def wrong(_request: Request, error: RecordError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, 422)
+    def wrong(sentence: str) -> JSONResponse:
+        return JSONResponse({"detail": sentence}, 422)
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
-        """FastAPI's own, without the input, which may hold what JSON cannot."""
-        rows = [{key: row[key] for key in ("type", "loc", "msg")} for row in error.errors()]
-        return JSONResponse({"detail": rows}, 422)
-
+    app.exception_handler(RecordError)(lambda _, error: wrong(str(error)))
+    app.exception_handler(RequestValidationError)(lambda _, error: wrong(request_mistake(error.errors())))
     return app
-
-
-@dataclass(frozen=True, eq=False)
-class _Job:
-    work: Work
-    rows: int
-    answer: asyncio.Future[Outcome]
-
-
-class RewardQueue:
-    """Reads ``batch_rows`` of what waits at a time, the oldest first; at most ``queue_rows`` wait."""
-
-    def __init__(self, rewards: Rewards, *, queue_rows: int, batch_rows: int) -> None:
-        self.rewards, self.queue_rows, self.batch_rows = rewards, queue_rows, batch_rows
-        self.waiting = 0
-        self._line: deque[_Job] = deque()
-        self._added = asyncio.Event()
-
-    async def submit(self, work: Work) -> Outcome:
-        """Wait for the judge. Raises `HTTPException` for too much."""
-        rows = sum(_rows(item, self.rewards.pointwise) for item in work)
-        if rows > self.queue_rows:
-            raise HTTPException(422, f"{rows:,} readings, at most {self.queue_rows:,}; send fewer responses")
-        if self.waiting + rows > self.queue_rows:
-            busy = f"{self.waiting:,} readings wait already; try again in a moment"
-            raise HTTPException(503, busy, headers={"Retry-After": "1"})
-        job = _Job(work, rows, asyncio.get_running_loop().create_future())
-        self._line.append(job)
-        self.waiting += rows
-        self._added.set()
-        return await job.answer
-
-    async def run(self) -> None:
-        """Read until cancelled."""
-        while True:
-            await self._added.wait()
-            taken: list[_Job] = []
-            rows = 0
-            while self._line and (not taken or rows + self._line[0].rows <= self.batch_rows):
-                job = self._line.popleft()
-                self.waiting -= job.rows
-                taken.append(job)
-                rows += job.rows
-            if not self._line:
-                self._added.clear()
-            await self._read(taken)
-
-    async def _read(self, jobs: Sequence[_Job]) -> None:
-        """A batch that breaks the judge is read again request by request, so that others get their answer."""
-        try:
-            outcomes = await asyncio.to_thread(read, self.rewards, [job.work for job in jobs])
-        except Exception as error:
-            if len(jobs) > 1:
-                for job in jobs:
-                    await self._read([job])
-                return
-            log.exception("a request broke the judge")
-            sentence = f"the judge could not read this ({type(error).__name__}); the server's log says more"
-            outcomes = [HTTPException(500, sentence)]
-        for job, outcome in zip(jobs, outcomes, strict=True):
-            if not job.answer.done():
-                job.answer.set_exception(outcome) if isinstance(outcome, Exception) else job.answer.set_result(outcome)
-
-
-def read(rewards: Rewards, works: Sequence[Work]) -> list[Outcome | Exception]:
-    """What the judge says of each of ``works``, all read together."""
-    items = [item for work in works for item in work]
-    scored = iter(rewards.of_groups([item for item in items if isinstance(item, Group)]))
-    compared = iter(rewards.in_both_orders([item for item in items if isinstance(item, Pair)]))
-    given = [next(scored) if isinstance(item, Group) else list(next(compared)) for item in items]
-    found = iter([(own, _reasons(rewards, item, own)) for item, own in zip(items, given, strict=True)])
-    return [[next(found) for _ in work] for work in works]
-
-
-def _rows(item: Group | Pair, pointwise: bool) -> int:
-    """Readings: a response once, or a pair in both orders."""
-    count = 2 if isinstance(item, Pair) else len(item.responses)
-    return count if isinstance(item, Pair) or pointwise else count * (count - 1)
-
-
-def _reasons(rewards: Rewards, item: Group | Pair, given: Sequence[Reward]) -> list[str | None]:
-    if isinstance(item, Pair):
-        pairs = [item, item]
-    elif not rewards.pointwise and len(given) == 1:
-        return [ALONE]
-    else:
-        pairs = [Pair(item, place, place) for place in range(len(given))]
-
-    def reason(pair: Pair) -> str:
-        return NO_VERDICT if rewards.judge.fits((pair.comparison("why"), "ab")) else rewards.judge.left_out
-
-    return [None if reward is not None else reason(pair) for pair, reward in zip(pairs, given, strict=True)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import open_checkpoint
 from crm.report.tables import caption, number, write_table
-from crm.rewards.best_of_n import best_of_k, curves, expected, kl_bound, plot, reached, sizes, table, words_of
+from crm.rewards.best_of_n import best_of_k, curves, expected, plot, reached, sizes, table, words_of
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import Users, of_alpacaeval, of_arena
 
@@ -134,6 +135,11 @@ def summary(studies: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
             row[f"{name}, k = {largest}"] = cell(gold, name, largest)
         rows.append(row | {"judge's peak": int(judge.index[judge >= judge.max() - 1e-9][0])})
     return pd.DataFrame(rows)
+
+
+def kl_bound(k: int) -> float:
+    """Nats by which best-of-k differs from a single draw, at most: log k - (k - 1) / k."""
+    return math.log(k) - (k - 1) / k
 
 
 def cell(gold: pd.DataFrame, name: str, k: int) -> str:

@@ -72,7 +72,7 @@ class OnlyCompares:
 
 def app_of(judge: Any, **settings: Any) -> Any:
     """The application around a judge, under the name ``words``."""
-    return make_app(Rewards(judge), **{"name": "words", "queue_rows": 2000, "batch_rows": 64, **settings})
+    return make_app(Rewards(judge), **{"name": "words", "queue_rows": 2000, **settings})
 
 
 @contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from itertools import combinations
-from math import comb, log
+from itertools import combinations, pairwise
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import xlogy
 from torch.nn.init import normal_
 
 from crm.cli import best_of_n
 from crm.config import compose
 from crm.model.export import export_model
-from crm.rewards.best_of_n import best_of_k, expected, kl_bound, reached, run_best_of_n, sizes
+from crm.rewards.best_of_n import Candidates, best_of_k, expected, picks, reached, run_best_of_n, sizes
+from crm.schema import Message, prompt_key
 from tests.test_docs import DOCS, example
 
 NAN = float("nan")
@@ -66,10 +66,6 @@ def test_sizes_and_the_largest_k() -> None:
     assert reached(known) == 8, "one query with few responses does not shorten the curve"
     known[1:4, 5:] = NAN
     assert reached(known) == 5
-    u = (np.arange(100_000) + 0.5) / 100_000  # ranks; the density of the best of k is k u^(k-1)
-    for k in (1, 2, 64):
-        assert kl_bound(k) == pytest.approx(np.mean(xlogy(k * u ** (k - 1), k * u ** (k - 1))), abs=1e-3)
-    assert kl_bound(2) == pytest.approx(log(2) - 0.5)
 
 
 def run(tmp_path: Path, *overrides: str) -> pd.Series:
@@ -83,6 +79,10 @@ def written(tmp_path: Path) -> dict[str, Any]:
     return found
 
 
+def picked(tmp_path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (tmp_path / "run" / "picks.jsonl").read_text("utf-8").splitlines()]
+
+
 def test_the_truth_picks_as_the_oracle_does(tmp_path: Path) -> None:
     means = run(tmp_path, "judge=oracle", CRITERIA, "bank.queries=6", "max_k=8")
     assert set(means["judge"].index) == {1, 2, 4, 8}
@@ -91,6 +91,13 @@ def test_the_truth_picks_as_the_oracle_does(tmp_path: Path) -> None:
     document = written(tmp_path)
     assert document["counts"]["queries"] == 6 and {"commit", "seed", "judge", "judge_digest"} <= set(document["run"])
     assert (tmp_path / "run" / "best_of_n.png").is_file() and (tmp_path / "run" / "best_of_n.md").is_file()
+    rows = picked(tmp_path)
+    assert [(row["id"], row["n"]) for row in rows[:6]] == [
+        *((rows[0]["id"], n) for n in (1, 2, 4, 8)),
+        *((rows[4]["id"], n) for n in (1, 2)),
+    ]
+    assert len(rows) == 6 * 4 and all(row["index"] < row["n"] for row in rows)
+    assert rows[0]["author"] and all(one["reward"] <= more["reward"] for one, more in pairwise(rows[:4]))
 
 
 @pytest.mark.parametrize("head", ["late", "pairwise_span"])
@@ -105,12 +112,29 @@ def test_any_head_is_a_judge(head: str, make_model: Any, tokenizer: Any, tmp_pat
     assert (means["judge", 1], means["length", 3], means["oracle", 3]) == (2.5, 4.5, 4.5)
 
 
+def test_picks_are_the_best_of_the_first_n_and_null_where_none_was_read() -> None:
+    pool = [
+        Candidates((Message("user", "Why?"),), ("a", "b", "c"), ("x",)),
+        Candidates((Message("user", "Q"),), ("d", "e")),
+    ]
+    found = picks(pool, np.array([[1.0, 3.0, 3.0], [NAN, -1.0, NAN]]), (1, 2, 3))
+    assert [(row["n"], row["index"], row["response"]) for row in found] == [
+        (1, 0, "a"),
+        (2, 1, "b"),
+        (3, 1, "b"),
+        (1, None, None),
+        (2, 1, "e"),
+    ]
+    own = {"id": prompt_key(pool[0].prompt), "criteria": ("x",), "n": 1}
+    assert found[0] == own | {"index": 0, "response": "a", "author": None, "reward": 1.0}
+
+
 def test_mistakes_are_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pool = tmp_path / "pool.jsonl"
     pool.write_text('{"query": "Why?", "response": "So.", "gold": "high"}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"pool\.jsonl:1: gold: expected a finite number, or nothing, got"):
+    with pytest.raises(ValueError, match=r"pool\.jsonl:1: gold: expected a valid number, .*got 'high'"):
         run(tmp_path, "judge=length", f"candidates={pool}")
     with pytest.raises(ValueError, match=r"max_k=1: expected a number in \[2, 4096\]"):
         run(tmp_path, "judge=length", "max_k=1")
