@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from limits import RateLimitItemPerMinute
@@ -23,16 +22,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from crm.leaderboard.ranking import Leaderboard
 from crm.page.facts import Facts
 from crm.page.picks import Picking, PicksRequest
-from crm.page.profile import Body, Profile, ProfileError, from_query, sentence
+from crm.page.profile import Profile, ProfileError
 from crm.page.ranker import Ranker, Ranking, change, duels, sentence_effects, typical, why_invalid
 from crm.report.tables import csv_text
-from crm.schema import query_of
-from crm.web import BodyLimit
+from crm.web import Body, BodyLimit, request_mistake
 
-MAX_DUELS = 1000
 FILES = Path(__file__).parent / "static"
-FRESH = {"Cache-Control": "no-cache"}
-"""Browsers ask each time whether a file has changed, so that no two versions of the page meet."""
 MAX_BODY = 64 * 1024
 """Bytes of a request."""
 HEADERS = {
@@ -42,8 +37,10 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "Cache-Control": "no-cache",
 }
-"""Nothing is loaded from elsewhere: a picture in a text does not call its server."""
+"""Nothing is loaded from elsewhere: a picture in a text does not call its server. Browsers ask each time whether a file
+has changed, so that no two versions of the page meet."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,12 @@ class About:
     version: str
     facts: Mapping[str, Facts] = field(default_factory=dict)
     simulated: str = ""
-    bibtex: str = ""
+
+
+class Mistake(Body):
+    """What is wrong with a request, as a sentence that names the field."""
+
+    error: str
 
 
 class CompareRequest(Body):
@@ -65,11 +67,10 @@ class CompareRequest(Body):
 
 
 class WhyRequest(Body):
-    """Whose ranking, and which model's place in it; ``examples``: a typical win and loss alone."""
+    """Whose ranking, and which model's place in it."""
 
     profile: Profile
     model: str
-    examples: bool = False
 
 
 class SentencesRequest(Body):
@@ -83,8 +84,9 @@ class SentencesRequest(Body):
 def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
     """The routes below ``/api``, and the page."""
     title = "User-centric subjective leaderboard"
-    api = FastAPI(title=title, version=about.version, docs_url=None, redoc_url=None)
-    api.exception_handler(RequestValidationError)(lambda _, error: _mistake(422, sentence(error.errors())))
+    mistakes: dict[int | str, Any] = {status: {"model": Mistake} for status in (413, 422, 429)}
+    api = FastAPI(title=title, version=about.version, docs_url=None, redoc_url=None, responses=mistakes)
+    api.exception_handler(RequestValidationError)(lambda _, error: _mistake(422, request_mistake(error.errors())))
     api.exception_handler(ProfileError)(lambda _, error: _mistake(422, str(error)))
     api.exception_handler(HTTPException)(lambda _, error: _mistake(error.status_code, str(error.detail), error.headers))
 
@@ -115,13 +117,6 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
             "example": ranker.scorer.example,
         }
 
-    @api.get("/api/queries", response_class=Response)
-    def queries() -> Response:
-        """The queries of the bank, a line of JSON each."""
-        rows = [{"query_id": q.id, "query": query_of(q.prompt), "topic": q.topic} for q in ranker.bank.queries]
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        return _file("queries.jsonl", lines, "application/x-ndjson")
-
     @api.post("/api/rank")
     def rank(profile: Profile) -> dict[str, Any]:
         """The ranking for a profile, the best model first; ``refusal`` says why it should not be shown."""
@@ -145,10 +140,9 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
 
     @api.post("/api/why")
     def why(asked: WhyRequest) -> dict[str, Any]:
-        """The queries of a model, the most clearly won first; their number and how many it wins."""
+        """On how many queries a model was read and how many it wins, with a typical win and loss."""
         found = duels(ranked(asked.profile)[0], asked.model)
-        shown = typical(found) if asked.examples else found[:MAX_DUELS]
-        return {"duels": shown, "n": len(found), "wins": sum(duel.probability > 0.5 for duel in found)}
+        return {"duels": typical(found), "n": len(found), "wins": sum(duel.probability > 0.5 for duel in found)}
 
     @api.post("/api/sentences")
     def sentences(asked: SentencesRequest) -> dict[str, Any]:
@@ -160,54 +154,23 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
         """What picks between answers say of criteria and ranking, and the next pair to show."""
         return picking.answer(asked)
 
-    @api.get("/api/export/{ending}", response_class=Response)
-    def export(ending: str, request: Request) -> Response:
-        """The ranking of a link as a CSV or JSON file: ``/api/export/csv?criteria=...``."""
-        if ending not in ("csv", "json"):
-            raise ProfileError(f"export: {ending!r} is not one of csv, json")
-        ranking, board = ranked(from_query(request.url.query))
-        name = f"leaderboard.{ending}"
-        if ending == "json":
-            return _file(name, as_json(ranking, board, about), "application/json")
-        table = pd.DataFrame(board.records()).astype({"low": float, "high": float})
-        return _file(name, csv_text(table).encode("utf-8-sig"), "text/csv; charset=utf-8")  # with a mark, for Excel
+    @api.get("/api/export/csv", response_class=Response)
+    def export(profile: Annotated[Profile, Query()]) -> Response:
+        """The ranking of a link as a file: ``/api/export/csv?criteria=...&criteria=...``."""
+        table = pd.DataFrame(ranked(profile)[1].records()).astype({"low": float, "high": float})
+        headers = {"Content-Disposition": 'attachment; filename="leaderboard.csv"'}
+        return Response(csv_text(table).encode("utf-8-sig"), media_type="text/csv", headers=headers)  # a mark for Excel
 
     @api.get("/", include_in_schema=False)
     def page() -> Response:
-        return FileResponse(FILES / "index.html", headers=FRESH)
+        return FileResponse(FILES / "index.html")
 
-    api.mount("/static", _Fresh(directory=FILES))
+    api.mount("/static", StaticFiles(directory=FILES))
     return api
-
-
-def as_json(ranking: Ranking, board: Leaderboard, about: About) -> bytes:
-    """``{"facts": ..., "profile": ..., "leaderboard": [...]}``; numbers that are not known are null."""
-    facts = {
-        "bank": ranking.part.name,
-        "judge": about.judge,
-        "version": about.version,
-        "baseline": ranking.part.baseline,
-        "queries": len(ranking.part.queries),
-        "comparisons_without_a_verdict": ranking.failed,
-    }
-    document = {"facts": facts, "profile": ranking.profile.model_dump(), "leaderboard": board.records()}
-    return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False).encode()
 
 
 def _mistake(status: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": text}, status, headers=headers)
-
-
-def _file(name: str, content: str | bytes, media: str) -> Response:
-    return Response(content, media_type=media, headers={"Content-Disposition": f'attachment; filename="{name}"'})
-
-
-class _Fresh(StaticFiles):
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        """As `StaticFiles` makes it, with `FRESH`."""
-        response = await super().get_response(path, scope)
-        response.headers.update(FRESH)
-        return response
 
 
 class Guard:

@@ -24,8 +24,6 @@ class AppConfig(AnyJudgeConfig, ServerConfig):
     """CSV file of facts about models, such as licence and price; null takes ``models.csv`` beside a folder bank."""
     pool: str | None = None
     """YAML file of criteria to pick by; null takes those of the package."""
-    root_path: str = ""
-    """Where a proxy that takes it off serves the page, such as ``/leaderboard``."""
     proxy: str | None = None
     """Address or network of a proxy in front, whose ``X-Forwarded-For`` says who asks; null believes no such header."""
 

@@ -1,32 +1,23 @@
-"""Read what is known of models beside their answers, such as maker, licence and price, from a CSV file."""
+"""Read what is known of models beside their answers, such as whether weights are open and the price, from a file."""
 
 from __future__ import annotations
 
-import csv
-from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field
 
+from crm.io.intake import Intake
 from crm.leaderboard.bank.config import BankConfig
-from crm.page.profile import Body, sentence
-from crm.schema import short
-
-Amount = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
+from crm.schema import RecordError, short, validated
 
 
-class Facts(Body):
-    """What is known of a model on the date ``as_of``; prices are US dollars for a million tokens."""
+class Facts(BaseModel):
+    """What the page shows of a model; ``usd_out`` are US dollars for a million tokens of answers."""
 
     display: str | None = None
-    maker: str | None = None
-    licence: str | None = None
     open_weights: bool | None = None
-    usd_in: Amount = None
-    usd_out: Amount = None
-    tokens_per_s: Amount = None
-    as_of: date | None = None
+    usd_out: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
 
 
 COLUMNS = ("model", *Facts.model_fields)
@@ -35,7 +26,7 @@ COLUMNS = ("model", *Facts.model_fields)
 def facts_of(path: str | None, bank: BankConfig) -> dict[str, Facts]:
     """By model, of the file that settings name, or of ``models.csv`` beside a bank in a folder; none without either.
 
-    Raises ``ValueError`` that names file, line and field for a mistake.
+    Raises ``ValueError`` for a file that is not there, and with ``file:line: field: why`` for a row.
     """
     file = Path(path or (f"{bank.path}/models.csv" if bank.name == "folder" and bank.path else ""))
     if not file.is_file():
@@ -43,19 +34,17 @@ def facts_of(path: str | None, bank: BankConfig) -> dict[str, Facts]:
             raise ValueError(f"facts={path!r}: no such file; give a CSV file with the columns {', '.join(COLUMNS)}")
         return {}
     found: dict[str, Facts] = {}
-    with file.open(encoding="utf-8-sig", newline="") as stream:
-        rows = csv.DictReader(stream)
-        for column in rows.fieldnames or ():
+
+    def read(row: dict[str, Any], _line: int) -> None:
+        for column in row:
             if column not in COLUMNS:
-                raise ValueError(f"{file}:1: {short(column)}: no such column; there are {', '.join(COLUMNS)}")
-        for row in rows:
-            model = row.pop("model", None)
-            if not model or model in found:
-                why = f"{model!r} is in an earlier row too" if model else "missing; every row names a model of the bank"
-                raise ValueError(f"{file}:{rows.line_num}: model: {why}")
-            try:
-                known = {name: value for name, value in row.items() if value not in ("", None)}
-                found[model] = Facts.model_validate_strings(known, strict=False)
-            except ValidationError as error:
-                raise ValueError(f"{file}:{rows.line_num}: {sentence(error.errors())}") from None
+                raise RecordError(short(column), f"no such column; there are {', '.join(COLUMNS)}")
+        known = {name: value for name, value in row.items() if value not in ("", None)}
+        model = known.pop("model", None)
+        if not model or model in found:
+            why = f"{model!r} is in an earlier row too" if model else "missing; every row names a model of the bank"
+            raise RecordError("model", why)
+        found[model] = validated(Facts, known)
+
+    list(Intake(strict=True).rows(file, read))
     return found

@@ -13,12 +13,13 @@ import numpy as np
 from pydantic import Field
 
 from crm.leaderboard.bank.bank import Bank
-from crm.page.profile import Body, Profile, ProfileError
+from crm.page.profile import Profile, ProfileError
 from crm.page.ranker import Ranker
 from crm.picking.criteria import Contrasts, PoolEntry, contrasts, joined
 from crm.picking.posterior import weighted_criteria
 from crm.picking.session import Pair, Pick, Session
 from crm.schema import query_of
+from crm.web import Body
 
 TYPED = 16
 """Sets of typed lines whose contrasts are held: 3 MB each of 30 models on 804 queries."""
@@ -65,10 +66,7 @@ class Picking:
 
     def answer(self, asked: PicksRequest) -> dict[str, Any]:
         """What the picks say so far, and the next pair. Raises `ProfileError` for a profile or a pick that does not fit
-        the bank.
-
-        ``settled`` is the expected Kendall's tau of two rankings that this person may have.
-        """
+        the bank."""
         profile = asked.profile
         part = self.ranker.select(profile)
         digest = self._digest(part, profile)
@@ -87,7 +85,6 @@ class Picking:
             "picked": len(picks),
             "ended": session.ended,
             "decided": session.decided,
-            "settled": session.settled,
             "next": None if session.ended else _next_pair(session, part, entries),
             "criteria": _criteria(session, entries, profile.lines),
             "agreement": {"agreed": agreed, "asked": counted},
@@ -163,7 +160,7 @@ def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> di
         left, right = sides if gap[place] > 0 else sides[::-1]
         reasons.append({"place": place, "left": left, "right": right})
     left_text, right_text = (part.responses[part.authors[side]][query.id] for side in (pair.left, pair.right))
-    texts = {"topic": query.topic, "text": query_of(query.prompt), "left_text": left_text, "right_text": right_text}
+    texts = {"text": query_of(query.prompt), "left_text": left_text, "right_text": right_text}
     return asdict(pair) | texts | {"reasons": reasons}
 
 
@@ -174,7 +171,7 @@ def _criteria(session: Session, entries: Sequence[PoolEntry], typed: Sequence[st
     for one in weighted_criteria(session.posterior, entries):
         text = against.get(one.text, one.text)
         kind = "dislike" if one.text in against else "like"
-        found.append(asdict(one) | {"text": text, "kind": kind, "typed": text in typed})
+        found.append(asdict(one) | {"text": text, "kind": kind})
     return found
 
 

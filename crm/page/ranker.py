@@ -36,9 +36,8 @@ END = re.compile(r"(?<=[.!?:])\s+(?=\S)|\n+")
 
 @dataclass(frozen=True)
 class Ranking:
-    """Models of ``part`` as ``profile`` asks for; ``board`` is ``None`` where there are no scores to rank by."""
+    """Models of ``part``, as one person sees them; ``board`` is ``None`` where there are no scores to rank by."""
 
-    profile: Profile
     part: Bank
     outcomes: Outcomes
     board: Leaderboard | None
@@ -72,7 +71,7 @@ class Ranker:
         Raises `ProfileError` for topics or models that the bank does not have.
         """
         baseline = profile.baseline or self.bank.baseline
-        return self._part(baseline, profile.models, profile.topics, profile.about, profile.queries)
+        return self._part(baseline, profile.topics, profile.about, profile.queries)
 
     def rank(self, profile: Profile) -> Ranking:
         """The ranking. Raises `ProfileError` for what the bank does not have or the judge cannot read."""
@@ -84,18 +83,16 @@ class Ranker:
             raise ProfileError(str(error)) from None
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
         nothing = len(lost) == len(lines) and (lines or self.scorer.example)
-        return Ranking(profile, part, outcomes, board, lost, self.scorer.advice(lines) if nothing else "")
+        return Ranking(part, outcomes, board, lost, self.scorer.advice(lines) if nothing else "")
 
-    def _select(self, baseline: str, wanted: tuple[str, ...], topics: tuple[str, ...], about: str, number: int) -> Bank:
-        for field, name in (("baseline", baseline), *(("models", name) for name in wanted)):
-            if name not in self.bank.responses:
-                raise ProfileError(f"{field}: {name!r} is not in the bank; there are {', '.join(self.bank.authors)}")
-        models = [name for name in self.bank.authors if name in {baseline, *(wanted or self.bank.authors)}]
-        if len(models) < 2:
-            raise ProfileError(f"models: only the baseline {baseline!r} is left; choose at least one more")
+    def _select(self, baseline: str, topics: tuple[str, ...], about: str, number: int) -> Bank:
+        if baseline not in self.bank.responses:
+            raise ProfileError(f"baseline: {baseline!r} is not in the bank; there are {', '.join(self.bank.authors)}")
         queries = self._similar(about) if about else in_turns(self._on_topics(topics), SEED, "reading order")
         kept = queries[: number or (SIMILAR if about else len(queries))]
-        responses = {name: {query.id: self.bank.responses[name][query.id] for query in kept} for name in models}
+        responses = {
+            name: {query.id: self.bank.responses[name][query.id] for query in kept} for name in self.bank.authors
+        }
         return Bank(self.bank.name, baseline, tuple(kept), responses)
 
     def _on_topics(self, topics: Sequence[str]) -> list[BankQuery]:
@@ -139,7 +136,6 @@ class Duel:
     """A model against the baseline on one query; ``probability`` that the model's response is preferred."""
 
     query_id: str
-    topic: str
     query: str
     response: str
     baseline_response: str
@@ -164,7 +160,6 @@ def duels(ranking: Ranking, model: str) -> list[Duel]:
     found = [
         Duel(
             query_id=query.id,
-            topic=query.topic,
             query="\n\n".join(turn.content for turn in query.prompt),
             response=part.responses[model][query.id],
             baseline_response=part.responses[part.baseline][query.id],

@@ -29,13 +29,6 @@ SIMULATED = "These models, questions and answers are simulated: the names stand 
 ORACLE = (
     "The judge is the simulation's own truth: it knows what each answer was written to be, and no model was trained."
 )
-BIBTEX = """@article{jia2025usercentric,
-  title={User-centric Subjective Leaderboard by Customizable Reward Modeling},
-  author={Jia, Qi and Song, Xiujie and Zhang, Zicheng and Guo, Yijin and Zhang, Kaiwei and Chen, Zijian and
-    Zhai, Guangtao},
-  journal={arXiv preprint arXiv:2508.09463},
-  year={2025}
-}"""
 
 
 def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
@@ -47,18 +40,12 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
         return Ranker(OracleScorer(open_bank(config.bank))), "oracle"
     if config.judge.name != "crm":
         raise _not_arithmetic(config, f"judge={config.judge.name}")
-    import torch  # here, as all that follows: the oracle is up seconds earlier without
-
-    from crm.judges.crm_judge import CrmJudge
+    from crm.judges.crm_judge import CrmJudge  # torch comes with it: the oracle is up seconds earlier without
     from crm.judges.open import check_judge, open_judge
     from crm.leaderboard.index import index_bank
-    from crm.model.backbone import show_loading
     from crm.model.export import checkpoint_folder
     from crm.model.manifest import read_manifest
 
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    show_loading(config.progress)
     check_judge(config)
     head = read_manifest(checkpoint_folder(str(config.checkpoint)))["head"]
     if head != "late":
@@ -95,7 +82,6 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
         version=f"{__version__} {commit()}",
         facts=facts_of(config.facts, config.bank),
         simulated=" ".join([SIMULATED] * simulated + [ORACLE] * (config.judge.name == "oracle")),
-        bibtex=BIBTEX,
     )
     known = KnownHosts(make_api(ranker, Picking(ranker, pool), about), listening=config.host, hosts=config.hosts)
     return Guard(known, per_minute=config.requests_per_minute)
@@ -109,4 +95,4 @@ def run_app(config: AppConfig) -> None:
     usual = ["x " * words for words in range(1, 7)]  # the first visitors need not wait for the random letters
     threading.Thread(target=ranker.scorer.not_understood, args=(usual,), daemon=True).start()
     log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
-    serve(app, listening, grace_s=GRACE_S, root_path=config.root_path.rstrip("/"), proxy=config.proxy)
+    serve(app, listening, grace_s=GRACE_S, proxy=config.proxy)

@@ -16,11 +16,11 @@ from typing import Annotated
 import numpy as np
 import numpy.typing as npt
 import yaml
-from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, StringConstraints
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from crm.report.statistics import Floats, Indices
-from crm.schema import short
+from crm.schema import short, validated
 
 SIMULATED = files("crm.picking").joinpath("pool_simulated.yaml")
 """For the simulated bank, whose judges know other words than those of real text."""
@@ -40,21 +40,18 @@ class PoolEntry:
     opposite: Text
 
 
-_POOL = TypeAdapter(Annotated[tuple[PoolEntry, ...], Field(min_length=2, max_length=64)])
+Pool = Annotated[tuple[PoolEntry, ...], Field(min_length=2, max_length=64)]
 
 
 def read_pool(path: Path | Traversable | None = None) -> tuple[PoolEntry, ...]:
     """The entries of a YAML file, or the 12 of the package. Raises ``ValueError`` naming entry and field."""
     where = path or files("crm.picking").joinpath("pool.yaml")
     try:
-        entries = _POOL.validate_python(yaml.safe_load(where.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = "".join(f"entry {part + 1}: " if isinstance(part, int) else f"{part}: " for part in first["loc"])
-        raise ValueError(f"pool: {where}: {place}{first['msg']}, got {short(first['input'])}") from None
+        given = yaml.safe_load(where.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"pool: {where} cannot be read ({short(reason)}); give a YAML file in UTF-8") from None
+    entries: tuple[PoolEntry, ...] = validated(Pool, given, f"pool: {where}: entries")
     name, count = Counter(entry.name.casefold() for entry in entries).most_common(1)[0]
     if count > 1:
         raise ValueError(f"pool: two entries are named {name!r}; give each a name of its own")

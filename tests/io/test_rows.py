@@ -112,7 +112,11 @@ def test_parquet_has_null_for_nan(tmp_path: Path) -> None:
     [
         ("x.json", b'{\n"a": 1\n}', "x.json:1: .*write objects as one array, or one a line"),
         ("x.json.gz", b"not gzip", "x.json.gz: cannot be read .*, or fetch the file again"),
-        ("x.jsonl.gz", gzip.compress(b"{}\n" * 9_000, mtime=0)[:-20], "x.jsonl.gz: cannot be read .*, or fetch the file again"),
+        (
+            "x.jsonl.gz",
+            gzip.compress(b"{}\n" * 9_000, mtime=0)[:-20],
+            "x.jsonl.gz: cannot be read .*, or fetch the file again",
+        ),
         ("x.csv", b"", "x.csv:1: row: expected a header that names every column once; the file is empty"),
         ("x.csv", b",a\n0,x\n", r"column 1 has none \(pandas: save with index=False\)"),
         ("x.csv", b"a,a\nx,y\n", "'a' is there twice"),

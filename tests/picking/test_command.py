@@ -81,14 +81,14 @@ def test_only_what_matters_is_put_into_words() -> None:
     assert (one.weight, one.low, one.high) == pytest.approx((1.2, 1.2 - 0.392, 1.2 + 0.392), abs=1e-3)
 
 
-def test_the_pool_that_comes_along_and_files_that_are_none(tmp_path: Path) -> None:
+def test_the_built_in_pool_and_files_that_are_none(tmp_path: Path) -> None:
     entries = read_pool()
     assert len(entries) == 12 and all(entry.like != entry.opposite for entry in entries)
     for text, refusal in (
-        ("name: a\n", r"Input should be a valid tuple"),
+        ("name: a\n", r"entries: expected a valid list, got \{'name': 'a'\}"),
         ("- {name: a, like: b, opposite: c}\n", r"should have at least 2 items"),
-        ("- {name: a, like: b}\n" * 2, r"entry 1: opposite: Field required"),
-        ("- {name: a, like: b, opposite: 3}\n" * 2, r"entry 1: opposite: Input should be a valid string, got 3"),
+        ("- {name: a, like: b}\n" * 2, r"entries\[0\]\.opposite: missing"),
+        ("- {name: a, like: b, opposite: 3}\n" * 2, r"entries\[0\]\.opposite: expected a valid string, got 3"),
         ("- {name: a, like: b, opposite: c}\n" * 2, r"two entries are named 'a'"),
         ("{", r"cannot be read"),
     ):

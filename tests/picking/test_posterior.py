@@ -38,10 +38,6 @@ def test_the_mean_is_the_most_probable_point_under_its_own_precisions() -> None:
     np.testing.assert_allclose(found.covariance, expected, rtol=0.02)
 
 
-def _rest(evidence: Evidence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return evidence.choices, evidence.shown, evidence.reasons
-
-
 def test_sets_of_picks_mirror_and_have_no_order() -> None:
     """Whoever picks the other answer each time likes the opposite, and when a pick was made says nothing."""
     for seed in range(20):
@@ -53,6 +49,6 @@ def test_sets_of_picks_mirror_and_have_no_order() -> None:
         np.testing.assert_allclose(opposite.mean, -found.mean, atol=1e-9)
         np.testing.assert_allclose(opposite.covariance, found.covariance, atol=1e-9)
         order = rng.permutation(len(evidence))
-        shuffled = fit(Evidence(evidence.differences[order], evidence.choices[order], *_rest(evidence)[1:]), nothing)
+        shuffled = fit(evidence.rows(order), nothing)
         np.testing.assert_allclose(shuffled.mean, found.mean, atol=1e-9)
         assert (np.linalg.eigvalsh(found.covariance) > 0).all(), "something stays unknown in every direction"

@@ -4,7 +4,7 @@
  * @typedef {{text: string, kind: 'like' | 'dislike', weight: number}} Line
  * @typedef {{query: number, left: number, right: number, random: boolean, choice: string, offered: number[],
  *   reason: number | null}} Pick
- * @typedef {{lines: Line[], topics: string[], about: string, baseline: string, models: string[], queries: number,
+ * @typedef {{lines: Line[], topics: string[], about: string, baseline: string, queries: number,
  *   open: boolean, under: number, picks: Pick[], seed: number, bank: string, typed: Line[]}} Wanted
  */
 
@@ -22,7 +22,6 @@ export function fromQuery(query) {
     topics: given.getAll('topics'),
     about: given.get('about') || '',
     baseline: given.get('baseline') || '',
-    models: given.getAll('models'),
     queries: Number(given.get('queries')) || 0,
     open: given.has('open'),
     under: Number(given.get('under')) || 0,
@@ -47,7 +46,6 @@ export function profileOf(wanted) {
     topics: wanted.about ? [] : wanted.topics,
     about: wanted.about,
     baseline: wanted.baseline,
-    models: wanted.models,
     queries: wanted.queries,
     weights: weights.every((weight) => weight === 1) ? [] : weights,
   };

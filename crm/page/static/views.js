@@ -6,6 +6,14 @@ import { nameOf, page, rowsShown } from './main.js';
 import { address } from './server.js';
 import { queryOf } from './state.js';
 
+const BIBTEX = `@article{jia2025usercentric,
+  title={User-centric Subjective Leaderboard by Customizable Reward Modeling},
+  author={Jia, Qi and Song, Xiujie and Zhang, Zicheng and Guo, Yijin and Zhang, Kaiwei and Chen, Zijian and
+    Zhai, Guangtao},
+  journal={arXiv preprint arXiv:2508.09463},
+  year={2025}
+}`;
+
 /** Win rates by topic, coloured by how far they are from one half. @param {HTMLElement} panel */
 function topics(panel) {
   const rows = rowsShown();
@@ -77,11 +85,10 @@ function share(panel) {
     list.replaceChildren(...savedLinks());
     reply.textContent = 'Saved in this browser.';
   } }, el('label', { class: 'grow' }, 'Save these settings in this browser as', name), el('button', {}, 'Save'));
-  const files = page.step?.agreement ? [] : ['csv', 'json'].map((ending) =>
-    el('a', { href: `${address(`export/${ending}`)}?${query}`, download: true }, ending.toUpperCase()));
+  const file = page.step?.agreement ? null : el('a', { href: `${address('export/csv')}?${query}`, download: true }, 'Download CSV');
   panel.replaceChildren(el('h2', {}, 'Share and keep'),
     el('div', { class: 'line' }, el('label', { class: 'grow' }, 'Link to this ranking', link), copy, reply),
-    el('p', { class: 'line' }, files.length ? 'Files: ' : '', ...files), save, list);
+    el('p', { class: 'line' }, file), save, list);
 }
 
 /** @returns {Record<string, string>} */
@@ -114,7 +121,7 @@ function research(panel) {
       `${nameOf(row.model)} ${percent(row.length_controlled)} (${percent(row.length_controlled_low)} to ${percent(row.length_controlled_high)})`).join(', '), '.') : '',
     el('h3', {}, 'The same over HTTP'), el('pre', { tabindex: 0 }, curl),
     el('p', {}, el('a', { href: 'openapi.json' }, 'Every route and field (OpenAPI)')),
-    el('h3', {}, 'To cite'), el('pre', { tabindex: 0 }, bank.bibtex || ''));
+    el('h3', {}, 'To cite'), el('pre', { tabindex: 0 }, BIBTEX));
 }
 
 export const views = { topics, cost, compare, share, research };

@@ -20,7 +20,7 @@ export async function showWhy(model, move) {
   byId('why').replaceChildren(title, bars, games, close);
   if (move) title.focus();
   try {
-    const found = await ask('why', { profile, model, examples: true }, signal);
+    const found = await ask('why', { profile, model }, signal);
     games.replaceChildren(el('p', {}, `It wins ${found.wins} of ${found.n} questions against ${baseline()}.`),
       ...found.duels.map((duel) => example(duel, model, profile)));
     await showBars(bars, model, signal);
