@@ -116,19 +116,15 @@ def bound(host: str, port: int) -> socket.socket:
         raise ValueError(f"host={host} port={port}: cannot be used ({error.strerror or error}); take another") from None
 
 
-def options(proxy: str | None = None) -> dict[str, Any]:
-    """Of uvicorn; ``X-Forwarded-For`` is believed from ``proxy`` alone, an address or network."""
-    return {
-        "ws": "none",
-        "log_level": "warning",
-        "limit_concurrency": 1000,
-        "timeout_keep_alive": 60,  # by default uvicorn and httpx both close at 5 s, and a request in between is lost
-        "proxy_headers": proxy is not None,
-        "forwarded_allow_ips": proxy or "",
-    }
+OPTIONS: dict[str, Any] = {
+    "ws": "none",
+    "log_level": "warning",
+    "limit_concurrency": 1000,
+    "timeout_keep_alive": 60,  # by default uvicorn and httpx both close at 5 s, and a request in between is lost
+}
+"""Of uvicorn."""
 
 
-def serve(app: ASGIApp, listening: socket.socket, *, grace_s: int, proxy: str | None = None, **more: Any) -> None:
+def serve(app: ASGIApp, listening: socket.socket, *, grace_s: int) -> None:
     """Answer until interrupted; then requests have ``grace_s`` seconds."""
-    config = uvicorn.Config(app, timeout_graceful_shutdown=grace_s, **options(proxy), **more)
-    uvicorn.Server(config).run([listening])
+    uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=grace_s, **OPTIONS)).run([listening])

@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 
-from crm.web import options
+from crm.web import OPTIONS
 
 
 def free_port() -> int:
@@ -21,10 +21,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(app: Any, port: int = 0, grace: int = 1, proxy: str | None = None) -> Iterator[str]:
+def running(app: Any, port: int = 0, grace: int = 1) -> Iterator[str]:
     """The address, while the server runs; ``grace`` are the seconds that requests have when it is stopped."""
     port = port or free_port()
-    config = uvicorn.Config(app, port=port, timeout_graceful_shutdown=grace, **options(proxy))
+    config = uvicorn.Config(app, port=port, timeout_graceful_shutdown=grace, **OPTIONS)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

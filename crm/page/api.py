@@ -1,4 +1,4 @@
-"""The HTTP API, the page's files, and the limits before both. A mistake is answered with ``{"error": sentence}``."""
+"""The HTTP API and the page's files. A mistake is answered with ``{"error": sentence}``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ import pandas as pd
 from fastapi import FastAPI, Query, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
@@ -25,11 +22,9 @@ from crm.page.picks import Picking, PicksRequest
 from crm.page.profile import Profile, ProfileError
 from crm.page.ranker import Ranker, Ranking, change, duels, sentence_effects, typical, why_invalid
 from crm.report.tables import csv_text
-from crm.web import Body, BodyLimit, request_mistake
+from crm.web import Body, request_mistake
 
 FILES = Path(__file__).parent / "static"
-MAX_BODY = 64 * 1024
-"""Bytes of a request."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
@@ -84,8 +79,9 @@ class SentencesRequest(Body):
 def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
     """The routes below ``/api``, and the page."""
     title = "User-centric subjective leaderboard"
-    mistakes: dict[int | str, Any] = {status: {"model": Mistake} for status in (413, 422, 429)}
+    mistakes: dict[int | str, Any] = {status: {"model": Mistake} for status in (413, 422)}
     api = FastAPI(title=title, version=about.version, docs_url=None, redoc_url=None, responses=mistakes)
+    api.add_middleware(SecurityHeaders)
     api.exception_handler(RequestValidationError)(lambda _, error: _mistake(422, request_mistake(error.errors())))
     api.exception_handler(ProfileError)(lambda _, error: _mistake(422, str(error)))
     api.exception_handler(HTTPException)(lambda _, error: _mistake(error.status_code, str(error.detail), error.headers))
@@ -169,30 +165,22 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
     return api
 
 
-def _mistake(status: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": text}, status, headers=headers)
+class SecurityHeaders:
+    """Adds `HEADERS` to every response."""
 
-
-class Guard:
-    """At most ``per_minute`` requests of the API of an address, of at most `MAX_BODY` bytes; security headers."""
-
-    def __init__(self, app: ASGIApp, *, per_minute: int) -> None:
-        self.app = BodyLimit(app, MAX_BODY)
-        self._limit = RateLimitItemPerMinute(per_minute)
-        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer 413 or 429."""
-        if scope["type"] != "http":
-            return await self.app(scope, receive, send)
+        """Pass the request on."""
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        app: ASGIApp = self.app
-        if "/api/" in scope["path"] and not self._limiter.hit(self._limit, (scope["client"] or ["unknown"])[0]):
-            error = f"more than {self._limit.amount} requests a minute; wait a little"
-            app = _mistake(429, error, {"Retry-After": "60"})
-        return await app(scope, receive, with_headers)
+        await self.app(scope, receive, with_headers)
+
+
+def _mistake(status: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": text}, status, headers=headers)

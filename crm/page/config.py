@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import ip_network
 
 from crm.config import setting
 from crm.judges.config import AnyJudgeConfig
@@ -18,19 +17,11 @@ class AppConfig(AnyJudgeConfig, ServerConfig):
 
     bank: BankConfig = field(default_factory=BankConfig)
     port: int = setting(7860, at_least=1, at_most=65535)
-    requests_per_minute: int = setting(600, at_least=1)
-    """Of one address."""
     facts: str | None = None
     """CSV file of facts about models, such as licence and price; null takes ``models.csv`` beside a folder bank."""
     pool: str | None = None
     """YAML file of criteria to pick by; null takes those of the package."""
-    proxy: str | None = None
-    """Address or network of a proxy in front, whose ``X-Forwarded-For`` says who asks; null believes no such header."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         settle_bank(self.bank, self.checkpoint)
-        try:
-            ip_network(self.proxy or "127.0.0.1")
-        except ValueError:
-            self.require(False, "proxy", "an address such as 127.0.0.1, or a network")

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from crm import __version__
 from crm.io.installed import commit
 from crm.leaderboard.bank.opening import open_bank
-from crm.page.api import About, Guard, make_api
+from crm.page.api import About, make_api
 from crm.page.config import AppConfig
 from crm.page.facts import facts_of
 from crm.page.picks import Picking
@@ -20,9 +20,11 @@ from crm.page.ranker import Ranker
 from crm.page.scorers import IndexScorer, OracleScorer
 from crm.picking.criteria import SIMULATED as SIMULATED_POOL
 from crm.picking.criteria import read_pool
-from crm.web import KnownHosts, bound, serve
+from crm.web import BodyLimit, KnownHosts, bound, serve
 
 log = logging.getLogger(__name__)
+MAX_BODY = 64 * 1024
+"""Bytes of a request."""
 GRACE_S = 3
 """Seconds that requests have to end when the server is stopped."""
 SIMULATED = "These models, questions and answers are simulated: the names stand for no real model."
@@ -83,8 +85,8 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
         facts=facts_of(config.facts, config.bank),
         simulated=" ".join([SIMULATED] * simulated + [ORACLE] * (config.judge.name == "oracle")),
     )
-    known = KnownHosts(make_api(ranker, Picking(ranker, pool), about), listening=config.host, hosts=config.hosts)
-    return Guard(known, per_minute=config.requests_per_minute)
+    limited = BodyLimit(make_api(ranker, Picking(ranker, pool), about), MAX_BODY)
+    return KnownHosts(limited, listening=config.host, hosts=config.hosts)
 
 
 def run_app(config: AppConfig) -> None:
@@ -95,4 +97,4 @@ def run_app(config: AppConfig) -> None:
     usual = ["x " * words for words in range(1, 7)]  # the first visitors need not wait for the random letters
     threading.Thread(target=ranker.scorer.not_understood, args=(usual,), daemon=True).start()
     log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
-    serve(app, listening, grace_s=GRACE_S, proxy=config.proxy)
+    serve(app, listening, grace_s=GRACE_S)

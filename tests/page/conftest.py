@@ -96,7 +96,7 @@ def client_of(ranker: Ranker, **about: Any) -> TestClient:
 @contextmanager
 def serve_ranker(ranker: Ranker, folder: Path, *words: str) -> Iterator[str]:
     """The whole application on a port of its own; ``words`` are overrides of ``app.py``."""
-    config = compose("app", ["checkpoint=none", "requests_per_minute=100000", *words], folder)
+    config = compose("app", ["checkpoint=none", *words], folder)
     with running(make_app(ranker, config.judge.name, config)) as address:
         yield address
 

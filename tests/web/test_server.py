@@ -1,19 +1,16 @@
-"""Host names, body sizes, addresses and proxies of the HTTP servers."""
+"""Host names, body sizes and addresses of the HTTP servers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
 from crm.config import compose
-from crm.page.api import Guard
 from crm.web import BodyLimit, KnownHosts, bound
-from tests.running_app import running
 
 LOCAL, OPEN, NAMED = ("127.0.0.1", ()), ("192.168.1.7", ()), ("192.168.1.7", ("Board.example.org", "2001:db8::1"))
 HOSTS = [
@@ -65,25 +62,9 @@ def test_an_address_that_cannot_be_used() -> None:
     [
         ("hosts=[http://x.example]", "hosts='http://x.example': expected names such as .*without scheme and port"),
         ("hosts=['*']", r"hosts='\*': expected names"),
-        ("proxy=nginx", "proxy='nginx': expected an address such as 127.0.0.1, or a network"),
     ],
 )
 def test_settings_are_checked(words: str, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=sentence):
         compose("app", ["checkpoint=none", words], tmp_path)
-    compose("app", ["checkpoint=none", "hosts=[x.example,'2001:db8::1']", "proxy=172.17.0.0/16"], tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("proxy", "forwarded", "statuses"),
-    [
-        (None, "6.6.6.{n}", [200] * 3 + [429] * 5),
-        ("10.0.0.0/8", "6.6.6.{n}", [200] * 3 + [429] * 5),
-        ("127.0.0.1", "6.6.6.{n}, 9.9.9.{half}", ([200] * 3 + [429]) * 2),
-    ],
-)
-def test_the_limit_counts_the_true_address(proxy: str | None, forwarded: str, statuses: list[int]) -> None:
-    """A header is believed from the proxy alone, and of it the last address, which the proxy wrote."""
-    with running(Guard(api(), per_minute=3), proxy=proxy) as address, httpx.Client(base_url=address) as http:
-        headers = [{"X-Forwarded-For": forwarded.format(n=n, half=n // 4)} for n in range(8)]
-        assert [http.get("/api/any", headers=each).status_code for each in headers] == statuses
+    compose("app", ["checkpoint=none", "hosts=[x.example,'2001:db8::1']"], tmp_path)
