@@ -142,20 +142,10 @@ class Duel:
     probability: float
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence of a response, and the points (percent) that it adds to the probability of being preferred."""
-
-    text: str
-    points: float
-
-
 def duels(ranking: Ranking, model: str) -> list[Duel]:
     """Every query on which ``model`` was read, the most clearly won first. Raises `ProfileError` for another model."""
     part = ranking.part
-    if model not in part.responses or model == part.baseline:
-        others = ", ".join(name for name in part.authors if name != part.baseline)
-        raise ProfileError(f"model: {short(model)} is not compared with {part.baseline!r} here; there are {others}")
+    _check_compared(part, model)
     logits = ranking.logits(model)
     found = [
         Duel(
@@ -171,6 +161,12 @@ def duels(ranking: Ranking, model: str) -> list[Duel]:
     return sorted(found, key=lambda duel: (-duel.probability, duel.query_id))
 
 
+def _check_compared(part: Bank, model: str) -> None:
+    if model not in part.responses or model == part.baseline:
+        others = ", ".join(name for name in part.authors if name != part.baseline)
+        raise ProfileError(f"model: {short(model)} is not compared with {part.baseline!r} here; there are {others}")
+
+
 def typical(found: Sequence[Duel]) -> list[Duel]:
     """Of `duels`, the win and the loss in the middle; a tie where there is neither."""
     wins = [duel for duel in found if duel.probability > 0.5]
@@ -178,7 +174,7 @@ def typical(found: Sequence[Duel]) -> list[Duel]:
     return [group[len(group) // 2] for group in (wins, losses) if group] or list(found[:1])
 
 
-def sentence_effects(ranker: Ranker, profile: Profile, model: str, query_id: str) -> list[Sentence]:
+def sentence_effects(ranker: Ranker, profile: Profile, model: str, query_id: str) -> list[dict[str, Any]]:
     """Sentences of ``model``'s response with their effects on its probability, by leaving out each in turn.
 
     Raises `ProfileError` for a model or a query that the profile's part of the bank does not have.
@@ -187,8 +183,7 @@ def sentence_effects(ranker: Ranker, profile: Profile, model: str, query_id: str
     query = next((query for query in part.queries if query.id == query_id), None)
     if query is None:
         raise ProfileError(f"query_id: {short(query_id)} is not among the {len(part.queries)} that were asked for")
-    if model not in part.responses or model == part.baseline:
-        raise ProfileError(f"model: {short(model)} is not compared with {part.baseline!r} here")
+    _check_compared(part, model)
     response = part.responses[model][query.id]
     sentences = split(response)
     without = [" ".join(sentences[:at] + sentences[at + 1 :]) for at in range(len(sentences))]
@@ -201,7 +196,7 @@ def sentence_effects(ranker: Ranker, profile: Profile, model: str, query_id: str
     if math.isnan(full):
         raise ProfileError(f"query_id: the judge could not read this response of {model!r}")
     return [
-        Sentence(text=text, points=0.0 if math.isnan(chance) else 100 * (full - chance))
+        {"text": text, "points": 0.0 if math.isnan(chance) else 100 * (full - chance)}
         for text, chance in zip(sentences, others, strict=True)
     ]
 

@@ -41,7 +41,7 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     if config.judge.name == "oracle":
         return Ranker(OracleScorer(open_bank(config.bank))), "oracle"
     if config.judge.name != "crm":
-        raise _not_arithmetic(config, f"judge={config.judge.name}")
+        raise _not_arithmetic(f"judge={config.judge.name}", "this judge")
     from crm.judges.crm_judge import CrmJudge  # torch comes with it: the oracle is up seconds earlier without
     from crm.judges.open import check_judge, open_judge
     from crm.leaderboard.index import index_bank
@@ -51,7 +51,7 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     check_judge(config)
     head = read_manifest(checkpoint_folder(str(config.checkpoint)))["head"]
     if head != "late":
-        raise _not_arithmetic(config, f"checkpoint={config.checkpoint}: head={head}")
+        raise _not_arithmetic(f"checkpoint={config.checkpoint}", f"head={head}")
     bank = open_bank(config.bank)
     opened = open_judge(config)
     assert isinstance(opened.judge, CrmJudge)
@@ -60,18 +60,12 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     return Ranker(IndexScorer(indexed)), opened.name
 
 
-def _not_arithmetic(config: AppConfig, what: str) -> ValueError:
+def _not_arithmetic(setting: str, why: str) -> ValueError:
     """Says which command ranks by this judge."""
-    judge, bank = config.judge, config.bank
-    given = {f"judge.{name}": getattr(judge, name) for name in ("path", "base_url", "model")}
-    given = {"checkpoint": config.checkpoint} if judge.name == "crm" else {"judge": judge.name} | given
-    if bank.name != "simulated":
-        given |= {"bank": bank.name, "bank.path": bank.path}
-    words = [f"{name}={value}" for name, value in given.items() if value]
-    command = shlex.join(["python", "leaderboard.py", *words, 'criteria=["Prefers concise answers"]'])
+    command = shlex.join(["python", "leaderboard.py", setting, 'criteria=["Prefers concise answers"]'])
     return ValueError(
-        f"{what} reads all responses again for each person, and the page serves only rankings that are arithmetic "
-        f"(head=late, or judge=oracle); rank for one person with: {command}"
+        f"{setting}: {why} reads all responses again for each person, and the page serves only rankings that are "
+        f"arithmetic (head=late, or judge=oracle); rank for one person with your settings of bank and: {command}"
     )
 
 

@@ -107,7 +107,7 @@ class GetRewardRequest(BaseModel):
     prompts: list[Text]
     """The prompts alone, likewise."""
     labels: list[Text | None]
-    """For each sample the text of a JSON object with ``criteria`` and, for a templated prompt, ``prompt``."""
+    """For each sample the text of a JSON object with ``criteria`` and ``prompt`` (text or messages)."""
 
 
 class ClassifyRequest(BaseModel):

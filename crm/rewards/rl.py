@@ -27,7 +27,6 @@ TRL_OWN = {"completion_ids", "trainer_state", "log_extra", "environments"}
 """What TRL passes beside the columns of the data set."""
 END_TOKENS = re.compile(r"\s*(<\|\w+\|>\s*|</s>\s*|<eos>\s*|<end_of_turn>\s*)+\Z")
 """What a policy's tokenizer leaves at the end of a response."""
-TEMPLATED = re.compile(r"<\|\w+\|>|\[INST\]|<start_of_turn>")
 
 
 def grpo_reward(
@@ -119,24 +118,20 @@ def verl_reward(judge: str | Path | Judge, *, failed_reward: float | None = None
 def openrlhf_group(query: str, prompt: str, label: str | None, at: str) -> Group | None:
     """The response in ``query``, which begins with ``prompt``, for the user of the ``label``; None if unreadable.
 
-    The label (``--data.label_key``) is JSON: ``{"criteria": [...], "prompt": "..."}``. Its ``prompt`` is text or
-    messages; without it the policy's prompt is plain text of the user. Raises `RecordError` for another label, a
-    templated prompt without one, and a query that does not hold its prompt; ``at`` says which.
+    The label (``--data.label_key``) is JSON: ``{"criteria": [...], "prompt": "..."}``, and its ``prompt`` text or
+    messages. Raises `RecordError` for another label and a query that does not hold its prompt; ``at`` says which.
     """
     try:
         given = json.loads(label or "null")
     except ValueError:
         given = None
-    if not isinstance(given, dict) or "criteria" not in given:
-        why = f'{label!r:.80} is not JSON such as {{"criteria": ["..."]}}; set --data.label_key'
-        raise RecordError(f"label{at}", why)
-    if "prompt" not in given and (token := TEMPLATED.search(prompt)):
-        why = f'the prompt is templated ({token[0]}); add {{"prompt": ...}}, text or messages'
+    if not isinstance(given, dict):
+        why = f'{label!r:.80} is not JSON such as {{"criteria": ["..."], "prompt": "..."}}; set --data.label_key'
         raise RecordError(f"label{at}", why)
     _, found, response = query.partition(prompt)
     if not (found and prompt):
         raise RecordError(f"query{at}", f"{query!r:.80} does not hold its prompt {prompt!r:.80}")
-    return _group({"prompt": prompt} | given, END_TOKENS.sub("", response), f"label{at}")
+    return _group(given, END_TOKENS.sub("", response), f"label{at}")
 
 
 def _group(given: Mapping[str, Any], completion: str, field: str) -> Group | None:

@@ -89,8 +89,8 @@ def test_a_sentence_that_shows_the_trait_has_an_effect(ranker: Ranker) -> None:
     duels = ranker.rank(Profile(criteria=(DETAILED,))).logits("elm-turbo")
     won = max(duels, key=duels.__getitem__)
     found = sentence_effects(ranker, Profile(criteria=(DETAILED,)), "elm-turbo", won)
-    assert " ".join(row.text for row in found).split() == BANK.bank.responses["elm-turbo"][won].split()
-    assert all(-100 <= row.points <= 100 for row in found)
+    assert " ".join(row["text"] for row in found).split() == BANK.bank.responses["elm-turbo"][won].split()
+    assert all(-100 <= row["points"] <= 100 for row in found)
 
 
 def test_another_bank_is_refused() -> None:

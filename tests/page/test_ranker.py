@@ -174,10 +174,10 @@ def bank_with(text: str) -> Any:
 def test_a_sentence_counts_what_its_words_add(make_ranker: Any) -> None:
     """This judge counts words: the baseline has 2, the response 7."""
     found = sentence_effects(make_ranker(bank_with(TEXT)), LONG, "wordy", "q0")
-    assert [row.text for row in found] == ["One two three.", "Four five?", "Six:", "- seven"]
-    whole, words = len(TEXT.split()), [len(row.text.split()) for row in found]
+    assert [row["text"] for row in found] == ["One two three.", "Four five?", "Six:", "- seven"]
+    whole, words = len(TEXT.split()), [len(row["text"].split()) for row in found]
     expected = [100 * (expit(whole - 2) - expit(whole - own - 2)) for own in words]
-    assert [row.points for row in found] == pytest.approx(expected, abs=1e-6)
+    assert [row["points"] for row in found] == pytest.approx(expected, abs=1e-6)
     assert split("3.5 is a number") == ["3.5 is a number"] and len(split("A b. " * 99)) == MOST_SENTENCES + 1
 
 

@@ -16,19 +16,10 @@ def refused(*words: str, folder: Path) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("words", "command"),
-    [
-        (["judge=length"], "python leaderboard.py judge=length"),
-        (
-            ["judge=coin", "bank=folder", "bank.path=my bank"],
-            "judge=coin bank=folder 'bank.path=my bank'",
-        ),
-    ],
-)
-def test_other_judges_are_sent_to_the_leaderboard(words: list[str], command: str, tmp_path: Path) -> None:
-    message = refused(*words, folder=tmp_path)
-    assert f"{command} 'criteria=[\"Prefers concise answers\"]'" in message and words[0] in message
+def test_other_judges_are_sent_to_the_leaderboard(tmp_path: Path) -> None:
+    message = refused("judge=length", folder=tmp_path)
+    assert message.startswith("judge=length: this judge reads all responses again for each person")
+    assert "python leaderboard.py judge=length 'criteria=[\"Prefers concise answers\"]'" in message
 
 
 def test_a_head_that_is_not_late_is_sent_to_the_leaderboard_before_it_is_loaded(

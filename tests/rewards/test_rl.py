@@ -150,7 +150,7 @@ def test_verl_gets_a_number_or_an_error_but_never_an_invented_one() -> None:
     [
         ("something else", "P", json.dumps({"criteria": TWO}), "does not hold its prompt"),
         ("Pone", "P", "likes words", "is not JSON such as"),
-        ("<|user|>one", "<|user|>", json.dumps({"criteria": TWO}), r"the prompt is templated \(<\|user\|>\)"),
+        ("<|user|>one", "<|user|>", json.dumps({"criteria": TWO}), "has no 'prompt'; add it"),
     ],
 )
 def test_labels_of_openrlhf_that_cannot_be_read(query: str, prompt: str, label: str, why: str) -> None:

@@ -86,7 +86,7 @@ def test_a_judge_that_only_compares_gives_means() -> None:
         assert (answer["pointwise"], answer["groups"][1]["reasons"]) == (False, ["alone"])
         many = http.post("/v1/score", json={"groups": [group(*["a"] * 80)]})
         assert many.status_code == 422 and "6,320 readings, at most 2,000" in many.json()["detail"]
-        sample = {"query": ["Why?a"], "prompts": ["Why?"], "labels": ['{"criteria": []}']}
+        sample = {"query": ["Why?a"], "prompts": ["Why?"], "labels": ['{"criteria": [], "prompt": "Why?"}']}
         assert "use /v1/compare" in http.post("/get_reward", json=sample).json()["detail"]
 
 
@@ -103,11 +103,11 @@ def test_openrlhf_gets_rewards_and_their_sigmoids(http: TestClient) -> None:
         "extra_logs": {"reward": [math.log(3)]},
     }
     for label, why in (
-        ({"criteria": ["x"]}, "labels[0]: the prompt is templated (<|im_start|>)"),
-        ({"prompt": "Why?"}, 'labels[0]: \'{"prompt": "Why?"}\' is not JSON such as'),
+        ({"criteria": ["x"]}, "label[0]: has no 'prompt'; add it to the data set"),
+        ({"prompt": "Why?"}, "label[0]: has no 'criteria'; add it"),
     ):
         answer = http.post("/get_reward", json=sample(**label))
-        assert answer.status_code == 422 and answer.json()["detail"].startswith(why.replace("labels", "label"))
+        assert answer.status_code == 422 and answer.json()["detail"].startswith(why)
 
 
 def test_the_numbers_are_those_of_the_folder(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
