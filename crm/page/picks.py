@@ -63,6 +63,7 @@ class Picking:
     def __init__(self, ranker: Ranker, pool: Sequence[PoolEntry]) -> None:
         self.ranker, self.pool = ranker, tuple(pool)
         self._with_typed = lru_cache(TYPED)(self._join)
+        self._rows = {query.id: row for row, query in enumerate(ranker.bank.queries)}
 
     def answer(self, asked: PicksRequest) -> dict[str, Any]:
         """What the picks say so far, and the next pair. Raises `ProfileError` for a profile or a pick that does not fit
@@ -73,7 +74,8 @@ class Picking:
         if asked.bank not in ("", digest):
             raise ProfileError("bank: these picks were made on other answers or models; pick again")
         whole, entries = self._with_typed(profile.criteria, profile.dislikes)
-        seen = _of_part(whole, self.ranker.bank, part)
+        rows = [self._rows[query.id] for query in part.queries]
+        seen = Contrasts(whole.values[rows], whole.units)
         sizes = profile.weights or (1.0,) * len(profile.lines)
         typed = (*(min(size, LARGEST) for size in sizes), *(0.0 for _ in entries[len(sizes) :]))
         picks = tuple(_pick(place, pick, seen) for place, pick in enumerate(asked.picks))
@@ -89,7 +91,7 @@ class Picking:
             "criteria": _criteria(session, entries, profile.lines),
             "agreement": {"agreed": agreed, "asked": counted},
             "undecided": [part.authors[place] for place in first] if len(first) > 1 else [],
-            "leaderboard": _rows(session, part),
+            "leaderboard": _leaderboard(session, part),
         }
 
     def _digest(self, part: Bank, profile: Profile) -> str:
@@ -121,14 +123,6 @@ class Picking:
 def _entry(text: str, liked: bool) -> PoolEntry:
     """A line that was typed; the opposite of a dislike is its text."""
     return PoolEntry(text, text, NOT + text) if liked else PoolEntry(NOT + text, NOT + text, text)
-
-
-def _of_part(whole: Contrasts, bank: Bank, part: Bank) -> Contrasts:
-    """The same of some queries and models, in the order of the part."""
-    row = {query.id: place for place, query in enumerate(bank.queries)}
-    column = {model: place for place, model in enumerate(bank.authors)}
-    rows, columns = [row[query.id] for query in part.queries], [column[model] for model in part.authors]
-    return Contrasts(whole.values[np.ix_(rows, columns)], whole.units)
 
 
 def _pick(place: int, given: Picked, seen: Contrasts) -> Pick:
@@ -175,7 +169,7 @@ def _criteria(session: Session, entries: Sequence[PoolEntry], typed: Sequence[st
     return found
 
 
-def _rows(session: Session, part: Bank) -> list[dict[str, Any]]:
+def _leaderboard(session: Session, part: Bank) -> list[dict[str, Any]]:
     """A row a model, best first; ranks and win rates with 95 % limits over weights and queries."""
     found = session.ranking
     low, high = found.interval

@@ -220,13 +220,12 @@ def expected_tau(rates: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class WeightedCriterion:
-    """``text`` as a judge reads it; ``weight``, above 0, and its 95 % limits; ``sure``: probability of the side."""
+    """``text`` as a judge reads it; ``weight``, above 0, and its 95 % limits."""
 
     text: str
     weight: float
     low: float
     high: float
-    sure: float
 
 
 def weighted_criteria(posterior: Posterior, entries: Sequence[PoolEntry]) -> list[WeightedCriterion]:
@@ -236,5 +235,5 @@ def weighted_criteria(posterior: Posterior, entries: Sequence[PoolEntry]) -> lis
         sure, size = float(special.ndtr(abs(mean) / deviation)), abs(mean)
         if sure >= SURE and size >= LEAST:
             text, half = entry.like if mean > 0 else entry.opposite, float(special.ndtri(0.975)) * deviation
-            found.append(WeightedCriterion(text, size, size - half, size + half, sure))
+            found.append(WeightedCriterion(text, size, size - half, size + half))
     return sorted(found, key=lambda criterion: -criterion.weight)

@@ -19,8 +19,6 @@ class ServeConfig(AnyJudgeConfig, ServerConfig):
     """What requests call the model; null takes the checkpoint as it was given, or the judge's name."""
     queue_rows: int = setting(4096, at_least=1, unit="readings")
     """Readings that may wait; a request beyond them is answered with 503 at once."""
-    key_variable: str = "CRM_SERVER_KEY"
-    """Environment variable with the key that requests need; where it is not set, they need none."""
 
 
 @dataclass

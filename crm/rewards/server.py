@@ -33,6 +33,8 @@ from crm.web import BodyLimit, KnownHosts, bound, request_mistake, serve
 log = logging.getLogger(__name__)
 MAX_BODY = 4_000_000
 """Bytes of a request."""
+KEY_VARIABLE = "CRM_SERVER_KEY"
+"""Holds the key that requests need; where it is not set, they need none."""
 SWITCH_S = 0.0005
 """Seconds until the judge's thread lets the one in that answers requests; Python's 0.005 make a second of it with 50
 clients."""
@@ -45,9 +47,9 @@ def run_server(config: ServeConfig) -> None:
     check_judge(config)
     opened = open_judge(config)
     name = config.name or config.checkpoint or opened.name
-    key = os.environ.get(config.key_variable) or None
+    key = os.environ.get(KEY_VARIABLE) or None
     app = make_app(Rewards(opened.judge), name=name, queue_rows=config.queue_rows, key=key)
-    hint = "a key is required" if key else f"no key is required; export {config.key_variable} to require one"
+    hint = "a key is required" if key else f"no key is required; export {KEY_VARIABLE} to require one"
     log.info("%s, digest %s: http://%s:%d; %s", name, opened.judge.digest, config.host, config.port, hint)
     log.info("POST /v1/score, /v1/compare or /v1/rank; what they take: /docs and docs/reward_server.md")
     limited = BodyLimit(app, MAX_BODY)

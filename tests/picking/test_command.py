@@ -57,7 +57,7 @@ def test_the_criterion_that_was_followed_comes_first_with_its_side(
     rows = voted(reader, *(sides[::-1] if turned else sides), count=80)
     found = taste_of(rows, reader, POOL)
     assert found.criteria[0].text == sides[turned]
-    assert found.criteria[0].low > 0 and found.criteria[0].sure > 0.99
+    assert found.criteria[0].low > 0
     assert (found.votes, found.unread) == (80, 0)
     assert found.asked == sum(row.winner != "tie" for row in rows)
     assert found.agreed > 0.85 * found.asked
