@@ -15,7 +15,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crm.config import Settings
-from crm.schema import RecordError, short
+from crm.schema import short
 
 OWN = ("localhost", "127.0.0.1", "::1")
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
@@ -60,14 +60,10 @@ def request_mistake(errors: Sequence[Any]) -> str:
     if first["type"] == "json_invalid" or isinstance(first["input"], bytes):
         return "body: expected JSON in UTF-8, with the header Content-Type: application/json"
     place, *parts = first["loc"]
-    error = first.get("ctx", {}).get("error")
-    if isinstance(error, RecordError):  # it names the field itself
-        parts[-1:] = [error.field]
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")[:80]
-    if isinstance(error, RecordError):
-        return f"{field}: {error.why}"
-    if error is not None:
-        return f"{field}: {error}" if field else str(error)
+    if first["type"] == "value_error":
+        error = str(first["ctx"]["error"])
+        return f"{field}: {error}" if field else error
     if first["type"] == "missing":
         return f"{field or place}: missing"
     why = first["msg"].replace("Input should be", "expected").replace("Tuple", "list").replace("tuple", "list")

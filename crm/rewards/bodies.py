@@ -8,15 +8,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.rewards.scoring import Group, Pair, Turns, conversation, criteria_texts
-from crm.schema import MAX_CRITERIA, Message, RecordError
+from crm.schema import Message, RecordError, Texts
 from crm.web import Body
 
 Text = Annotated[str, Field(max_length=200_000)]
-Criteria = Annotated[
-    tuple[str, ...],
-    Field(max_length=MAX_CRITERIA),
-    BeforeValidator(lambda given: criteria_texts(given, "criteria"), json_schema_input_type=list[Text] | Text),
-]
 
 
 class Turn(Body):
@@ -42,8 +37,8 @@ Response = Annotated[Talk, BeforeValidator(_as_turns, json_schema_input_type=Tex
 class Asked(Body):
     """Whose preference, and the prompt."""
 
-    criteria: Criteria = ()
-    """What the user cares about: a list of texts, its JSON text, or one text; none are the generic criterion."""
+    criteria: Texts = ()
+    """What the user cares about, a text each; none are the generic criterion."""
     messages: Talk
     """The prompt, turn by turn."""
 

@@ -41,7 +41,7 @@ def http() -> Iterator[TestClient]:
 
 def test_scores_have_null_and_a_reason_where_nothing_could_be_read(http: TestClient) -> None:
     talk = [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]
-    asked = [group("a b", LONG_TEXT, "nan", "c"), group("d e f", criteria='["x", "y"]') | {"responses": [talk]}]
+    asked = [group("a b", LONG_TEXT, "nan", "c"), group("d e f", criteria=["x", "y"]) | {"responses": [talk]}]
     answer = http.post("/v1/score", json={"groups": asked, "model": "words"}).json()
     assert answer == {
         "model": "words",
