@@ -1,1 +1,1 @@
-"""The leaderboard as a page, an HTTP API and a client."""
+"""The leaderboard as a page and an HTTP API."""

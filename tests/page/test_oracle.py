@@ -19,7 +19,7 @@ from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.page.api import FILES
 from crm.page.profile import Profile
-from crm.page.ranker import Ranker, sentence_effects, why_invalid
+from crm.page.ranker import Ranker, why_invalid
 from crm.page.run import make_app, make_ranker
 from crm.page.scorers import OracleScorer
 from crm.picking.criteria import SIMULATED, read_pool
@@ -83,14 +83,6 @@ def test_the_page_s_presets_and_picks_are_understood() -> None:
     sides = [side for entry in read_pool(SIMULATED) for side in (entry.like, entry.opposite)]
     assert len(lines) == 11 and len(sides) == 24
     assert OracleScorer(BANK.bank).not_understood((*lines, *sides)) == ()
-
-
-def test_a_sentence_that_shows_the_trait_has_an_effect(ranker: Ranker) -> None:
-    duels = ranker.rank(Profile(criteria=(DETAILED,))).logits("elm-turbo")
-    won = max(duels, key=duels.__getitem__)
-    found = sentence_effects(ranker, Profile(criteria=(DETAILED,)), "elm-turbo", won)
-    assert " ".join(row["text"] for row in found).split() == BANK.bank.responses["elm-turbo"][won].split()
-    assert all(-100 <= row["points"] <= 100 for row in found)
 
 
 def test_another_bank_is_refused() -> None:
