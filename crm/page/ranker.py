@@ -218,8 +218,6 @@ def change(first: Leaderboard, second: Leaderboard) -> dict[str, Any]:
             "model": row.model,
             "rank_first": row.rank,
             "rank_second": later[row.model].rank,
-            "win_rate_first": row.win_rate,
-            "win_rate_second": later[row.model].win_rate,
             "change": later[row.model].win_rate - row.win_rate,
         }
         for row in first.rows
