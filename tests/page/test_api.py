@@ -19,10 +19,11 @@ from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.page.api import FILES
 from crm.page.facts import Facts, facts_of
-from crm.page.profile import Profile
+from crm.page.profile import MAX_CHARACTERS, Profile
 from crm.page.ranker import Ranker
 from crm.page.run import MAX_BODY, make_app
 from crm.page.scorers import OracleScorer
+from crm.schema import GENERIC_CRITERION
 from tests.page.conftest import client_of, small_bank
 
 CONCISE = {"criteria": ["concise"]}
@@ -100,6 +101,37 @@ def test_numbers_that_are_not_known_are_null() -> None:
 def test_a_wrong_body_is_a_sentence(http: TestClient, path: str, body: Any, message: str) -> None:
     answer = http.post(f"/api/{path}", content=body, headers=JSON)
     assert 400 <= answer.status_code < 500 and re.search(message, answer.json()["error"]), answer.text
+
+
+def test_what_the_judge_reads() -> None:
+    assert Profile(criteria=("  short ", "short", "")).criteria == ("short",)
+    assert Profile(criteria=("a\x00b\u202ec\ud800",)).criteria == ("a b c",)
+    signed = Profile(criteria=("a", "b"), dislikes=("c",), weights=(2.0, 1.0, 3.0)).signed
+    assert signed == (("a", "b", "c"), (2.0, 1.0, -3.0))
+    assert Profile(dislikes=("c",)).signed == (("c",), (-1.0,)) and Profile().signed == ((GENERIC_CRITERION,), (1.0,))
+    assert Profile(criteria=("a",), weights=(1.0,)) == Profile(criteria=("a",))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"criteria": "one"}, "criteria: expected a valid list, got 'one'"),
+        (
+            {"criteria": ["x" * (MAX_CHARACTERS + 1)]},
+            r"criteria\[0\]: string should have at most 500 characters, got 'x",
+        ),
+        ({"criteria": [str(n) for n in range(15)], "dislikes": [str(n) for n in range(6)]}, "21 lines .* at most 20"),
+        ({"criteria": [1]}, r"criteria\[0\]: expected a valid string, got 1"),
+        ({"about": "x", "topics": ["y"]}, "not by both"),
+        ({"queries": -1}, "queries: expected greater than or equal to 0, got -1"),
+        ({"criteria": ["x"], "weights": [1, 2]}, "weights: expected one for each of the 1 lines"),
+        ({"criteria": ["x"], "weights": [0]}, r"weights\[0\]: expected greater than or equal to 0.01, got 0"),
+        ({"judge": "x"}, "'judge': no such field; there are criteria, dislikes"),
+    ],
+)
+def test_a_mistake_in_a_profile_is_named(http: TestClient, given: dict[str, Any], message: str) -> None:
+    answer = http.post("/api/rank", json=given)
+    assert answer.status_code == 422 and re.search(message, answer.json()["error"]), answer.text
 
 
 def test_other_mistakes(http: TestClient) -> None:
