@@ -7,6 +7,7 @@ it again, and takes what was answered from the cache.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -54,6 +55,10 @@ class EndpointConfig(Settings, group="endpoint"):
     call_deadline_s: float = setting(120.0, above=0, unit="seconds")
     """Seconds for one attempt of a call."""
     attempts: int = setting(4, at_least=1)
+    budget_calls: int = setting(0, at_least=0, zero="no limit")
+    """Calls at most in one run, attempts of one call counted once."""
+    json_schema: bool = False
+    """Have the server write JSON under a schema (``response_format``); for servers that can."""
 
     def need(self, option: str) -> None:
         """Raise ``ValueError`` unless an endpoint is named; ``option`` of the group is what makes one necessary."""
@@ -106,7 +111,7 @@ class ChatClient:
         named = {name: getattr(endpoint, name) for name in ("model", "temperature", "max_tokens")}
         self.parameters: dict[str, Any] = {**named, "seed": 0, **(extra or {})}
         self._key = endpoint.api_key()
-        self._unanswered = 0
+        self._calls, self._unanswered = itertools.count(1), 0
 
     def key(self, messages: Sequence[Message], version: str) -> str:
         """SHA-256 over address, parameters, messages and version; the key of the API is not part of it."""
@@ -126,7 +131,7 @@ class ChatClient:
     ) -> list[Outcome[Schema]]:
         """One ``schema`` a request, as `ask` gives them; an invalid reply is sent back once."""
         return self.ask(
-            requests, partial(read_object, schema=schema), self._version(schema), repair=True, progress=progress
+            requests, partial(read_object, schema=schema), self._version(schema), schema=schema, progress=progress
         )
 
     def plan_for(self, schema: type[BaseModel], requests: Sequence[Sequence[Message]]) -> Plan:
@@ -139,7 +144,8 @@ class ChatClient:
         return Plan(len(requests), cached, len(missing), characters // CHARACTERS_PER_TOKEN, most)
 
     def _version(self, schema: type[BaseModel]) -> str:
-        return json.dumps(schema.model_json_schema(), sort_keys=True)
+        text = json.dumps(schema.model_json_schema(), sort_keys=True)
+        return f"json_schema {text}" if self.endpoint.json_schema else text
 
     def ask(
         self,
@@ -147,13 +153,13 @@ class ChatClient:
         read: Callable[[Reply], Value],
         version: str,
         *,
-        repair: bool = False,
+        schema: type[BaseModel] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Outcome[Value]]:
         """One outcome a request, in order. ``read`` makes a value of a reply, or raises `CallFailed`.
 
         ``version`` says what a reply has to satisfy: a cached one counts only under the version it was accepted by.
-        With ``repair`` a reply that is not_json or wrong_schema is sent back once with what is wrong. Raises
+        With a ``schema`` a reply that is not_json or wrong_schema is sent back once with what is wrong. Raises
         ``ValueError`` for what dooms every request: a wrong key, address or model, a cache that cannot be used.
         """
         keys = [self.key(messages, version) for messages in requests]
@@ -161,7 +167,7 @@ class ChatClient:
         pool = ThreadPoolExecutor(self.endpoint.concurrency)
         try:
             futures = {
-                pool.submit(self._answer, messages, keys[place], read, repair): place
+                pool.submit(self._answer, messages, keys[place], read, schema): place
                 for place, messages in enumerate(requests)
                 if place not in found
             }
@@ -181,19 +187,24 @@ class ChatClient:
             return None
 
     def _answer(
-        self, messages: Sequence[Message], key: str, read: Callable[[Reply], Value], repair: bool
+        self,
+        messages: Sequence[Message],
+        key: str,
+        read: Callable[[Reply], Value],
+        schema: type[BaseModel] | None,
     ) -> Outcome[Value]:
         """What became of the request; a reply that can be read is cached."""
         tokens = None
+        form = {"response_format": response_format(schema)} if schema and self.endpoint.json_schema else {}
         try:
-            reply = self.call(messages)
+            reply = self.call(messages, **form)
             tokens = reply.tokens
             try:
                 value = read(reply)
             except CallFailed as failure:
-                if not repair or failure.kind not in ("not_json", "wrong_schema"):
+                if schema is None or failure.kind not in ("not_json", "wrong_schema"):
                     raise
-                reply = self.call([*messages, *_sent_back(reply.text, failure.detail)])
+                reply = self.call([*messages, *_sent_back(reply.text, failure.detail)], **form)
                 value = read(reply)
         except CallFailed as failure:
             return Outcome(failure=failure.kind, detail=failure.detail, tokens=tokens)
@@ -201,24 +212,26 @@ class ChatClient:
             self.cache.put(key, reply)
         return Outcome(value, tokens=reply.tokens)
 
-    def call(self, messages: Sequence[Message]) -> Reply:
+    def call(self, messages: Sequence[Message], **form: Any) -> Reply:
         """The reply to one request. Raises `CallFailed`; ``ValueError`` where no request can succeed."""
         if self._unanswered >= BREAKER:
             raise CallFailed("endpoint_down", f"not sent: {self._unanswered} calls in a row got no answer")
+        if 0 < self.endpoint.budget_calls < next(self._calls):
+            raise CallFailed("budget", f"not sent: the budget is {self.endpoint.budget_calls} calls")
         try:
-            reply = reply_of(self._complete(messages), "logprobs" in self.parameters)
+            reply = reply_of(self._complete(messages, form), "logprobs" in self.parameters)
         except CallFailed as failure:
             self._unanswered = self._unanswered + 1 if failure.kind in UNANSWERED else 0
             raise
         self._unanswered = 0
         return reply
 
-    def _complete(self, messages: Sequence[Message]) -> Any:
+    def _complete(self, messages: Sequence[Message], form: Mapping[str, Any]) -> Any:
         import openai
 
         try:
             turns: Any = [{"role": turn.role, "content": turn.content} for turn in messages]
-            return self._sdk.chat.completions.create(messages=turns, **self.parameters)
+            return self._sdk.chat.completions.create(messages=turns, **self.parameters, **form)
         except openai.APIStatusError as error:
             detail = f"status {error.status_code}: {error.body}".replace(self._key or "\0", "[key]")
             if (mistake := MISTAKES.get(error.status_code)) is not None:
@@ -244,6 +257,17 @@ class ChatClient:
             timeout=self.endpoint.call_deadline_s,
             http_client=openai.DefaultHttpxClient(follow_redirects=False),
         )
+
+
+def response_format(schema: type[BaseModel]) -> dict[str, Any]:
+    """Of a request whose reply the server is to write under ``schema``, in the strict form that OpenAI takes."""
+    import openai
+
+    function = openai.pydantic_function_tool(schema)["function"]
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": function["name"], "strict": True, "schema": function["parameters"]},
+    }
 
 
 def _sent_back(text: str, detail: str) -> tuple[Message, Message]:

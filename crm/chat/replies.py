@@ -26,7 +26,7 @@ class CallFailed(Exception):  # noqa: N818 - an outcome on its way, not an error
 
     ``rate_limited``, ``server_error``, ``timeout``, ``connection`` and ``not_completion`` are no reply (`UNANSWERED`);
     ``rejected``: the endpoint does not take this request. Not sent: ``endpoint_down`` after many calls without an
-    answer. Of a reply: ``empty``, ``refusal``, ``truncated``,
+    answer, ``budget`` when the calls allowed are used up. Of a reply: ``empty``, ``refusal``, ``truncated``,
     ``not_json``, ``wrong_schema``, or the reader's own.
     """
 

@@ -32,7 +32,7 @@ PORTION = 4
 """Requests of a portion, times those under way at once: an interruption loses one portion of judgements at most."""
 LIKELY_TOKENS = 20
 """The most that endpoints commonly tell of the first token."""
-NOT_ASKED = UNANSWERED | {"rejected", "endpoint_down"}
+NOT_ASKED = UNANSWERED | {"rejected", "budget", "endpoint_down"}
 """Kinds of failure in which the model gave no verdict."""
 Verdict = Literal["first", "second"]
 _LINE = re.compile(

@@ -96,14 +96,24 @@ def test_answers_are_paid_for_once_and_failures_asked_again(tmp_path: Path) -> N
         ReplyCache(tmp_path / "text")
 
 
-def test_an_invalid_reply_is_sent_back_once() -> None:
+@pytest.mark.parametrize("json_schema", [False, True])
+def test_an_invalid_reply_is_sent_back_once(json_schema: bool) -> None:
+    forms = []
+
     def answer(body: dict[str, Any], _: dict[str, str]) -> Answer:
+        forms.append(body.get("response_format"))
         last = body["messages"][-1]["content"]
         return completion(GOOD if "cannot be used: name: Field required" in last else "{}")
 
     with chat_endpoint(answer) as url:
-        assert client(url).ask_for(Wanted, [question("a")])[0].value == Wanted(name="x")
-        assert client(url).ask([question("a")], READ, "1")[0].failure == "wrong_schema"
+        asked = client(url, json_schema=json_schema)
+        assert asked.ask_for(Wanted, [question("a")])[0].value == Wanted(name="x")
+        assert asked.ask([question("a")], READ, "1")[0].failure == "wrong_schema"
+    properties = {"name": {"title": "Name", "type": "string"}}
+    schema = {"type": "object", "title": "Wanted", "properties": properties, "required": ["name"]}
+    strict = {"name": "Wanted", "strict": True, "schema": {**schema, "additionalProperties": False}}
+    expected = {"type": "json_schema", "json_schema": strict} if json_schema else None
+    assert forms == [expected, expected, None]
 
 
 def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,11 +131,19 @@ def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> Non
         client("http://localhost/v1", key_variable="NOT_THERE")
 
 
-def test_a_dead_endpoint_ends_the_asking() -> None:
-    with chat_endpoint(lambda *_: (500, "{}")) as url:
-        requests = [question(str(number)) for number in range(BREAKER + 30)]
-        found = client(url, attempts=1, concurrency=1).ask(requests, READ, "1")
-    assert Counter(outcome.failure for outcome in found) == {"server_error": BREAKER, "endpoint_down": 30}
+@pytest.mark.parametrize(
+    ("answer", "settings", "kinds"),
+    [
+        ((500, "{}"), {"attempts": 1, "concurrency": 1}, {"server_error": BREAKER, "endpoint_down": 30}),
+        (completion(GOOD), {"budget_calls": 7}, {None: 7, "budget": BREAKER + 23}),
+    ],
+)
+def test_a_dead_endpoint_and_a_spent_budget_end_the_asking(
+    answer: Answer, settings: dict[str, int], kinds: dict[str | None, int]
+) -> None:
+    with chat_endpoint(lambda *_: answer) as url:
+        found = client(url, **settings).ask([question(str(number)) for number in range(BREAKER + 30)], READ, "1")
+    assert Counter(outcome.failure for outcome in found) == kinds
 
 
 def test_it_asks_side_by_side_and_reports_progress() -> None:
