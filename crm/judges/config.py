@@ -48,8 +48,6 @@ class JudgeConfig(EndpointConfig, group="judge"):
     ``auto`` is ``system`` where its template takes one, else ``user``. Without criteria nothing is added."""
     max_length: int = setting(0, at_least=0, zero="the model's positions, at most 16384", unit="tokens")
     """Tokens of one sequence of a hub model at most; a longer comparison is left out and counted."""
-    verdict: str = setting("text", one_of=("text", "logprobs"))
-    """Of ``llm``: the last line of its reply, or the probabilities of the answer's first token (``logprobs``)."""
     options: Any = None
     """For a judge of another package: what it is made with, such as {limit: 5}; texts."""
 
@@ -64,9 +62,12 @@ class JudgeConfig(EndpointConfig, group="judge"):
 
 
 @dataclass
-class JudgingConfig(Settings):
-    """What `evaluate.py` and `leaderboard.py` share: how a judge is run."""
+class AnyJudgeConfig(Settings):
+    """What entry points share that take any judge, and how it is run."""
 
+    judge: JudgeConfig = field(default_factory=JudgeConfig)
+    checkpoint: str | None = None
+    """For ``judge=crm``: a run folder of `train.py`, its ``model`` folder, or ``owner/name[@revision]`` of a hub."""
     predictions: str | None = None
     """Folder of prediction files, kept between runs; null means ``predictions`` beside the checkpoint, and
     ``outputs/predictions`` for a judge that has none."""
@@ -87,17 +88,5 @@ class JudgingConfig(Settings):
         super().__post_init__()
         for name in ("devices", "nodes"):
             setattr(self, name, count_or_auto(self, name))
-
-
-@dataclass
-class AnyJudgeConfig(JudgingConfig):
-    """What entry points share that take any judge."""
-
-    judge: JudgeConfig = field(default_factory=JudgeConfig)
-    checkpoint: str | None = None
-    """For ``judge=crm``: a run folder of `train.py`, its ``model`` folder, or ``owner/name[@revision]`` of a hub."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
         given = self.judge.name != "crm" or self.checkpoint
         self.require(given, "checkpoint", "a run folder of train.py or owner/name of a hub; or another judge=...")

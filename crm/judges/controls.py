@@ -12,34 +12,42 @@ from crm.data.simulation.responses import levels_of
 from crm.io.draws import generator
 from crm.io.words import count_words
 from crm.judges.judge import Asked, Reading
-from crm.schema import Message
+from crm.model.encoding import Order
+from crm.schema import Comparison, Message
 
 
-class _ReadsAll:
+class _Control:
+    """Reads every comparison by itself."""
+
     left_out, together = "unanswered", 1
 
     def fits(self, asked: Asked) -> bool:
         """Always."""
         return True
 
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+        """One portion with every comparison."""
+        yield [self.reading(row, order) for row, order in comparisons]
+
+    def reading(self, row: Comparison, order: Order) -> Reading:
+        """Of one comparison."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
-class LengthJudge(_ReadsAll):
+class LengthJudge(_Control):
     """The longer response wins: the logit is the logarithm of the ratio of words (each plus one)."""
 
     pointwise, digest = True, "length-words-2"
 
-    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        """One portion with every comparison; a score is the logarithm of one more than the words."""
-        readings = []
-        for row, order in comparisons:
-            a, b = (math.log(1 + words(turns)) for turns in (row.response_a, row.response_b))
-            readings.append(Reading(row, order, a - b, a, b))
-        yield readings
+    def reading(self, row: Comparison, order: Order) -> Reading:
+        """A score is the logarithm of one more than the words."""
+        a, b = (math.log(1 + words(turns)) for turns in (row.response_a, row.response_b))
+        return Reading(row, order, a - b, a, b)
 
 
 @dataclass(frozen=True)
-class CoinJudge(_ReadsAll):
+class CoinJudge(_Control):
     """A fair coin for each comparison, the same in both orders; it depends on ``seed`` and the id alone."""
 
     seed: int
@@ -49,12 +57,9 @@ class CoinJudge(_ReadsAll):
         """Of the seed."""
         return f"coin-{self.seed}"
 
-    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        """One portion with every comparison; a logit is 1 or -1."""
-        yield [
-            Reading(row, order, generator(self.seed, 0, row.id, "coin").choice((1.0, -1.0)))
-            for row, order in comparisons
-        ]
+    def reading(self, row: Comparison, order: Order) -> Reading:
+        """A logit is 1 or -1."""
+        return Reading(row, order, generator(self.seed, 0, row.id, "coin").choice((1.0, -1.0)))
 
 
 def words(turns: Sequence[Message]) -> int:
@@ -63,22 +68,17 @@ def words(turns: Sequence[Message]) -> int:
 
 
 @dataclass(frozen=True)
-class OracleJudge(_ReadsAll):
+class OracleJudge(_Control):
     """The upper bound in the simulation, whose votes are noisy; other criteria and texts have no verdict."""
 
     pointwise, digest = True, f"oracle-{RATIONALITY}"
 
-    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        """One portion with every comparison; a score is the utility of a response in nats."""
-        readings = []
-        for row, order in comparisons:
-            first, second = (true_utility(row.criteria, turns) for turns in (row.response_a, row.response_b))
-            unknown = next((each for each in (first, second) if isinstance(each, str)), None)
-            if isinstance(first, str) or isinstance(second, str):
-                readings.append(Reading(row, order, None, failure=unknown))
-            else:
-                readings.append(Reading(row, order, first - second, first, second))
-        yield readings
+    def reading(self, row: Comparison, order: Order) -> Reading:
+        """A score is the utility of a response in nats."""
+        a, b = (true_utility(row.criteria, turns) for turns in (row.response_a, row.response_b))
+        if isinstance(a, str) or isinstance(b, str):
+            return Reading(row, order, None, failure=a if isinstance(a, str) else str(b))
+        return Reading(row, order, a - b, a, b)
 
 
 def true_utility(criteria: Sequence[str], response: Sequence[Message]) -> float | str:

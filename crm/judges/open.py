@@ -114,7 +114,7 @@ def _open_llm(config: AnyJudgeConfig, _blind: bool) -> OpenedJudge:
     from crm.judges.llm_judge import LlmJudge
 
     folder, settings = _folder(config), config.judge
-    judge = LlmJudge(settings, settings.verdict, ReplyCache(folder / "llm_replies.sqlite"))
+    judge = LlmJudge(settings, ReplyCache(folder / "llm_replies.sqlite"))
     return OpenedJudge(judge, f"llm {settings.model}", folder, judge.prompt_digest)
 
 

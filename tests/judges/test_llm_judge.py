@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +63,7 @@ def test_what_is_asked() -> None:
         read(LlmJudge(endpoint(url, max_tokens=77)), [ROWS[0], replace(ROWS[1], criteria=())], ("ba",))
     body, without = sorted(bodies, key=lambda body: "most people" in body["messages"][1]["content"])
     assert (body["model"], body["temperature"], body["max_tokens"], body["seed"]) == ("tester", 0.0, 77, 0)
-    assert [turn["role"] for turn in body["messages"]] == ["system", "user"] and "logprobs" not in body
+    assert [turn["role"] for turn in body["messages"]] == ["system", "user"]
     assert body["messages"][0]["content"].endswith("\nVerdict: A\nVerdict: B")
     assert material(body)["criteria"] == list(ROWS[0].criteria)
     assert [material(body)[side][0]["content"] for side in ("response_a", "response_b")] == ["One.", "One two three."]
@@ -133,48 +132,12 @@ def test_a_call_without_a_reply_is_left_out_counted_and_asked_again(
     assert read(LlmJudge(endpoint("http://127.0.0.1:9/v1")), ROWS) == []
 
 
-def likely(**logprobs: float) -> Callable[..., Answer]:
-    top = [{"token": token, "logprob": value, "bytes": None} for token, value in logprobs.items()]
-    status, text = completion(next(iter(logprobs)), "length")
-    body = json.loads(text)
-    body["choices"][0]["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
-    return lambda *_: (status, json.dumps(body))
-
-
-@pytest.mark.parametrize(
-    ("given", "logit"),
-    [
-        ({"A": math.log(0.6), "B": math.log(0.3), "The": math.log(0.1)}, math.log(2)),
-        ({"B": math.log(0.5), " B": math.log(0.25), "A": math.log(0.125)}, math.log(0.125 / 0.75)),
-        ({"A": math.log(0.9), "a": math.log(0.05)}, math.log(18)),
-        ({"The": math.log(0.9), "a": math.log(0.05)}, None),
-    ],
-)
-def test_logits_from_the_first_token(tmp_path: Path, given: dict[str, float], logit: float | None) -> None:
-    cache = ReplyCache(tmp_path / "c.sqlite")
-    with chat_endpoint(likely(**given)) as url:
-        ab, ba = read(LlmJudge(endpoint(url), "logprobs", cache), ROWS[:1])
-        if logit is None:
-            assert ab.failure == ba.failure == "no_verdict"
-            return
-        assert (ab.preference_logit, ba.preference_logit) == pytest.approx((logit, -logit))
-        assert read(LlmJudge(endpoint(url), "logprobs", cache), ROWS[:1]) == [ab, ba]
-
-
-def test_an_endpoint_without_log_probabilities_is_an_error() -> None:
-    with (
-        chat_endpoint(lambda *_: completion("A")) as url,
-        pytest.raises(ValueError, match=r"judge\.verdict=logprobs: .* set judge\.verdict=text"),
-    ):
-        read(LlmJudge(endpoint(url), "logprobs"), ROWS[:1])
-
-
 def test_the_digest_names_what_decides_and_not_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    def digest(url: str = "http://x/v1", verdict: Any = "text", **settings: Any) -> str:
-        return LlmJudge(endpoint(url, **settings), verdict).digest
+    def digest(url: str = "http://x/v1", **settings: Any) -> str:
+        return LlmJudge(endpoint(url, **settings)).digest
 
     plain = digest()
     monkeypatch.setenv("CRM_API_KEY", "other")
     assert plain == digest(concurrency=9, attempts=3, call_deadline_s=1.0)
-    others = [digest("http://y/v1"), digest(verdict="logprobs"), digest(temperature=1.0), digest(max_tokens=5)]
-    assert len({plain, *others}) == 5
+    others = [digest("http://y/v1"), digest(temperature=1.0), digest(max_tokens=5)]
+    assert len({plain, *others}) == 4
