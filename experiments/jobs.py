@@ -31,7 +31,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
-from crm.evaluation.robustness import run_robustness
 from crm.evaluation.run import run_evaluation
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
@@ -42,7 +41,6 @@ from crm.training.memory import settle_memory
 from crm.training.train import run_training
 from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 
-ATTACK_SEED = 1
 SECONDS_A_LINE = 15.0
 KEPT_LINES = 4
 """Of a few jobs, those that are done stay in the display."""
@@ -206,8 +204,9 @@ def run_job(job: Job, channel: Any) -> JobResult:
 
 
 def _attacked(job: Job, common: Sequence[str]) -> pd.DataFrame:
-    config = compose("evaluate", [*common, *job.evaluated], job.folder / "attacks")
-    return run_robustness(config, job.attacked, ATTACK_SEED, show=False, card=True)
+    words = [*common, *job.evaluated, "suite.names=[D+,D-]", f"attacks={job.attacked}"]
+    run_evaluation(compose("evaluate", words, job.folder / "attacks"), show=False)
+    return pd.read_csv(job.folder / "attacks" / "robustness.csv", skiprows=1)
 
 
 def _judged(job: Job, channel: Any) -> str:

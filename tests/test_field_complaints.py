@@ -13,13 +13,12 @@ from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from crm.config import compose
 from crm.data.load import load_data
-from crm.evaluation.predictions import Sample
-from crm.evaluation.results import accuracy
+from crm.evaluation.results import summarise
 from crm.model.backbone import add_lora, merge_lora
 from crm.model.batching.batches import collate
 from crm.model.export import export_model, load_checkpoint
 from crm.model.reward_model import RewardModel, preference_loss
-from crm.schema import Comparison
+from crm.schema import Comparison, Prediction
 from crm.training.metrics import PreferenceAccuracy
 from tests.conftest import say
 
@@ -74,7 +73,8 @@ def test_close_scores_tie_in_bfloat16(make_model, make_encoder):
 
 def test_a_tie_is_decided_by_the_place_in_a_batch():
     """mteb#4933: equal scores count one half, never by index."""
-    assert accuracy([Sample("c", "p", 1, 0.0, {"ab": 0.0, "ba": 0.0})]).mean == 0.5
+    rows = [Prediction("c", order, 0.0, "a", "p", "D+", "f") for order in ("ab", "ba")]
+    assert {row.metric: row.value for row in summarise(rows)}["accuracy"] == 0.5
 
 
 def test_a_language_model_is_taken_for_a_reward_model(tokenizer, tmp_path, command):

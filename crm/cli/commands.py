@@ -43,7 +43,7 @@ from crm.training.sweeps import (
 
 TABLES = {
     "train": ("crm.training.sweep_table:write_sweep_tables", "sweep.md", "seeds.md"),
-    "evaluate": ("crm.evaluation.judge_table:write_tables_of_judges", "judges.md", "paired.md"),
+    "evaluate": ("crm.evaluation.compare:write_sweep_tables", "judges.md", "paired.md"),
 }
 """What writes the tables of a sweep, and their names."""
 FLAGS = {("prepare", "--dry-run"), ("score", "--explain")}

@@ -1,4 +1,4 @@
-"""Differences in accuracy of two judges on the same comparisons, with intervals and p-values.
+"""Which of two judges is better on the same comparisons, with intervals and p-values; the tables of a sweep.
 
 A judge's correctness on a comparison is 1, 0, or one half where it predicts a tie (a logit of exactly 0). The test
 flips whole prompts, since comparisons that share a prompt are not independent.
@@ -6,19 +6,29 @@ flips whole prompts, since comparisons that share a prompt are not independent.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from crm.evaluation.predictions import Sample
+from crm.evaluation.predictions import Sample, read_predictions, to_samples
+from crm.evaluation.results import read_results
 from crm.report.statistics import Floats, Indices, bootstrap_interval, correctness, holm
+from crm.report.tables import caption, write_table
+from crm.schema import Result
+from crm.training.sweeps import SweepJob, differing, read_jobs
 
+COLUMNS = ("suite", "judge", "accuracy", "low", "high", "n", "failure_rate", "tokens")
 COUNTS = ("n", "clusters", "first_better", "second_better", "left_out")
 LEVEL = 0.05
 """Holm-adjusted p-values below it tell two judges apart."""
+SEED = 0
+"""Of the bootstrap in the tables of a sweep."""
 Suites = Mapping[str, Sequence[Sample]]
 """The samples of one judge, by suite."""
 
@@ -107,3 +117,91 @@ def sign_flip_p(sums: Floats) -> float:
         chances = wider
     seen = abs(int(doubled.sum()))
     return min(1.0, 2 * float(chances[(int(steps.sum()) + seen) // 2 :].sum()))
+
+
+@dataclass(frozen=True)
+class EvaluatedJudge:
+    """A judge in one run of ``evaluate.py``; ``results`` by suite and metric."""
+
+    name: str
+    samples: Mapping[str, Sequence[Sample]]
+    results: Mapping[tuple[str, str], Result]
+    commit: str = ""
+
+
+def write_sweep_tables(folder: Path) -> list[SweepJob]:
+    """Write the tables of judges into the sweep's folder; its jobs, those whose results cannot be read as failed.
+
+    Raises ``ValueError`` where there are no jobs.
+    """
+    jobs = read_jobs(folder, "evaluate")
+    read: dict[str, EvaluatedJudge] = {}
+    for index, job in enumerate(jobs):
+        if job.status == "finished":
+            try:
+                read[job.name] = read_evaluation(folder / job.name)
+            except (ValueError, OSError) as error:
+                jobs[index] = replace(job, status="failed", reason=str(error))
+    names = unique_names(jobs, {job: judge.name for job, judge in read.items()})
+    judges = [replace(judge, name=names[job]) for job, judge in read.items()]
+    missing = {names[job.name]: f"{job.status}: {job.reason}" for job in jobs if job.name not in read}
+    write_judge_tables(folder, judges, missing)
+    return jobs
+
+
+def read_evaluation(folder: Path) -> EvaluatedJudge:
+    """Read the run in ``folder``. Raises ``ValueError`` or ``OSError`` for a file that is missing or out of place."""
+    run, results = read_results(folder / "results.json")
+    samples = to_samples(row for file in run["files"].values() for row in read_predictions(file))
+    by_metric = {(result.suite, result.metric): result for result in results}
+    return EvaluatedJudge(run["judge"], samples, by_metric, results[0].commit)
+
+
+def unique_names(jobs: list[SweepJob], judges: Mapping[str, str]) -> dict[str, str]:
+    """A name for every job: of its judge, with the settings in which it differs from others of that name.
+
+    ``judges`` gives the judge's name for every job that has one; the others go by the settings in which jobs differ.
+    """
+    names: dict[str, str] = {}
+    for job in jobs:
+        judge = judges.get(job.name, "")
+        alike = [other for other in jobs if judges.get(other.name) == judge] if judge else jobs
+        settings = " ".join(f"{key}={job.overrides[key]}" for key in differing(alike) if key in job.overrides)
+        names[job.name] = f"{judge} ({settings})" if judge and settings else judge or settings or f"job {job.name}"
+    count = Counter(names.values())
+    return {job: f"{name} (job {job})" if count[name] > 1 else name for job, name in names.items()}
+
+
+def write_judge_tables(folder: Path, judges: Sequence[EvaluatedJudge], missing: Mapping[str, str]) -> None:
+    """Write ``judges`` and, for two judges or more, ``paired`` into ``folder``, each ``.md``, ``.csv`` and ``.tex``.
+
+    Names of ``judges`` are unique. ``missing`` gives the reason of every job without a result, by its name.
+    """
+    paired = paired_frame({judge.name: judge.samples for judge in judges}, SEED)
+    commits = caption(commit=", ".join(sorted({judge.commit for judge in judges} - {""})))
+    line = (
+        "Accuracy with 95 % limits, clustered by prompt, of n labelled comparisons; tokens: per comparison; "
+        f"which judges differ is in paired; {commits}"
+    )
+    write_table(folder, "judges", judge_frame(judges, missing), line)
+    if not paired.empty:
+        line = (
+            "Accuracy of first minus second, 95 % bootstrap over prompts; clustered_p: exact sign-flip test over "
+            f"prompts; holm_p: adjusted over the table, the verdict rests on it, at {LEVEL:g}; {commits}"
+        )
+        write_table(folder, "paired", paired, line)
+
+
+def judge_frame(judges: Sequence[EvaluatedJudge], missing: Mapping[str, str]) -> pd.DataFrame:
+    """A row a suite and judge; jobs without a result last."""
+    rows: list[dict[str, Any]] = []
+    for suite in dict.fromkeys(name for judge in judges for name in judge.samples):
+        for judge in [one for one in judges if suite in one.samples]:
+            row: dict[str, Any] = {"suite": suite, "judge": judge.name}
+            if found := judge.results.get((suite, "accuracy")):
+                row |= {"accuracy": found.value, "low": found.low, "high": found.high, "n": found.n}
+            for metric in ("failure_rate", "tokens"):
+                row[metric] = result.value if (result := judge.results.get((suite, metric))) else float("nan")
+            rows.append(row)
+    rows += [{"judge": name, "reason": reason} for name, reason in missing.items()]
+    return pd.DataFrame(rows, columns=[*COLUMNS, *(["reason"] if missing else [])]).astype({"n": "Int64"})

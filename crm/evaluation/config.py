@@ -20,6 +20,8 @@ class EvaluateConfig(AnyJudgeConfig):
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     """Where the results go besides the files of the run folder."""
     criteria: str = setting("own", one_of=CRITERIA_MODES)
+    attacks: int = setting(0, at_least=0, zero="none", unit="pairs")
+    """Pairs whose losing response is attacked; the table goes into ``robustness.md`` and the model's card."""
     benchmarks: list[str] = field(default_factory=list)
     """Public benchmarks to run instead of the suites of ``data``, on files under ``data.root``; ``public`` is all."""
     limit: int = setting(0, at_least=0, zero="all", unit="items")

@@ -8,6 +8,7 @@ failed in one order or both: no verdict is not a wrong one, and ``failure_rate``
 from __future__ import annotations
 
 import json
+import logging
 import math
 import platform
 import re
@@ -36,13 +37,11 @@ from crm.report.statistics import (
     mean_interval,
 )
 from crm.report.tables import csv_text
-from crm.schema import Prediction, Result
+from crm.schema import Comparison, Prediction, Result
 
+log = logging.getLogger(__name__)
 SCHEMA_VERSION = 2
 PACKAGES = ("numpy", "scipy", "pandas", "torch", "transformers", "lightning")
-MAX_TOPICS = 60
-"""A suite with more is not broken down by topic."""
-ALL, MEAN, NONE = "(all)", "(mean of topics)", "(no topic)"
 
 
 def summarise(
@@ -62,19 +61,6 @@ def summarise(
         Result(suite, metric, i.mean, i.n, i.standard_error, i.low, i.high, tuple(seeds), config, commit)
         for suite, metric, i in rows
     ]
-
-
-def accuracy(samples: Sequence[Sample], strata: Mapping[str, str] | None = None) -> Interval | None:
-    """Accuracy of the samples that have a label and a verdict, ``None`` where none has.
-
-    With ``strata``, a key for every comparison id, it is the plain mean of the strata's accuracies.
-    """
-    rows = _labelled(samples)
-    if not rows:
-        return None
-    logits, labels, clusters = _columns(rows)
-    keys = None if strata is None else [strata[row.comparison_id] for row in rows]
-    return cluster_interval(correctness(logits, labels), clusters, strata=keys)
 
 
 def _labelled(samples: Sequence[Sample]) -> list[Sample]:
@@ -141,26 +127,36 @@ def _count(value: int, n: int) -> Interval:
     return Interval(float(value), 0.0, float(value), float(value), n, n)
 
 
-def topic_table(predictions: Sequence[Prediction], topics: Mapping[str, Mapping[str, str | None]]) -> pd.DataFrame:
-    """Accuracy by suite and topic with 95 % limits, for every suite of 2 to `MAX_TOPICS` topics.
+def write_rewardbench(
+    folder: Path,
+    comparisons: Sequence[Comparison],
+    predictions: Sequence[Prediction],
+    subsets: Mapping[str, str | None],
+    *,
+    model: str,
+    template: bool,
+) -> None:
+    """Write ``rewardbench/eval-set.json``, in the shape of allenai/reward-bench, scripts/run_rm.py.
 
-    ``topics`` is by suite and comparison id. A suite begins with the accuracy over all its comparisons and the plain
-    mean of its topics'. Ties and comparisons without a verdict are left out; comparisons without a topic have a row of
-    their own.
+    It holds the share of right rows in every subset; ``subsets`` are by ``preference_id``. A tie counts one half
+    (there, nothing), and rows without a verdict are left out and counted (there, long ones are cut).
     """
-    rows: list[tuple[Any, ...]] = []
-    for suite, samples in to_samples(predictions).items():
-        found = topics[suite]
-        if not 2 <= len(set(found.values()) - {None}) <= MAX_TOPICS:
-            continue
-        of = {name: topic or NONE for name, topic in found.items()}
-        groups: dict[str, list[Sample]] = {}
-        for sample in samples:
-            groups.setdefault(of[sample.comparison_id], []).append(sample)
-        intervals = {ALL: accuracy(samples), MEAN: accuracy(samples, strata=of)}
-        intervals |= {name: accuracy(groups[name]) for name in sorted(groups, key=lambda name: (name == NONE, name))}
-        rows += [(suite, name, i.n, i.mean, i.low, i.high) for name, i in intervals.items() if i is not None]
-    return pd.DataFrame(rows, columns=["suite", "topic", "n", "accuracy", "low", "high"])
+    of = {row.id: subsets[row.preference_id] for row in comparisons}
+    rows = _labelled([sample for samples in to_samples(predictions).values() for sample in samples])
+    if not rows or None in of.values():
+        log.warning("no result file of RewardBench: it needs subsets and verdicts")
+        return
+    logits, labels, _ = _columns(rows)
+    shares = pd.Series(correctness(logits, labels)).groupby([of[row.comparison_id] for row in rows]).mean()
+    scored = all(row.score_a is not None for row in predictions if row.failure is None)
+    facts = {
+        "model": model,
+        "model_type": "Seq. Classifier" if scored else "Custom Classifier",
+        "chat_template": "tokenizer" if template else "none",
+    }
+    log.info("rewardbench: %d rows; left out: %d failed or too long", len(rows), len(of) - len(rows))
+    text = json.dumps(facts | shares.to_dict(), indent=4, sort_keys=True)
+    replace_file(folder / "rewardbench" / "eval-set.json", text)
 
 
 def environment() -> dict[str, str]:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
-import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from crm.config import compose
 from crm.data.comparisons import fixed_suites, parse_suite, suite_names
 from crm.data.load import load_data
 from crm.data.splits import Splits
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import predict, to_samples
-from crm.evaluation.results import summarise, topic_table, write_results
-from crm.evaluation.rewardbench import SUITE, write_rewardbench
+from crm.evaluation.results import summarise, write_results, write_rewardbench
+from crm.evaluation.robustness import CARD_TEXT, CLEAN, SEED, attacked, effects_of
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.model.backbone import show_loading
 from crm.model.config import training_config
+from crm.model.export import checkpoint_folder
+from crm.model.model_card import ROBUSTNESS_SECTION, write_section
 from crm.report.plots import suite_accuracy
-from crm.report.tables import caption, print_table, suite_table, write_table
+from crm.report.tables import caption, markdown_text, print_table, suite_table, write_table
 from crm.schema import Comparison, Prediction, Result
 from crm.training.tracking import check_tracker, track
 
@@ -53,7 +52,9 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     show_loading(config.progress)
     check_judge(config)
     check_tracker(config.logger.kinds)
-    processes = start_reading(config)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    processes = start(config.devices, config.nodes)
     _check_recorded(config)
     splits = load_data(config.data, criteria=config.criteria)
     title = config.data.title() + ("" if config.criteria == "own" else f" (criteria={config.criteria})")
@@ -67,33 +68,25 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {title}", commit())
     if processes.first:
         write_reports(config, opened, splits, suites, readings, results, show)
+    if config.attacks:
+        attack(config, opened, suites, processes, show)
     return results
 
 
-def module_command(name: str, run: Callable[..., Any], words: Sequence[str] | None = None, **flags: str) -> int:
-    """``python -m crm.evaluation.<name>``: ``run`` the settings of ``evaluate.py`` and ``flags``, each with its help.
-
-    Returns the exit code, 2 for a mistake.
-    """
-    parser = argparse.ArgumentParser(prog=f"crm.evaluation.{name}")
-    parser.add_argument("overrides", nargs="*", help="as of evaluate.py, such as checkpoint=model data=simulation")
-    parser.add_argument("--out", type=Path, default=Path("outputs") / name)
-    for flag, about in flags.items():
-        parser.add_argument(f"--{flag}", action="store_true", help=about)
-    given = vars(parser.parse_args(words))
-    try:
-        run(compose("evaluate", given.pop("overrides"), given.pop("out")), **given)
-    except (ValueError, OSError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def start_reading(config: EvaluateConfig) -> Processes:
-    """The processes that read, with the threads that are configured."""
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    return start(config.devices, config.nodes)
+def attack(config: EvaluateConfig, opened: OpenedJudge, suites: Suites, processes: Processes, show: bool) -> None:
+    """Write `effects_of` attacks on pairs of the named suites, else D+ and D-; of a model here also into its card."""
+    names = config.suite.names or suite_names(["D"])
+    rows = attacked([row for name in names for row in suites.get(name, ())], config.attacks)
+    effects = effects_of(read_suites(opened, rows, config, processes).predictions)
+    if not processes.first:
+        return
+    line = caption(len(rows[CLEAN]), [SEED], f"{opened.name} on {config.data.title()}", commit())
+    write_table(config.run_dir, "robustness", effects, line)
+    if show:
+        print_table(effects, f"What attacks do beyond as much neutral text ({config.run_dir})")
+    if config.judge.name == "crm" and Path(str(config.checkpoint)).expanduser().is_dir():
+        folder = checkpoint_folder(str(config.checkpoint))
+        write_section(folder, ROBUSTNESS_SECTION, f"{CARD_TEXT}\n\n{markdown_text(effects, line)}")
 
 
 def read_suites(opened: OpenedJudge, suites: Suites, config: EvaluateConfig, processes: Processes) -> SuiteReadings:
@@ -167,7 +160,7 @@ def write_reports(
 ) -> None:
     """``results.json``, ``results.csv``, ``suites.md``/``.csv``, ``suites.png``, and the table in the terminal.
 
-    Also ``topics.md`` where suites have topics, and the files of RewardBench for its data.
+    Also RewardBench's own file for its data.
     """
     out, title, named = Path(config.run_dir), results[0].config, {opened.name: results}
     run = opened.facts() | {
@@ -188,18 +181,8 @@ def write_reports(
     numbers = {f"{result.suite}/{result.metric}": result.value for result in results}
     tables, asked = {"suites": table}, asdict(config)
     track(config.logger, out, name=title, group="evaluate", config=asked, numbers=numbers, tables=tables)
-    topics = topics_of(suites, splits)
-    if len(by_topic := topic_table(readings.predictions, topics)):
-        write_table(out, "topics", by_topic, caption(None, opened.seeds, title, results[0].commit))
-        log.info("accuracy by topic: %s", out / "topics.md")
-    if config.data.name == "rewardbench" and SUITE in suites and not splits.counts.get("rows_of_rewardbench_2"):
+    if config.data.name == "rewardbench" and "D+" in suites and not splits.counts.get("rows_of_rewardbench_2"):
         model, template = str(config.judge.path or config.checkpoint or opened.name), bool(opened.prompt_digest)
-        rows = suites[SUITE]
-        write_rewardbench(out, rows, readings.predictions, topics[SUITE], model=model, template=template)
-
-
-def topics_of(suites: Suites, splits: Splits) -> dict[str, dict[str, str | None]]:
-    """The topic of every comparison of every suite; predictions do not hold it."""
-    bases = {base: {row.id: row.topic for row in rows} for base, rows in splits.suites.items()}
-    of = {name: bases[parse_suite(name, list(bases)).base] for name in suites}
-    return {name: {row.id: of[name][row.preference_id] for row in rows} for name, rows in suites.items()}
+        own = [row for row in readings.predictions if row.suite == "D+"]
+        subsets = {row.id: row.topic for row in splits.suites["D"]}
+        write_rewardbench(out, suites["D+"], own, subsets, model=model, template=template)

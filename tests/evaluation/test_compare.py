@@ -1,21 +1,36 @@
-"""Paired comparisons against statsmodels, all sign patterns and symmetries."""
+"""Paired comparisons against statsmodels, all sign patterns and symmetries; the tables of a sweep's folder."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.contingency_tables import mcnemar
 
-from crm.evaluation.compare import compare, paired_frame
+from crm.evaluation.compare import (
+    EvaluatedJudge,
+    compare,
+    paired_frame,
+    read_evaluation,
+    unique_names,
+    write_judge_tables,
+    write_sweep_tables,
+)
 from crm.evaluation.compare import sign_flip_p as flip
-from crm.evaluation.predictions import Sample
+from crm.evaluation.predictions import Sample, read_predictions
+from crm.evaluation.results import summarise, write_results
+from crm.schema import Prediction, to_json
+from crm.training.sweeps import SweepJob
 
 Judge = list[Sample]
 
@@ -96,3 +111,109 @@ def test_holm_is_over_all_pairs_and_suites_that_could_be_compared() -> None:
     assert all(verdict.startswith("not compared") and "different data" in verdict for verdict in verdicts[4:])
     row = table.loc[("D+", "x", "y")]
     assert row["clustered_p"] == pytest.approx(2**-6) and row["holm_p"] == pytest.approx(3 * 2**-6)
+
+
+def run(root: Path, name: str, suites: Mapping[str, Sequence[float | None]], shift: int = 0, **facts: Any) -> Path:
+    """A folder as of evaluate.py: each suite's logits of comparisons labelled A, two a prompt; None is a failure."""
+    files = {}
+    for suite, logits in suites.items():
+        files[suite] = str(root / f"kept/{name}/{suite}.jsonl")
+        Path(files[suite]).parent.mkdir(parents=True, exist_ok=True)
+        rows = [
+            Prediction(
+                *(f"c{number}", order, logit, "a", f"p{number // 2}", suite, name),
+                failure="refused" if logit is None else None,
+                tokens=facts.get("tokens"),
+            )
+            for number, logit in enumerate(logits, start=shift)
+            for order in ("ab", "ba")
+        ]
+        Path(files[suite]).write_text("".join(to_json(row) + "\n" for row in rows))
+    results = summarise([row for file in files.values() for row in read_predictions(file)], commit="abc")
+    write_results(root / name, results, {"judge": facts.get("judge", name), "files": files})
+    return root / name
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> list[EvaluatedJudge]:
+    """On D+ the second is near the first, the third far below it; on T+ there are two, one failing a quarter."""
+    good, near, poor = [1.0] * 38 + [-1.0] * 2, [1.0] * 36 + [-1.0] * 4, [-1.0] * 40
+    folders = [
+        run(tmp_path, "good", {"D+": good, "T+": [1.0] * 40}, tokens=30),
+        run(tmp_path, "near", {"D+": near, "T+": [None] * 10 + [-1.0] * 30}),
+        run(tmp_path, "poor", {"D+": poor}),
+    ]
+    return [read_evaluation(folder) for folder in folders]
+
+
+def test_a_row_for_every_suite_judge_and_pair(three: list[EvaluatedJudge], tmp_path: Path) -> None:
+    write_judge_tables(tmp_path, three, {"llm": "failed: 5 % & more"})
+    judges = pd.read_csv(tmp_path / "judges.csv", skiprows=1)
+    assert len(judges) == 6 and judges["reason"].dropna().tolist() == ["failed: 5 % & more"]
+    judges = judges.set_index(["suite", "judge"])
+    assert judges.loc["D+", "n"].tolist() == [40] * 3 and judges.loc[("T+", "near"), "n"] == 30
+    good, near = judges.loc[("D+", "good")], judges.loc[("T+", "near")]
+    assert (good["accuracy"], good["tokens"]) == (0.95, 60)
+    assert near["failure_rate"] == 0.25 and good["low"] < 0.95 < good["high"]
+    paired = pd.read_csv(tmp_path / "paired.csv", skiprows=1).set_index(["suite", "first", "second"])
+    assert len(paired) == 4
+    row = paired.loc[("T+", "good", "near")]
+    assert (row["difference"], row["n"], row["left_out"]) == (1.0, 30, 10)
+    assert row["holm_p"] >= row["clustered_p"] == pytest.approx(2.0**-14)
+    assert row["verdict"] == "good is better"
+    assert paired.loc[("D+", "good", "near"), "verdict"] == "not distinguishable"
+    assert paired.loc[("D+", "near", "poor"), "verdict"] == "near is better"
+    text = (tmp_path / "paired.md").read_text()
+    assert "<0.001" in text and "commit abc" in text
+    assert r"5 \% \& more" in (tmp_path / "judges.tex").read_text()
+    write_judge_tables(tmp_path / "one", three[:1], {})
+    assert not list(tmp_path.glob("one/paired.*")), "one judge has nobody to be compared with"
+
+
+@pytest.mark.filterwarnings("error")
+def test_different_comparisons_are_compared_where_they_meet_or_not_at_all(tmp_path: Path) -> None:
+    shifts = {"x": 0, "y": 14, "z": 100}
+    found = [read_evaluation(run(tmp_path, name, {"D+": [1.0] * 20}, shift)) for name, shift in shifts.items()]
+    table = paired_frame({one.name: one.samples for one in found}, 0).set_index(["first", "second"])
+    assert table.loc[("x", "y")][["n", "left_out"]].tolist() == [6, 28]
+    assert table.loc[("x", "z"), "verdict"].startswith("not compared: comparisons: none with a label and a")
+
+
+def test_the_tables_of_a_sweep(tmp_path: Path) -> None:
+    """A job whose results cannot be read is a failed one."""
+    for name, judge, right in (("0", "coin", -1.0), ("1", "oracle", 1.0), ("2", "length", 1.0)):
+        folder = run(tmp_path, name, {"D+": [right] * 30}, judge=judge)
+        (folder / ".hydra").mkdir()
+        (folder / ".hydra/overrides.yaml").write_text(f"[judge={judge}]")
+    (tmp_path / "2/results.json").write_text("{")
+    jobs = write_sweep_tables(tmp_path)
+    assert [job.status for job in jobs] == ["finished", "finished", "failed"]
+    table = pd.read_csv(tmp_path / "judges.csv", skiprows=1).set_index("judge")
+    assert table["accuracy"]["oracle"] == 1.0 and "not results of evaluate.py" in table["reason"]["judge=length"]
+    assert "oracle is better" in (tmp_path / "paired.md").read_text()
+    with pytest.raises(ValueError, match="nowhere: no such folder; give a sweep's"):
+        write_sweep_tables(tmp_path / "nowhere")
+
+
+def job(name: str, **overrides: str) -> SweepJob:
+    return SweepJob(name, overrides, "finished")
+
+
+def test_judges_of_one_name_differ_by_their_settings() -> None:
+    jobs = [
+        job("0", judge="length", seed="1"),
+        job("1", judge="crm", checkpoint="a", seed="1"),
+        job("2", judge="crm", checkpoint="b", seed="1"),
+        job("3", judge="llm", seed="1"),
+    ]
+    names = unique_names(jobs, {"0": "longer wins", "1": "scalar", "2": "scalar"})
+    assert list(names.values()) == ["longer wins", "scalar (checkpoint=a)", "scalar (checkpoint=b)", "judge=llm"]
+    same = [job("a/0", judge="coin"), job("b/0", judge="coin")]
+    assert list(unique_names(same, {"a/0": "coin", "b/0": "coin"}).values()) == ["coin (job a/0)", "coin (job b/0)"]
+
+
+def test_a_run_of_another_version_is_named(tmp_path: Path) -> None:
+    path = run(tmp_path, "x", {"D+": [1.0]}) / "results.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": None}))
+    with pytest.raises(ValueError, match="schema_version: None, this version reads 2"):
+        read_evaluation(tmp_path / "x")

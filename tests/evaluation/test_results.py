@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.evaluation.results import ALL, MAX_TOPICS, MEAN, NONE, read_results, summarise, topic_table, write_results
+from crm.evaluation.results import read_results, summarise, write_results
 from crm.io.files import replace_file
-from crm.report.statistics import cluster_interval
 from crm.schema import Prediction, Result
 
 
@@ -106,32 +105,3 @@ def test_results_round_trip_with_schema_version_and_environment(tmp_path: Path) 
     replace_file(path, json.dumps({**document, "schema_version": 99}))
     with pytest.raises(ValueError, match="schema_version: 99"):
         read_results(path)
-
-
-TOPICS = {"1": "art", "2": "art", "3": "art", "4": "law", "5": "law", "6": None, "7": "law", "8": "art"}
-LOGITS = {"1": (1.0, "a"), "2": (-1.0, "b"), "3": (-1.0, "a"), "4": (0.0, "a"), "5": (2.0, "a"), "6": (2.0, "b")}
-
-
-def test_topics_by_hand() -> None:
-    rows = [row for name, (logit, label) in LOGITS.items() for row in both(name, logit, logit, label)]
-    rows = [replace(row, cluster="p") if row.comparison_id in "12" else row for row in rows]
-    rows += both("7", 2.0, 2.0, "tie")
-    rows += [Prediction("8", order, None, "a", "8", "D+", "f0", failure="no_verdict") for order in ("ab", "ba")]
-    table = topic_table(rows, {"D+": TOPICS})
-    found = {name: (n, value) for name, n, value in zip(table["topic"], table["n"], table["accuracy"], strict=True)}
-    assert list(found) == [ALL, MEAN, "art", "law", NONE]
-    assert found["art"] == (3, pytest.approx(2 / 3))
-    assert found["law"] == (2, pytest.approx(0.75))
-    assert found[NONE] == (1, 0.0)
-    assert found[ALL] == (6, pytest.approx(3.5 / 6))
-    assert found[MEAN] == (6, pytest.approx((2 / 3 + 0.75 + 0) / 3))
-    expected = cluster_interval([1, 1, 0], ["p", "p", "3"])
-    assert tuple(table.set_index("topic").loc["art", ["low", "high"]]) == (expected.low, expected.high)
-
-
-@pytest.mark.parametrize(("topics", "shown"), [(0, False), (1, False), (2, True), (60, True), (61, False)])
-def test_only_suites_of_some_topics_are_broken_down(topics: int, shown: bool) -> None:
-    assert MAX_TOPICS == 60
-    rows = [row for index in range(61) for row in both(str(index), 1.0, 1.0)]
-    of = {str(index): f"t{index % topics}" if topics else None for index in range(61)}
-    assert len(topic_table(rows, {"D+": of})) == (topics + 2 if shown else 0)

@@ -1,4 +1,4 @@
-"""RewardBench's result files: from a file of rows to what a judge says of them, against the rows themselves."""
+"""RewardBench's result file: from a file of rows to the shares of its subsets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from crm.config import compose
 from crm.evaluation.predictions import read_predictions
-from crm.evaluation.rewardbench import write_rewardbench
+from crm.evaluation.results import write_rewardbench
 from crm.evaluation.run import run_evaluation
 from crm.model.export import export_model
 from crm.schema import Comparison, Message
@@ -56,28 +56,17 @@ def test_shares_of_every_subset(tmp_path: Path) -> None:
         evaluate(tmp_path, ROWS, "judge=length")
 
 
-def test_scores_of_a_reward_model_row_by_row(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
+def test_a_reward_model_has_its_name_and_template(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
     model = tmp_path / "model"
     export_model(make_model("scalar"), tokenizer, model, {"max_length": 2048, "seed": 1})
     words = ("judge=reward_model", f"judge.path='{model}'", "judge.criteria_in=none", "criteria=none")
     run = evaluate(tmp_path, ROWS, *words)
-    grouped, scored = (read(run / f"rewardbench/{name}.json") for name in ("eval-set", "eval-set-scores"))
-    assert scored["model"] == str(model) and scored["chat_template"] == "tokenizer"
-    assert sorted(scored["id"]) == [5, 7, 8, 9, 31]
+    found = read(run / "rewardbench/eval-set.json")
+    assert found["model"] == str(model) and found["chat_template"] == "tokenizer"
     lines = read_predictions(read(run / "results.json")["run"]["files"]["D+"])
-    predictions = {line.comparison_id.split("|")[0]: line for line in lines}
-    for place, name in enumerate(scored["id"]):
-        number = next(number for number, row in enumerate(ROWS) if row["id"] == name)
-        assert scored["subset"][place] == ROWS[number]["subset"]
-        for side in ("chosen", "rejected"):
-            question = {"role": "user", "content": f"Question {number}?"}
-            assert scored[f"text_{side}"][place] == [question, {"role": "assistant", "content": ROWS[number][side]}]
-        line = predictions[f"rewardbench-{name}"]
-        assert scored["scores_chosen"][place] == pytest.approx(getattr(line, f"score_{line.label}"))
-        assert scored["results"][place] == (scored["scores_chosen"][place] > scored["scores_rejected"][place])
-    assert grouped["easy"] == pytest.approx(
-        sum(r for r, s in zip(scored["results"], scored["subset"], strict=True) if s == "easy") / 3
-    )
+    easy = [line for line in lines if line.order == "ab" and line.comparison_id.split("|")[0][-1] in "789"]
+    assert found["easy"] == sum((line.preference_logit > 0) == (line.label == "a") for line in easy) / 3
+    assert found.keys() >= {"hard"} and len(easy) == 3
 
 
 def test_what_has_no_verdict_or_no_subset_is_left_out(tmp_path: Path) -> None:
@@ -92,10 +81,13 @@ def test_what_has_no_verdict_or_no_subset_is_left_out(tmp_path: Path) -> None:
     names = sorted({row.comparison_id for row in lines} | {"rewardbench-7|original|none"})
     turns = ((Message("user", "?"),), (Message("assistant", "a"),), (Message("assistant", "b"),))
     rows = [Comparison(name, name.split("|")[0], ("x",), *turns, "a") for name in names]
-    topics = {row.id: next(own["subset"] for own in ROWS if f"-{own['id']}|" in row.id) for row in rows}
-    made = write_rewardbench(tmp_path, rows, lines, topics, model="m", template=False)
-    assert len(read(made[1])["id"]) == 3
-    assert not write_rewardbench(tmp_path, rows, lines, dict.fromkeys(topics), model="m", template=False)
+    topics = [next(own["subset"] for own in ROWS if f"-{own['id']}|" in row.id) for row in rows]
+    subsets = {row.preference_id: topic for row, topic in zip(rows, topics, strict=True)}
+    write_rewardbench(tmp_path / "a", rows, lines, subsets, model="m", template=False)
+    found = read(tmp_path / "a/rewardbench/eval-set.json")
+    assert (found["easy"], found["hard"]) == (0.75, 1.0)
+    write_rewardbench(tmp_path / "b", rows, lines, dict.fromkeys(subsets), model="m", template=False)
+    assert not (tmp_path / "b").exists()
     second = {"id": "1", "subset": "Focus", "chosen": ["a", "a b"], "rejected": ["b", "c", "d"], "num_correct": 2}
     (tmp_path / "two").mkdir()
     assert not (evaluate(tmp_path / "two", [second], "judge=length", "criteria=none") / "rewardbench").exists()

@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 from crm.config import compose
-from crm.evaluation import robustness
+from crm.evaluation import run
 from crm.evaluation.robustness import ADDED, ATTACKS, CLEAN, EMPTY, PADDED_WINNER, changed, effects_of
-from crm.evaluation.run import module_command
 from crm.judges.judge import Asked, Reading
 from crm.judges.open import OpenedJudge
 from crm.schema import Comparison, Prediction
@@ -90,18 +89,18 @@ class Reader:
     ("judge", "lost"), [(Reader(), []), (Reader(["best one"], empty=True), [EMPTY, "instruction"])]
 )
 def test_an_attack_that_flips_a_judge_is_reported(
-    judge: Reader, lost: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    judge: Reader, lost: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     opened = OpenedJudge(judge, "reader", tmp_path / "predictions")  # type: ignore[arg-type]
-    monkeypatch.setattr(robustness, "open_judge", lambda config: opened)
-    config = compose("evaluate", ["judge=length", *SMALL], tmp_path / "run")
-    found = robustness.run_robustness(config, 20, show=False).set_index("attack")
+    monkeypatch.setattr(run, "open_judge", lambda *_, **__: opened)
+    run.run_evaluation(compose("evaluate", ["judge=length", "attacks=20", *SMALL], tmp_path / "run"))
+    assert "stuffed criteria" in capsys.readouterr().out
+    found = pd.read_csv(tmp_path / "run" / "robustness.csv", skiprows=1).set_index("attack")
     assert list(found.index) == [EMPTY, *ADDED, PADDED_WINNER]
     assert (found["readings"] == 40).all(), "20 pairs in both orders"
     assert list(found.index[found["withstood"] == "no"]) == lost and found["withstood"].iloc[-1] == "–"
     assert found["flipped"].to_dict() == {name: float(name in lost) for name in found.index}
-    written = pd.read_csv(tmp_path / "run" / "robustness.csv", skiprows=1).set_index("attack")
-    assert written["beyond_it"].drop([EMPTY, PADDED_WINNER]).to_dict() == {name: float(name in lost) for name in ADDED}
+    assert found["beyond_it"].drop([EMPTY, PADDED_WINNER]).to_dict() == {name: float(name in lost) for name in ADDED}
 
 
 def test_shares_are_of_what_was_right_and_could_be_read() -> None:
@@ -123,11 +122,3 @@ def test_shares_are_of_what_was_right_and_could_be_read() -> None:
     empty = found.loc[EMPTY]
     assert (empty["readings"], empty["flipped"]) == (3, pytest.approx(2 / 3)), "also where it was wrong"
     assert found.loc[PADDED_WINNER, "flipped"] == 0.5
-
-
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*SMALL, f"predictions='{tmp_path / 'predictions'}'", "--out", str(tmp_path)]
-    assert module_command("robustness", robustness.run_robustness, ["judge=length", "devices=0", *words], card="") == 2
-    assert "crm.evaluation.robustness: devices=0: expected 1 or more" in capsys.readouterr().err
-    assert module_command("robustness", robustness.run_robustness, ["judge=length", *words], card="") == 0
-    assert "stuffed criteria" in capsys.readouterr().out

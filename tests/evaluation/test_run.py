@@ -14,6 +14,7 @@ from crm.data.own import load_prepared, prepared_suite
 from crm.data.simulation.arena import simulate
 from crm.evaluation.run import comparisons_of, run_evaluation
 from crm.io.parquet import write_parquet
+from crm.model.export import export_model
 from crm.schema import Comparison, Preference
 
 SMALL = ("data.train=24", "data.validation=8", "data.suite=6", "progress=false")
@@ -69,3 +70,12 @@ def test_a_tracker_gets_the_numbers_of_the_files(tmp_path: Path) -> None:
     results = run_evaluation(settings(tmp_path, *given), show=False)
     finite = {f"{row.suite}/{row.metric}": row.value for row in results if row.value == row.value}
     assert in_tensorboard(tmp_path) == pytest.approx(finite, abs=1e-6) and "D+/accuracy" in finite
+
+
+def test_attacks_go_into_the_card_of_a_model(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    model = tmp_path / "run" / "model"
+    export_model(make_model("scalar"), tokenizer, model, {"max_length": 600, "seed": 1})
+    given = (f"checkpoint='{model}'", "data=simulation", "suite.names=[D+]", "attacks=4", *SMALL)
+    run_evaluation(settings(tmp_path / "out", *given), show=False)
+    line = (tmp_path / "out" / "robustness.md").read_text().splitlines()[0]
+    assert line.startswith("_n = 4;") and line in (model / "README.md").read_text()

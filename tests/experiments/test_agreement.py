@@ -1,4 +1,4 @@
-"""Spearman's rho with ratings: by hand on two small groups, by symmetry, and from the command line on real ratings."""
+"""Spearman's rho with ratings: by hand on two small groups, by symmetry, and on real ratings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from crm.config import compose
 from crm.data.public.pairs import Rated, RatedInPlace
-from crm.evaluation.agreement import MEAN, agreement, rating_comparisons, run_agreement
-from crm.evaluation.run import module_command
 from crm.schema import Comparison, Message, Prediction
+from experiments.one_model.agreement import MEAN, agreement, rating_comparisons, run_agreement
 
 DATA = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 WORDINGS = {"clear": ("Be clear", "Say it plainly"), "fun": ("Be fun",)}
@@ -78,11 +78,11 @@ def test_on_real_ratings(tmp_path: Path, name: str) -> None:
         f"predictions='{tmp_path}'",
         "progress=false",
     ]
-    assert module_command("agreement", run_agreement, [*words, "--out", str(tmp_path / "out")]) == 0
+    run_agreement(compose("evaluate", words, tmp_path / "out"))
     found = pd.read_csv(tmp_path / "out" / "agreement.csv", skiprows=1).set_index("aspect")
     assert found.loc[MEAN, "groups"] >= 25 and -1 < found.loc[MEAN, "low"] < found.loc[MEAN, "rho"] < 1
 
 
-def test_other_data_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert module_command("agreement", run_agreement, ["data=simulation", "judge=length", "--out", str(tmp_path)]) == 2
-    assert "data=simulation: has no ratings of single responses; use data=summeval" in capsys.readouterr().err
+def test_other_data_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="data=simulation: has no ratings of single responses; use data=summeval"):
+        run_agreement(compose("evaluate", ["data=simulation", "judge=length"], tmp_path))

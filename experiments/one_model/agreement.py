@@ -1,8 +1,8 @@
 """Spearman's rho of a judge with people's ratings of single responses, by aspect.
 
-``python -m crm.evaluation.agreement data=summeval checkpoint=<run>/model --out <folder>`` reads the summaries of the
-held-out documents. Each is compared with the first of its group under each aspect's wording; the logits of a group rank
-its responses, and so do the ratings.
+``python -m experiments.one_model.agreement data=summeval checkpoint=<run>/model`` takes what ``evaluate.py`` takes and
+reads the summaries of the held-out documents. Each is compared with the first of its group under each aspect's
+wording; the logits of a group rank its responses, and so do the ratings.
 """
 
 from __future__ import annotations
@@ -10,39 +10,40 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
+from crm.config import compose
 from crm.data.catalogue import MADE, location, source_named
 from crm.data.comparisons import FIXED_SEED
 from crm.data.public.pairs import RatedInPlace
 from crm.data.sampling import shuffled, turn
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import to_samples
-from crm.evaluation.run import module_command, read_suites, start_reading
+from crm.evaluation.run import read_suites
 from crm.io.installed import commit
 from crm.io.intake import Intake
+from crm.io.processes import ALONE
 from crm.judges.open import check_judge, open_judge
 from crm.report.statistics import mean_interval
 from crm.report.tables import caption, print_table, write_table
 from crm.schema import Comparison, Prediction
 
+OUT = Path("outputs/agreement")
 MEAN, SUITE = "mean of aspects", "ratings"
 
 
 def run_agreement(config: EvaluateConfig) -> None:
     """Write and print ``agreement.md/.csv/.tex`` of one judge."""
     check_judge(config)
-    processes = start_reading(config)
     responses, wordings = rated_responses(config)
     opened = open_judge(config, blind=config.criteria == "none")
     rows = rating_comparisons(responses, wordings, FIXED_SEED)
-    readings = read_suites(opened, {SUITE: rows}, config, processes)
-    if not processes.first:
-        return
+    readings = read_suites(opened, {SUITE: rows}, config, ALONE)
     frame = agreement(responses, readings.predictions)
     line = caption(len(responses), opened.seeds, f"{opened.name} on {config.data.name}", commit())
     write_table(config.run_dir, "agreement", frame, line)
@@ -128,4 +129,7 @@ def _row(aspect: Any, rhos: Sequence[float]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(module_command("agreement", run_agreement))
+    try:
+        run_agreement(compose("evaluate", sys.argv[1:], OUT))
+    except (ValueError, OSError) as error:
+        sys.exit(f"agreement: {error}")
