@@ -152,10 +152,10 @@ def clock(work: Callable[..., object], *given: object) -> float:
 
 
 def leaderboard(indexed: IndexedBank, criteria: Sequence[str]) -> Leaderboard:
-    """A complete one: its two tables are made too."""
+    """A complete one: its tables are made too."""
     board = Leaderboard(indexed.outcomes(criteria))
     board.frame()
-    board.frame("topics")
+    board.records()
     return board
 
 

@@ -15,16 +15,13 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from crm.io.files import with_nulls
 from crm.leaderboard.outcomes import Flags, Outcomes
-from crm.leaderboard.ratings import LengthControl, bradley_terry, elo, length_control
+from crm.leaderboard.ratings import bradley_terry, elo
 from crm.report.statistics import Floats, Interval, bootstrap_interval, holm, rank_correlation, wilson
 
 SIGNIFICANCE = 0.05
 CONSTANT = 1e-12
 """Values that differ by less are equal."""
-VIEWS = ("win_rate", "topics", "bradley_terry", "length_controlled")
-"""Names of the tables; the first is the leaderboard itself."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +78,6 @@ class Leaderboard:
         """Queries by models, both sorted, the baseline last."""
         return pd.DataFrame(self.outcomes.wins, index=list(self.outcomes.queries), columns=list(self.outcomes.models))
 
-    @cached_property
-    def length_control(self) -> LengthControl:
-        """Length-controlled win rates of the candidates with limits, or why there are none."""
-        return length_control(self.outcomes)
-
     def explain_unread(self) -> str:
         """What could not be read or got no answer, and how it counts, in one line; empty where all was read."""
         few = ", ".join(f"{name} {count}" for name, count in self.unanswered.most_common(5))
@@ -105,29 +97,30 @@ class Leaderboard:
         """Win rate of every model, the baseline (0.5) among them, best first."""
         return {row.model: row.win_rate for row in self.rows}
 
-    def frame(self, view: str = "win_rate") -> pd.DataFrame:
-        """A table of one of `VIEWS`, best first, numbers unformatted.
+    def frame(self) -> pd.DataFrame:
+        """The main table, best first, numbers unformatted."""
+        return pd.DataFrame(row.record() for row in self.rows).astype({"low": float, "high": float})
 
-        ``topics`` has a column per topic (win rates); ``bradley_terry`` and ``length_controlled`` have their own ranks.
-        Raises ``ValueError`` for an unknown view.
-        """
-        if view not in VIEWS:
-            raise ValueError(f"view: {view!r} is not one of {', '.join(VIEWS)}")
-        table: pd.DataFrame = getattr(self, f"_{view}")()
-        return table
+    def bradley_terry(self) -> pd.DataFrame:
+        """Ranked by strength on the Elo scale, with the raw win rate and the length beside it."""
+        strengths, pairs = bradley_terry(self.outcomes)
+        table = pd.DataFrame({"model": row.model, "elo": elo(strengths[row.model]), "win_rate": row.win_rate,
+                              "unread": row.unread, "mean_words": row.mean_words} for row in self.rows)  # fmt: skip
+        table = table.sort_values("elo", ascending=False, kind="stable", ignore_index=True)
+        table.insert(0, "rank", range(1, len(table) + 1))
+        return table.assign(pairs=pairs)
 
     def records(self) -> list[dict[str, Any]]:
-        """A row a model, best first: the main table, the last rank that it may have, its length-controlled win rate
-        where there is more than one query, and one a topic. Made without pandas, in a millisecond.
+        """A row a model, best first: the main table, the last rank that it may have, and its win rate in every topic.
+
+        A topic that is called as a column has ``topic`` before its name. Made without pandas, in a millisecond.
         """
-        control, found = self.length_control, []
-        rates = control.rates | {self.baseline: 0.5}
+        found = []
         for row in self.rows:
-            record = row.record()
-            record["rank_high"] = row.rank_low + len(row.tied_with)  # models that are not worse come before it
-            for name, values in (("", rates), ("_low", control.low), ("_high", control.high)):
-                record[f"length_controlled{name}"] = with_nulls(values.get(row.model))
-            found.append(record | _by_topic(row, record))
+            # Models that are not worse come before it.
+            record = row.record() | {"rank_high": row.rank_low + len(row.tied_with)}
+            topics = {f"topic {name}" if name in record else name: rate for name, rate in row.topics.items()}
+            found.append(record | topics)
         return found
 
     def _rows(self) -> list[Row]:
@@ -155,35 +148,6 @@ class Leaderboard:
             )
             for rank, place in enumerate(order)
         ]
-
-    def _win_rate(self) -> pd.DataFrame:
-        return pd.DataFrame(row.record() for row in self.rows).astype({"low": float, "high": float})
-
-    def _topics(self) -> pd.DataFrame:
-        firsts = ({"rank": row.rank, "model": row.model, "overall": row.win_rate} for row in self.rows)
-        return pd.DataFrame(first | _by_topic(row, first) for first, row in zip(firsts, self.rows, strict=True))
-
-    def _bradley_terry(self) -> pd.DataFrame:
-        strengths, pairs = bradley_terry(self.outcomes)
-        return self._fitted(elo={name: elo(value) for name, value in strengths.items()}).assign(pairs=pairs)
-
-    def _length_controlled(self) -> pd.DataFrame:
-        found = self.length_control
-        rates = found.rates | {self.baseline: 0.5}
-        table = self._fitted(length_controlled=rates, low=found.low, high=found.high)
-        return table.assign(length_coefficient=found.coefficient)
-
-    def _fitted(self, **columns: Mapping[str, float]) -> pd.DataFrame:
-        """Ranked by the first of ``columns``, with the raw win rate and the length beside it; last and without a rank
-        are models that have no number there."""
-        first, *_ = columns
-        table = pd.DataFrame({"model": row.model, **{n: of.get(row.model) for n, of in columns.items()},
-                              "win_rate": row.win_rate, "unread": row.unread, "mean_words": row.mean_words}
-                             for row in self.rows).astype(dict.fromkeys(columns, float))  # fmt: skip
-        table = table.sort_values(first, ascending=False, kind="stable", ignore_index=True)
-        known = table[first].notna()
-        table.insert(0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(known & (known.sum() > 1)))
-        return table
 
 
 def compare(board: Leaderboard, other: Leaderboard | Mapping[str, float], seed: int, resamples: int = 1000) -> Interval:
@@ -228,11 +192,6 @@ def _count(models: Sequence[str], cells: Flags) -> Counter[str]:
     """True ``cells`` (Q, M) by model, where there are any."""
     counts = zip(models, cells.sum(axis=0).tolist(), strict=True)
     return Counter({name: count for name, count in counts if count})
-
-
-def _by_topic(row: Row, taken: Mapping[str, Any]) -> dict[str, float]:
-    """Win rates of a row by column; a topic that is called as a column of ``taken`` has ``topic`` before its name."""
-    return {f"topic {name}" if name in taken else name: rate for name, rate in row.topics.items()}
 
 
 def win_rate_limits(wins: Floats) -> tuple[Floats, Floats, Floats]:

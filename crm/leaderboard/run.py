@@ -19,7 +19,7 @@ from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.config import LeaderboardConfig
 from crm.leaderboard.index import index_bank
-from crm.leaderboard.ranking import VIEWS, Leaderboard
+from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import TOO_LONG, score_bank
 from crm.model.backbone import show_loading
 from crm.model.config import training_config
@@ -104,15 +104,13 @@ def _title(config: LeaderboardConfig, bank: Bank) -> str:
 
 
 def write_leaderboard(config: LeaderboardConfig, board: Leaderboard, bank: str, show: bool) -> None:
-    """``leaderboard.md/.csv``, a table a further view, ``leaderboard.png``, ``criteria.json``; prints the ranking."""
+    """The tables ``leaderboard`` and ``bradley_terry``, ``leaderboard.png``, ``criteria.json``; prints the ranking."""
     run_dir, criteria, weights = Path(config.run_dir), config.criteria or [GENERIC_CRITERION], config.weights
     queries, unread = len(board.outcomes.queries), board.explain_unread()
     asked = [f"{by:g} x {text}" for text, by in zip(criteria, weights, strict=True)] if weights else criteria
     line = "; ".join(filter(None, (caption(queries, (), f"{' | '.join(asked)}; {bank}", commit()), unread)))
-    for view in VIEWS:
-        why = board.length_control.why if view == "length_controlled" else ""
-        name = "leaderboard" if view == "win_rate" else view
-        write_table(run_dir, name, board.frame(view), "; ".join(filter(None, (line, why))))
+    write_table(run_dir, "leaderboard", board.frame(), line)
+    write_table(run_dir, "bradley_terry", board.bradley_terry(), line)
     one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(asked), board.baseline)
     facts = {
         "criteria": criteria,

@@ -167,7 +167,7 @@ def test_a_leaderboard_of_a_judge_that_is_down_now_and_then_ends_with_exit_code_
         return 0
 
     assert run() == 2 and missing in capsys.readouterr().err
-    for name in ("leaderboard", "topics", "bradley_terry", "length_controlled"):
+    for name in ("leaderboard", "bradley_terry"):
         head, *_ = (tmp_path / "run" / f"{name}.md").read_text().splitlines()
         assert missing in head and "n = 6" in head
     rows = (tmp_path / "run" / "leaderboard.csv").read_text().splitlines()[2:]

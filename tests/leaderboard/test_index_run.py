@@ -14,7 +14,7 @@ from crm.leaderboard import run as running
 from crm.leaderboard.run import run_leaderboard
 from crm.model.export import export_model
 
-FILES = ("leaderboard", "topics", "bradley_terry", "length_controlled")
+FILES = ("leaderboard", "bradley_terry")
 
 
 @pytest.fixture
