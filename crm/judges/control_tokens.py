@@ -21,12 +21,12 @@ FIRST_MARK = 0xE000
 
 
 class ControlTokens:
-    """The control tokens of a fast tokenizer: its special ones, and ``more`` that a model treats as such."""
+    """The control tokens of a fast tokenizer, which are its special ones."""
 
-    def __init__(self, tokenizer: Any, more: Sequence[str] = ()) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         special = {added.content for added in tokenizer.added_tokens_decoder.values() if added.special}
-        self.names = sorted(special | set(more), key=len, reverse=True)
+        self.names = sorted(special, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, self.names)) or r"(?!)")
         self._respelled = lru_cache(maxsize=4)(self._respell)
 

@@ -54,8 +54,6 @@ class BankBuildConfig(Settings):
     """Name of the model in the bank."""
     queries: str | None = None
     """For a new bank: a file of queries, with their topics where they are known."""
-    name: str | None = None
-    """Of a new bank; null takes the folder's name."""
     responses: str | None = None
     """File of the model's responses; null asks the endpoint."""
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)

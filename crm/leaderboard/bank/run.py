@@ -43,7 +43,7 @@ def run_bank(config: BankBuildConfig) -> Bank:
     if known is not None:
         bank = replace(known, responses={**known.responses, config.author: answers})
     else:
-        bank = Bank(config.name or out.name, config.author, queries, {config.author: answers})
+        bank = Bank(out.name, config.author, queries, {config.author: answers})
     bank.save(out)
     log.info("bank %s: %d queries, %d models (%s)", bank.name, len(bank.queries), len(bank.authors), out)
     return bank
