@@ -126,7 +126,6 @@ class EvaluatedJudge:
     name: str
     samples: Mapping[str, Sequence[Sample]]
     results: Mapping[tuple[str, str], Result]
-    commit: str = ""
 
 
 def write_sweep_tables(folder: Path) -> list[SweepJob]:
@@ -153,8 +152,7 @@ def read_evaluation(folder: Path) -> EvaluatedJudge:
     """Read the run in ``folder``. Raises ``ValueError`` or ``OSError`` for a file that is missing or out of place."""
     run, results = read_results(folder / "results.json")
     samples = to_samples(row for file in run["files"].values() for row in read_predictions(file))
-    by_metric = {(result.suite, result.metric): result for result in results}
-    return EvaluatedJudge(run["judge"], samples, by_metric, results[0].commit)
+    return EvaluatedJudge(run["judge"], samples, {(result.suite, result.metric): result for result in results})
 
 
 def unique_names(jobs: list[SweepJob], judges: Mapping[str, str]) -> dict[str, str]:
@@ -178,7 +176,9 @@ def write_judge_tables(folder: Path, judges: Sequence[EvaluatedJudge], missing: 
     Names of ``judges`` are unique. ``missing`` gives the reason of every job without a result, by its name.
     """
     paired = paired_frame({judge.name: judge.samples for judge in judges}, SEED)
-    commits = caption(commit=", ".join(sorted({judge.commit for judge in judges} - {""})))
+    commits = caption(
+        commit=", ".join(sorted({row.commit for judge in judges for row in judge.results.values()} - {""}))
+    )
     line = (
         "Accuracy with 95 % limits, clustered by prompt, of n labelled comparisons; tokens: per comparison; "
         f"which judges differ is in paired; {commits}"
