@@ -26,11 +26,11 @@ class ReplyCache:
         if not rows:
             return None
         stored = json.loads(rows[0][0])
-        return Reply(stored["text"], tuple((token, value) for token, value in stored["likely"]), stored["tokens"])
+        return Reply(stored["text"], stored["tokens"])
 
     def put(self, key: str, reply: Reply) -> None:
         """Store a reply; one that is there already is replaced."""
-        value = json.dumps({"text": reply.text, "likely": reply.likely, "tokens": reply.tokens})
+        value = json.dumps({"text": reply.text, "tokens": reply.tokens})
         self._run("INSERT OR REPLACE INTO replies (key, value) VALUES (?, ?)", key, value)
 
     def _run(self, statement: str, *values: str) -> list[Any]:

@@ -102,14 +102,12 @@ class Plan:
 
 
 class ChatClient:
-    """Asks one endpoint and counts; ``extra`` are further parameters of the API, such as ``logprobs``."""
+    """Asks one endpoint and counts."""
 
-    def __init__(
-        self, endpoint: EndpointConfig, cache: ReplyCache | None = None, extra: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, endpoint: EndpointConfig, cache: ReplyCache | None = None) -> None:
         self.endpoint, self.cache = endpoint, cache
         named = {name: getattr(endpoint, name) for name in ("model", "temperature", "max_tokens")}
-        self.parameters: dict[str, Any] = {**named, "seed": 0, **(extra or {})}
+        self.parameters: dict[str, Any] = {**named, "seed": 0}
         self._key = endpoint.api_key()
         self._calls, self._unanswered = itertools.count(1), 0
 
@@ -219,7 +217,7 @@ class ChatClient:
         if 0 < self.endpoint.budget_calls < next(self._calls):
             raise CallFailed("budget", f"not sent: the budget is {self.endpoint.budget_calls} calls")
         try:
-            reply = reply_of(self._complete(messages, form), "logprobs" in self.parameters)
+            reply = reply_of(self._complete(messages, form))
         except CallFailed as failure:
             self._unanswered = self._unanswered + 1 if failure.kind in UNANSWERED else 0
             raise

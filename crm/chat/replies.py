@@ -37,38 +37,30 @@ class CallFailed(Exception):  # noqa: N818 - an outcome on its way, not an error
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The text of a completion, its ``likely`` first tokens with log probabilities, and the tokens of the call."""
+    """The text of a completion, and the tokens of the call."""
 
     text: str
-    likely: tuple[tuple[str, float], ...] = ()
     tokens: int | None = None
 
 
-def reply_of(completion: Any, logprobs: bool) -> Reply:
+def reply_of(completion: Any) -> Reply:
     """The first choice. Raises `CallFailed`: not_completion, refusal, truncated or empty."""
     try:
         if not completion.choices:
             raise CallFailed("empty", "the completion has no choices")
         choice, usage = completion.choices[0], completion.usage
         message, text = choice.message, (choice.message.content or "").strip()
-        likely = _first_token(choice) if logprobs else ()
     except (AttributeError, TypeError) as error:
         raise CallFailed("not_completion", str(error)) from None
     if message.refusal or choice.finish_reason == "content_filter":
         raise CallFailed("refusal", message.refusal or "stopped by a content filter")
-    if choice.finish_reason == "length" and not logprobs:
+    if choice.finish_reason == "length":
         raise CallFailed("truncated", "the reply was cut; allow more max_tokens")
-    if not text and not likely:
+    if not text:
         raise CallFailed("empty", "the completion has no text")
     counts = [getattr(usage, f"{kind}_tokens", None) for kind in ("prompt", "completion")]
     known = [count for count in counts if count is not None]
-    return Reply(message.content or "", likely, sum(known) if len(known) == 2 else None)
-
-
-def _first_token(choice: Any) -> tuple[tuple[str, float], ...]:
-    """Likely first tokens with their log probabilities; none where the endpoint gives none."""
-    places = choice.logprobs.content if choice.logprobs else None
-    return tuple((place.token, place.logprob) for place in places[0].top_logprobs) if places else ()
+    return Reply(message.content, sum(known) if len(known) == 2 else None)
 
 
 def first_errors(error: ValidationError) -> str:

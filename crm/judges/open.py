@@ -48,9 +48,9 @@ def foreign_folder(checkpoint: str | Path) -> Path | None:
 
 
 def check_judge(config: AnyJudgeConfig) -> None:
-    """Set threads and progress bars; raise ``ValueError`` for a broken checkpoint, model or endpoint.
+    """Set threads and progress bars, and have ``checkpoint`` name a foreign reward model too, before data are read.
 
-    To be called before any data are read.
+    Raises ``ValueError`` for a broken checkpoint, model or endpoint.
     """
     if config.threads:
         import torch
@@ -60,6 +60,8 @@ def check_judge(config: AnyJudgeConfig) -> None:
         from crm.model.backbone import show_loading
 
         show_loading(config.progress)
+    if config.judge.name == "crm" and (folder := foreign_folder(str(config.checkpoint))) is not None:
+        config.judge.name, config.judge.path = "reward_model", str(folder)
     if config.judge.name == "crm":
         from crm.model.export import checkpoint_folder
         from crm.model.manifest import read_manifest

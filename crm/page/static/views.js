@@ -114,11 +114,8 @@ function research(panel) {
     ['Version', bank.version], ['Baseline', page.wanted.baseline || bank.baseline],
     ['Comparisons without a verdict', `${step?.failed ?? 0} of ${asked}`],
     ['Both orders', 'one number: a response is scored alone']];
-  const controlled = (step?.leaderboard || []).filter((row) => typeof row.length_controlled_low === 'number');
   panel.replaceChildren(el('h2', {}, 'For researchers'),
     el('dl', {}, ...facts.flatMap(([name, value]) => [el('dt', {}, el('strong', {}, name)), el('dd', {}, value)])),
-    controlled.length ? el('p', {}, 'If all answers were as long as the baseline’s: ', controlled.map((row) =>
-      `${nameOf(row.model)} ${percent(row.length_controlled)} (${percent(row.length_controlled_low)} to ${percent(row.length_controlled_high)})`).join(', '), '.') : '',
     el('h3', {}, 'The same over HTTP'), el('pre', { tabindex: 0 }, curl),
     el('p', {}, el('a', { href: 'openapi.json' }, 'Every route and field (OpenAPI)')),
     el('h3', {}, 'To cite'), el('pre', { tabindex: 0 }, BIBTEX));
