@@ -35,8 +35,8 @@ from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.index import index_bank
 from crm.leaderboard.ranking import Leaderboard
-from crm.model.backbone import FILES, show_loading
-from crm.model.export import checkpoint_folder
+from crm.model.backbone import show_loading
+from crm.model.folders import FILES, checkpoint_folder
 from crm.model.model_card import CARD
 from crm.quoting import hydra_value
 from crm.rewards.rl import grpo_reward

@@ -26,8 +26,8 @@ from crm.judges.config import JudgeConfig
 from crm.judges.control_tokens import ControlTokens
 from crm.judges.crm_judge import WINDOW, placed
 from crm.judges.judge import Asked, Reading
-from crm.model.backbone import FILES, HINTS
 from crm.model.encoding import Order, pointwise_messages, system_text
+from crm.model.folders import FILES, HINTS
 from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.model.manifest import sha256
 from crm.schema import GENERIC_CRITERION, Comparison, Message

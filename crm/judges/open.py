@@ -34,7 +34,7 @@ class OpenedJudge:
 
 def foreign_folder(checkpoint: str | Path) -> Path | None:
     """The folder of a reward model that `train.py` did not write, fetched where it is a hub's; None for any other."""
-    from crm.model.backbone import fetch, is_hub_id
+    from crm.model.folders import fetch, is_hub_id
     from crm.model.manifest import MANIFEST
 
     folder = Path(checkpoint).expanduser()
@@ -63,12 +63,12 @@ def check_judge(config: AnyJudgeConfig) -> None:
     if config.judge.name == "crm" and (folder := foreign_folder(str(config.checkpoint))) is not None:
         config.judge.name, config.judge.path = "reward_model", str(folder)
     if config.judge.name == "crm":
-        from crm.model.export import checkpoint_folder
+        from crm.model.folders import checkpoint_folder
         from crm.model.manifest import read_manifest
 
         read_manifest(checkpoint_folder(str(config.checkpoint)))
     if config.judge.name == "reward_model":
-        from crm.model.backbone import check_reachable
+        from crm.model.folders import check_reachable
 
         check_reachable(str(config.judge.path), config.judge.revision, "judge")
     if config.judge.name == "llm":
@@ -90,7 +90,7 @@ def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:
 def _open_crm(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
     from crm.judges.crm_judge import open_checkpoint
     from crm.model.batching.plans import packing_named
-    from crm.model.export import checkpoint_folder
+    from crm.model.folders import checkpoint_folder
 
     folder = checkpoint_folder(str(config.checkpoint))
     packing = packing_named(config.batching.name, config.batching.tokens)

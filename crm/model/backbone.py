@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import get_hf_file_metadata, hf_hub_url, snapshot_download, try_to_load_from_cache
-from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
 from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 from safetensors import SafetensorError
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -26,20 +23,10 @@ from transformers import (
 )
 from transformers.utils import logging as bars
 
+from crm.model.folders import HINTS, fetch
 from crm.model.template import TURN_END, TURN_START
 
-FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
-"""What is fetched of a hub repository: no pickles, no code."""
-HINTS = {
-    "model": "model=tiny needs no download, and model.path=<folder> takes a local Hugging Face folder",
-    "judge": "judge.path=<folder> takes a local Hugging Face folder",
-    "checkpoint": "give a run folder of train.py, or the `model` folder in it",
-}
-"""What to do instead, by the group of settings that names the model; ``checkpoint`` is a setting, not a group."""
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PAD, EOS = "<|pad|>", "<|endoftext|>"
-HUB_TIMEOUT = 5.0
-"""Seconds to wait for the hub to answer at all, before any data is read."""
 
 
 def show_loading(wanted: bool) -> None:
@@ -52,69 +39,6 @@ def show_loading(wanted: bool) -> None:
         disable_progress_bars()
 
 
-def is_hub_id(path: str) -> bool:
-    """Whether a path can be ``owner/name`` on a hub, rather than a folder here."""
-    return path.count("/") == 1 and not path.startswith((".", "/", "~", "models/")) and not Path(path).exists()
-
-
-def check_reachable(path: str, revision: str | None = None, group: str = "model") -> None:
-    """Raise ``ValueError`` within seconds where a model is neither here nor on a hub.
-
-    ``group``, one of `HINTS`, is where its ``path`` and ``revision`` are set.
-    """
-    if Path(path).is_dir():
-        if not (Path(path) / "config.json").is_file():
-            raise ValueError(f"{group}.path={path}: no config.json in this folder; {HINTS[group]}")
-    elif not is_hub_id(path):
-        hint = "run `make smollm2` to make it, or " if "smollm2" in path else ""
-        raise ValueError(f"{group}.path={path}: no such folder; {hint}{HINTS[group]}")
-    elif not isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str):
-        _from_hub(path, revision, group, download=False)
-
-
-def fetch(path: str, revision: str | None, group: str = "model") -> Path:
-    """The folder of a hub's model, downloaded where it is not in the cache in full.
-
-    Raises ``ValueError`` within seconds where the hub does not answer, or has no such model or revision.
-    """
-    try:
-        folder = Path(snapshot_download(path, revision=revision, allow_patterns=FILES, local_files_only=True))
-        if not missing_files(folder):
-            return folder
-    except (OSError, ValueError):
-        pass
-    return _from_hub(path, revision, group)
-
-
-def _from_hub(path: str, revision: str | None, group: str, download: bool = True) -> Path:
-    setting = "checkpoint" if group == "checkpoint" else f"{group}.path"
-    try:
-        # One request without retries: a download retries for half a minute before it gives up.
-        get_hf_file_metadata(hf_hub_url(path, "config.json", revision=revision), timeout=HUB_TIMEOUT)
-        return Path(snapshot_download(path, revision=revision, allow_patterns=FILES)) if download else Path(path)
-    except RevisionNotFoundError:
-        named = f"checkpoint={path}@{revision}" if group == "checkpoint" else f"{group}.revision={revision}"
-        raise ValueError(f"{named}: {path} has no such revision; see its page on the hub") from None
-    except RepositoryNotFoundError:
-        raise ValueError(f"{setting}={path}: the hub has no such model, or it is private; {HINTS[group]}") from None
-    except EntryNotFoundError:
-        raise ValueError(f"{setting}={path}: no config.json there; {HINTS[group]}") from None
-    except Exception as error:  # its class depends on the HTTP library under the hub's client
-        reason = f"not cached here, and the hub cannot be reached ({type(error).__name__}); {HINTS[group]}"
-        raise ValueError(f"{setting}={path}: {reason}") from None
-
-
-def missing_files(folder: Path) -> list[str]:
-    """Which of ``config.json`` and the files of weights are missing; an index names the parts of a large model."""
-    names = [WEIGHTS]
-    if (folder / INDEX).is_file():
-        try:
-            names = sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return [INDEX]
-    return [name for name in ("config.json", *names) if not (folder / name).is_file()]
-
-
 def load_backbone(
     path: str, revision: str | None, max_length: int, weights: bool = True
 ) -> tuple[PreTrainedModel, Any]:
@@ -125,21 +49,14 @@ def load_backbone(
     ``max_length`` of more than the positions.
     """
     folder = path if Path(path).is_dir() else str(fetch(path, revision))
-    info: dict[str, Any] = {"missing_keys": (), "mismatched_keys": ()}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         if weights:
-            model, info = AutoModel.from_pretrained(
-                folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, trust_remote_code=False
-            )
+            model, tokenizer = from_folder(AutoModel, folder)
         else:
             model = empty_backbone(folder, None)
-    except (OSError, ValueError, SafetensorError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"model.path={path}: cannot be loaded ({reason}); {HINTS['model']}") from None
-    unfit = sorted(str(name) for key in ("missing_keys", "mismatched_keys") for name in info[key])
-    if unfit:
-        raise ValueError(f"model.path={path}: its files have no fitting weights for {', '.join(unfit[:3])}; use others")
+            tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"model.path={path}: cannot be loaded ({error}); {HINTS['model']}") from None
     positions = getattr(model.config, "max_position_embeddings", max_length)
     if max_length > positions:
         raise ValueError(f"model.max_length={max_length}: {path} has {positions} positions; use at most that")
@@ -152,6 +69,24 @@ def load_backbone(
     tokenizer.padding_side = "right"
     model.config.pad_token_id = tokenizer.pad_token_id
     model.config.use_cache = False
+    return model, tokenizer
+
+
+def from_folder(auto: Any, folder: str | Path) -> tuple[Any, Any]:
+    """A model of the class ``auto`` of transformers, float32, and its tokenizer; no code of the folder is run.
+
+    Raises ``ValueError``, in a sentence without the folder, for weights that are missing, broken or do not fit.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        model, info = auto.from_pretrained(
+            folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, trust_remote_code=False
+        )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise ValueError(str(error).strip().partition("\n")[0]) from None
+    unfit = sorted(str(name) for key in ("missing_keys", "mismatched_keys") for name in info[key])
+    if unfit:
+        raise ValueError(f"no fitting weights for {', '.join(unfit[:3])}")
     return model, tokenizer
 
 

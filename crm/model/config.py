@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +12,7 @@ from omegaconf import MISSING
 from crm.config import Settings, setting
 from crm.io.installed import check_known
 from crm.model.heads import HEADS, KEPT, PROMPT_ORDERS, WIDTH, head_named
-from crm.model.manifest import MANIFEST
+from crm.model.manifest import MANIFEST, read_manifest
 
 
 def training_config(checkpoint: str | Path | None) -> dict[str, Any]:
@@ -28,14 +27,14 @@ def training_config(checkpoint: str | Path | None) -> dict[str, Any]:
 
 def _config_in(path: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")).get("config") or {})
-    except (OSError, ValueError, TypeError, AttributeError):  # whoever loads the model names what is wrong
+        return read_manifest(path.parent).get("config") or {}
+    except ValueError:  # whoever loads the model names what is wrong
         return {}
 
 
 @lru_cache(maxsize=4)
 def _config_on_hub(checkpoint: str) -> dict[str, Any]:
-    from crm.model.export import checkpoint_folder
+    from crm.model.folders import checkpoint_folder  # and with it the client of the hub
 
     try:
         return _config_in(checkpoint_folder(checkpoint) / MANIFEST)
@@ -43,8 +42,8 @@ def _config_on_hub(checkpoint: str) -> dict[str, Any]:
         return {}
 
 
-TINY = {"vocab_size": 2048, "hidden_size": 128, "layers": 3, "heads": 4}
-"""Sizes of a model that is trained from scratch, where none are given."""
+SIZES = {"vocab_size": (2048, 300), "hidden_size": (128, 1), "layers": (3, 1), "heads": (4, 1)}
+"""Of a model that is trained from scratch: the size where none is given, and the least."""
 
 
 @dataclass
@@ -79,7 +78,13 @@ class ModelConfig(Settings, group="model"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._settle_sizes()
+        for name, (default, least) in SIZES.items():
+            size = default if getattr(self, name) is None else getattr(self, name)
+            setattr(self, name, None if self.path is not None else size)
+            why = ": 256 bytes and the controls" if name == "vocab_size" else ""
+            self.require(self.path is not None or size >= least, name, f"{least} or more{why}")
+        whole = self.path is not None or self.hidden_size % self.heads == 0  # type: ignore[operator]
+        self.require(whole, "hidden_size", "a multiple of model.heads")
         some = self.use_layers is None or self.use_layers >= 1
         self.require(some, "use_layers", "1 or more, or null for all layers of the backbone")
         known = self.gradient_checkpointing == "auto" or isinstance(self.gradient_checkpointing, bool)
@@ -89,17 +94,6 @@ class ModelConfig(Settings, group="model"):
             "lora_rank",
             "0 for a model without model.path: adapters need pretrained weights to adapt",
         )
-
-    def _settle_sizes(self) -> None:
-        """A model from scratch has all four sizes; one with a ``path`` has its own."""
-        for name, size in TINY.items():
-            given = getattr(self, name)
-            setattr(self, name, None if self.path is not None else size if given is None else given)
-        if self.path is None:
-            for name, least in (("vocab_size", 300), ("layers", 1), ("heads", 1), ("hidden_size", 1)):
-                why = ": 256 bytes and the controls" if name == "vocab_size" else ""
-                self.require(getattr(self, name) >= least, name, f"{least} or more{why}")
-            self.require(self.hidden_size % self.heads == 0, "hidden_size", "a multiple of model.heads")  # type: ignore[operator]
 
 
 @dataclass
@@ -124,10 +118,11 @@ class HeadConfig(Settings, group="head"):
                 unset = getattr(self, name) is None
                 self.require(unset, name, f"null with head={self.name}, which keeps no states; use head=late")
             return
-        self.kept, self.width = KEPT if self.kept is None else self.kept, WIDTH if self.width is None else self.width
-        self.gated = bool(self.gated)
-        for name in ("kept", "width"):
+        for name, default in (("kept", KEPT), ("width", WIDTH)):
+            if getattr(self, name) is None:
+                setattr(self, name, default)
             self.require(getattr(self, name) >= 1, name, "1 or more")
+        self.gated = bool(self.gated)
         self.require(self.response_layers != 0, "response_layers", "1 or more, or null for all")
 
 

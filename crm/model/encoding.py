@@ -115,13 +115,14 @@ class Encoder:
 
     def encode(self, comparison: Comparison, order: Order = "ab") -> EncodedComparison | None:
         """Segments of one reading, or None where a sequence is longer than ``max_length`` (the caller counts it)."""
-        first, second = comparison.response_a, comparison.response_b
-        if order == "ba":
-            first, second = second, first
+        sides = comparison.response_a, comparison.response_b
         target = {"a": 1.0, "b": 0.0, "tie": 0.5}[comparison.label]
-        sequences, reads = self._sequences(comparison, first, second)
-        target = target if order == "ab" else 1.0 - target
-        encoded = EncodedComparison(comparison, order, sequences, reads, target, self._spans(sequences))
+        if order == "ba":
+            sides, target = sides[::-1], 1.0 - target
+        sequences = self._sequences(comparison, *sides)
+        encoded = EncodedComparison(
+            comparison, order, sequences, self._reads(sequences), target, self._spans(sequences)
+        )
         return encoded if max(encoded.lengths) <= self.max_length else None
 
     def criteria_segments(self, criteria: Sequence[str]) -> tuple[Segment, ...]:
@@ -154,20 +155,25 @@ class Encoder:
 
     def _sequences(
         self, comparison: Comparison, first: Sequence[Message], second: Sequence[Message]
-    ) -> tuple[tuple[tuple[Segment, ...], ...], tuple[tuple[int, int], tuple[int, int]]]:
-        criteria, prompt = self.criteria_segments(comparison.criteria), comparison.prompt
+    ) -> tuple[tuple[Segment, ...], ...]:
+        criteria, prompt = comparison.criteria, comparison.prompt
+        if self.kind.joint:
+            talks = [self.conversation_segments(prompt, first, second)]
+        else:
+            talks = [self.conversation_segments(prompt, side) for side in (first, second)]
+        if self.kind.apart:
+            return (*talks, *(self.criteria_segments((text,)) for text in criteria or (GENERIC_CRITERION,)))
+        asked = self.criteria_segments(criteria)
+        return tuple(asked + talk if self.prompt_order == "criteria_first" else talk + asked for talk in talks)
+
+    def _reads(self, sequences: Sequence[tuple[Segment, ...]]) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The end of each response's sequence. A joint head reads the last token second, and the span head first what
+        ends before the last response or mark.
+        """
+        ends = [len(token_ids(sequence)) - 1 for sequence in sequences[:2]]
         if not self.kind.joint:
-            asked = () if self.kind.apart else criteria
-            pair = tuple(self._ordered(asked, self.conversation_segments(prompt, side)) for side in (first, second))
-            ends = [len(token_ids(sequence)) - 1 for sequence in pair]
-            texts = (comparison.criteria or (GENERIC_CRITERION,)) if self.kind.apart else ()
-            alone = (self.criteria_segments((text,)) for text in texts)
-            return (*pair, *alone), ((0, ends[0]), (1, ends[1]))
-        joint = self._ordered(criteria, self.conversation_segments(prompt, first, second))
-        last = len(token_ids(joint)) - 1
-        # The second read is the last token; the first of the span head ends what precedes the last response or mark.
-        end_of_first = last - len(joint[-1].ids) if self.kind.spans else last
-        return (joint,), ((0, end_of_first), (0, last))
+            return (0, ends[0]), (1, ends[1])
+        return (0, ends[0] - len(sequences[0][-1].ids) if self.kind.spans else ends[0]), (0, ends[0])
 
     def _spans(self, sequences: Sequence[tuple[Segment, ...]]) -> tuple[Span, ...]:
         """The response of a conversation, and of a criterion its own words."""
@@ -179,9 +185,6 @@ class Encoder:
             start = end - len(sequence[-1].ids) + (self.instruction if place >= 2 else 0)
             found.append(Span(place, start, end))
         return tuple(found)
-
-    def _ordered(self, criteria: tuple[Segment, ...], conversation: tuple[Segment, ...]) -> tuple[Segment, ...]:
-        return criteria + conversation if self.prompt_order == "criteria_first" else conversation + criteria
 
     def _ids_of(self, turns: Sequence[dict[str, str]], follows: bool = True) -> tuple[int, ...]:
         """Ids of turns, a line break between them and, where the turns follow others, one before the first."""

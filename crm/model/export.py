@@ -20,14 +20,14 @@ from transformers import (
     AutoModel,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
-    AutoTokenizer,
     PreTrainedModel,
 )
 
-from crm.model.backbone import fetch, is_hub_id
+from crm.model.backbone import from_folder
+from crm.model.folders import checkpoint_folder
 from crm.model.heads import PromptOrder, head_named
 from crm.model.late_head import LateHead
-from crm.model.manifest import MANIFEST, read_manifest, write_manifest
+from crm.model.manifest import read_manifest, write_manifest
 from crm.model.model_card import write_card
 from crm.model.reward_model import RewardModel
 from crm.model.template import TURN_END, chat_template
@@ -43,23 +43,16 @@ def export_model(
     folder: Path,
     facts: dict[str, Any],
     prompt_order: PromptOrder = "criteria_first",
+    *,
+    single_label: bool = False,
 ) -> str:
     """Write the folder and return its digest. ``model.backbone`` must be plain (adapters merged).
 
-    ``facts`` (plain JSON values: longest sequence, training configuration, commit) go into ``crm.json``. Raises
-    ``ValueError``, and writes nothing, for weights that are not finite.
+    ``facts`` (plain JSON values: longest sequence, training configuration, commit) go into ``crm.json``. With
+    ``single_label`` a pairwise head is written as one label (`single_label_model`), a copy for other tools that
+    `load_checkpoint` refuses. Raises ``ValueError``, and writes nothing, for weights that are not finite.
     """
-    return _write(to_hugging_face(model), tokenizer, model, folder, facts, prompt_order)
-
-
-def _write(
-    exported: PreTrainedModel,
-    tokenizer: Any,
-    model: RewardModel,
-    folder: Path,
-    facts: dict[str, Any],
-    prompt_order: PromptOrder,
-) -> str:
+    exported = single_label_model(model) if single_label else to_hugging_face(model)
     for name, weight in (*exported.named_parameters(), *model.score.named_parameters()):
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(
@@ -79,6 +72,7 @@ def _write(
     tokenizer.eos_token = TURN_END
     tokenizer.model_max_length = facts.get("max_length", exported.config.max_position_embeddings)
     tokenizer.save_pretrained(folder)
+    facts = {**facts, "single_label": True} if single_label else facts
     digest = write_manifest(folder, model.head, prompt_order, facts)
     write_card(folder, model.head, prompt_order, facts, digest)
     return digest
@@ -129,17 +123,11 @@ def _with_zero_bias(score: nn.Linear) -> nn.Linear:
     return layer
 
 
-def export_as_single_label(
-    model: RewardModel,
-    tokenizer: Any,
-    folder: Path,
-    facts: dict[str, Any],
-    prompt_order: PromptOrder = "criteria_first",
-) -> str:
+def single_label_model(model: RewardModel) -> PreTrainedModel:
     """The pairwise head as one label, score = W[0] - W[1]: sigmoid(logit) is P(first preferred), nothing is lost.
 
     For tools that know one-label models only (a sigmoid over one logit equals the softmax over two). No problem type
-    is set, so that servers apply that sigmoid. Our own commands read the original, not this folder.
+    is set, so that servers apply that sigmoid.
     """
     if model.head != "pairwise":
         raise ValueError(f"head={model.head}: only the pairwise head has two logits to subtract")
@@ -150,53 +138,7 @@ def export_as_single_label(
     exported = to_hugging_face(RewardModel(model.backbone, difference, "scalar"))
     exported.config.id2label, exported.config.label2id = {0: "model_a"}, {"model_a": 0}
     exported.config.problem_type = None
-    return _write(exported, tokenizer, model, folder, {**facts, "single_label": True}, prompt_order)
-
-
-def checkpoint_folder(given: str | Path) -> Path:
-    """The model folder that ``checkpoint=`` names: itself, ``model`` in a run folder, or a hub's model, fetched.
-
-    A hub's model is ``owner/name`` or ``owner/name@revision``, with or without ``hf://``. Raises ``ValueError``, within
-    seconds, for a folder without a model (naming what it holds and what to type), and where the hub cannot be reached
-    or has no such model.
-    """
-    text = str(given)
-    folder = Path(text).expanduser()
-    for model in (folder, folder / "model"):
-        if (model / MANIFEST).is_file():
-            return model
-    name, _, revision = text.removeprefix("hf://").partition("@")
-    if not text.startswith("hf://") and (folder.exists() or folder.parent.is_dir() or not is_hub_id(name)):
-        raise ValueError(f"checkpoint={text}: {_what_is_there(folder)}")
-    return fetch(name, revision or None, "checkpoint")
-
-
-def _what_is_there(folder: Path) -> str:
-    """Why there is no model in ``folder``, and what to type instead."""
-    if folder.is_dir() and any(folder.glob("checkpoints/*.ckpt")):
-        return f"its training has not ended; go on with: python train.py resume={folder}"
-    if (folder / "config.json").is_file():
-        return (
-            f"no {MANIFEST} there: not a model of train.py, or not all of it; other reward models: judge=reward_model "
-            f"judge.path={folder}; to train from it: model.path={folder}"
-        )
-    found = "no model there" if folder.exists() else "no such folder"
-    if runs := _runs_near(folder if folder.is_dir() else folder.parent):
-        return f"{found}; trained models nearby, newest first: {', '.join(map(str, runs[:3]))}; give one of these"
-    return f"{found}; give a run folder of train.py, the `model` folder in it, or owner/name of a hub"
-
-
-def _runs_near(folder: Path) -> list[Path]:
-    """Run folders with a model, newest first: in ``folder``, beside it, and where commands write."""
-    near = {place: 3 for place in (folder, folder.parent) if place != Path(place.anchor)}
-    usual = {Path(name): 6 for name in ("runs", "outputs", "multirun", "results", "models")}
-    found = {
-        path.parent.parent if path.parent.name == "model" else path.parent: path.stat().st_mtime
-        for place, depths in (near | usual).items()
-        for depth in range(depths)
-        for path in place.glob("*/" * depth + MANIFEST)
-    }
-    return sorted(found, key=lambda run: -found[run])
+    return exported
 
 
 def load_checkpoint(checkpoint: str | Path) -> tuple[RewardModel, Any, dict[str, Any]]:
@@ -210,18 +152,11 @@ def load_checkpoint(checkpoint: str | Path) -> tuple[RewardModel, Any, dict[str,
         raise ValueError(f"checkpoint={folder}: a one-label copy for other tools; give the `model` folder beside it")
     head = str(manifest["head"])
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        loaded, info = _class_of(head).from_pretrained(
-            folder, dtype=torch.float32, output_loading_info=True, use_safetensors=True, trust_remote_code=False
-        )
-        unfit = sorted(str(name) for key in ("missing_keys", "mismatched_keys") for name in info[key])
-        if unfit:
-            raise ValueError(f"no fitting weights for {', '.join(unfit[:3])}")
+        loaded, tokenizer = from_folder(_class_of(head), folder)
         score = _read_late_head(folder, loaded.config.hidden_size) if head_named(head).apart else _without_bias(loaded)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().partition("\n")[0]
+    except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(
-            f"checkpoint={folder}: cannot be loaded ({reason}); copy the folder again, or export the model anew"
+            f"checkpoint={folder}: cannot be loaded ({error}); copy the folder again, or export the model anew"
         ) from None
     return RewardModel(loaded.base_model, score, head).eval(), tokenizer, manifest
 

@@ -33,8 +33,8 @@ class HeadOutput(NamedTuple):
     """(B,) float32, log-odds that the response shown first is preferred"""
     scores: Tensor | None
     """(B, 2) float32, a score a response; None for a head that has none"""
-    unasked: Tensor | None = None
-    """(B,) float32, where a late head `asks_others`: mean square of score differences under criteria nobody asked by"""
+    off_criteria: Tensor | None = None
+    """(B,) float32, where a late head `measures_off_criteria`: mean square of score differences under other criteria"""
 
 
 @dataclass(frozen=True)

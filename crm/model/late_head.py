@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -73,33 +74,24 @@ class LateHead(nn.Module):
     """``kept`` states a response, and as many a criterion, each of ``width`` numbers.
 
     ``response_layers`` are the lowest layers of the backbone that read a response; 0 means all, as for criteria.
-    ``gated`` is whether criteria have a side, ``side_inner`` the inner numbers of what tells it; ``shared`` whether
-    there is a vector that is added to every criterion.
+    ``gated`` is whether criteria have a side; then there is also a vector that is added to every criterion.
     """
 
     def __init__(
-        self,
-        hidden_size: int,
-        kept: int = KEPT,
-        width: int = WIDTH,
-        inner: int = INNER,
-        response_layers: int = 0,
-        gated: bool = False,
-        shared: bool = False,
-        side_inner: int = SIDE_INNER,
+        self, hidden_size: int, kept: int = KEPT, width: int = WIDTH, response_layers: int = 0, gated: bool = False
     ) -> None:
         super().__init__()
         self.kept, self.width, self.response_layers, self.gated = kept, width, response_layers, gated
-        self.response = TextPooling(hidden_size, kept, width, kept * width, inner)
-        self.criterion = TextPooling(hidden_size, CRITERION_QUERIES, width, kept * width, inner)
+        self.response = TextPooling(hidden_size, kept, width, kept * width, INNER)
+        self.criterion = TextPooling(hidden_size, CRITERION_QUERIES, width, kept * width, INNER)
         # Small, so that a new head prefers next to nothing, but not zero: two factors that both have to grow grow late.
         for pooling in (self.response, self.criterion):
             nn.init.normal_(pooling.outer.weight, std=FIRST_STD)
             nn.init.zeros_(pooling.outer.bias)
-        self.side = TextPooling(hidden_size, SIDE_QUERIES, SIDE_WIDTH, 1, side_inner) if gated else None
-        self.shared = nn.Parameter(torch.zeros(kept * width)) if shared else None
-        self.asks_others = False
-        """Whether `forward` tells what responses differ by under criteria of other comparisons of the batch."""
+        self.side = TextPooling(hidden_size, SIDE_QUERIES, SIDE_WIDTH, 1, SIDE_INNER) if gated else None
+        self.shared = nn.Parameter(torch.zeros(kept * width)) if gated else None
+        self.measures_off_criteria = False
+        """Whether `forward` measures by what responses differ under criteria of other comparisons of the batch."""
         self.user_vectors: nn.Parameter | None = None
         """While it is trained, (W, D): vectors in place of criteria, learned from batches without criteria."""
 
@@ -109,21 +101,18 @@ class LateHead(nn.Module):
         self.user_vectors = nn.Parameter(USER_VECTOR_STD * drawn)
 
     @classmethod
-    def seeded(cls, hidden_size: int, seed: int, *, gated: bool = False, **sizes: int) -> LateHead:
+    def seeded(cls, hidden_size: int, seed: int, **sizes: Any) -> LateHead:
         """A new one, initialised from ``seed`` alone."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return cls(hidden_size, gated=gated, shared=gated, **sizes)
+            return cls(hidden_size, **sizes)
 
     @classmethod
     def of_weights(cls, weights: Mapping[str, Tensor], response_layers: int = 0) -> LateHead:
         """The head that has these weights; its sizes are theirs. Raises ``ValueError`` where they do not fit."""
         try:
             kept, hidden_size, width = weights["response.values"].shape
-            side = weights.get("side.inner.weight")
-            inner, side_inner = len(weights["response.inner.weight"]), SIDE_INNER if side is None else len(side)
-            gated, shared = side is not None, "shared" in weights
-            head = cls(hidden_size, kept, width, inner, response_layers, gated, shared, side_inner)
+            head = cls(hidden_size, kept, width, response_layers, gated="shared" in weights)
             head.load_state_dict(dict(weights))
         except (KeyError, RuntimeError, ValueError) as error:
             raise ValueError(f"weights of the head do not fit it: {str(error).splitlines()[0]}") from None
@@ -141,27 +130,27 @@ class LateHead(nn.Module):
                 criteria = self.of_criteria(of_criteria.float(), texts.criteria)  # (V, D)
             else:
                 assert self.user_vectors is not None, "a batch without criteria"
-                criteria = self._shared_by(self.user_vectors)  # (W, D)
+                criteria = self._with_shared(self.user_vectors)  # (W, D)
             scores = responses @ criteria.T / math.sqrt(self.kept * self.width)
             asked = (texts.asked >= 0)[:, None]
             of_pairs = scores[texts.shown[:, :, None], texts.asked.clamp(min=0)[:, None]]  # (B, 2, K)
             found = difference((of_pairs * asked).sum(dim=-1))
-            return found._replace(unasked=_unasked(scores, texts)) if self.asks_others else found
+            return found._replace(off_criteria=_off_criteria(scores, texts)) if self.measures_off_criteria else found
 
     def of_criteria(self, states: Tensor, groups: Sequence[Tensor]) -> Tensor:
         """(N, D): what criteria are about, of a gated head times their side in (-1, 1), and the shared part."""
         if self.side is None:
-            return self._shared_by(self.criterion.of_groups(states, groups))
+            return self.criterion.of_groups(states, groups)
         states = nn.functional.dropout(states, DROPPED, self.training)
         sides = torch.tanh(self.side.of_groups(states, groups) + TOWARDS)  # (N, 1)
-        return self._shared_by(sides * self.criterion.of_groups(states, groups))
+        return self._with_shared(sides * self.criterion.of_groups(states, groups))
 
-    def _shared_by(self, criteria: Tensor) -> Tensor:
+    def _with_shared(self, criteria: Tensor) -> Tensor:
         """(N, D)."""
         return criteria if self.shared is None else criteria + self.shared
 
 
-def _unasked(scores: Tensor, texts: TextTokens) -> Tensor:
+def _off_criteria(scores: Tensor, texts: TextTokens) -> Tensor:
     """(B,): over the criteria of scores (U, V) that a comparison is not asked by, the mean square of what its responses
     differ by; 0 where all are asked.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.files import replace_file
-from crm.model.heads import PROMPT_ORDERS, PromptOrder, head_named
+from crm.model.heads import PromptOrder, head_named
 
 MANIFEST, VERSION = "crm.json", 3
 DIGESTED = ("*.safetensors", "tokenizer.json", "chat_template.jinja")
@@ -31,12 +31,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ValueError(f"checkpoint={folder}: no {MANIFEST} there; give a run folder of train.py")
     try:
         manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if (version := manifest.get("version")) != VERSION:
+        if (version := manifest["version"]) != VERSION:
             raise ValueError(f"version {version!r:.40}, this release reads {VERSION}; export the model again")
         head_named(str(manifest["head"]))
-        if (order := manifest["prompt_order"]) not in PROMPT_ORDERS:
-            raise ValueError(f"prompt_order={order!r:.40}: expected one of {', '.join(PROMPT_ORDERS)}")
-    except (ValueError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"checkpoint={folder}: {MANIFEST} cannot be used ({error!s:.200})") from None
     return manifest
 

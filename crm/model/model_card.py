@@ -12,7 +12,7 @@ from huggingface_hub import ModelCardData
 from jinja2 import ChainableUndefined, Environment
 
 from crm.io.files import replace_file
-from crm.model.backbone import is_hub_id
+from crm.model.folders import is_hub_id
 from crm.model.heads import HEADS, PromptOrder, head_named
 
 CARD = "README.md"

@@ -30,7 +30,7 @@ def build_score(
     """
     kind = head_named(head)
     if kind.apart:
-        return _build_late(hidden_size, seed, start, sizes)
+        return _build_late(hidden_size, seed, start, {name: size for name, size in sizes.items() if size is not None})
     score = nn.Linear(hidden_size, kind.outputs, bias=False)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -43,11 +43,10 @@ def build_score(
     return score
 
 
-def _build_late(hidden_size: int, seed: int, start: nn.Module | None, sizes: Mapping[str, int | None]) -> LateHead:
-    asked: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
+def _build_late(hidden_size: int, seed: int, start: nn.Module | None, sizes: Mapping[str, int]) -> LateHead:
     if not isinstance(start, LateHead):
-        return LateHead.seeded(hidden_size, seed, **asked)
-    for name, size in asked.items():
+        return LateHead.seeded(hidden_size, seed, **sizes)
+    for name, size in sizes.items():
         if size != getattr(start, name):
             raise ValueError(
                 f"head.{name}={size}: the head to go on from has {getattr(start, name)}; set that, or start from a "
@@ -82,8 +81,8 @@ class RewardModel(nn.Module):
         if self.reads_forests:
             use_tree_attention(backbone)
         self.prunes = not head_named(head).apart and prune_last_layer(backbone)
-        self.frozen: FrozenLayers | None = None
-        """Where set, what the lowest layers give is kept and only those above are run anew."""
+        self.keeping: tuple[FrozenLayers, ...] = ()
+        """Where set, what these layers give is kept: one part, or with two depths that of responses and of criteria."""
         self.depths: TwoDepths | None = None
         """Where responses are read by fewer layers than criteria."""
         if isinstance(score, LateHead) and score.response_layers:
@@ -119,32 +118,19 @@ class RewardModel(nn.Module):
     def _token_states(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """(M, H) each, of all tokens of the batch, one row after the other: as responses are read, and as criteria."""
         if self.depths is not None:
-            return self.depths.kept_states(batch) if self.depths.kept else self.depths.run(batch)
+            return self.depths.run_frozen(batch, *self.keeping) if self.keeping else self.depths.run(batch)
         states = self._states(batch).flatten(0, 1)
         return states, states
 
     def _states(self, batch: Batch, **reads: Any) -> torch.Tensor:
         """(S, T, H), or (S, R, H) where only some positions are read."""
         backbone, inputs = self.backbone, inputs_of(batch) | reads
-        if self.frozen is not None:
-            backbone = self.frozen.upper
-            inputs |= {"input_ids": None, "inputs_embeds": self.frozen.states(batch)}
+        if self.keeping:
+            (frozen,) = self.keeping
+            backbone, inputs = frozen.upper, inputs | {"input_ids": None, "inputs_embeds": frozen.states(batch)}
         states = backbone(**inputs).last_hidden_state
         assert isinstance(states, torch.Tensor)
         return states
-
-    @property
-    def keeping(self) -> tuple[FrozenLayers, ...]:
-        """Frozen layers whose states are kept: one part, or one each for responses and criteria."""
-        if self.frozen is not None:
-            return (self.frozen,)
-        return (self.depths and self.depths.kept) or ()
-
-    def keep_nothing(self) -> None:
-        """Let go of all that is kept; from then on frozen layers are run at every pass."""
-        self.frozen = None
-        if self.depths is not None:
-            self.depths.kept = None
 
     @property
     def device(self) -> torch.device:

@@ -42,7 +42,7 @@ class LitRewardModel(L.LightningModule):
         self.model, self.optimizer_config, self.loss_config = model, optimizer, loss
         self.total_steps = total_steps
         if loss.off_criteria_penalty:  # settings allow it for a late head alone
-            model.score.asks_others = True  # type: ignore[assignment]
+            model.score.measures_off_criteria = True  # type: ignore[assignment]
         self.validation = ValidationMetrics()
         self.train_accuracy = PreferenceAccuracy()
         self._of_step: list[Tensor] = []
@@ -64,8 +64,8 @@ class LitRewardModel(L.LightningModule):
         objective = loss
         if settings.centre_scores and output.scores is not None:
             objective = loss + settings.centre_scores * centring_penalty(output.scores).mean()
-        if output.unasked is not None:
-            objective = objective + settings.off_criteria_penalty * output.unasked.mean()
+        if output.off_criteria is not None:
+            objective = objective + settings.off_criteria_penalty * output.off_criteria.mean()
         if batch.weight:  # else another rank's row, read only to keep in step
             self.train_accuracy.update(output.preference_logit.detach(), batch.target)
         if batch_idx % self.trainer.accumulate_grad_batches == 0:

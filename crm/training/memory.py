@@ -14,7 +14,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 from torch import nn
 
-from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, freeze_lower_layers, most_frozen
+from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, freeze_lower_layers
 from crm.model.backbone import add_lora, empty_backbone, keep_lowest_layers, without_lora_wrapper
 from crm.model.reward_model import RewardModel
 from crm.training.config import TrainConfig
@@ -166,8 +166,8 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int) -> 
     Room is half of the machine's memory that is left of a step on ``tokens``.
     """
     settings, backbone = config.model, without_lora_wrapper(model.backbone)
-    whole = not model.prunes  # such a head reads every token
-    layers = most_frozen(backbone, settings.freeze_layers, whole=whole)
+    # Only a head that reads every token, and so prunes no last layer, can do without a layer of its own.
+    layers = min(settings.freeze_layers, len(backbone.layers) - int(model.prunes))
     partly = model.depths is not None and layers < len(backbone.layers)  # a layer that is trained may read responses
     if settings.kept_states == "off" or layers < 1 or partly:
         return
@@ -180,13 +180,13 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int) -> 
     def keeping(layers: int, share: float) -> FrozenLayers:
         dtype = getattr(torch, settings.kept_states_dtype)
         kept = FrozenStates(backbone.config.hidden_size, budget=int(room * share), dtype=dtype)
-        return FrozenLayers(backbone, layers, kept, whole=whole)
+        return FrozenLayers(backbone, layers, kept)
 
     if model.depths is None:
-        model.frozen = keeping(layers, 1.0)
+        model.keeping = (keeping(layers, 1.0),)
     else:
         of_responses = len(model.depths.lower.layers)
-        model.depths.kept = keeping(of_responses, 1 - OF_CRITERIA), keeping(layers, OF_CRITERIA)
+        model.keeping = keeping(of_responses, 1 - OF_CRITERIA), keeping(layers, OF_CRITERIA)
     rank_zero_only(log.info)(
         f"frozen layers: states of {layers} layers are kept ({settings.kept_states_dtype}) in memory, room for "
         f"{room / 1e9:.1f} GB a process; model.kept_states=off computes them anew"

@@ -30,7 +30,6 @@ from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.backbone import (
     add_lora,
     build_tiny_backbone,
-    check_reachable,
     keep_lowest_layers,
     load_backbone,
     merge_lora,
@@ -41,7 +40,8 @@ from crm.model.backbone import (
 from crm.model.batching.loader import BatchLoader
 from crm.model.config import BATCHINGS
 from crm.model.encoding import Encoder
-from crm.model.export import export_as_single_label, export_model, load_checkpoint
+from crm.model.export import export_model, load_checkpoint
+from crm.model.folders import check_reachable
 from crm.model.heads import PromptOrder
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
@@ -275,7 +275,7 @@ def finish(
     outcome = TrainingOutcome(run_dir / "model", digest, loss, accuracy, steps, time.perf_counter() - started)
     if trainer.is_global_zero:
         write_results(run_dir, outcome, {**facts, **frozen_counts(lit.model)}, worst_pairs(judged), loggers)
-    lit.model.keep_nothing()  # the memory is free for what follows
+    lit.model.keeping = ()  # the memory is free for what follows
     return outcome
 
 
@@ -321,5 +321,7 @@ def _export(
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     digest = export_model(model, encoder.tokenizer, run_dir / "model", manifest, encoder.prompt_order)
     if model.head == "pairwise":
-        export_as_single_label(model, encoder.tokenizer, run_dir / "model_single_label", manifest, encoder.prompt_order)
+        export_model(
+            model, encoder.tokenizer, run_dir / "model_single_label", manifest, encoder.prompt_order, single_label=True
+        )
     return digest

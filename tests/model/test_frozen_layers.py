@@ -51,7 +51,7 @@ def keeping(model: RewardModel, **settings: Any) -> RewardModel:
     """The same weights, with the states of the lowest layers kept."""
     model = copy.deepcopy(model)
     kept = FrozenStates(16, **{"budget": MUCH, **settings})
-    model.frozen = FrozenLayers(without_lora_wrapper(model.backbone), LOWER, kept)
+    model.keeping = (FrozenLayers(without_lora_wrapper(model.backbone), LOWER, kept),)
     return model
 
 
@@ -96,7 +96,7 @@ def test_a_second_epoch_runs_no_frozen_layer(kind, make_deep, batches) -> None:
         for batch in (first, second, others, second, first):
             model(batch)
     assert len(lower) == 2 and len(upper) == 5
-    counts = model.frozen.counts
+    counts = model.keeping[0].counts
     assert counts.computed < counts.read / 2 and counts.without_room == 0
 
 
@@ -118,7 +118,8 @@ def test_without_room_states_are_computed_again_and_reported_once(make_deep, bat
     with caplog.at_level(logging.WARNING):
         for batch in batches() * 2:
             assert_same(outcome(model, batch), outcome(plain, batch))
-    assert len(model.frozen.kept) == 40 and model.frozen.counts.without_room > 0
+    (frozen,) = model.keeping
+    assert len(frozen.kept) == 40 and frozen.counts.without_room > 0
     assert [record.message.partition(";")[0] for record in caplog.records] == [
         "kept states: the room for 40 tokens (0.00 GB) is full"
     ]
@@ -157,7 +158,7 @@ def test_adapters_are_put_above_the_frozen_layers_only(make_deep, batches) -> No
 @pytest.mark.usefixtures("in_float64")
 def test_dropout_is_left_out_below(make_deep, batches) -> None:
     model, batch = keeping(make_deep(dropout=0.5)).train(), batches()[0]
-    first, second = model.frozen.states(batch), keeping(make_deep(dropout=0.0)).frozen.states(batch)
+    first, second = (one.keeping[0].states(batch) for one in (model, keeping(make_deep(dropout=0.0))))
     torch.testing.assert_close(first, second, rtol=0, atol=rounding(second))
 
 
@@ -170,14 +171,6 @@ def test_nothing_that_is_kept_is_saved(make_deep, batches, tokenizer, tmp_path: 
     expected = plain(batch).preference_logit
     loaded = load_checkpoint(tmp_path)[0](batch).preference_logit
     torch.testing.assert_close(loaded, expected, rtol=0, atol=rounding(expected))
-
-
-def test_what_is_trained_is_not_kept(make_deep) -> None:
-    model = make_deep()
-    with pytest.raises(ValueError, match=r"model.kept_states: layers.2.* is trained"):
-        FrozenLayers(model.backbone, 3, FrozenStates(16, budget=MUCH))
-    freeze_lower_layers(model.backbone, 4)
-    assert len(FrozenLayers(model.backbone, 4, FrozenStates(16, budget=MUCH)).upper.layers) == 1
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])
@@ -198,7 +191,7 @@ def test_every_token_is_found_by_what_precedes_it_while_there_is_room() -> None:
     forests = [grow_forest([tuple(torch.randint(3, (n,), generator=draw).tolist()) for n in (3, 9, 20, 14)])
                for _ in range(8)]  # fmt: skip
     for room in (0, 6, 10_000):
-        kept, seen = FrozenStates(3, budget=room * FrozenStates(3, budget=0).token_bytes), {}
+        kept, seen = FrozenStates(3, budget=room * FrozenStates(3, budget=0).token_bytes), set()
         for forest in forests * 2:
             beginnings = []
             for node in forest.nodes:
@@ -207,15 +200,14 @@ def test_every_token_is_found_by_what_precedes_it_while_there_is_room() -> None:
                     ids += forest.ids[above.start : above.start + above.length]
                 beginnings += [tuple(ids[: node.depth + count]) for count in range(1, node.length + 1)]
             states = torch.tensor([[hash((begin, i)) % 1000 / 7 for i in range(3)] for begin in beginnings])
-            slots = kept.find(forest.ids, forest.nodes)
-            assert [slot > 0 for slot in slots] == [begin in seen for begin in beginnings]
-            without_room = kept.add(forest.ids, forest.nodes, states)
-            slots = kept.find(forest.ids, forest.nodes)
-            seen |= {begin: slot for begin, slot in zip(beginnings, slots, strict=True) if slot > 0}
-            assert without_room == slots.count(-1) and len(kept) == len(seen) <= room
-            known = torch.tensor([index for index, slot in enumerate(slots) if slot > 0], dtype=torch.int64)
-            assert torch.equal(kept.read(torch.tensor(slots)[known]), states[known])
-        assert without_room == 0 or len(kept) == room
+            slots, new = kept.slots(forest.ids, forest.nodes, range(len(forest.nodes)))
+            kept.write(slots[new], states[new])
+            known = (slots > 0).nonzero().squeeze(1).tolist()
+            assert {beginnings[index] for index in new} == {beginnings[index] for index in known} - seen
+            seen |= {beginnings[index] for index in known}
+            assert len(kept) == len(seen) <= room
+            assert torch.equal(kept.read(slots[known]), states[known])
+        assert len(known) == len(slots) or len(kept) == room
 
 
 def test_a_head_that_reads_every_token_may_keep_the_whole_backbone(make_model, make_encoder, comparisons) -> None:
@@ -223,12 +215,12 @@ def test_a_head_that_reads_every_token_may_keep_the_whole_backbone(make_model, m
     freeze_lower_layers(model.backbone, 2)
     batch = collate_forest([encoder.encode(row) for row in comparisons])
     expected = model(batch).scores
-    model.frozen = FrozenLayers(model.backbone, 2, FrozenStates(16, budget=MUCH), whole=True)
+    model.keeping = (FrozenLayers(model.backbone, 2, FrozenStates(16, budget=MUCH)),)
     for _ in range(2):
         scores = model(batch).scores
         torch.testing.assert_close(scores, expected, rtol=0, atol=rounding(expected))
     scores.sum().backward()
-    assert model.frozen.counts.computed == batch.tokens, "read once"
+    assert model.keeping[0].counts.computed == batch.tokens, "read once"
 
 
 def of_texts(states: torch.Tensor, groups: list[torch.Tensor]) -> torch.Tensor:
@@ -259,9 +251,7 @@ def test_kept_states_of_two_depths_are_what_is_computed(kind, make_model, make_e
     freeze_lower_layers(model.backbone, 2)
     with torch.no_grad():
         expected = model(batch).scores
-    model.depths.kept = tuple(
-        FrozenLayers(model.backbone, layers, FrozenStates(16, budget=MUCH), whole=True) for layers in (1, 2)
-    )
+    model.keeping = tuple(FrozenLayers(model.backbone, layers, FrozenStates(16, budget=MUCH)) for layers in (1, 2))
     computed = []
     for _ in range(2):
         with torch.no_grad():
@@ -269,10 +259,8 @@ def test_kept_states_of_two_depths_are_what_is_computed(kind, make_model, make_e
         torch.testing.assert_close(scores, expected, rtol=0, atol=rounding(expected))
         computed.append([part.counts.computed for part in model.keeping])
     assert computed[0] == computed[1] and all(computed[0]), "the second time nothing is run"
-    responses = of_texts(model.depths.kept_states(batch)[0], batch.texts.criteria)
+    responses = of_texts(model.depths.run_frozen(batch, *model.keeping)[0], batch.texts.criteria)
     assert not responses.any(), "only the texts of a kind are run"
-    model.keep_nothing()
-    assert model.keeping == ()
 
 
 @pytest.mark.parametrize("layers", [0, 2])

@@ -164,10 +164,9 @@ def test_sizes_are_read_off_the_weights() -> None:
     head = LateHead.seeded(8, seed=1, kept=3, width=5)
     again = LateHead.of_weights(head.state_dict())
     assert (again.kept, again.width) == (3, 5) and again.side is again.shared is None
-    gated = LateHead(8, 3, 5, gated=True, shared=True, side_inner=7)
+    gated = LateHead(8, 3, 5, gated=True)
     again = LateHead.of_weights(gated.state_dict())
     assert again.gated and again.shared is not None and again.side is not None
-    assert again.side.inner.out_features == 7
     with pytest.raises(ValueError, match=r"weights of the head do not fit it"):
         LateHead.of_weights({name: value for name, value in head.state_dict().items() if "inner" not in name})
 
@@ -226,8 +225,8 @@ def test_what_nobody_asked_is_the_mean_square_of_all_other_differences() -> None
         shown=torch.tensor([[0, 1], [2, 0], [1, 2]]),
         asked=torch.tensor([[1, -1], [0, -1], [0, 1]]),
     )
-    assert head(states, states, texts).unasked is None
-    head.asks_others = True
+    assert head(states, states, texts).off_criteria is None
+    head.measures_off_criteria = True
     output = head(states, states, texts)
     one = torch.ones(1, 1, dtype=torch.bool)
     vectors = [head.response(state[None, None], one)[0] for state in states[:3]]
@@ -237,7 +236,7 @@ def test_what_nobody_asked_is_the_mean_square_of_all_other_differences() -> None
         return ((vectors[first] - vectors[second]) @ users[user]).item() / (head.kept * head.width) ** 0.5
 
     expected = torch.tensor([gap(0, 1, 0) ** 2, gap(2, 0, 1) ** 2, 0.0])
-    torch.testing.assert_close(output.unasked, expected, atol=1e-6, rtol=1e-4)
+    torch.testing.assert_close(output.off_criteria, expected, atol=1e-6, rtol=1e-4)
     torch.testing.assert_close(output.preference_logit[2], torch.tensor(gap(1, 2, 0) + gap(1, 2, 1)), atol=1e-5, rtol=0)
 
 

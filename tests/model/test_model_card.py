@@ -13,7 +13,7 @@ from huggingface_hub import ModelCard
 
 from crm.judges.crm_judge import open_checkpoint
 from crm.model.encoding import Encoder
-from crm.model.export import export_as_single_label, export_model, load_checkpoint
+from crm.model.export import export_model, load_checkpoint
 from crm.model.late_reading import LateReader
 from crm.model.manifest import read_manifest
 from crm.model.model_card import read_section, write_card, write_section
@@ -103,7 +103,7 @@ def test_weighted_criteria_and_stored_vectors_of_the_card_are_ours(
 
 def test_the_one_label_copy_has_lines_of_its_own(make_model, tokenizer, tmp_path) -> None:
     model = make_model("pairwise", seed=7)
-    export_as_single_label(model, tokenizer, tmp_path / "one", FACTS)
+    export_model(model, tokenizer, tmp_path / "one", FACTS, single_label=True)
     export_model(model, tokenizer, tmp_path / "two", FACTS)
     one, two = (run_snippet(tmp_path / name, tmp_path / f"{name}.py")["preference_logit"] for name in ("one", "two"))
     assert one(CRITERIA, QUERY, FIRST, SECOND) == pytest.approx(two(CRITERIA, QUERY, FIRST, SECOND), abs=1e-5)

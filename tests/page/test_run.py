@@ -27,7 +27,7 @@ def test_a_head_that_is_not_late_is_sent_to_the_leaderboard_before_it_is_loaded(
 ) -> None:
     monkeypatch.setattr("crm.judges.open.check_judge", lambda config: None)
     monkeypatch.setattr("crm.judges.open.open_judge", lambda config: pytest.fail("loaded for nothing"))
-    monkeypatch.setattr("crm.model.export.checkpoint_folder", Path)
+    monkeypatch.setattr("crm.model.folders.checkpoint_folder", Path)
     monkeypatch.setattr("crm.model.manifest.read_manifest", lambda folder: {"head": "scalar"})
     message = refused("checkpoint=runs/a/model", folder=tmp_path)
     assert message.startswith("checkpoint=runs/a/model: head=scalar reads all responses again for each person")

@@ -27,57 +27,53 @@ from crm.model.batching.tree_mask import full_mask
 log = logging.getLogger(__name__)
 INDEX_BYTES = 160
 """A token's entry in the tree: two integers and its place in a dictionary (measured)."""
-ROOT, UNKNOWN = 0, -1
+ROOT, NO_ROOM = 0, -1
 
 
 class FrozenStates:
-    """Room for the states (H,) of as many tokens as fit ``budget`` bytes; nothing is replaced once it is full.
+    """States (H,) of as many tokens as fit ``budget`` bytes; nothing is replaced once it is full.
 
-    ``dtype`` float32 gives back what was put in; bfloat16 takes half of the room and keeps 8 significant bits.
+    ``dtype`` float32 gives back what was put in; bfloat16 takes half of the memory and keeps 8 significant bits.
     """
 
     def __init__(self, width: int, *, budget: int, dtype: torch.dtype = torch.float32) -> None:
         self.width, self.dtype = width, dtype
         self.token_bytes = width * dtype.itemsize + INDEX_BYTES
-        self.room = budget // self.token_bytes
+        self.capacity = budget // self.token_bytes
         self._slot_below: dict[int, int] = {}  # slot of the token before and token id, in one number; slots from 1
-        self._states = torch.empty(self.room, width, dtype=dtype)  # memory is taken page by page as it is written
+        self._states = torch.empty(self.capacity, width, dtype=dtype)  # memory is taken page by page as it is written
 
     def __len__(self) -> int:
         return len(self._slot_below)
 
-    def find(self, ids: Sequence[int], nodes: Sequence[Node]) -> list[int]:
-        """Slot of each of the N ``ids`` laid out in ``nodes``, a parent before its children; -1 where none is kept."""
-        return self._walk(ids, nodes, None)
+    def slots(self, ids: Sequence[int], nodes: Sequence[Node], chosen: Sequence[int]) -> tuple[Tensor, list[int]]:
+        """(N,) the slot of each of N ``ids``, -1 outside the ``chosen`` nodes and without room; and tokens new here.
 
-    def add(self, ids: Sequence[int], nodes: Sequence[Node], states: Tensor) -> int:
-        """Keep ``states`` (N, H) of tokens as `find` takes them; returns how many found no room."""
-        fresh: list[int] = []
-        slots = self._walk(ids, nodes, fresh)
-        self._states[torch.tensor(slots)[fresh] - 1] = states[fresh].to("cpu", self.dtype)
-        return slots.count(UNKNOWN)
-
-    def read(self, slots: Tensor) -> Tensor:
-        """(M, H) float32 on the CPU: the states of M ``slots``, none of them -1."""
-        return self._states[slots - 1].float()
-
-    def _walk(self, ids: Sequence[int], nodes: Sequence[Node], fresh: list[int] | None) -> list[int]:
-        """Slot of each token; with ``fresh``, tokens without one get it while there is room, and are listed there."""
-        slots = [UNKNOWN] * len(ids)
-        for node in nodes:
+        ``chosen`` are numbers of ``nodes``, a parent before its children. The states of new tokens are to be written.
+        """
+        slots, new = [NO_ROOM] * len(ids), []
+        for node in (nodes[index] for index in chosen):
             slot = ROOT
             if len(node.path) > 1:
                 parent = nodes[node.path[-2]]
                 slot = slots[parent.start + parent.length - 1]
             for token in range(node.start, node.start + node.length):
-                if slot == UNKNOWN:
+                if slot == NO_ROOM:
                     break
                 key = slot << 32 | ids[token]
-                if fresh is not None and key not in self._slot_below and len(self) < self.room:
+                if key not in self._slot_below and len(self) < self.capacity:
                     self._slot_below[key] = len(self) + 1
-                    fresh.append(token)
-                slot = slots[token] = self._slot_below.get(key, UNKNOWN)
-        return slots
+                    new.append(token)
+                slot = slots[token] = self._slot_below.get(key, NO_ROOM)
+        return torch.tensor(slots), new
+
+    def write(self, slots: Tensor, states: Tensor) -> None:
+        """Keep ``states`` (M, H) at M ``slots``."""
+        self._states[slots - 1] = states.to("cpu", self.dtype)
+
+    def read(self, slots: Tensor) -> Tensor:
+        """(M, H) float32 on the CPU: what was written at M ``slots``."""
+        return self._states[slots - 1].float()
 
 
 @dataclass
@@ -92,72 +88,49 @@ class TokenCounts:
 
 
 class FrozenLayers:
-    """The lowest ``layers`` of a backbone of a known architecture (`decoder.is_known`), and the rest.
+    """The lowest ``layers`` of a backbone of a known architecture (`decoder.is_known`), none of them trained.
 
-    They are run in eval mode, without dropout, in training too: what is kept is not drawn. One layer at least is left
-    above, where a head reads at single tokens, unless the ``whole`` backbone may be kept. ``kept`` is filled as batches
-    come. Raises ``ValueError`` where a weight below is trained, or nothing is left to keep.
+    They are run in eval mode, without dropout, in training too: what is kept is not drawn. ``kept`` is filled as
+    batches come. ``upper`` are the layers above, on which a model goes on from `states`.
     """
 
-    def __init__(self, backbone: Any, layers: int, kept: FrozenStates, *, whole: bool = False) -> None:
-        layers = most_frozen(backbone, layers, whole=whole)
-        if layers < 1:
-            raise ValueError(f"model.freeze_layers={layers}: no layer below the last one; use model.kept_states=off")
-        self.lower = part_of(backbone, backbone.layers[:layers], nn.Identity())
-        self.upper = part_of(backbone, backbone.layers[layers:], backbone.norm)
-        trained = [name for name, weight in self.lower.named_parameters() if weight.requires_grad]
-        if trained:
-            raise ValueError(f"model.kept_states: {trained[0]} is trained, so its states change; use off")
+    def __init__(self, backbone: Any, layers: int, kept: FrozenStates) -> None:
+        self.lower, self.upper = split_at(backbone, layers)
         self.kept = kept
         self.counts = TokenCounts()
 
+    @torch.no_grad()
     def states(self, batch: Batch, wanted: Sequence[Node] | None = None) -> Tensor:
         """What the frozen layers give for ``input_ids`` (S, T): (S, T, H) without gradient, 0 on padding.
 
-        With ``wanted`` nodes only these and their ancestors are computed; others are 0, unless they are kept.
+        With ``wanted`` nodes only these and their ancestors are read; others are 0.
         """
-        ids: list[int] = batch.input_ids.flatten().tolist()
-        nodes = nodes_of(batch)
-        slots = torch.tensor(self.kept.find(ids, nodes))
+        nodes, width = nodes_of(batch), self.kept.width
         wanted = nodes if wanted is None else wanted
-        unfinished = [node for node in wanted if slots[node.start + node.length - 1] == UNKNOWN]
-        needed = sorted({index for node in unfinished for index in node.path})
-        device, known = batch.input_ids.device, (slots != UNKNOWN).nonzero().squeeze(1)
-        states = torch.zeros(len(ids), self.kept.width, device=device)
-        if needed:
-            part, tokens = restricted(nodes, needed)
-            states[tokens] = fresh = self._computed(batch, part, tokens, needed)
-            without_room = self.kept.add([ids[token] for token in tokens.tolist()], part, fresh)
-            if without_room and not self.counts.without_room:
-                log.warning(
-                    "kept states: the room for %d tokens (%.2f GB) is full; states of others are computed anew each "
-                    "time. Raise model.kept_states_gb",
-                    len(self.kept),
-                    len(self.kept) * self.kept.token_bytes / 1e9,
-                )
-            self.counts.computed += len(tokens)
-            self.counts.without_room += without_room
-        states[known] = self.kept.read(slots[known]).to(device)
+        slots, new = self.kept.slots(batch.input_ids.flatten().tolist(), nodes, with_ancestors(wanted))
+        known = (slots > ROOT) & (slots <= len(self.kept) - len(new))  # before this batch
+        states = torch.zeros(len(slots), width, device=batch.input_ids.device)
+        if needed := with_ancestors([node for node in wanted if not known[node.start + node.length - 1]]):
+            self.lower.eval()
+            tokens, computed = run_on_nodes(self.lower, batch, needed)
+            # Rounded as it is kept, so that a step does not depend on what had been kept before it.
+            states[tokens] = computed.to(self.kept.dtype).float()
+            self.kept.write(slots[new], states[new])
+            self._count(len(tokens), int((slots[tokens.cpu()] == NO_ROOM).sum()))
+        places = known.nonzero().squeeze(1)
+        states[places] = self.kept.read(slots[places]).to(states.device)
         self.counts.read += batch.tokens
-        return states.view(*batch.input_ids.shape, -1)
+        return states.view(*batch.input_ids.shape, width)
 
-    @torch.no_grad()
-    def _computed(self, batch: Batch, part: list[Node], tokens: Tensor, needed: list[int]) -> Tensor:
-        """(M, H) float32: states of ``tokens``, which are those of the nodes ``needed``.
-
-        Rounded to what is kept, so that a step does not depend on what had been kept before it.
-        """
-        self.lower.eval()
-        if isinstance(batch, ForestBatch):
-            whole = len(needed) == len(batch.nodes)
-            tree_mask = batch.tree_mask if whole else full_mask(Forest([], [], part, [])).to(batch.input_ids.device)
-            inputs = forest_inputs(batch.input_ids[:, tokens], batch.position_ids[:, tokens], tree_mask)
-            states: Tensor = self.lower(**inputs).last_hidden_state[0]
-        else:
-            mask = batch.attention_mask[needed]
-            inputs = {"input_ids": batch.input_ids[needed], "attention_mask": mask, "use_cache": False}
-            states = self.lower(**inputs).last_hidden_state[mask.bool()]
-        return states.to(self.kept.dtype).float()
+    def _count(self, computed: int, without_room: int) -> None:
+        if without_room and not self.counts.without_room:
+            log.warning(
+                "kept states: the room for %d tokens (%.2f GB) is full; states of others are computed anew each time",
+                len(self.kept),
+                len(self.kept) * self.kept.token_bytes / 1e9,
+            )
+        self.counts.computed += computed
+        self.counts.without_room += without_room
 
 
 class TwoDepths:
@@ -175,41 +148,26 @@ class TwoDepths:
                 f"head.response_layers={response_layers}: the backbone has {layers} layers; use 1 to {layers - 1}, or "
                 "null where all of them read responses"
             )
-        self.lower = part_of(backbone, backbone.layers[:response_layers], nn.Identity())
-        self.upper = part_of(backbone, backbone.layers[response_layers:], backbone.norm)
-        self.kept: tuple[FrozenLayers, FrozenLayers] | None = None
-        """Where the whole backbone is frozen: of responses and of criteria, what is run once for each text."""
+        self.lower, self.upper = split_at(backbone, response_layers)
 
     def run(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(M, H) each: states of all tokens after the lowest layers, and after all those of criteria; others are 0."""
         assert batch.texts is not None
         low = self.lower(**inputs_of(batch)).last_hidden_state
-        nodes, flat = nodes_of(batch), low.flatten(0, 1)
-        needed = sorted({index for node in ends_in(nodes, batch.texts.criteria) for index in node.path})
+        flat = low.flatten(0, 1)
+        needed = with_ancestors(ends_in(batch, batch.texts.criteria))
         if not needed:
             return flat, torch.zeros_like(flat)
-        part, tokens = restricted(nodes, needed)
-        tokens = tokens.to(low.device)
-        if isinstance(batch, ForestBatch):
-            tree_mask = full_mask(Forest([], [], part, [])).to(low.device)
-            inputs = forest_inputs(batch.input_ids[:, tokens], batch.position_ids[:, tokens], tree_mask)
-            found = self.upper(**(inputs | {"input_ids": None, "inputs_embeds": low[:, tokens]})).last_hidden_state[0]
-        else:
-            mask = batch.attention_mask[needed]
-            states = self.upper(inputs_embeds=low[needed], attention_mask=mask, use_cache=False).last_hidden_state
-            found = states[mask.bool()]
+        tokens, found = run_on_nodes(self.upper, batch, needed, low)
         return flat, torch.zeros_like(flat).index_copy(0, tokens, found.to(flat.dtype))
 
-    def kept_states(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def run_frozen(self, batch: Batch, of_responses: FrozenLayers, of_criteria: FrozenLayers) -> tuple[Tensor, Tensor]:
         """(M, H) each, without gradient: the first where tokens are of responses, the second where of criteria."""
-        assert self.kept is not None and batch.texts is not None
-        nodes = nodes_of(batch)
-        of_responses, of_criteria = (
-            kept.states(batch, ends_in(nodes, texts)).flatten(0, 1)
-            for kept, texts in zip(self.kept, (batch.texts.responses, batch.texts.criteria), strict=True)
-        )
+        assert batch.texts is not None
+        low = of_responses.states(batch, ends_in(batch, batch.texts.responses)).flatten(0, 1)
+        high = of_criteria.states(batch, ends_in(batch, batch.texts.criteria)).flatten(0, 1)
         with torch.no_grad():
-            return of_responses, self.upper.norm(of_criteria)
+            return low, self.upper.norm(high)
 
 
 def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
@@ -226,16 +184,12 @@ def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
         module.requires_grad_(False)
 
 
-def most_frozen(backbone: Any, layers: int, *, whole: bool) -> int:
-    """How many of the lowest ``layers`` can be kept."""
-    return min(layers, len(backbone.layers) - (not whole))
-
-
-def part_of(backbone: Any, layers: Any, norm: nn.Module) -> Any:
-    """The backbone with other layers and norm; all it has beside these is shared."""
-    part = copy.copy(backbone)
-    part._modules = {**backbone._modules, "layers": layers, "norm": norm}
-    return part
+def split_at(backbone: Any, layers: int) -> tuple[Any, Any]:
+    """The lowest ``layers`` without a norm, and those above with it; they share all else that the backbone has."""
+    lower, upper = copy.copy(backbone), copy.copy(backbone)
+    lower._modules = {**backbone._modules, "layers": backbone.layers[:layers], "norm": nn.Identity()}
+    upper._modules = {**backbone._modules, "layers": backbone.layers[layers:]}
+    return lower, upper
 
 
 def inputs_of(batch: Batch) -> dict[str, Any]:
@@ -254,19 +208,38 @@ def nodes_of(batch: Batch) -> list[Node]:
     return [Node(row * width, length, 0, (row,)) for row, length in enumerate(lengths)]
 
 
-def restricted(nodes: Sequence[Node], chosen: Sequence[int]) -> tuple[list[Node], Tensor]:
-    """The ``chosen`` nodes (ascending, ancestors among them) as a row of their own, and (M,) where its tokens lay."""
-    number = {index: new for new, index in enumerate(chosen)}
-    part: list[Node] = []
+def with_ancestors(nodes: Sequence[Node]) -> list[int]:
+    """Numbers of nodes and of all above them, ascending: a parent before its children."""
+    return sorted({index for node in nodes for index in node.path})
+
+
+def run_on_nodes(part: Any, batch: Batch, chosen: Sequence[int], low: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Run a part of a backbone on the ``chosen`` nodes of a batch alone (ascending, ancestors among them).
+
+    ``low`` (S, T, H) are states of the layers below; without it the part has the embedding. Returns the place of each
+    token in the flattened batch, (M,), and the states there, (M, H).
+    """
+    nodes, place = [nodes_of(batch)[index] for index in chosen], {index: new for new, index in enumerate(chosen)}
+    device = batch.input_ids.device
+    tokens = torch.cat([torch.arange(node.start, node.start + node.length) for node in nodes]).to(device)
+    if not isinstance(batch, ForestBatch):
+        mask = batch.attention_mask[chosen]
+        given = {"input_ids": batch.input_ids[chosen]} if low is None else {"inputs_embeds": low[chosen]}
+        return tokens, part(**given, attention_mask=mask, use_cache=False).last_hidden_state[mask.bool()]
+    row = Forest([], [], [], [])
     start = 0
-    for node in (nodes[index] for index in chosen):
-        part.append(Node(start, node.length, node.depth, tuple(number[above] for above in node.path)))
+    for node in nodes:
+        row.nodes.append(Node(start, node.length, node.depth, tuple(place[above] for above in node.path)))
         start += node.length
-    return part, torch.cat([torch.arange(nodes[i].start, nodes[i].start + nodes[i].length) for i in chosen])
+    inputs = forest_inputs(batch.input_ids[:, tokens], batch.position_ids[:, tokens], full_mask(row).to(device))
+    if low is not None:
+        inputs |= {"input_ids": None, "inputs_embeds": low[:, tokens]}
+    return tokens, part(**inputs).last_hidden_state[0]
 
 
-def ends_in(nodes: Sequence[Node], texts: Sequence[Tensor]) -> list[Node]:
+def ends_in(batch: Batch, texts: Sequence[Tensor]) -> list[Node]:
     """The nodes (in the order of their first tokens) in which texts end, given as groups of places, (texts, L) each."""
+    nodes = nodes_of(batch)
     starts = [node.start for node in nodes]
     ends = {int(place) for group in texts for place in group.max(dim=1).values.tolist()}
     return [nodes[index] for index in sorted({bisect_right(starts, end) - 1 for end in ends})]

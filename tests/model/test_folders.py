@@ -1,4 +1,4 @@
-"""What ``checkpoint=`` names: a folder, a run, or a hub's model; what fails is a sentence within seconds."""
+"""Models in folders, runs and on a hub: what is out of reach is a sentence within seconds."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import huggingface_hub.constants
 import pytest
 import torch
 
-from crm.model import backbone
-from crm.model.export import checkpoint_folder, export_model, load_checkpoint
-from tests.model.test_backbone import block_network
+from crm.model import folders
+from crm.model.backbone import load_backbone
+from crm.model.export import export_model, load_checkpoint
+from crm.model.folders import check_reachable, checkpoint_folder
 
 COMMIT = "0123456789abcdef" * 2 + "01234567"
 
@@ -36,7 +37,12 @@ def snapshot(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         (kept / "refs" / revision).write_text(COMMIT)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    block_network(monkeypatch)
+
+    def blocked(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", blocked)
+    monkeypatch.setattr(socket.socket, "connect", blocked)
     return Path(shutil.copytree(folder, kept / "snapshots" / COMMIT))
 
 
@@ -47,18 +53,38 @@ def test_folders_runs_and_cached_names_need_no_network(snapshot: Path, folder: P
         assert checkpoint_folder(name) == snapshot
     loaded, expected = (load_checkpoint(place)[0] for place in ("someone/ranker", folder))
     assert all(torch.equal(one, expected.state_dict()[key]) for key, one in loaded.state_dict().items())
+    check_reachable("someone/ranker")
+    check_reachable(str(folder))
 
 
 @pytest.mark.parametrize("offline", [True, False], ids=["HF_HUB_OFFLINE=1", "no network"])
-@pytest.mark.parametrize("name", ["someone/other", "someone/ranker@v2", "runs/model"])
+@pytest.mark.parametrize(
+    ("look", "name", "message"),
+    [
+        (checkpoint_folder, "someone/other", "checkpoint=someone/other: not cached here.*give a run folder"),
+        (checkpoint_folder, "someone/ranker@v2", "checkpoint=someone/ranker: not cached here.*give a run folder"),
+        (checkpoint_folder, "runs/model", "checkpoint=runs/model: not cached here.*give a run folder"),
+        (check_reachable, "someone/other", "model.path=someone/other: not cached here.*model=tiny"),
+        (lambda path: load_backbone(path, None, 64), "someone/other", "model.path=someone/other: not cached here"),
+    ],
+)
+@pytest.mark.usefixtures("snapshot")
 def test_what_is_neither_here_nor_reachable_is_one_sentence_at_once(
-    snapshot: Path, name: str, offline: bool, monkeypatch: pytest.MonkeyPatch
+    look: Any, name: str, message: str, offline: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", offline)
-    started, path = time.perf_counter(), name.partition("@")[0]
-    with pytest.raises(ValueError, match=f"^checkpoint={path}: not cached here.*give a run folder") as caught:
-        checkpoint_folder(name)
+    started = time.perf_counter()
+    with pytest.raises(ValueError, match=f"^{message}") as caught:
+        look(name)
     assert "\n" not in str(caught.value) and time.perf_counter() - started < 15
+
+
+def test_a_missing_folder_or_config_is_one_sentence(tmp_path: Path) -> None:
+    for path in ("/no/such/folder", "./gone", "models/smollm2_135m_gone", "justaname", "a/b/c"):
+        with pytest.raises(ValueError, match=f"^model.path={path}: no such folder; .*model=tiny needs no d"):
+            check_reachable(path)
+    with pytest.raises(ValueError, match=r"no config.json in this folder; model=tiny"):
+        check_reachable(str(tmp_path))
 
 
 def test_half_of_one_is_fetched_again_without_pickles_or_code(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,8 +97,8 @@ def test_half_of_one_is_fetched_again_without_pickles_or_code(snapshot: Path, mo
         asked.append({"path": path, **given})
         return str(snapshot)
 
-    monkeypatch.setattr(backbone, "snapshot_download", download)
-    monkeypatch.setattr(backbone, "get_hf_file_metadata", lambda *_, **__: None)
+    monkeypatch.setattr(folders, "snapshot_download", download)
+    monkeypatch.setattr(folders, "get_hf_file_metadata", lambda *_, **__: None)
     assert checkpoint_folder("someone/ranker@v1") == snapshot
     assert [(call["revision"], call.get("local_files_only", False)) for call in asked] == [("v1", True), ("v1", False)]
     assert not any(form.endswith((".bin", ".py", ".pt")) or form == "*" for form in asked[1]["allow_patterns"])
