@@ -182,8 +182,8 @@ def unique_work(groups: Sequence[Sequence[EncodedComparison]]) -> Work:
         for sequence in (sequence for row in group for sequence in row.sequences):
             before = 0
             for depth, segment in enumerate(sequence):
-                length = len(segment.ids)
-                if (path := tuple(part.ids for part in sequence[: depth + 1])) not in seen:
+                length = len(segment)
+                if (path := tuple(sequence[: depth + 1])) not in seen:
                     seen.add(path)
                     tokens += length
                     contexts += length * before + length * (length + 1) // 2

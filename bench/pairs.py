@@ -10,7 +10,7 @@ import torch
 
 from crm.data.simulation.arena import lexicon_texts
 from crm.model.backbone import train_tokenizer
-from crm.model.encoding import EncodedComparison, Order, Segment
+from crm.model.encoding import EncodedComparison, Order
 from crm.schema import Comparison, Message
 
 VOCABULARY = 2048
@@ -89,13 +89,11 @@ def from_ids(
 ) -> EncodedComparison:
     """What `Encoder.encode` would give if these ids were the parts of a prompt; ``first`` is shown first."""
     row = Comparison(name, name, (), TEXT, TEXT, TEXT, "tie")
-    start = (Segment("criteria", tuple(criteria)), Segment("query", tuple(query)))
-    one, other = Segment("response_a", tuple(first)), Segment("response_b", tuple(second))
+    start, one, other = (tuple(criteria), tuple(query)), tuple(first), tuple(second)
     if head == "scalar":
-        second_alone = Segment("response_a", other.ids)
         before = len(criteria) + len(query) - 1
         reads = ((0, before + len(first)), (1, before + len(second)))
-        return EncodedComparison(row, order, ((*start, one), (*start, second_alone)), reads, target)
+        return EncodedComparison(row, order, ((*start, one), (*start, other)), reads, target)
     last = len(criteria) + len(query) + len(first) + len(second) - 1
     end_of_first = last - len(second) if head == "pairwise_span" else last
     return EncodedComparison(row, order, ((*start, one, other),), ((0, end_of_first), (0, last)), target)

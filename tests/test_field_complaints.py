@@ -57,7 +57,7 @@ def test_a_think_tag_in_a_text_moves_the_template(head, make_encoder):
     ids = []
     for text in texts:
         row = encoder.encode(comparison("c", text, "no", prompt="user: Is </think> a tag?"), "ab")
-        ids.append([segment.ids for segment in row.sequences[0] if segment.kind in ("criteria", "query")])
+        ids.append(row.sequences[0][:2])
     assert all(each == ids[0] for each in ids)
 
 
@@ -131,7 +131,7 @@ def test_a_text_becomes_a_control_token(make_encoder):
     special = set(encoder.tokenizer.all_special_ids)
 
     def controls(sequence: Any) -> int:
-        return sum(number in special for segment in sequence for number in segment.ids)
+        return sum(number in special for segment in sequence for number in segment)
 
     assert controls(plain) == controls(spelled)
 

@@ -19,22 +19,14 @@ from crm.model.template import MARKS, TURN_END, TURN_START, chat_template
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 
 Order = Literal["ab", "ba"]
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A run of token ids that is one part of a prompt; ``kind`` names the part.
-
-    The line break between two turns belongs to the later one. `MARKS` end a prompt as ``mark_a`` and ``mark_b``.
-    """
-
-    kind: Literal["criteria", "query", "response_a", "response_b", "mark_a", "mark_b"]
-    ids: tuple[int, ...]
+Segment = tuple[int, ...]
+"""Token ids of one part of a prompt: criteria, query, a response, or one of `MARKS`. The line break between two turns
+belongs to the later one."""
 
 
 def token_ids(segments: Iterable[Segment]) -> tuple[int, ...]:
     """The ids of segments, one after the other."""
-    return tuple(chain.from_iterable(segment.ids for segment in segments))
+    return tuple(chain.from_iterable(segments))
 
 
 class Span(NamedTuple):
@@ -66,7 +58,7 @@ class EncodedComparison:
     @property
     def lengths(self) -> tuple[int, ...]:
         """Tokens of each sequence."""
-        return tuple(sum(len(segment.ids) for segment in sequence) for sequence in self.sequences)
+        return tuple(sum(map(len, sequence)) for sequence in self.sequences)
 
 
 def system_text(criteria: Sequence[str], instruction: str) -> str:
@@ -130,11 +122,9 @@ class Encoder:
         last = self.prompt_order == "criteria_last"
         follows = last and not self.kind.apart
         turn = {"role": "system", "content": system_text(criteria, self.kind.instruction)}
-        segments = [Segment("criteria", self._ids_of([turn], follows=follows))]
-        if last and self.kind.spans:
-            mark_a, mark_b = (self._ids_of([{"role": role, "content": ""}]) for role in MARKS)
-            segments += [Segment("mark_a", mark_a), Segment("mark_b", mark_b)]
-        return tuple(segments)
+        marks = MARKS if last and self.kind.spans else ()
+        empty_turns = (self._ids_of([{"role": role, "content": ""}]) for role in marks)
+        return (self._ids_of([turn], follows=follows), *empty_turns)
 
     def conversation_segments(
         self, prompt: Sequence[Message], first: Sequence[Message], second: Sequence[Message] = ()
@@ -147,11 +137,10 @@ class Encoder:
         if joint != bool(second):
             raise ValueError(f"head={self.head}: reads {'two responses' if joint else 'one response'} in a prompt")
         follows = self.prompt_order == "criteria_first" and not self.kind.apart
-        query = Segment("query", self._ids_of(_spoken(prompt), follows=follows))
-        segments = [query, Segment("response_a", self._ids_of(_spoken(first, "response_a" if joint else None)))]
-        if joint:
-            segments.append(Segment("response_b", self._ids_of(_spoken(second, "response_b"))))
-        return tuple(segments)
+        query = self._ids_of(_spoken(prompt), follows=follows)
+        if not joint:
+            return query, self._ids_of(_spoken(first))
+        return query, self._ids_of(_spoken(first, "response_a")), self._ids_of(_spoken(second, "response_b"))
 
     def _sequences(
         self, comparison: Comparison, first: Sequence[Message], second: Sequence[Message]
@@ -173,7 +162,7 @@ class Encoder:
         ends = [len(token_ids(sequence)) - 1 for sequence in sequences[:2]]
         if not self.kind.joint:
             return (0, ends[0]), (1, ends[1])
-        return (0, ends[0] - len(sequences[0][-1].ids) if self.kind.spans else ends[0]), (0, ends[0])
+        return (0, ends[0] - len(sequences[0][-1]) if self.kind.spans else ends[0]), (0, ends[0])
 
     def _spans(self, sequences: Sequence[tuple[Segment, ...]]) -> tuple[Span, ...]:
         """The response of a conversation, and of a criterion its own words."""
@@ -182,7 +171,7 @@ class Encoder:
         found = []
         for place, sequence in enumerate(sequences):
             end = len(token_ids(sequence))
-            start = end - len(sequence[-1].ids) + (self.instruction if place >= 2 else 0)
+            start = end - len(sequence[-1]) + (self.instruction if place >= 2 else 0)
             found.append(Span(place, start, end))
         return tuple(found)
 

@@ -15,7 +15,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
-from torch.distributed.tensor import DTensor
 from transformers import (
     AutoModel,
     AutoModelForSequenceClassification,
@@ -43,16 +42,13 @@ def export_model(
     folder: Path,
     facts: dict[str, Any],
     prompt_order: PromptOrder = "criteria_first",
-    *,
-    single_label: bool = False,
 ) -> str:
     """Write the folder and return its digest. ``model.backbone`` must be plain (adapters merged).
 
-    ``facts`` (plain JSON values: longest sequence, training configuration, commit) go into ``crm.json``. With
-    ``single_label`` a pairwise head is written as one label (`single_label_model`), a copy for other tools that
-    `load_checkpoint` refuses. Raises ``ValueError``, and writes nothing, for weights that are not finite.
+    ``facts`` (plain JSON values: longest sequence, training configuration, commit) go into ``crm.json``. Raises
+    ``ValueError``, and writes nothing, for weights that are not finite.
     """
-    exported = single_label_model(model) if single_label else to_hugging_face(model)
+    exported = to_hugging_face(model)
     for name, weight in (*exported.named_parameters(), *model.score.named_parameters()):
         if not bool(torch.isfinite(weight).all()):
             raise ValueError(
@@ -72,21 +68,13 @@ def export_model(
     tokenizer.eos_token = TURN_END
     tokenizer.model_max_length = facts.get("max_length", exported.config.max_position_embeddings)
     tokenizer.save_pretrained(folder)
-    facts = {**facts, "single_label": True} if single_label else facts
     digest = write_manifest(folder, model.head, prompt_order, facts)
     write_card(folder, model.head, prompt_order, facts, digest)
     return digest
 
 
 def to_hugging_face(model: RewardModel) -> PreTrainedModel:
-    """The stock classification model, or backbone, with this model's weights (shared, not copied).
-
-    Raises ``ValueError`` for weights spread over processes: a file would hold one process's part of them.
-    """
-    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
-        raise ValueError(
-            "export: the weights are spread over processes; gather them first (crm.training.devices.gather)"
-        )
+    """The stock classification model, or backbone, with this model's weights (shared, not copied)."""
     if isinstance(model.score, LateHead):
         assert isinstance(model.backbone, PreTrainedModel)
         model.backbone.train(False)
@@ -123,24 +111,6 @@ def _with_zero_bias(score: nn.Linear) -> nn.Linear:
     return layer
 
 
-def single_label_model(model: RewardModel) -> PreTrainedModel:
-    """The pairwise head as one label, score = W[0] - W[1]: sigmoid(logit) is P(first preferred), nothing is lost.
-
-    For tools that know one-label models only (a sigmoid over one logit equals the softmax over two). No problem type
-    is set, so that servers apply that sigmoid.
-    """
-    if model.head != "pairwise":
-        raise ValueError(f"head={model.head}: only the pairwise head has two logits to subtract")
-    assert isinstance(model.score, nn.Linear)
-    difference = nn.Linear(model.score.in_features, 1, bias=False, device=model.device)
-    with torch.no_grad():
-        difference.weight.copy_((model.score.weight[0] - model.score.weight[1]).unsqueeze(0))
-    exported = to_hugging_face(RewardModel(model.backbone, difference, "scalar"))
-    exported.config.id2label, exported.config.label2id = {0: "model_a"}, {"model_a": 0}
-    exported.config.problem_type = None
-    return exported
-
-
 def load_checkpoint(checkpoint: str | Path) -> tuple[RewardModel, Any, dict[str, Any]]:
     """Model (float32, eval mode), tokenizer and manifest; ``checkpoint`` is what `checkpoint_folder` takes.
 
@@ -148,8 +118,6 @@ def load_checkpoint(checkpoint: str | Path) -> tuple[RewardModel, Any, dict[str,
     """
     folder = checkpoint_folder(checkpoint)
     manifest = read_manifest(folder)
-    if manifest.get("single_label"):
-        raise ValueError(f"checkpoint={folder}: a one-label copy for other tools; give the `model` folder beside it")
     head = str(manifest["head"])
     try:
         loaded, tokenizer = from_folder(_class_of(head), folder)

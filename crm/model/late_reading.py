@@ -54,8 +54,8 @@ class LateReader:
         texts: list[Text | None] = []
         for prompt, response in conversations:
             query, answer = self.encoder.conversation_segments(prompt, response)
-            fits = len(query.ids) + len(answer.ids) <= self.encoder.max_length
-            texts.append((query.ids + answer.ids, len(query.ids)) if fits else None)
+            fits = len(query) + len(answer) <= self.encoder.max_length
+            texts.append((query + answer, len(query)) if fits else None)
         lowest = self.model.depths.lower if self.model.depths else self.model.backbone
         return self._vectors(texts, self.head.response.of_groups, lowest)
 

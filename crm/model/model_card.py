@@ -39,7 +39,6 @@ def write_card(folder: Path, head: str, prompt_order: PromptOrder, facts: Mappin
     environment = Environment(trim_blocks=True, keep_trailing_newline=True, undefined=ChainableUndefined)  # noqa: S701
     card = environment.from_string(template).render(
         card_data=data.to_yaml(),
-        kind="single_label" if facts.get("single_label") else head,
         auto=CLASSES.get(head, "AutoModelForSequenceClassification") if head in HEADS else None,
         head=head,
         joint=kind.joint,

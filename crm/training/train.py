@@ -274,15 +274,9 @@ def finish(
         digest = _export(config, model, data.encoder, facts, accuracy)
     outcome = TrainingOutcome(run_dir / "model", digest, loss, accuracy, steps, time.perf_counter() - started)
     if trainer.is_global_zero:
-        write_results(run_dir, outcome, {**facts, **frozen_counts(lit.model)}, worst_pairs(judged), loggers)
+        write_results(run_dir, outcome, facts, worst_pairs(judged), loggers)
     lit.model.keeping = ()  # the memory is free for what follows
     return outcome
-
-
-def frozen_counts(model: RewardModel) -> dict[str, Any]:
-    """How often states of frozen layers were read from memory, where they are kept."""
-    parts = [asdict(part.counts) for part in model.keeping]
-    return {"frozen_layers": {name: sum(part[name] for part in parts) for name in parts[0]}} if parts else {}
 
 
 def write_results(
@@ -319,9 +313,4 @@ def _export(
         "config": {**facts["config"], "data": data},
     }
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    digest = export_model(model, encoder.tokenizer, run_dir / "model", manifest, encoder.prompt_order)
-    if model.head == "pairwise":
-        export_model(
-            model, encoder.tokenizer, run_dir / "model_single_label", manifest, encoder.prompt_order, single_label=True
-        )
-    return digest
+    return export_model(model, encoder.tokenizer, run_dir / "model", manifest, encoder.prompt_order)

@@ -98,7 +98,7 @@ def collate_table(table: ComparisonTable, encoder: Encoder) -> ForestBatch:
     """
     segments = [encoder.conversation_segments(*conversation) for conversation in table.conversations]
     sequences = [token_ids(parts) for parts in segments]
-    starts = [len(parts[0].ids) for parts in segments]
+    starts = [len(parts[0]) for parts in segments]
     sequences += [token_ids(encoder.criteria_segments((text,))) for text in table.criteria]
     starts += [encoder.instruction] * len(table.criteria)
     fits = np.array([len(ids) <= encoder.max_length for ids in sequences])

@@ -60,7 +60,7 @@ def comparison(criteria: Any, prompt: Any, first: Any, second: Any) -> Compariso
 def test_comparisons_with_a_text_too_long_are_left_out(make_encoder) -> None:
     made = table()
     talks = [make_encoder("late").conversation_segments(*talk) for talk in made.conversations]
-    longest = max(sum(len(part.ids) for part in segments) for segments in talks)
+    longest = max(sum(map(len, segments)) for segments in talks)
     batch = collate_table(made, make_encoder("late", max_length=longest - 1))
     assert batch.target.tolist() == pytest.approx([0.7]), "all others show the long answer"
     with pytest.raises(ValueError, match=r"model.max_length=20: no comparison"):

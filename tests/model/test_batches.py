@@ -18,7 +18,7 @@ from crm.model.batching import forest as forests
 from crm.model.batching.batches import ForestBatch, collate, collate_forest
 from crm.model.batching.forest import Forest, common_prefix, grow_forest, unique_tokens
 from crm.model.batching.tree_mask import CALL, GATHERED, TreeMask, full_mask, read_mask, varlen
-from crm.model.encoding import EncodedComparison, Segment
+from crm.model.encoding import EncodedComparison, token_ids
 from crm.model.heads import HEADS, LINEAR_HEADS, head_named
 from crm.schema import Comparison, Message
 
@@ -28,7 +28,7 @@ few_tokens = st.lists(st.integers(0, 2), min_size=1, max_size=9).map(tuple)
 
 
 def scalar_like(first: Any, second: Any, order: str = "ab", target: float = 1.0) -> EncodedComparison:
-    sequences = tuple((Segment("criteria", tuple(ids)),) for ids in (first, second))
+    sequences = tuple((tuple(ids),) for ids in (first, second))
     return EncodedComparison(ROW, order, sequences, ((0, len(first) - 1), (1, len(second) - 1)), target)  # type: ignore[arg-type]
 
 
@@ -157,7 +157,7 @@ def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, compar
     batch = collate_forest(encoded)
     seen, ids, positions = dense_of(batch, batch.tree_mask), batch.input_ids[0], batch.position_ids[0]
     assert torch.equal(seen.sum(dim=1), positions + 1)
-    flat = {tuple(token for part in sequence for token in part.ids) for row in encoded for sequence in row.sequences}
+    flat = {token_ids(sequence) for row in encoded for sequence in row.sequences}
     beginnings = {sequence[:end] for sequence in flat for end in range(1, len(sequence) + 1)}
     pasts = []
     for row in seen:
@@ -167,8 +167,7 @@ def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, compar
     assert torch.equal(dense_of(batch, batch.read_mask), seen[batch.read_tokens])
     for row, (first, second) in zip(encoded, batch.reads.tolist(), strict=True):
         for (sequence, position), read in zip(row.reads, (first, second), strict=True):
-            whole = tuple(token for part in row.sequences[sequence] for token in part.ids)
-            assert pasts[int(batch.read_tokens[read])] == whole[: position + 1]
+            assert pasts[int(batch.read_tokens[read])] == token_ids(row.sequences[sequence])[: position + 1]
 
 
 @pytest.fixture(params=range(2))

@@ -16,7 +16,7 @@ from crm.judges.crm_judge import CrmJudge
 from crm.model import encoding
 from crm.model.batching.loader import TrainLoader
 from crm.model.batching.plans import Padding
-from crm.model.encoding import Encoder, pointwise_messages, system_text
+from crm.model.encoding import Encoder, pointwise_messages, system_text, token_ids
 from crm.model.heads import HEADS, LINEAR_HEADS, POINTWISE_INSTRUCTION, PROMPT_ORDERS
 from crm.model.late_reading import LateReader
 from crm.model.reward_model import RewardModel
@@ -39,7 +39,7 @@ text = st.one_of(pieces.map("".join), st.text(st.characters(exclude_categories=[
 
 
 def flat(encoded: Any) -> list[list[int]]:
-    return [[token for segment in sequence for token in segment.ids] for sequence in encoded.sequences]
+    return [list(token_ids(sequence)) for sequence in encoded.sequences]
 
 
 def written(row: Comparison, head: str, order: str = "ab") -> list[list[dict[str, str]]]:
@@ -96,25 +96,18 @@ def test_data_never_becomes_a_control_token(tokenizer, make_encoder, criterion, 
 
 @pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_segments_are_the_parts_in_order(tokenizer, make_encoder, comparisons, head) -> None:
-    row = comparisons[4]
-    responses = ["response_a"] if head == "scalar" else ["response_a", "response_b"]
-    marks = ["mark_a", "mark_b"] if head == "pairwise_span" else []
-    kinds = {
-        "criteria_first": ["criteria", "query", *responses],
-        "criteria_last": ["query", *responses, "criteria", *marks],
-    }
-    system = system_text((), encoding.POINTWISE_INSTRUCTION if head == "scalar" else encoding.PAIRWISE_INSTRUCTION)
+    criteria = system_text((), encoding.POINTWISE_INSTRUCTION if head == "scalar" else encoding.PAIRWISE_INSTRUCTION)
+    responses = [["Knock.", "Who?", "Rain."], ["No."]]
+    shown = [[one] for one in responses] if head == "scalar" else [responses]
+    marks = [[f"<|im_start|>{role}\n<|im_end|>"] for role in MARKS] if head == "pairwise_span" else []
     for order in PROMPT_ORDERS:
-        sequences = make_encoder(head, order=order).encode(row).sequences
-        assert [[segment.kind for segment in sequence] for sequence in sequences] == [kinds[order]] * len(sequences)
-        spoken = {segment.kind: tokenizer.decode(segment.ids).strip() for segment in sequences[0]}
-        assert spoken["query"] == "<|im_start|>user\nA joke?<|im_end|>"
-        assert spoken["criteria"] == f"<|im_start|>system\n{system}<|im_end|>"
-        assert [spoken["response_a"].count(word) for word in ("Knock.", "Who?", "Rain.")] == [1, 1, 1]
-        last = {segment.kind: tokenizer.decode(segment.ids) for segment in sequences[-1]}
-        assert "No." in last[responses[-1]]
-        if order == "criteria_last" and marks:
-            assert [spoken[mark] for mark in marks] == [f"<|im_start|>{role}\n<|im_end|>" for role in MARKS]
+        sequences = make_encoder(head, order=order).encode(comparisons[4]).sequences
+        for sequence, spoken in zip(sequences, shown, strict=True):
+            conversation = [["user\nA joke?"], *spoken]
+            first = order == "criteria_first"
+            expected = [[criteria], *conversation] if first else [*conversation, [criteria], *marks]
+            for segment, texts in zip(map(tokenizer.decode, sequence), expected, strict=True):
+                assert [segment.count(text) for text in texts] == [1] * len(texts)
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
@@ -155,7 +148,7 @@ def test_what_precedes_the_criteria_does_not_depend_on_them(tokenizer, make_enco
         assert encoder.encode(row).sequences == tuple(kept + after for kept in before)
         tokenizer.chat_template = chat_template(head, "criteria_last")
         for kept, turns in zip(before, conversations(row, head), strict=True):
-            ids = [token for segment in kept for token in segment.ids]
+            ids = list(token_ids(kept))
             assert tokenizer.decode(ids) == by_hand(turns[1:])
             if clean:
                 others = [{"role": "system", "content": "This other user cares about much else."}, *turns[1:]]

@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
 from crm.model.batching.batches import collate
-from crm.model.encoding import pointwise_messages
+from crm.model.encoding import pointwise_messages, token_ids
 from crm.model.export import LATE_HEAD, export_model, load_checkpoint
-from crm.model.heads import PROMPT_ORDERS, PromptOrder
+from crm.model.heads import PromptOrder
 from crm.model.manifest import MANIFEST, VERSION, read_manifest
 from crm.model.reward_model import RewardModel, build_score
 from tests.conftest import rounding
@@ -110,7 +110,7 @@ def test_stock_transformers_gets_our_logits_and_ids(exported, make_encoder, clea
     assert expected.abs().min() > 1e-3
     torch.testing.assert_close(stock(model, folder, clean), expected, atol=1e-5, rtol=0)
     sequences = [sequence for row in clean for sequence in encoder.encode(row).sequences]
-    ids = [[token for segment in sequence for token in segment.ids] for sequence in sequences]
+    ids = [list(token_ids(sequence)) for sequence in sequences]
     texts = render(model, tokenizer, clean)
     assert tokenizer(texts, add_special_tokens=False)["input_ids"] == ids
     # Trainers append the end of text where it is missing (OpenRLHF's data set for reward models, for one).
@@ -174,24 +174,6 @@ def test_the_digest_follows_the_weights_and_facts_cannot_overrule_the_manifest(
     assert again != export_model(make_model("scalar", seed=1), tokenizer, tmp_path / "other", {})
     ours = {"digest": again, "head": "scalar", "version": VERSION, "prompt_order": "criteria_first", "seed": 5}
     assert read_manifest(tmp_path / "again") == ours
-
-
-@pytest.mark.parametrize("order", PROMPT_ORDERS)
-def test_one_label_is_the_difference_of_two(make_model, make_encoder, tokenizer, clean, tmp_path, order) -> None:
-    model = make_model("pairwise", seed=7)
-    export_model(model, tokenizer, tmp_path, FACTS, order, single_label=True)
-    loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path).eval()
-    inputs = tokenizer(render(model, AutoTokenizer.from_pretrained(tmp_path), clean), padding=True, return_tensors="pt")
-    with torch.no_grad():
-        logits = loaded(inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits[:, 0]
-    expected = ours(model, make_encoder("pairwise", order=order), clean).preference_logit
-    torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
-    assert loaded.config.problem_type is None, "servers then apply the sigmoid that makes it a probability"
-    assert loaded.config.id2label == {0: "model_a"}
-    with pytest.raises(ValueError, match="a one-label copy for other tools"):
-        load_checkpoint(tmp_path)
-    with pytest.raises(ValueError, match="head=late: only the pairwise head has two logits"):
-        export_model(make_model("late"), tokenizer, tmp_path, {}, single_label=True)
 
 
 @pytest.mark.parametrize(

@@ -123,5 +123,5 @@ def test_the_criteria_of_a_side_do_not_depend_on_what_else_is_asked(encoder, com
     two = encoder.encode(replace(row, criteria=("Short", "Friendly")))
     one = encoder.encode(replace(row, criteria=("Friendly",)))
     assert two.sequences[:2] == one.sequences[:2] and two.sequences[3] == one.sequences[2]
-    spoken = [encoder.tokenizer.decode(list(two.sequences[s][-1].ids[start:end])) for s, start, end in two.spans[2:]]
+    spoken = [encoder.tokenizer.decode(list(two.sequences[s][-1][start:end])) for s, start, end in two.spans[2:]]
     assert spoken == [" Short<|im_end|>", " Friendly<|im_end|>"]

@@ -26,6 +26,7 @@ from crm.model.batching.plans import (
     plan_epoch,
     spread,
 )
+from crm.model.encoding import token_ids
 from crm.schema import Message
 
 fast = settings(derandomize=True, deadline=None, max_examples=25)
@@ -215,7 +216,7 @@ def test_packs_have_near_equal_work_and_units_stay_whole_unless_they_are_too_lar
     assert sorted(len(pack.rows) for pack in spread(units, 2, TREE)) == [12, 12]
     work = TREE.work(encoded[:12])
     assert max(TREE.work(pack.rows) for pack in spread(units, 4, Packing(work - 1))) < work
-    distinct = {tuple(t for part in sequence for t in part.ids) for row in encoded for sequence in row.sequences}
+    distinct = {token_ids(sequence) for row in encoded for sequence in row.sequences}
     assert TREE.work(encoded) <= TREE.collate(encoded).tokens < sum(map(len, distinct))
 
 

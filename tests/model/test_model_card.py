@@ -101,14 +101,6 @@ def test_weighted_criteria_and_stored_vectors_of_the_card_are_ours(
     torch.testing.assert_close(theirs, user, rtol=0, atol=rounding(user))
 
 
-def test_the_one_label_copy_has_lines_of_its_own(make_model, tokenizer, tmp_path) -> None:
-    model = make_model("pairwise", seed=7)
-    export_model(model, tokenizer, tmp_path / "one", FACTS, single_label=True)
-    export_model(model, tokenizer, tmp_path / "two", FACTS)
-    one, two = (run_snippet(tmp_path / name, tmp_path / f"{name}.py")["preference_logit"] for name in ("one", "two"))
-    assert one(CRITERIA, QUERY, FIRST, SECOND) == pytest.approx(two(CRITERIA, QUERY, FIRST, SECOND), abs=1e-5)
-
-
 def test_unknown_facts_and_paths_of_this_machine_are_left_out_and_a_card_may_be_edited(
     make_model, tokenizer, tmp_path
 ) -> None:

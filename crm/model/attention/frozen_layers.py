@@ -12,7 +12,6 @@ import copy
 import logging
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -76,17 +75,6 @@ class FrozenStates:
         return self._states[slots - 1].float()
 
 
-@dataclass
-class TokenCounts:
-    """Tokens of all batches so far, padding left out."""
-
-    read: int = 0
-    computed: int = 0
-    """Of these, sent through the frozen layers."""
-    without_room: int = 0
-    """Of these, not kept."""
-
-
 class FrozenLayers:
     """The lowest ``layers`` of a backbone of a known architecture (`decoder.is_known`), none of them trained.
 
@@ -97,7 +85,7 @@ class FrozenLayers:
     def __init__(self, backbone: Any, layers: int, kept: FrozenStates) -> None:
         self.lower, self.upper = split_at(backbone, layers)
         self.kept = kept
-        self.counts = TokenCounts()
+        self._warned = False
 
     @torch.no_grad()
     def states(self, batch: Batch, wanted: Sequence[Node] | None = None) -> Tensor:
@@ -116,21 +104,19 @@ class FrozenLayers:
             # Rounded as it is kept, so that a step does not depend on what had been kept before it.
             states[tokens] = computed.to(self.kept.dtype).float()
             self.kept.write(slots[new], states[new])
-            self._count(len(tokens), int((slots[tokens.cpu()] == NO_ROOM).sum()))
+            self._warn_once((slots[tokens.cpu()] == NO_ROOM).any())
         places = known.nonzero().squeeze(1)
         states[places] = self.kept.read(slots[places]).to(states.device)
-        self.counts.read += batch.tokens
         return states.view(*batch.input_ids.shape, width)
 
-    def _count(self, computed: int, without_room: int) -> None:
-        if without_room and not self.counts.without_room:
+    def _warn_once(self, full: Tensor) -> None:
+        if full and not self._warned:
+            self._warned = True
             log.warning(
                 "kept states: the room for %d tokens (%.2f GB) is full; states of others are computed anew each time",
                 len(self.kept),
                 len(self.kept) * self.kept.token_bytes / 1e9,
             )
-        self.counts.computed += computed
-        self.counts.without_room += without_room
 
 
 class TwoDepths:
