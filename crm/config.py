@@ -91,7 +91,7 @@ class Settings:
             if each.type == "list[str]" and not all(isinstance(item, str) for item in value):  # OmegaConf lets lists in
                 raise self.refused(each.name, "a list of texts", value)
             for item in value if isinstance(value, list) else [value]:
-                if "fits" in each.metadata and not each.metadata["fits"](item):
+                if "fits" in each.metadata and item is not None and not each.metadata["fits"](item):
                     raise self.refused(each.name, each.metadata["allowed"], item)
 
     def require(self, condition: object, name: str, allowed: str) -> None:

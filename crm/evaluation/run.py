@@ -23,7 +23,7 @@ from crm.io.processes import Processes, start
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.model.backbone import show_loading
 from crm.model.config import training_config
-from crm.model.export import checkpoint_folder
+from crm.model.folders import checkpoint_folder
 from crm.model.model_card import ROBUSTNESS_SECTION, write_section
 from crm.report.plots import suite_accuracy
 from crm.report.tables import caption, markdown_text, print_table, suite_table, write_table

@@ -42,8 +42,8 @@ def _config_on_hub(checkpoint: str) -> dict[str, Any]:
         return {}
 
 
-SIZES = {"vocab_size": (2048, 300), "hidden_size": (128, 1), "layers": (3, 1), "heads": (4, 1)}
-"""Of a model that is trained from scratch: the size where none is given, and the least."""
+SIZES = {"vocab_size": 2048, "hidden_size": 128, "layers": 3, "heads": 4}
+"""Of a model that is trained from scratch, where none are given."""
 
 
 @dataclass
@@ -57,12 +57,12 @@ class ModelConfig(Settings, group="model"):
     """Commit or tag on the hub."""
     max_length: int = setting(2048, at_least=16, unit="tokens")
     """Tokens a sequence; longer rows are dropped and counted."""
-    vocab_size: int | None = None
+    vocab_size: int | None = setting(None, at_least=300, why="256 bytes and the controls")
     """This and the next three are sizes of a model trained from scratch; null with ``path``, which has its own."""
-    hidden_size: int | None = None
-    layers: int | None = None
-    heads: int | None = None
-    use_layers: int | None = None
+    hidden_size: int | None = setting(None, at_least=1)
+    layers: int | None = setting(None, at_least=1)
+    heads: int | None = setting(None, at_least=1)
+    use_layers: int | None = setting(None, at_least=1, why="null keeps all layers of the backbone")
     """How many of the lowest transformer layers are kept; the rest is dropped when the model is loaded. null: all."""
     freeze_layers: int = setting(0, at_least=0)
     """Lowest transformer layers (and the embedding) that are not trained."""
@@ -78,15 +78,10 @@ class ModelConfig(Settings, group="model"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, (default, least) in SIZES.items():
-            size = default if getattr(self, name) is None else getattr(self, name)
-            setattr(self, name, None if self.path is not None else size)
-            why = ": 256 bytes and the controls" if name == "vocab_size" else ""
-            self.require(self.path is not None or size >= least, name, f"{least} or more{why}")
+        for name, size in SIZES.items():
+            setattr(self, name, None if self.path is not None else getattr(self, name) or size)
         whole = self.path is not None or self.hidden_size % self.heads == 0  # type: ignore[operator]
         self.require(whole, "hidden_size", "a multiple of model.heads")
-        some = self.use_layers is None or self.use_layers >= 1
-        self.require(some, "use_layers", "1 or more, or null for all layers of the backbone")
         known = self.gradient_checkpointing == "auto" or isinstance(self.gradient_checkpointing, bool)
         self.require(known, "gradient_checkpointing", "auto, true or false")
         self.require(
@@ -101,11 +96,11 @@ class HeadConfig(Settings, group="head"):
     """``auto`` takes the head of the loss: pairwise for cls, scalar for ranking."""
 
     name: str = "auto"
-    kept: int | None = None
+    kept: int | None = setting(None, at_least=1)
     """Of the late head: states that it keeps of a response."""
-    width: int | None = None
+    width: int | None = setting(None, at_least=1)
     """Of the late head: numbers of each; a score is the product of two vectors of ``kept`` x ``width``."""
-    response_layers: int | None = None
+    response_layers: int | None = setting(None, at_least=1, why="null reads them with all layers")
     """Of the late head: lowest layers of the backbone that read a response; criteria are read by all. null: all too."""
     gated: bool | None = None
     """Of the late head: whether a criterion is for or against is a number of its own. null: no."""
@@ -118,12 +113,7 @@ class HeadConfig(Settings, group="head"):
                 unset = getattr(self, name) is None
                 self.require(unset, name, f"null with head={self.name}, which keeps no states; use head=late")
             return
-        for name, default in (("kept", KEPT), ("width", WIDTH)):
-            if getattr(self, name) is None:
-                setattr(self, name, default)
-            self.require(getattr(self, name) >= 1, name, "1 or more")
-        self.gated = bool(self.gated)
-        self.require(self.response_layers != 0, "response_layers", "1 or more, or null for all")
+        self.kept, self.width, self.gated = self.kept or KEPT, self.width or WIDTH, bool(self.gated)
 
 
 @dataclass

@@ -36,7 +36,7 @@ TOWARDS = 0.5
 """Most criteria are for something: so far is a new gate open."""
 DROPPED = 0.2
 """Share of the numbers of a criterion's states that a gated head does without while it is trained."""
-FIRST_STD, USER_VECTOR_STD = 0.05, 0.75
+FIRST_STD = 0.05
 
 
 class TextPooling(nn.Module):
@@ -93,12 +93,7 @@ class LateHead(nn.Module):
         self.measures_off_criteria = False
         """Whether `forward` measures by what responses differ under criteria of other comparisons of the batch."""
         self.user_vectors: nn.Parameter | None = None
-        """While it is trained, (W, D): vectors in place of criteria, learned from batches without criteria."""
-
-    def learn_user_vectors(self, count: int, seed: int) -> None:
-        """Learn ``count`` vectors too, from batches without criteria. They are not exported."""
-        drawn = torch.randn(count, self.kept * self.width, generator=torch.Generator().manual_seed(seed))
-        self.user_vectors = nn.Parameter(USER_VECTOR_STD * drawn)
+        """Where set, (W, D): vectors in place of criteria, learned from batches without criteria and not exported."""
 
     @classmethod
     def seeded(cls, hidden_size: int, seed: int, **sizes: Any) -> LateHead:

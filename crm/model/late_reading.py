@@ -16,7 +16,7 @@ from crm.model.batching.tree_mask import full_mask
 from crm.model.encoding import Encoder, token_ids
 from crm.model.late_head import LateHead
 from crm.model.reward_model import RewardModel
-from crm.schema import GENERIC_CRITERION, Message
+from crm.schema import Message
 
 Conversation = tuple[tuple[Message, ...], tuple[Message, ...]]
 """A prompt and the response to it."""
@@ -69,13 +69,6 @@ class LateReader:
             ids = token_ids(self.encoder.criteria_segments((text,)))
             texts.append((ids, self.encoder.instruction) if len(ids) <= self.encoder.max_length else None)
         return self._vectors(texts, self.head.of_criteria, self.model.backbone) / math.sqrt(self.size)
-
-    def user_vector(self, criteria: Sequence[str], weights: Sequence[float] | None = None) -> Tensor:
-        """(D,) float32: criteria together, each counted ``weights`` times (below 0: disliked); none: the generic one.
-
-        Its product with a response's vector is the score.
-        """
-        return added_up(self.criterion_vectors(list(criteria) or [GENERIC_CRITERION]), weights, self.shared)
 
     @torch.inference_mode()
     def _vectors(

@@ -45,7 +45,7 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     from crm.judges.crm_judge import CrmJudge  # torch comes with it: the oracle is up seconds earlier without
     from crm.judges.open import check_judge, open_judge
     from crm.leaderboard.index import index_bank
-    from crm.model.export import checkpoint_folder
+    from crm.model.folders import checkpoint_folder
     from crm.model.manifest import read_manifest
 
     check_judge(config)

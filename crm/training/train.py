@@ -299,7 +299,7 @@ def write_results(
 def _export(
     config: TrainConfig, model: RewardModel, encoder: Encoder, facts: Mapping[str, Any], accuracy: float | None
 ) -> str:
-    """``model/`` and, for the pairwise head, its one-label twin; returns the digest."""
+    """Write ``model/`` and return its digest."""
     run_dir, data = Path(config.run_dir), dict(facts["config"]["data"])
     for name in ("path", "root"):  # the model is evaluated elsewhere, on the same data
         if data[name] and not data[name].startswith("hf://"):

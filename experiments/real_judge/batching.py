@@ -25,11 +25,14 @@ from crm.training.config import TrainConfig
 from experiments.real_judge.source import training
 from experiments.real_judge.tables import ComparisonTable, TasteTables
 
+USER_VECTOR_STD = 0.75
+
 
 def user_vectors(config: TrainConfig, encoder: Encoder, model: RewardModel) -> TableLoader:
     """Entry point of ``crm.batching``: tables without words; a vector is learned for each trait and side."""
     tables, head = _tables(config, model)
-    head.learn_user_vectors(tables.vectors, config.seed)
+    drawn = torch.randn(tables.vectors, head.kept * head.width, generator=torch.Generator().manual_seed(config.seed))
+    head.user_vectors = torch.nn.Parameter(USER_VECTOR_STD * drawn)
     return TableLoader(tables, encoder, config.schedule.max_steps, in_words=False)
 
 

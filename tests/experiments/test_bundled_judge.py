@@ -30,7 +30,7 @@ def parts(make_model: Any, tokenizer: Any, tmp_path: Path) -> tuple[Path, Path]:
     tokenizer.save_pretrained(tmp_path / "base")
     keep_lowest_layers(backbone, 1)
     head = LateHead.seeded(backbone.config.hidden_size, seed=2, kept=2, width=4)
-    head.learn_user_vectors(3, seed=1)
+    head.user_vectors = torch.nn.Parameter(torch.randn(3, 8))
     export_model(RewardModel(backbone, head, "late"), tokenizer, tmp_path / "trained", FACTS)
     return tmp_path / "base", tmp_path / "trained"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,8 @@ from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.index import IndexedBank
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
-from crm.schema import Message
+from crm.model.late_reading import added_up
+from crm.schema import GENERIC_CRITERION, Message
 from tests.conftest import rounding
 
 USERS = (("Prefers concise answers",), ("Wants sources", "No jargon"), ())
@@ -67,8 +69,13 @@ def build(judge: CrmJudge, bank: Bank, folder: Path, **given: Any) -> IndexedBan
 
 
 def scores(judge: CrmJudge, index: IndexedBank) -> np.ndarray:
-    assert judge.late_reader is not None
-    return index.scores_for(torch.stack([judge.late_reader.user_vector(user) for user in USERS]))
+    return index.scores_for(torch.stack([user_vector(judge, user) for user in USERS]))
+
+
+def user_vector(judge: CrmJudge, criteria: Sequence[str]) -> torch.Tensor:
+    reader = judge.late_reader
+    assert reader is not None
+    return added_up(reader.criterion_vectors(list(criteria) or [GENERIC_CRITERION]), None, reader.shared)
 
 
 @pytest.mark.parametrize("huge", [False, True], ids=["all are read", "one is too long"])
@@ -80,7 +87,7 @@ def test_its_scores_and_rankings_are_the_judges_own(judge: CrmJudge, tmp_path: P
     found = scores(judge, indexed)
     for place, user in enumerate(USERS):
         read, _ = score_bank(judge, bank, user, folder=tmp_path / "kept", progress=False)
-        vector = reader.user_vector(user)
+        vector = user_vector(judge, user)
         texts = [(query.prompt, (Message("assistant", bank.responses["m0"][query.id]),)) for query in bank.queries]
         products = reader.responses(texts) * vector
         allowed = 2**-10 * float(products.abs().sum(dim=1).max()) * 2 + rounding(products)

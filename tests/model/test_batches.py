@@ -85,7 +85,7 @@ def test_a_forest_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         (5, 2, 3, (1, 3)),
     ]
     assert grown.leaf_of == [2, 3, 0, 1], "a sequence that is the beginning of others ends in their parent"
-    assert [grown.locate(1, position) for position in (0, 2, 3, 4)] == [1, 3, 5, 6]
+    assert grown.places(3, 0, 5) == (1, 2, 3, 5, 6) and grown.places(3, 2, 4) == (3, 5)
 
 
 def test_a_short_common_run_is_not_worth_a_node() -> None:
@@ -103,7 +103,7 @@ def test_every_sequence_is_read_back_and_its_path_is_its_past(sequences: list[tu
     finally:
         forests.MIN_SHARED = kept
     for index, sequence in enumerate(sequences):
-        places = [grown.locate(index, position) for position in range(len(sequence))]
+        places = grown.places(grown.leaf_of[index], 0, len(sequence))
         assert [grown.ids[place] for place in places] == list(sequence)
         assert [grown.positions[place] for place in places] == list(range(len(sequence)))
         path = grown.nodes[grown.leaf_of[index]].path

@@ -14,7 +14,7 @@ from huggingface_hub import ModelCard
 from crm.judges.crm_judge import open_checkpoint
 from crm.model.encoding import Encoder
 from crm.model.export import export_model, load_checkpoint
-from crm.model.late_reading import LateReader
+from crm.model.late_reading import LateReader, added_up
 from crm.model.manifest import read_manifest
 from crm.model.model_card import read_section, write_card, write_section
 from crm.schema import Comparison, Message
@@ -96,7 +96,7 @@ def test_weighted_criteria_and_stored_vectors_of_the_card_are_ours(
     reader = LateReader(model, encoder, autocast=torch.autocast("cpu", enabled=False), precision="32-true")
     (ours,) = reader.responses([(ROW.prompt, ROW.response_a)])
     torch.testing.assert_close(names["response_vector"](QUERY, FIRST), ours, rtol=0, atol=rounding(ours))
-    user = reader.user_vector(CRITERIA, [2.0, -0.5])
+    user = added_up(reader.criterion_vectors(CRITERIA), [2.0, -0.5], reader.shared)
     theirs = names["user_vector"](dict(zip(CRITERIA, [2.0, -0.5], strict=True)))
     torch.testing.assert_close(theirs, user, rtol=0, atol=rounding(user))
 

@@ -13,7 +13,7 @@ import pytest
 
 from crm.data.sampling import turn
 from crm.judges.crm_judge import CrmJudge
-from crm.model.late_reading import LateReader
+from crm.model.late_reading import LateReader, added_up
 from crm.picking.__main__ import main, votes
 from crm.picking.criteria import PoolEntry, read_pool
 from crm.picking.from_votes import taste_of
@@ -43,7 +43,7 @@ def voted(reader: LateReader, like: str, opposite: str, count: int, longest: int
         texts = [" ".join(rng.choices(WORDS, k=rng.randint(1, longest))) for _ in "ab"]
         prompt = turn("user", f"Question {number}")
         one, other = reader.responses([(prompt, turn("assistant", text)) for text in texts])
-        gap = float((one - other) @ reader.user_vector([like, opposite], [1, -1]))
+        gap = float((one - other) @ added_up(reader.criterion_vectors([like, opposite]), [1, -1], reader.shared))
         winner = "tie" if abs(gap) < 0.05 else "a" if gap > 0 else "b"
         rows.append(Preference(str(number), prompt, *(turn("assistant", text) for text in texts), winner=winner))
     return rows

@@ -199,11 +199,11 @@ def collate_forest(encoded: Sequence[EncodedComparison], *, weight: float = 1.0,
     forest = grow_forest([sequence for sequences in flat for sequence in sequences])
     tokens = len(forest.ids)
     fill_up(forest, multiple)
+    places_of = cache(forest.places)  # a text may be in many comparisons
     places = [
-        [forest.locate(start + sequence, position) for sequence, position in item.reads]
+        [places_of(forest.leaf_of[start + sequence], position, position + 1)[0] for sequence, position in item.reads]
         for item, start in zip(encoded, first, strict=False)
     ]
-    places_of = cache(forest.places)  # a text may be in many comparisons
     read_tokens = sorted({place for pair in places for place in pair})
     rank = {place: index for index, place in enumerate(read_tokens)}
     return ForestBatch(

@@ -41,14 +41,6 @@ class Forest:
     """In the order of the row; a parent before its children."""
     leaf_of: list[int]
 
-    def locate(self, sequence: int, position: int) -> int:
-        """Where in the row the token at ``position`` of a sequence lies."""
-        for index in self.nodes[self.leaf_of[sequence]].path:
-            node = self.nodes[index]
-            if node.depth <= position < node.depth + node.length:
-                return node.start + position - node.depth
-        raise AssertionError(f"sequence {sequence} has no position {position}")
-
     def places(self, leaf: int, start: int, end: int) -> tuple[int, ...]:
         """Where in the row the tokens at the positions ``start`` to ``end`` (exclusive) of a leaf's sequence lie."""
         found: list[int] = []
