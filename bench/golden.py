@@ -108,7 +108,14 @@ def encoding() -> dict[str, Any]:
         encoder = Encoder(tokenizer, head, 2048, "criteria_first")
         read = [encoder.encode(row, "ba" if place % 2 else "ab") for place, row in enumerate(rows)]
         found[head] = digest(
-            ([token_ids(part) for part in each.sequences], each.reads, each.spans, each.target) for each in read if each
+            (
+                [token_ids(part) for part in each.sequences],
+                each.reads,
+                [(at, *span) for at, span in enumerate(each.spans)],
+                each.target,
+            )
+            for each in read
+            if each
         )
     return found
 

@@ -12,34 +12,30 @@ from omegaconf import MISSING
 from crm.config import Settings, setting
 from crm.io.installed import check_known
 from crm.model.heads import HEADS, KEPT, PROMPT_ORDERS, WIDTH, head_named
-from crm.model.manifest import MANIFEST, read_manifest
+from crm.model.manifest import read_manifest
 
 
 def training_config(checkpoint: str | Path | None) -> dict[str, Any]:
     """The configuration that a model folder, run folder or hub's model was trained with; empty where there is none."""
     folder = Path(checkpoint or "").expanduser()
-    for path in (folder / MANIFEST, folder / "model" / MANIFEST):
-        if path.is_file():
-            return _config_in(path)
     is_hub = checkpoint and str(checkpoint).removeprefix("hf://").count("/") == 1 and not folder.parent.is_dir()
-    return _config_on_hub(str(checkpoint)) if is_hub else {}
-
-
-def _config_in(path: Path) -> dict[str, Any]:
-    try:
-        return read_manifest(path.parent).get("config") or {}
-    except ValueError:  # whoever loads the model names what is wrong
-        return {}
+    for place in (_fetched(str(checkpoint)),) if is_hub else (folder, folder / "model"):
+        try:
+            return read_manifest(place).get("config") or {}
+        except ValueError:  # whoever loads the model names what is wrong
+            continue
+    return {}
 
 
 @lru_cache(maxsize=4)
-def _config_on_hub(checkpoint: str) -> dict[str, Any]:
+def _fetched(checkpoint: str) -> Path:
+    """The folder of a hub's model; where it cannot be fetched a path that holds none."""
     from crm.model.folders import checkpoint_folder  # and with it the client of the hub
 
     try:
-        return _config_in(checkpoint_folder(checkpoint) / MANIFEST)
+        return checkpoint_folder(checkpoint)
     except ValueError:
-        return {}
+        return Path(checkpoint)
 
 
 SIZES = {"vocab_size": 2048, "hidden_size": 128, "layers": 3, "heads": 4}

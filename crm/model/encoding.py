@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION, PromptOrder, head_named
 from crm.model.template import MARKS, TURN_END, TURN_START, chat_template
@@ -27,14 +27,6 @@ belongs to the later one."""
 def token_ids(segments: Iterable[Segment]) -> tuple[int, ...]:
     """The ids of segments, one after the other."""
     return tuple(chain.from_iterable(segments))
-
-
-class Span(NamedTuple):
-    """Tokens ``start`` to ``end`` (exclusive) of a sequence."""
-
-    sequence: int
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +44,8 @@ class EncodedComparison:
     sequences: tuple[tuple[Segment, ...], ...]
     reads: tuple[tuple[int, int], tuple[int, int]]
     target: float
-    spans: tuple[Span, ...] = ()
-    """Of a head that reads apart: the tokens of the response shown first, of the second, and of each criterion."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """Of a head that reads apart: from which token to which (exclusive) each sequence has its response or criterion."""
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -164,15 +156,14 @@ class Encoder:
             return (0, ends[0]), (1, ends[1])
         return (0, ends[0] - len(sequences[0][-1]) if self.kind.spans else ends[0]), (0, ends[0])
 
-    def _spans(self, sequences: Sequence[tuple[Segment, ...]]) -> tuple[Span, ...]:
+    def _spans(self, sequences: Sequence[tuple[Segment, ...]]) -> tuple[tuple[int, int], ...]:
         """The response of a conversation, and of a criterion its own words."""
         if not self.kind.apart:
             return ()
         found = []
-        for place, sequence in enumerate(sequences):
+        for number, sequence in enumerate(sequences):
             end = len(token_ids(sequence))
-            start = end - len(sequence[-1]) + (self.instruction if place >= 2 else 0)
-            found.append(Span(place, start, end))
+            found.append((end - len(sequence[-1]) + (self.instruction if number >= 2 else 0), end))
         return tuple(found)
 
     def _ids_of(self, turns: Sequence[dict[str, str]], follows: bool = True) -> tuple[int, ...]:

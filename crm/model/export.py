@@ -90,7 +90,8 @@ def to_hugging_face(model: RewardModel) -> PreTrainedModel:
     with torch.device("meta"):
         exported = auto.from_config(config)
     exported.set_submodule(exported.base_model_prefix, model.backbone)
-    exported.score = _with_zero_bias(model.score) if exported.score.bias is not None else model.score
+    # Token classification has a bias; a zero one changes nothing.
+    exported.score = _linear(model.score.weight, bias=exported.score.bias is not None)
     assert isinstance(exported, PreTrainedModel)
     exported.train(False)
     return exported
@@ -103,11 +104,12 @@ def _class_of(head: str) -> Any:
     return AutoModelForTokenClassification if head_named(head).spans else AutoModelForSequenceClassification
 
 
-def _with_zero_bias(score: nn.Linear) -> nn.Linear:
-    """Token classification has a bias; a zero one changes nothing."""
-    layer = nn.Linear(score.in_features, score.out_features, device=score.weight.device, dtype=score.weight.dtype)
-    layer.weight = score.weight
-    nn.init.zeros_(layer.bias)
+def _linear(weight: torch.Tensor, *, bias: bool = False) -> nn.Linear:
+    """A layer with this weight, and a bias of zero where one is asked for."""
+    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias, device=weight.device, dtype=weight.dtype)
+    layer.weight = weight
+    if bias:
+        nn.init.zeros_(layer.bias)
     return layer
 
 
@@ -121,18 +123,13 @@ def load_checkpoint(checkpoint: str | Path) -> tuple[RewardModel, Any, dict[str,
     head = str(manifest["head"])
     try:
         loaded, tokenizer = from_folder(_class_of(head), folder)
-        score = _read_late_head(folder, loaded.config.hidden_size) if head_named(head).apart else _without_bias(loaded)
+        apart = head_named(head).apart
+        score = _read_late_head(folder, loaded.config.hidden_size) if apart else _linear(loaded.score.weight)
     except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(
             f"checkpoint={folder}: cannot be loaded ({error}); copy the folder again, or export the model anew"
         ) from None
     return RewardModel(loaded.base_model, score, head).eval(), tokenizer, manifest
-
-
-def _without_bias(loaded: Any) -> nn.Module:
-    score = nn.Linear(loaded.score.in_features, loaded.score.out_features, bias=False)
-    score.weight = loaded.score.weight
-    return score
 
 
 def _read_late_head(folder: Path, hidden_size: int) -> LateHead:

@@ -25,19 +25,16 @@ Text = tuple[tuple[int, ...], int]
 
 
 class LateReader:
-    """A model with a late head, placed and out of training mode, and its encoder.
+    """A model with a late head that reads forests, placed and out of training mode, and its encoder.
 
     Texts go through the backbone in forests of at most ``tokens`` tokens, in the order given, so that the same list has
-    the same vectors to the bit. Raises ``ValueError`` for another head.
+    the same vectors to the bit.
     """
 
     def __init__(
         self, model: RewardModel, encoder: Encoder, *, autocast: torch.autocast, precision: str, tokens: int = 4096
     ) -> None:
-        if not isinstance(model.score, LateHead):
-            raise ValueError(f"head={model.head}: keeps no vectors of responses; use a checkpoint with head=late")
-        if not model.reads_forests:
-            raise ValueError(f"model: {type(model.backbone).__name__} is not known to pack, as Qwen3 and Llama are")
+        assert isinstance(model.score, LateHead) and model.reads_forests
         self.model, self.encoder, self.head, self.tokens = model, encoder, model.score, tokens
         self.precision, self._autocast = precision, autocast
         shared = torch.zeros(self.size) if self.head.shared is None else self.head.shared.detach().float().cpu()

@@ -132,29 +132,6 @@ def test_heads_read_at_the_end_of_a_response_or_after_the_criteria(
         assert [text.endswith(f"{end}<|im_end|>") for text, end in zip(reads, ends, strict=True)] == [True, True]
 
 
-@fast
-@given(criteria=st.lists(text.filter(str.strip), max_size=3), query=text, a=text, b=text)
-def test_what_precedes_the_criteria_does_not_depend_on_them(tokenizer, make_encoder, criteria, query, a, b) -> None:
-    """Not on their text, and by the exported template neither: the same ids are the start of what others render."""
-    prompt = (Message("system", "Be kind."), Message("user", query), Message("assistant", a), Message("user", b))
-    answers = (Message("assistant", a),), (Message("assistant", b), Message("user", a), Message("assistant", query))
-    row = Comparison("c", "p", tuple(criteria), prompt, *answers, "a")
-    clean = not any(control in str((query, a, b)) for control in CONTROLS)
-    for head in LINEAR_HEADS:
-        encoder = make_encoder(head, 10**6, "criteria_last")
-        sides = [answers] if head != "scalar" else [(answers[0],), (answers[1],)]
-        before = [encoder.conversation_segments(prompt, *side) for side in sides]
-        after = encoder.criteria_segments(tuple(criteria))
-        assert encoder.encode(row).sequences == tuple(kept + after for kept in before)
-        tokenizer.chat_template = chat_template(head, "criteria_last")
-        for kept, turns in zip(before, conversations(row, head), strict=True):
-            ids = list(token_ids(kept))
-            assert tokenizer.decode(ids) == by_hand(turns[1:])
-            if clean:
-                others = [{"role": "system", "content": "This other user cares about much else."}, *turns[1:]]
-                assert tokenizer.apply_chat_template(others)["input_ids"][: len(ids)] == ids
-
-
 @pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_a_head_refuses_another_number_of_responses(make_encoder, comparisons, head) -> None:
     row = comparisons[1]

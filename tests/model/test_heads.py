@@ -13,7 +13,6 @@ from crm.model.batching.batches import TextTokens, collate
 from crm.model.heads import KEPT, LINEAR_HEADS, WIDTH
 from crm.model.late_head import LateHead, TextPooling
 from crm.model.reward_model import build_score, centring_penalty, preference_loss, read_head
-from crm.schema import Message
 from tests.conftest import rounding
 
 LOGITS = torch.tensor([-30.0, -2.0, -0.1, 0.0, 0.4, 3.0, 30.0], dtype=torch.float64)
@@ -66,32 +65,6 @@ def test_over_both_orders_every_head_is_antisymmetric_and_the_scalar_one_in_each
         m1, m2 = (read(model, encoder, mirrored, order).preference_logit.item() for order in ("ab", "ba"))
         assert (m1 - m2) / 2 == -(l1 - l2) / 2 and l1 != 0
         assert (l1 + l2 == 0.0) == (head == "scalar"), "only the scalar head is without position bias by construction"
-
-
-@pytest.mark.usefixtures("in_float64")
-def test_pairwise_has_no_scores_and_reads_the_last_token_only(make_model, make_encoder, comparisons) -> None:
-    model, encoder = make_model("pairwise"), make_encoder("pairwise")
-    output = read(model, encoder, comparisons[0])
-    assert output.scores is None
-    with torch.no_grad():
-        batch = collate([encoder.encode(comparisons[0])], pad_id=0)
-        hidden = model.backbone(batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
-        last = hidden[0, int(batch.attention_mask.sum()) - 1]
-        expected = (model.score.weight[0] - model.score.weight[1]) @ last
-    assert output.preference_logit.item() == pytest.approx(expected.item(), rel=1e-12)
-
-
-@pytest.mark.usefixtures("in_float64")
-def test_span_reads_the_first_response_before_the_second(make_model, make_encoder, comparisons) -> None:
-    """Attention is causal: another response B leaves the first score alone, another response A moves both."""
-    model, encoder = make_model("pairwise_span"), make_encoder("pairwise_span")
-    row, other = comparisons[0], (Message("assistant", "Ask a farmer."),)
-    scores = read(model, encoder, row).scores[0]
-    other_b = read(model, encoder, replace(row, response_b=other)).scores[0]
-    other_a = read(model, encoder, replace(row, response_a=other)).scores[0]
-    assert other_b[0].item() == pytest.approx(scores[0].item(), rel=1e-12)
-    for moved in (other_b[1] - scores[1], other_a[0] - scores[0], other_a[1] - scores[1]):
-        assert abs(moved.item()) > 1e-3
 
 
 @pytest.mark.parametrize("head", LINEAR_HEADS)

@@ -117,15 +117,11 @@ def test_what_is_too_long_has_no_vector(make_model, make_reader, comparisons) ->
     assert vectors[0].isnan().all() and not vectors[1].isnan().any()
 
 
-def test_another_head_keeps_no_vectors(make_model, make_reader) -> None:
-    with pytest.raises(ValueError, match="head=scalar: keeps no vectors"):
-        make_reader(make_model("scalar"))
-
-
 def test_the_criteria_of_a_side_do_not_depend_on_what_else_is_asked(encoder, comparisons) -> None:
     row = comparisons[0]
     two = encoder.encode(replace(row, criteria=("Short", "Friendly")))
     one = encoder.encode(replace(row, criteria=("Friendly",)))
     assert two.sequences[:2] == one.sequences[:2] and two.sequences[3] == one.sequences[2]
-    spoken = [encoder.tokenizer.decode(list(two.sequences[s][-1][start:end])) for s, start, end in two.spans[2:]]
+    criteria = zip(two.sequences[2:], two.spans[2:], strict=True)
+    spoken = [encoder.tokenizer.decode(list(sequence[-1][start:end])) for sequence, (start, end) in criteria]
     assert spoken == [" Short<|im_end|>", " Friendly<|im_end|>"]

@@ -18,10 +18,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from crm.model.batching.forest import Node, fill_up, grow_forest
 from crm.model.batching.tree_mask import TreeMask, full_mask, read_mask
-from crm.model.encoding import EncodedComparison, Span, token_ids
+from crm.model.encoding import EncodedComparison, token_ids
 
-Locate = Callable[[int, Span], Sequence[int]]
-"""Where the tokens of a span of the i-th comparison of a batch lie in its flattened tokens."""
+Locate = Callable[[int, int, int, int], Sequence[int]]
+"""Where in a batch's flattened tokens those of a comparison (by number) lie, of its sequence (too), from and to."""
 WIDTH_STEP, ROW_STEP = 16, 64
 """Rows are padded to a multiple of this, and a forest's row filled up: few distinct shapes, so that kernels prepared
 for one serve again."""
@@ -54,7 +54,10 @@ def text_tokens(encoded: Sequence[EncodedComparison], locate: Locate) -> TextTok
     """The texts of a batch; None for a head that reads at single tokens."""
     if not encoded[0].spans:
         return None
-    places = [[tuple(locate(row, span)) for span in item.spans] for row, item in enumerate(encoded)]
+    places = [
+        [tuple(locate(row, sequence, *span)) for sequence, span in enumerate(item.spans)]
+        for row, item in enumerate(encoded)
+    ]
     responses = by_length(text for texts in places for text in texts[:2])
     criteria = by_length(text for texts in places for text in texts[2:])
     shown = [[responses[text] for text in texts[:2]] for texts in places]
@@ -176,9 +179,9 @@ def collate(encoded: Sequence[EncodedComparison], pad_id: int, weight: float = 1
         input_ids[row, : len(ids)] = torch.tensor(ids)
         attention_mask[row, : len(ids)] = 1
 
-    def locate(index: int, span: Span) -> Sequence[int]:
-        start = own_rows[index][span.sequence] * width
-        return range(start + span.start, start + span.end)
+    def locate(index: int, sequence: int, start: int, end: int) -> Sequence[int]:
+        before = own_rows[index][sequence] * width
+        return range(before + start, before + end)
 
     rows = [[own[sequence] for sequence, _ in item.reads] for own, item in zip(own_rows, encoded, strict=True)]
     return PaddedBatch(
@@ -200,9 +203,13 @@ def collate_forest(encoded: Sequence[EncodedComparison], *, weight: float = 1.0,
     tokens = len(forest.ids)
     fill_up(forest, multiple)
     places_of = cache(forest.places)  # a text may be in many comparisons
+
+    def locate(index: int, sequence: int, start: int, end: int) -> Sequence[int]:
+        return places_of(forest.leaf_of[first[index] + sequence], start, end)
+
     places = [
-        [places_of(forest.leaf_of[start + sequence], position, position + 1)[0] for sequence, position in item.reads]
-        for item, start in zip(encoded, first, strict=False)
+        [locate(index, sequence, position, position + 1)[0] for sequence, position in item.reads]
+        for index, item in enumerate(encoded)
     ]
     read_tokens = sorted({place for pair in places for place in pair})
     rank = {place: index for index, place in enumerate(read_tokens)}
@@ -215,7 +222,7 @@ def collate_forest(encoded: Sequence[EncodedComparison], *, weight: float = 1.0,
         tree_mask=full_mask(forest),
         read_mask=read_mask(forest, read_tokens),
         tokens=tokens,
-        texts=text_tokens(encoded, lambda row, span: places_of(forest.leaf_of[first[row] + span.sequence], *span[1:])),
+        texts=text_tokens(encoded, locate),
         weight=weight,
         **_labels(encoded),
     )
