@@ -119,7 +119,6 @@ MISTAKES = [
     ("train", "head=scalar head.kept=4", "head.kept=4: expected null with head=scalar"),
     ("train", "criteria=none noise=replace", "noise.kind='replace'"),
     ("train", "trainer.strategy=horovod", "trainer.strategy='horovod'"),
-    ("train", "trainer=cpu trainer.liger=true", "trainer.liger=True: expected false with trainer.accelerator=cpu"),
     ("train", "data.validation_fraction=0.7", "data.validation_fraction"),
     ("train", "+schedule.epoch=3", "schedule.epoch: no such setting; did you mean schedule.epochs?"),
     ("evaluate", "suite.noises=[swap]", "suite.noises='swap': expected one of none, "),

@@ -57,7 +57,6 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             group="leaderboard",
             config=asdict(config),
             numbers={f"win_rate/{model}": rate for model, rate in board.win_rates().items()},
-            tables={"leaderboard": board.frame()},
         )
     return board
 

@@ -16,7 +16,7 @@ from crm.model.heads import head_named
 
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
 """The losses of the paper and the head each selects when ``head=auto``."""
-ACCELERATORS = ("cpu", "gpu", "mps", "auto")
+ACCELERATORS = ("cpu", "gpu", "auto")
 SAME_PRECISION = {"bf16": "bf16-mixed", "fp32": "32-true", "32": "32-true", "float32": "32-true"}
 """Other names that mean exactly the same here."""
 
@@ -78,8 +78,6 @@ class TrainerConfig(Settings, group="trainer"):
     slower."""
     compile: bool = False
     """Compile the decoder layers; needs a C++ compiler on CPU and Triton on GPU."""
-    liger: bool = False
-    """RMSNorm, SwiGLU and rotary embedding by Liger's kernels: GPU only, and a package of its own."""
     threads: int = setting(0, at_least=0, zero="1 for model=tiny, else torch's default")
     """CPU threads a process."""
     progress: bool = True
@@ -95,13 +93,6 @@ class TrainerConfig(Settings, group="trainer"):
         super().__post_init__()
         for name in ("devices", "nodes"):
             setattr(self, name, count_or_auto(self, name))
-        self.require(
-            not self.liger or self.accelerator in ("gpu", "auto"),
-            "liger",
-            f"false with trainer.accelerator={self.accelerator}: its kernels need a CUDA GPU",
-        )
-        both = self.liger and self.compile
-        self.require(not both, "liger", "false with trainer.compile=true: both replace the same operations")
 
 
 @dataclass

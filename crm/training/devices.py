@@ -21,16 +21,12 @@ from crm.io.processes import check_launcher, launched_processes, settled
 from crm.model.reward_model import RewardModel
 from crm.training.config import TrainerConfig
 
-LIGER = ("qwen3", "llama")
-"""Architectures that Liger has kernels for and that `liger_kernels` supports."""
-
 
 def training_device(accelerator: str) -> torch.device:
     """The device of this process, by Lightning's rules: its local rank's GPU where GPUs are asked for and there."""
     if accelerator in ("gpu", "auto") and torch.cuda.is_available():
         return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    mps = accelerator == "mps" or (accelerator in ("gpu", "auto") and torch.backends.mps.is_available())
-    return torch.device("mps" if mps else "cpu")
+    return torch.device("cpu")
 
 
 def computes_bfloat16(device: torch.device) -> bool:
@@ -55,21 +51,15 @@ def settle_devices(settings: TrainerConfig) -> None:
     or a launcher started another number of processes.
     """
     if settings.accelerator == "auto":
-        settings.accelerator = {"cuda": "gpu"}.get(kind := training_device("auto").type, kind)
+        settings.accelerator = "gpu" if training_device("auto").type == "cuda" else "cpu"
     if settings.accelerator != "gpu" and settings.devices == "auto" and not launched_processes():
         settings.devices = 1
     settings.devices, settings.nodes = settled(settings.devices, settings.nodes)
     check_launcher("trainer.devices", settings.devices, settings.nodes)
-    kind = training_device(settings.accelerator).type
-    seen = {
-        "cuda": torch.cuda.device_count(),
-        "mps": int(torch.backends.mps.is_available()),
-        "cpu": 0 if settings.accelerator == "gpu" else settings.devices,
-    }[kind]
-    if settings.devices > seen:
+    if settings.accelerator == "gpu" and settings.devices > (seen := torch.cuda.device_count()):
         raise ValueError(
-            f"trainer.accelerator={settings.accelerator} trainer.devices={settings.devices}: torch {torch.__version__} "
-            f"sees {seen} such devices here; use trainer.devices=auto, trainer=cpu, or a torch built for your GPU"
+            f"trainer.accelerator=gpu trainer.devices={settings.devices}: torch {torch.__version__} sees {seen} CUDA "
+            "devices here; use trainer.devices=auto, trainer=cpu, or a torch built for your GPU"
         )
 
 
@@ -124,25 +114,6 @@ def compile_layers(backbone: Any, device: torch.device, backend: str = "inductor
 
 def _probe(values: torch.Tensor) -> torch.Tensor:
     return (values.sin() + 1).sum()
-
-
-def liger_kernels(backbone: Any, device: torch.device) -> None:
-    """RMSNorm, SwiGLU and rotary embedding by Liger's Triton kernels, in this model and in later ones of the process.
-
-    Raises ``ValueError`` without a GPU, without the package, or for an architecture not in `LIGER`.
-    """
-    kind = backbone.config.model_type
-    if device.type != "cuda":
-        raise ValueError(f"trainer.liger=true: its kernels need a CUDA GPU, not {device.type}; use trainer.liger=false")
-    if kind not in LIGER:
-        raise ValueError(f"trainer.liger=true: no kernels for {kind}, only for {', '.join(LIGER)}; use false")
-    try:
-        from liger_kernel import transformers as liger
-    except ImportError:
-        raise ValueError("trainer.liger=true needs liger-kernel: pip install 'crm-leaderboard[liger]'") from None
-    # There is no language-model head here, so no cross entropy; asking for it would replace the backbone's forward.
-    settings = {"cross_entropy": False, "fused_linear_cross_entropy": False}
-    getattr(liger, f"apply_liger_kernel_to_{kind}")(model=backbone, rope=True, rms_norm=True, swiglu=True, **settings)
 
 
 def shard(model: RewardModel, mesh: DeviceMesh, device: torch.device, compute_dtype: torch.dtype) -> RewardModel:

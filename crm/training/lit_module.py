@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import lightning as L
 import torch
@@ -47,9 +46,6 @@ class LitRewardModel(L.LightningModule):
         self.train_accuracy = PreferenceAccuracy()
         self._of_step: list[Tensor] = []
         """Of each pass of the step so far, weighted means: loss, size of the logits, scores and their squares."""
-        self.validation_logits: dict[int, Tensor] = {}
-        """By the number of a batch: (B,), of the latest validation, on this process."""
-        self._tokens_before = 0  # of the run that this one goes on from, on the first process
         self._skeletons: tuple[RewardModel, ...] = ()  # a tuple: a module here would be trained and saved too
 
     def on_fit_start(self) -> None:
@@ -86,15 +82,6 @@ class LitRewardModel(L.LightningModule):
             spread = (square - mean**2).clamp(min=0).sqrt()  # on several ranks the mean of theirs
             self.log("train/score_spread", spread, batch_size=rows, sync_dist=True)
         self.log("train/lr", self.lr_schedulers().get_last_lr()[0])  # type: ignore[union-attr]
-        exact = torch.float32 if self.device.type == "mps" else torch.float64
-        tokens = torch.tensor(self._tokens_seen(), dtype=exact)
-        self.log("tokens_seen", tokens, batch_size=rows, sync_dist=True, reduce_fx="sum")
-
-    def _tokens_seen(self) -> int:
-        """Tokens that this process has read in training, before a resume too."""
-        data = getattr(self._trainer, "datamodule", None)  # a loop of somebody else's may have loaders alone
-        read: int = data.tokens_read if data else 0
-        return self._tokens_before + read
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         """Raise `NonFiniteError` for gradients that are not finite, before any weight is touched."""
@@ -115,21 +102,15 @@ class LitRewardModel(L.LightningModule):
                 [weight for group in optimizer.param_groups for weight in group["params"]], gradient_clip_val
             )
 
-    def on_validation_epoch_start(self) -> None:
-        """Forget the logits of the validation before."""
-        self.validation_logits = {}
-
     def validation_step(self, batch: Batch | PaddingBatch, batch_idx: int) -> None:
-        """Accumulate what is measured at the end, over rows and on all ranks, and keep the logits of own rows."""
+        """Accumulate what is measured at the end, over rows and on all ranks."""
         measured = self.validation
         if isinstance(batch, PaddingBatch):
             batch = batch.batch
             self.model(batch)
         else:
-            self.validation_logits[batch_idx] = logits = self.model(batch).preference_logit
-            data = getattr(self._trainer, "datamodule", None)
-            roles = data.validation_roles(batch_idx) if isinstance(data, PreferenceDataModule) else ()
-            measured.update(logits, batch, *roles)
+            data: PreferenceDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
+            measured.update(self.model(batch).preference_logit, batch, *data.validation_roles(batch_idx))
         self.log("validation/loss", measured.loss, prog_bar=True, on_epoch=True, batch_size=len(batch))
         self.log("validation/accuracy", measured.accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
 
@@ -159,15 +140,6 @@ class LitRewardModel(L.LightningModule):
         All ranks must call it together.
         """
         return gather(self.model, *self._skeletons) if self._skeletons else self.model
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keep the tokens that all processes have read in training."""
-        tokens = torch.tensor(self._tokens_seen(), dtype=torch.int64, device=self.device)
-        checkpoint["tokens_seen"] = int(self.trainer.strategy.reduce(tokens, reduce_op="sum"))
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Count on from there, on the first process."""
-        self._tokens_before = checkpoint["tokens_seen"] if self.trainer.is_global_zero else 0
 
 
 def _means(loss: Tensor, output: HeadOutput) -> Tensor:

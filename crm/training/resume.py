@@ -15,7 +15,7 @@ IGNORED_ON_RESUME = {
     *("run_dir", "resume", "overwrite", "logger", "data.root", "schedule.name", "schedule.save_every"),
     *("model.gradient_checkpointing", "model.kept_states", "batching.batch_size"),
     *(f"trainer.{name}" for name in ("name", "accelerator", "devices", "nodes", "strategy")),
-    *(f"trainer.{name}" for name in ("threads", "compile", "liger", "progress")),
+    *(f"trainer.{name}" for name in ("threads", "compile", "progress")),
 }
 """Settings that may differ when a run goes on: where and how fast the same numbers are computed. The loader compares
 what its batches depend on."""

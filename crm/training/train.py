@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import lightning as L
-import pandas as pd
 import torch
 from lightning.pytorch.callbacks import Callback, EarlyStopping, TQDMProgressBar
 from lightning.pytorch.loggers import Logger
@@ -45,7 +44,6 @@ from crm.model.folders import check_reachable
 from crm.model.heads import PromptOrder
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
-from crm.report.tables import write_table
 from crm.training.callbacks import (
     BestCheckpoint,
     LastCheckpoint,
@@ -61,7 +59,6 @@ from crm.training.datamodule import PreferenceDataModule, check_counts
 from crm.training.devices import (
     compile_layers,
     enable_checkpointing,
-    liger_kernels,
     load_whole,
     settle_devices,
     settle_precision,
@@ -72,7 +69,6 @@ from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
 from crm.training.memory import keep_frozen_states, settle_memory
 from crm.training.resume import BEST, SUMMARY, checkpoint_to_resume
 from crm.training.tracking import finished, log_summary, run_loggers
-from crm.training.worst_pairs import gather_judged, worst_pairs
 
 log = logging.getLogger(__name__)
 
@@ -146,8 +142,6 @@ def speed_up(config: TrainConfig, model: RewardModel, tokens: int) -> None:
     keep_frozen_states(config, model, tokens)
     if config.trainer.compile:
         compile_layers(backbone, device)
-    if config.trainer.liger:
-        liger_kernels(backbone, device)
 
 
 def optimizer_steps(config: TrainConfig, data: PreferenceDataModule) -> int:
@@ -267,28 +261,24 @@ def finish(
     if not math.isfinite(loss):
         found = f"validation loss is {loss} after {steps} optimizer steps, so no model was exported"
         raise NonFiniteError(f"{found}: {WAY_OUT}")
-    judged, whole = gather_judged(lit, data), lit.whole_model()
+    whole = lit.whole_model()
     digest = ""
     if trainer.is_global_zero:
         model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
         digest = _export(config, model, data.encoder, facts, accuracy)
     outcome = TrainingOutcome(run_dir / "model", digest, loss, accuracy, steps, time.perf_counter() - started)
     if trainer.is_global_zero:
-        write_results(run_dir, outcome, facts, worst_pairs(judged), loggers)
+        write_results(run_dir, outcome, facts, loggers)
     lit.model.keeping = ()  # the memory is free for what follows
     return outcome
 
 
-def write_results(
-    run_dir: Path, outcome: TrainingOutcome, facts: dict[str, Any], worst: pd.DataFrame, loggers: list[Logger]
-) -> None:
-    """``summary.json``, ``worst_pairs``, W&B's summary, and two lines in the log."""
+def write_results(run_dir: Path, outcome: TrainingOutcome, facts: dict[str, Any], loggers: list[Logger]) -> None:
+    """``summary.json``, W&B's summary, and two lines in the log."""
     summary = {**asdict(outcome), "checkpoint": str(outcome.checkpoint), **facts}
     replace_file(run_dir / SUMMARY, json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    write_table(run_dir, "worst_pairs", worst)
     loss, accuracy = outcome.validation_loss, outcome.validation_accuracy
-    numbers = {"best/loss": loss} | ({} if accuracy is None else {"best/accuracy": accuracy})
-    log_summary(loggers, numbers, {"worst_pairs": worst})
+    log_summary(loggers, {"best/loss": loss} | ({} if accuracy is None else {"best/accuracy": accuracy}))
     shown = "unknown (every row is a tie)" if accuracy is None else f"{accuracy:.3f}"
     speed = "; {comparisons_per_second:,.1f} comparisons/s, {tokens_per_second:,.0f} tokens/s"
     speed = speed.format(**facts["throughput"]) if facts["throughput"] else ""

@@ -1,11 +1,10 @@
-"""Compiled layers, gradient checkpointing and Liger's kernels leave names, weights and numbers alone.
+"""Compiled layers and gradient checkpointing leave names, weights and numbers alone.
 
 In float32: a compiler would trace into what `in_float64` puts around every operation.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -13,10 +12,10 @@ import torch
 
 from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.batching.plans import Packing
-from crm.training.devices import compile_layers, enable_checkpointing, liger_kernels
+from crm.training.devices import compile_layers, enable_checkpointing
 from tests.model.outcomes import assert_same, outcome
 
-CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+CPU = torch.device("cpu")
 
 
 @pytest.mark.slow
@@ -50,15 +49,3 @@ def test_checkpointing_sends_no_gradient_through_frozen_layers(
     model.backbone.layers[0].register_forward_hook(lambda _module, _inputs, output: seen.append(output.requires_grad))
     outcome(model, Packing(8192).collate([make_encoder("scalar").encode(row, "ab") for row in comparisons]))
     assert seen == [False]
-
-
-def test_liger_says_what_is_missing(make_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    backbone = make_model("scalar").backbone
-    monkeypatch.setitem(sys.modules, "liger_kernel", None)
-    with pytest.raises(ValueError, match=r"need a CUDA GPU, not cpu"):
-        liger_kernels(backbone, CPU)
-    with pytest.raises(ValueError, match=r"pip install 'crm-leaderboard\[liger\]'"):
-        liger_kernels(backbone, GPU)
-    backbone.config.model_type = "gemma2"
-    with pytest.raises(ValueError, match=r"no kernels for gemma2, only for qwen3, llama"):
-        liger_kernels(backbone, GPU)

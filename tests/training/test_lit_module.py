@@ -76,7 +76,6 @@ def test_what_a_run_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     steps = table.dropna(subset=["train/loss"])
     assert steps["train/lr"].tolist() == pytest.approx([0.01 * lr_factor(step, 1, 4) for step in range(4)])
     assert (steps["train/gradient_norm"] > 0).all() and (steps["train/score_spread"][1:] > 0).all()
-    assert steps["tokens_seen"].is_monotonic_increasing and steps["tokens_seen"].iloc[0] > 16
     last = table.dropna(subset=["validation/loss"]).iloc[-1]
     original, reverse, both = (last[f"validation/accuracy_{name}"] for name in ("original", "reverse", "sum"))
     assert both == pytest.approx(original + reverse) == pytest.approx(2 * last["validation/accuracy"])

@@ -108,13 +108,7 @@ def test_every_strategy_gives_the_run_of_one_process(
     for column in ("train/loss", "validation/loss", "validation/accuracy"):
         one, other = (frame.dropna(subset=[column]).set_index("step")[column] for frame in tables)
         pd.testing.assert_series_equal(one, other, atol=rounding(other.tolist()), rtol=0)
-    assert tables[0]["tokens_seen"].dropna().is_monotonic_increasing, "behind a resume too"
     assert_trained_alike(tmp_path, alone, start)
-    worst, expected = (
-        pd.read_csv(at / "worst_pairs.csv").set_index("comparison_id")["loss"] for at in (tmp_path, alone)
-    )
-    assert len(worst) == len(expected) == theirs["counts"]["validation_made"], "each row once, whoever read it"
-    pd.testing.assert_series_equal(worst.sort_index(), expected.sort_index(), atol=1e-3, rtol=0)
     files = [sorted(path.name for path in (folder / "model").iterdir()) for folder in (tmp_path, alone)]
     assert files[0] == files[1]
     _, info = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model", output_loading_info=True)

@@ -1,10 +1,11 @@
-"""CSV is always there; W&B needs no login and no network; a resumed run goes on in all of them."""
+"""CSV is always there and a resumed run goes on in it; W&B needs no login and no network."""
 
 from __future__ import annotations
 
 import csv
 import socket
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -59,9 +60,7 @@ class Interrupt(Callback):
 
 
 @pytest.mark.slow
-def test_a_resumed_run_is_one_run_in_every_tracker(
-    offline: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_tracker_has_the_run(offline: None, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
     import wandb
 
@@ -73,19 +72,9 @@ def test_a_resumed_run_is_one_run_in_every_tracker(
     with pytest.raises(RuntimeError, match="killed"):
         run_training(compose("train", words, tmp_path), [Interrupt()])
     assert wandb.run is None, "the next job of a sweep would write into this run"
-    (before,) = (tmp_path / "wandb").glob("offline-run-*")
-    logged: list[int] = []
-    log_metrics = WandbLogger.log_metrics
-
-    def noted(logger: WandbLogger, metrics: dict[str, float], step: int) -> None:
-        logged.extend([step] * ("train/loss" in metrics))
-        log_metrics(logger, metrics, step)
-
-    monkeypatch.setattr(WandbLogger, "log_metrics", noted)
     run_training(compose("train", [*words, "resume=true"], tmp_path))
     assert wandb.run is None
-    (after,) = (tmp_path / "wandb").glob("offline-run-*")
-    assert before.name[-8:] == after.name[-8:], "the same id"
+    _, after = sorted((tmp_path / "wandb").glob("offline-run-*"), key=lambda path: path.stat().st_mtime_ns)
 
     file = next(after.glob("*.wandb"))
     for _ in range(100):  # W&B's own process writes it, on a busy machine some time after the run has ended
@@ -96,14 +85,13 @@ def test_a_resumed_run_is_one_run_in_every_tracker(
     assert b'"hidden_size": 16' in content or b'"hidden_size":16' in content, "the config is not a plain dict"
     for text in (b"tiny scalar simulation seed 42", b"tiny scalar ranking", b"train/gradient_norm", b"best/accuracy"):
         assert text in content
-    assert list(after.rglob("media/table/worst_pairs*.json"))
     steps = pd.read_csv(tmp_path / "metrics.csv").dropna(subset=["train/loss"])["step"].tolist()
-    assert steps == list(range(6)) == logged, "in an offline run every step is logged again"
+    assert steps == list(range(6)), "those before the resume too"
 
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     written = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
-    assert {"train/gradient_norm", "tokens_seen", "validation/accuracy_original"} <= set(written.Tags()["scalars"])
+    assert {"train/gradient_norm", "validation/accuracy_original"} <= set(written.Tags()["scalars"])
 
 
 def test_a_failing_job_ends_its_run_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,16 +106,14 @@ def test_a_failing_job_ends_its_run_as_failed(monkeypatch: pytest.MonkeyPatch) -
     assert [call.args for call in logger.finalize.call_args_list] == [("failed",), ("success",)]
 
 
-def test_finite_numbers_and_tables_are_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finite_numbers_are_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logger = Mock(spec=WandbLogger)
-    monkeypatch.setattr("crm.training.tracking._wandb", lambda folder, run, resumed: logger)
-    monkeypatch.setattr("wandb.finish", lambda exit_code: None)
+    monkeypatch.setattr("crm.training.tracking.WandbLogger", Mock(return_value=logger))
+    monkeypatch.setattr("crm.training.tracking.finished", lambda loggers: nullcontext())
     numbers = {"D+/accuracy": 0.75, "D+/margin": float("nan")}
-    tables = {"suites": pd.DataFrame({"suite": ["D+"], "scalar": ["0.750"]})}
     names = {"name": "scalar on votes", "group": "another", "config": {"judge": "crm"}}
-    track(LoggerConfig(kinds=["wandb"], mode="offline"), tmp_path, numbers=numbers, tables=tables, **names)
+    track(LoggerConfig(kinds=["wandb"], mode="offline"), tmp_path, numbers=numbers, **names)
     logger.log_metrics.assert_called_once_with({"D+/accuracy": 0.75}, 0)
-    logger.log_table.assert_called_once_with("suites", dataframe=tables["suites"])
 
 
 @pytest.mark.parametrize(

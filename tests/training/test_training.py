@@ -13,10 +13,7 @@ import torch
 import yaml
 
 from crm.config import compose
-from crm.data.comparisons import make_comparisons
-from crm.data.simulation.arena import simulate
 from crm.judges.crm_judge import open_checkpoint
-from crm.model.batching.plans import draw_order
 from crm.model.encoding import Encoder
 from crm.model.export import load_checkpoint
 from crm.model.heads import PROMPT_ORDERS
@@ -85,23 +82,6 @@ def test_the_folder_holds_config_curves_summary_and_the_model_of_the_best_step(
 
 
 @pytest.mark.slow
-def test_the_worst_pairs_are_the_ones_with_the_largest_loss(run: tuple[Path, TrainingOutcome, list[int]]) -> None:
-    table = pd.read_csv(run[0] / "worst_pairs.csv")
-    judge, _ = open_checkpoint(run[1].checkpoint, batch_size=3, precision="32-true")
-    arena = simulate(seed=1, train=24, validation=24, suite=4)
-    rows, _ = make_comparisons(arena.validation, direction="both", noise="none", pool=None, seed=42, epoch=0)
-    expected: dict[str, tuple[float, float]] = {}
-    for reading in (reading for portion in judge.read([(row, "ab") for row in rows]) for reading in portion):
-        p_a = 1 / (1 + math.exp(-reading.preference_logit))
-        right = p_a if reading.comparison.label == "a" else 1 - p_a
-        first = draw_order(reading.comparison.preference_id, seed=42, epoch=0) == "ab"
-        expected[reading.comparison.id] = (-math.log(right), p_a if first else 1 - p_a)
-    assert table["comparison_id"].tolist() == sorted(expected, key=lambda name: -expected[name][0])[:20]
-    for row in table.to_dict("records"):
-        assert (row["loss"], row["p_first"]) == pytest.approx(expected[str(row["comparison_id"])], abs=1e-3)
-
-
-@pytest.mark.slow
 def test_a_run_may_start_from_a_checkpoint_of_the_other_prompt_order(
     run: tuple[Path, TrainingOutcome, list[int]], tmp_path: Path
 ) -> None:
@@ -141,15 +121,14 @@ def test_a_backbone_out_of_reach_is_an_error_before_any_data_is_read(
         train(tmp_path, "model=qwen3_4b", "data=simulation", "model.path=./not-there")
 
 
-@pytest.mark.parametrize("trainer", ["trainer=gpu", "trainer=fsdp", "trainer.accelerator=mps"])
+@pytest.mark.parametrize("trainer", ["trainer=gpu", "trainer=fsdp"])
 def test_devices_that_are_not_there_are_an_error_before_any_data_is_read(
     trainer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    monkeypatch.setattr("torch.backends.mps.is_available", lambda: False)
     monkeypatch.setattr("crm.training.train.load_data", None)
-    with pytest.raises(ValueError, match=r"trainer\.accelerator=\w+ trainer\.devices=\d: torch .* sees 0 such devices"):
+    with pytest.raises(ValueError, match=r"trainer\.accelerator=\w+ trainer\.devices=\d: torch .* sees 0 CUDA devices"):
         train(tmp_path, trainer, "optimizer=paper")
 
 
@@ -194,7 +173,6 @@ def test_a_validation_of_ties_only_has_no_accuracy_and_the_run_ends_whole(tmp_pa
     assert outcome.validation_loss == pytest.approx(math.log(2), abs=0.05)
     summary = json.loads((tmp_path / "run/summary.json").read_text(encoding="utf-8"))
     assert summary["validation_accuracy"] is None and summary["validation_loss"] == outcome.validation_loss
-    assert (tmp_path / "run/worst_pairs.md").is_file()
     assert json.loads((outcome.checkpoint / "crm.json").read_text(encoding="utf-8"))["validation_accuracy"] is None
     card = (outcome.checkpoint / "README.md").read_text(encoding="utf-8")
     assert "nan" not in card.lower().split() and "validation accuracy" not in card
