@@ -38,8 +38,6 @@ WARNINGS = (
     r"Couldn't infer the batch indices fetched from your dataloader",  # our rows know their ids
 )
 """Warnings of Lightning 2.6.6 and torch 2.13 (2026-11) that ask nothing of a user."""
-EVERY = 20
-"""Optimizer steps between two measurements of speed; only there is the device waited for."""
 
 
 class StoppedError(Exception):
@@ -162,33 +160,26 @@ class ValidationLines(Callback):
 
 
 class Throughput(Callback):
-    """Logs steps, comparisons and tokens a second, of all processes together; ``mean`` has those of the whole run.
+    """Steps, comparisons and tokens a second over the whole run, of all processes together, in ``mean``.
 
     The first step, which warms up and compiles, and validations do not count.
     """
 
     def __init__(self) -> None:
         self.mean: dict[str, float] = {}
-        self._comparisons = self._step = 0
+        self._comparisons = self._first = 0
         self._paused = 0.0
-        self._marks: list[Tensor] = []
+        self._begin: Tensor | None = None
 
     def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Count from here, in a resumed run too."""
-        self._step = trainer.global_step
+        self._first = trainer.global_step
 
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Count; at the end of every `EVERY`-th optimizer step also measure and log."""
+        """Count; the clock starts after the first optimizer step."""
         self._comparisons += len(batch) if batch.weight else 0  # else another rank's row, read to keep in step
-        if trainer.global_step == self._step:
-            return  # amid accumulation
-        self._step = trainer.global_step
-        if self._marks and self._step - self._marks[-1][0] < EVERY:
-            return
-        self._marks.append(self._mark(trainer))
-        for logger in trainer.loggers if len(self._marks) > 1 else []:  # the module's log would repeat it every step
-            measured = rates(self._marks[-1] - self._marks[-2])
-            logger.log_metrics({f"throughput/{name}": value for name, value in measured.items()}, self._step - 1)
+        if self._begin is None and trainer.global_step > self._first:
+            self._begin = self._mark(trainer)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Stop the clock."""
@@ -200,8 +191,8 @@ class Throughput(Callback):
 
     def on_train_end(self, trainer: L.Trainer, pl_module: Any) -> None:
         """The mean from the end of the first step to here."""
-        if self._marks:
-            self.mean = rates(self._mark(trainer) - self._marks[0])
+        if self._begin is not None:
+            self.mean = rates(self._mark(trainer) - self._begin)
 
     def _mark(self, trainer: L.Trainer) -> Tensor:
         """Steps, comparisons, tokens and seconds so far, (4,) float64; all ranks must call it together."""

@@ -45,7 +45,6 @@ class OptimizerConfig(Settings, group="optimizer"):
     matrix_lr: float = setting(5e-3, above=0)
     """Peak rate of Muon."""
     weight_decay: float = setting(0.0, at_least=0)
-    beta1: float = setting(0.9, at_least=0, below=1)
     beta2: float = setting(0.999, at_least=0, below=1)
     warmup_fraction: float = setting(0.03, at_least=0, below=1)
     """Share of all optimizer steps."""

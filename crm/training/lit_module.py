@@ -115,7 +115,7 @@ class LitRewardModel(L.LightningModule):
         self.log("validation/accuracy", measured.accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
 
     def on_validation_epoch_end(self) -> None:
-        """Log what needs all rows: accuracy by direction, and calibration."""
+        """Log what needs all rows: accuracy by direction."""
         for name, value in self.validation.finish().items():
             self.log(f"validation/{name}", value)
 

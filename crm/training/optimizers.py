@@ -19,7 +19,7 @@ def build_optimizer(module: nn.Module, settings: OptimizerConfig) -> Optimizer:
     With ``settings.name=muon`` the matrices of the transformer layers are updated by Muon. On a CUDA device AdamW is
     torch's fused one. Raises ``ValueError`` where Muon has no matrices (all frozen, or flattened) or sharded ones.
     """
-    betas, decay, muon = (settings.beta1, settings.beta2), settings.weight_decay, settings.name == "muon"
+    betas, decay, muon = (0.9, settings.beta2), settings.weight_decay, settings.name == "muon"
     trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
     matrices = {name: p for name, p in trained.items() if ".layers." in name and p.ndim == 2}
     others = {name: p for name, p in trained.items() if name not in matrices} if muon else trained

@@ -79,7 +79,6 @@ def test_what_a_run_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     last = table.dropna(subset=["validation/loss"]).iloc[-1]
     original, reverse, both = (last[f"validation/accuracy_{name}"] for name in ("original", "reverse", "sum"))
     assert both == pytest.approx(original + reverse) == pytest.approx(2 * last["validation/accuracy"])
-    assert 0 <= last["validation/expected_calibration_error"] <= 1
     assert watch.modes == {True}, "in eval mode transformers skips checkpointing and dropout in silence"
     # The last of two layers is pruned to the positions read and has next to nothing to recompute.
     assert watch.recomputed in (4, 8)
