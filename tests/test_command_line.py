@@ -112,10 +112,10 @@ def test_ranks_share_a_folder_and_the_first_writes_hydras_files() -> None:
     assert first == second[:2] and first[1].startswith("hydra.run.dir=outputs/train/")
     assert second[2:] == ["hydra.output_subdir=null", "hydra.job.name=train_1"]
     assert rewrite_launched(["hydra.run.dir=x"], "train", torchrun(0)) == ["hydra.run.dir=x"]
-    slurm = {"SLURM_PROCID": "3", "SLURM_NTASKS": "16"}
-    for several in (torchrun(0, GROUP_WORLD_SIZE="2"), slurm):
-        with pytest.raises(ValueError, match=r"several machines need one, hydra\.run\.dir=runs/mine"):
-            rewrite_launched([], "train", several)
+    with pytest.raises(ValueError, match=r"several machines need one, hydra\.run\.dir=runs/mine"):
+        rewrite_launched([], "train", torchrun(0, GROUP_WORLD_SIZE="2"))
+    slurm = {"SLURM_PROCID": "3", "SLURM_NTASKS": "16", "SLURM_JOB_ID": "77", "SLURM_STEP_ID": "2"}
+    assert rewrite_launched([], "train", slurm)[0] == "hydra.run.dir=outputs/train/slurm-77-2"
     for alone in ({}, {**slurm, "SLURM_NTASKS": "1"}, {**slurm, "SLURM_JOB_NAME": "interactive"}):
         assert rewrite_launched(["seed=1"], "train", alone) == ["seed=1"]
 

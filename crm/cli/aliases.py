@@ -80,8 +80,14 @@ ANSWERS = _by_name(
         "every optimizer step is logged": "logging_steps",
         "logger=wandb, or logger=[csv,wandb] for both": "wandb use_wandb",
         "model.lora_rank=16 trains LoRA adapters and the head": "lora use_peft use_lora",
+        "model.lora_rank=16 adapts all linear layers": "lora_target_modules",
         "weights stay float32; model.lora_rank=16 saves most memory": "load_in_4bit load_in_8bit",
         "trainer=fsdp shards weights, gradients and optimizer (FSDP2)": "deepspeed fsdp",
+        "attention is chosen by the device; see docs/speed.md": "attn_implementation",
+        "head=scalar has one label, head=pairwise two": "num_labels",
+        "the losses have no beta; loss.centre_scores and loss.label_smoothing are there": "beta",
+        "train.py trains and evaluate.py evaluates": "do_train",
+        "seed=42": "seed_everything",
     }
 )
 """Names that have no setting of the same meaning, and what to write instead."""

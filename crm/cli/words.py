@@ -108,9 +108,9 @@ def _value(word: str) -> str:
 def rewrite_launched(words: Sequence[str], command: str, env: Mapping[str, str] = os.environ) -> list[str]:
     """The words with one run folder for all processes of torchrun or srun, and a log file for each.
 
-    Hydra would name the folder after the time at which each process composed its settings. Those of one machine get
-    the time at which their torchrun started. Raises ``ValueError`` for others without ``hydra.run.dir``: they have no
-    time in common.
+    Hydra would name the folder after the time at which each process composed its settings. All get the time at which
+    their torchrun started, or the id of their SLURM job. Raises ``ValueError`` where several machines run torchrun and
+    ``hydra.run.dir`` is not given: they have no time in common.
     """
     torchrun = "TORCHELASTIC_RUN_ID" in env
     srun = "SLURM_PROCID" in env and env.get("SLURM_JOB_NAME") not in ("bash", "interactive")
@@ -120,7 +120,10 @@ def rewrite_launched(words: Sequence[str], command: str, env: Mapping[str, str] 
     more = [] if env[rank] == "0" else ["hydra.output_subdir=null", f"hydra.job.name={command}_{env[rank]}"]
     if any(word.startswith("hydra.run.dir=") for word in words):
         return [*words, *more]
-    if not torchrun or env.get("GROUP_WORLD_SIZE", "1") != "1":
-        raise ValueError("hydra.run.dir: not given; srun and several machines need one, hydra.run.dir=runs/mine")
-    started = datetime.fromtimestamp(psutil.Process(os.getppid()).create_time())
-    return [*words, f"hydra.run.dir=outputs/{command}/{started:%Y-%m-%d/%H-%M-%S-%f}", *more]
+    if not torchrun:
+        name = f"slurm-{env['SLURM_JOB_ID']}-{env.get('SLURM_STEP_ID', '0')}"
+    elif env.get("GROUP_WORLD_SIZE", "1") == "1":
+        name = f"{datetime.fromtimestamp(psutil.Process(os.getppid()).create_time()):%Y-%m-%d/%H-%M-%S-%f}"
+    else:
+        raise ValueError("hydra.run.dir: not given; processes of several machines need one, hydra.run.dir=runs/mine")
+    return [*words, f"hydra.run.dir=outputs/{command}/{name}", *more]

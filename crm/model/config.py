@@ -130,7 +130,9 @@ class BatchingConfig(Settings, group="batching"):
     """``padded``; ``tree``: no padding, and common beginnings once; or what another package adds."""
     tokens: int = setting(4096, at_least=1)
     """Most tokens of a forward pass on one device; an optimizer step takes as many passes as the first epoch needs, and
-    draws of later epochs may exceed it a little."""
+    draws of later epochs may exceed it a little. Not of padded batches with a ``batch_size``."""
+    batch_size: int = setting(0, at_least=0, zero="as many as batching.tokens holds")
+    """Comparisons a device and padded forward pass, a divisor of the device's share of a step."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,8 @@ def build_loggers(
 ) -> list[Logger]:
     """CSV first, then those of ``settings``, whose ``name`` and ``group`` go before these.
 
-    ``config`` is a plain dict. ``rows`` of an interrupted run go into the CSV file again, which Lightning begins anew.
+    ``config`` is a plain dict. A run that goes on in its folder goes on in W&B too. ``rows`` of an interrupted run go
+    into the CSV file again, which Lightning begins anew.
     """
     check_tracker(settings.kinds)
     table = CSVLogger(run_dir, name="", version="", flush_logs_every_n_steps=1)
@@ -62,6 +64,7 @@ def build_loggers(
         if mode == "offline":
             log.info("W&B runs offline; `wandb sync %s/offline-run-*` uploads it", folder)
         run: dict[str, Any] = {"name": settings.name or name, "group": settings.group or group, "mode": mode}
+        run |= {"id": sha256(str(run_dir.absolute()).encode()).hexdigest()[:16], "resume": "allow"}
         folder.mkdir(parents=True, exist_ok=True)
         loggers.append(WandbLogger(save_dir=run_dir, offline=mode == "offline", project=settings.project, **run))
     if "tensorboard" in settings.kinds:
