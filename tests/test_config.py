@@ -20,7 +20,7 @@ TOGETHER = {
     ),
     "evaluate": (("judge", "suite"),),
     "leaderboard": (("bank",),),
-    "prepare": (("data", "annotator", "fetch"),),
+    "prepare": (("data", "annotator"),),
 }
 """Groups of a command that do not depend on each other: the first options of all, then the second of all, ..."""
 NEEDS = {
@@ -124,7 +124,8 @@ MISTAKES = [
     ("evaluate", "suite.noises=[swap]", "suite.noises='swap': expected one of none, "),
     ("leaderboard", "criteria=['']", "criteria"),
     ("prepare", "data=dataset data.path=x", "data.name='dataset'"),
-    ("bank", "out=x fetch=llmbar", "fetch.name='llmbar': expected alpacaeval or justeval"),
+    ("bank", "author=x", "out='': expected the bank's folder, out=banks/mine (a public bank: prepare.py fetch=alpaca"),
+    ("prepare", "fetch=trl", "fetch='trl': expected one of alpacaeval, justeval, summeval, "),
 ]
 
 

@@ -47,7 +47,7 @@ def pairs(tmp_path: Path) -> Path:
 def test_every_setting_of_the_data_comes_from_the_checkpoint(trained: Trained, pairs: Path, tmp_path: Path) -> None:
     assert set(TYPED) < {each.name for each in fields(DataConfig)}
     stored = TYPED | {"name": "table", "path": str(pairs), "columns": {"prompt": "ask"}, "winners": {"x": "a"}}
-    stored |= {"validation": 8, "max_words": 9, "validation_fraction": 0.2, "held_out_topics": ["Law"]}
+    stored |= {"validation": 8, "max_words": 9, "validation_fraction": 0.2}
     stored |= {"split": "all", "near_duplicates": 0.9}
     run = trained("none", **stored)
     config = compose("evaluate", [f"checkpoint={run}"], tmp_path / "out")

@@ -47,6 +47,8 @@ class Source:
     ``train``, ``validation``, ``suite`` and ``max_words`` of the data group."""
     rated: Callable[..., tuple[list[RatedInPlace], Wordings]] | None = None
     """Rated responses and the wordings of aspects: takes the path, an `Intake`, and ``seed`` and ``max_words``."""
+    files: Path | None = None
+    """List of the files that ``prepare.py fetch=<name>`` gets, such as `files.yaml` beside the public sets."""
 
 
 OWN: dict[str, Source] = {
@@ -77,10 +79,8 @@ PUBLIC: dict[str, Source] = {
     "pandalm": Source("three annotators' votes on small models' responses", plain.pandalm, "pandalm",
         "WeOpenML/PandaLM 3871806e", "Apache-2.0", evaluation_only=True),
 }
-BY_ASPECT = Source("SummEval, in training a row for every pair and aspect", summeval.read, "summeval",
-    PUBLIC["summeval"].origin, "Apache-2.0", splits=partial(summeval.load, by_aspect=True))
 # fmt: on
-SOURCES: dict[str, Source] = OWN | PUBLIC | {"summeval_aspects": BY_ASPECT}
+SOURCES: dict[str, Source] = OWN | PUBLIC
 MADE = ("simulation", "dataset", "mixture")
 """Names of data that are no `Source`: simulated, prepared, or several sources as one."""
 
@@ -100,8 +100,10 @@ def location(name: str, *, root: str, path: str | None) -> Path:
     if source.folder is not None:
         folder = Path(root) / source.folder
         if not folder.is_dir():
-            how = f"run `crm-prepare fetch={name} out={root}`" if name in SOURCES else "fetch it as its package says"
-            raise ValueError(f"data={name}: there is no folder {folder}; {how}, or set data.root to one that has it")
+            raise ValueError(
+                f"data={name}: there is no folder {folder}; run `crm-prepare fetch={name} out={root}`, or set data.root "
+                "to one that has it"
+            )
         return folder
     if path is None:
         raise ValueError(f"data.path=null: {name} reads a file of your own; give data.path=<file or folder>")

@@ -38,8 +38,6 @@ class DataConfig(Settings, group="data"):
     sources: list[str] = field(default_factory=list)
     """For data=mixture: the sets to put together, each with a folder of its own under ``root``; the sizes below are
     then those of every one of them."""
-    held_out_topics: list[str] = field(default_factory=list)
-    """Topics, or broad topics of criteria, that make suite H and are in no other part; of a mixture as source.topic."""
     columns: Any = None
     """For data=table: our fields and the columns they are in, such as {prompt: question}."""
     winners: Any = None

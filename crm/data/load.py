@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from crm.data import table
-from crm.data.catalogue import MADE, location, source_named, stem
+from crm.data.catalogue import location, source_named, stem
 from crm.data.comparisons import with_generic_criterion
 from crm.data.config import DataConfig
 from crm.data.own import load_prepared
@@ -21,34 +21,19 @@ from crm.io.words import first_words
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Message, Preference, prompt_key
 
-HELD_OUT = "H"
-"""Suite of the rows whose topic, or broad topic of a criterion, was held out by name."""
-
 
 def load_data(config: DataConfig, criteria: str = "own") -> Splits:
-    """One source, or with the name ``mixture`` several; there a topic to hold out is named ``<source>.<topic>``.
+    """One source, or with the name ``mixture`` several.
 
     With ``criteria="none"``, records of a source in which none has criteria get the generic one. Raises ``ValueError``
     for missing or malformed files, for ids that are in two files, and, with ``own``, where no record has criteria.
     """
     if config.name != "mixture":
         return _load(config, criteria)
-    held: dict[str, list[str]] = {source: [] for source in config.sources}
-    for topic in config.held_out_topics:
-        source, _, own = topic.partition(".")
-        if source not in held:
-            known = ", ".join(config.sources)
-            raise ValueError(f"data.held_out_topics: {topic!r} is not <source>.<topic> of one of {known}")
-        held[source].append(own)
-    parts = {name: replace(config, name=name, sources=[], held_out_topics=held[name]) for name in config.sources}
-    return mix({name: _load(part, criteria) for name, part in parts.items()})
+    return mix({name: _load(replace(config, name=name, sources=[]), criteria) for name in config.sources})
 
 
 def _load(config: DataConfig, criteria: str) -> Splits:
-    own_split = config.name in MADE or source_named(config.name).splits is not None
-    if config.held_out_topics and own_split:
-        topics = list(config.held_out_topics)
-        raise ValueError(f"data.held_out_topics={topics}: {config.name} has a split of its own; leave it empty")
     if config.name == "simulation":
         asked = {"train": config.train or 10_000, "validation": config.validation or 500, "suite": config.suite or 600}
         splits = simulate(seed=config.seed, **asked)
@@ -76,12 +61,11 @@ def _split(config: DataConfig) -> Splits:
         raise ValueError(f"data={config.name}: no row can be used: {found}{_first(reading.rejections)}")
     if config.max_words:
         rows, reading.counts["dropped_same_when_cut"] = shorten(rows, config.max_words)
-    rows, held = hold_out(rows, config.held_out_topics) if config.held_out_topics else (rows, [])
     if config.split == "all" or source.evaluation_only:
         parts = {"train": [], "validation": [], "test": rows}
     else:
         parts = split_by_prompt(rows, config)
-    parts |= by_suite(parts.pop("test"), source.suite_of) | ({HELD_OUT: held} if held else {})
+    parts |= by_suite(parts.pop("test"), source.suite_of)
     return Splits.of(parts, reading)
 
 
@@ -148,22 +132,6 @@ def mix(parts: Mapping[str, Splits]) -> Splits:
 
 def _named(name: str, rows: Sequence[Preference]) -> list[Preference]:
     return [replace(row, id=f"{name}/{row.id}") for row in rows]
-
-
-def hold_out(rows: Sequence[Preference], names: Collection[str]) -> tuple[list[Preference], list[Preference]]:
-    """Rows without the named topics, and those with one: their own topic, or the broad topic of a criterion.
-
-    Rows that share a prompt with a held-out one are in neither. Raises ``ValueError`` for a name that no row has.
-    """
-    topics = [{row.topic, *row.criteria_topics_a, *row.criteria_topics_b} for row in rows]
-    known = {name for found in topics for name in found if name is not None}
-    for name in names:
-        if name not in known:
-            raise ValueError(
-                f"data.held_out_topics: no row has {name!r}; there are {', '.join(sorted(known)) or 'no topics at all'}"
-            )
-    held = [row for row, found in zip(rows, topics, strict=True) if found & set(names)]
-    return _without(rows, {prompt_key(row.prompt) for row in held}), held
 
 
 def _without(rows: Sequence[Preference], keys: Collection[str]) -> list[Preference]:

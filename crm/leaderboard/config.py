@@ -22,7 +22,7 @@ def settle_bank(bank: BankConfig, checkpoint: str | None) -> None:
     if data.get("name", "simulation") != "simulation":
         raise ValueError(
             f"bank: not given, and {checkpoint} was trained on {data.get('path') or data['name']}, which has no "
-            "LLMs to rank; name real ones: bank=alpacaeval (`python bank.py fetch=alpacaeval out=data` gets it) or "
+            "LLMs to rank; name real ones: bank=alpacaeval (`python prepare.py fetch=alpacaeval out=data` gets it) or "
             "bank=folder bank.path=<folder>; bank=simulated has 13 simulated ones"
         )
     bank.name = "simulated"

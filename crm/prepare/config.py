@@ -10,7 +10,8 @@ from crm.config import MAX_SEED, Settings, setting
 from crm.data.catalogue import stem
 from crm.data.config import DATA_SOURCES, DataConfig
 from crm.data.noise import NOISES
-from crm.io.fetch import FetchConfig
+from crm.io.installed import check_known
+from crm.prepare.fetch import FETCHED
 
 
 @dataclass
@@ -59,7 +60,10 @@ class SplitConfig(Settings, group="split"):
 class PrepareConfig(Settings):
     """``prepare.py``: a dataset from votes, or with ``fetch`` the files of a public set."""
 
-    fetch: FetchConfig = field(default_factory=FetchConfig)
+    fetch: str | None = None
+    """A public set or bank to fetch."""
+    mirror: str | None = None
+    """Of ``fetch``: a folder or an address that has the same files; null takes them from their owners."""
     data: DataConfig = field(default_factory=DataConfig)
     annotator: AnnotatorConfig = field(default_factory=AnnotatorConfig)
     topic_model: TopicsConfig = field(default_factory=TopicsConfig)
@@ -83,7 +87,8 @@ class PrepareConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.fetch.name is not None:
+        if self.fetch is not None:
+            check_known("fetch", self.fetch, FETCHED, "sources")
             self.out = self.out or self.data.root
         self.out = self.out or f"datasets/{stem(self.data.path or self.data.name)}"
         votes = [name for name in DATA_SOURCES if name not in ("dataset", "mixture")]

@@ -26,12 +26,12 @@ from crm.data.load import read_source
 from crm.data.noise import NOISES, CriteriaPool
 from crm.data.public.banks import FOLDERS as BANKS
 from crm.data.simulation.arena import simulate
-from crm.io.fetch import fetch
 from crm.io.files import replace_file
 from crm.io.intake import MAX_SHOWN, Intake
 from crm.io.parquet import write_parquet
 from crm.prepare.card import check_upload, upload, write_card
 from crm.prepare.config import AnnotatorConfig, PrepareConfig, TopicsConfig
+from crm.prepare.fetch import fetch
 from crm.prepare.leakage import check_sets, find_leaks, queries_of, reference_folders
 from crm.prepare.split import SUITES, place
 from crm.report.tables import csv_text
@@ -49,8 +49,8 @@ def run_prepare(config: PrepareConfig) -> Path:
 
     With ``fetch`` fetch the files of a public set instead; returns the folder they are in.
     """
-    if config.fetch.name is not None:
-        return _fetched(config)
+    if config.fetch is not None:
+        return _fetched(config, config.fetch)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
     out, data, seed = Path(str(config.out)), config.data, config.seed
     references = reference_folders(data.root, config.banks, data.name)
@@ -99,9 +99,9 @@ def run_prepare(config: PrepareConfig) -> Path:
     return out
 
 
-def _fetched(config: PrepareConfig) -> Path:
-    out, name = Path(str(config.out)), config.fetch.name
-    fetch(config.fetch, out, config.progress)
+def _fetched(config: PrepareConfig, name: str) -> Path:
+    out = Path(str(config.out))
+    fetch(name, out, mirror=config.mirror, progress=config.progress)
     kind = "bank" if name in BANKS else "data"
     log.info("use it as %s=%s %s.root=%s", kind, name, kind, out)
     return out

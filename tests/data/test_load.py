@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crm.config import compose
-from crm.data.load import hold_out, mix, shorten
+from crm.data.load import mix, shorten
 from crm.data.splits import Splits
 from crm.schema import Message, Preference
 
@@ -49,14 +49,6 @@ def test_no_prompt_of_a_suite_is_trained_on() -> None:
         "suite_two.D": 1,
     }
     assert (mixed.counts["one.read"], mixed.counts["two.train"]) == (5, 3)
-
-
-def test_held_out_topics_take_their_prompts_with_them() -> None:
-    rows = [vote("1", "p", topic="x"), vote("2", "P", topic="y"), vote("3", "q", criteria_topic="z"), vote("4", "r")]
-    kept, held = hold_out(rows, ["x", "z"])
-    assert (ids(kept), ids(held)) == (["4"], ["1", "3"]), "row 2 shares a prompt with row 1"
-    with pytest.raises(ValueError, match=r"data\.held_out_topics: no row has 'w'; there are x, y, z"):
-        hold_out(rows, ["w"])
 
 
 def test_rows_that_are_alike_when_cut_are_dropped() -> None:

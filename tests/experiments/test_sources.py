@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from crm.config import compose
 from crm.data.catalogue import source_named
@@ -18,12 +16,10 @@ from crm.data.load import load_data
 from crm.data.public.pairs import flips
 from crm.io.intake import Intake
 from crm.schema import Preference
-from experiments.sources.__main__ import main, pins
-from experiments.sources.sets import HEADINGS, HERE, as_criteria
+from experiments.sources.sets import HEADINGS, as_criteria
 from tests.made_files import Files, read_records, spoken_for, winner, write_files
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
-PINS = yaml.safe_load((HERE / "files.yaml").read_text(encoding="utf-8"))
 Read = Callable[..., list[Preference]]
 
 
@@ -159,22 +155,9 @@ def test_every_row_of_the_published_files_is_accounted_for(name: str) -> None:
     assert len({row.id for row in rows}) == len(rows)
 
 
-@pytest.mark.parametrize("name", PINS)
-def test_files_are_those_of_one_commit(name: str) -> None:
-    source, config = source_named(name), pins(name, PINS[name])
-    repository, commit = source.origin.split(" ")
-    assert config.licence == (source.license or "")
-    assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{repository}/{commit}[0-9a-f]{{32}}", config.source)
-    for place, pin in config.files.items():
-        assert place.startswith(f"{source.folder}/") and re.fullmatch(r"[0-9a-f]{64}", pin.sha256)
-        assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{repository}/[0-9a-f]{{40}}/[\w./%-]+", pin.url)
-
-
-def test_a_set_is_fetched_and_a_missing_one_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["autoj", "--out", str(tmp_path), "--mirror", str(tmp_path / "nowhere")]) == 2
-    assert "experiments.sources: fetch: " in capsys.readouterr().err
+def test_a_missing_set_says_how_to_fetch_it(tmp_path: Path) -> None:
     data = compose("train", ["data=required", "data.name=d2t", f"data.root={tmp_path}"], tmp_path).data
-    with pytest.raises(ValueError, match=r"data=d2t: there is no folder .*d2t_sfres_sfhot; fetch it as its"):
+    with pytest.raises(ValueError, match=r"data=d2t: there is no folder .*d2t_sfres_sfhot; run `crm-prepare fetch=d2t"):
         load_data(data)
 
 

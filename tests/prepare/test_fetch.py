@@ -2,76 +2,88 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import os
 import re
 from pathlib import Path
-from typing import Any
+from urllib.parse import urljoin
 
 import pytest
-from omegaconf import OmegaConf
 
-from crm.config import compose, config_dir
-from crm.data.catalogue import PUBLIC
+from crm.config import compose
+from crm.data.catalogue import PUBLIC, source_named
 from crm.data.public.banks import FOLDERS
 from crm.io.intake import Intake
+from crm.leaderboard.bank.opening import read_public_bank
+from crm.prepare.fetch import UNLICENSED, published
 from crm.prepare.run import run_prepare
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
-BY_HAND = ("summeval", "summeval_aspects")
-SETS = sorted(path.stem for path in (config_dir() / "fetch").glob("*.yaml"))
-FETCHED = [name for name in SETS if name not in (*BY_HAND, *FOLDERS)]
+ADDED = ("autoj", "cot_rationales", "d2t", "personas8", "prefeval", "prometheus_hhh", "topicalchat", "vibecheck_arena")
 
 
-def test_there_is_an_option_for_every_public_set_and_bank() -> None:
-    assert set(SETS) == {*PUBLIC, *FOLDERS, "summeval_aspects"}
-
-
-@pytest.mark.parametrize("name", FETCHED)
+@pytest.mark.parametrize("name", [name for name in (*PUBLIC, *ADDED) if name != "summeval"])
 def test_files_are_those_of_one_commit_and_licences_are_the_catalogues(name: str) -> None:
-    composed: Any = OmegaConf.create({"fetch": OmegaConf.load(config_dir() / "fetch" / f"{name}.yaml")})
-    for parent in composed.fetch.pop("defaults", []):
-        if isinstance(parent, str) and parent != "_self_":
-            composed.fetch = OmegaConf.merge(OmegaConf.load(config_dir() / "fetch" / f"{parent}.yaml"), composed.fetch)
-    fetch = composed.fetch
-    assert fetch.name == name and fetch.get("licence", "") == (PUBLIC[name].license or "")
-    repository, commit = PUBLIC[name].origin.split(" ")
-    assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{repository}/{commit}[0-9a-f]{{32}}", fetch.source)
-    for place, pin in fetch.files.items():
-        assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{repository}/[0-9a-f]{{40}}/[\w./%-]+", pin.url)
-        assert re.fullmatch(r"[0-9a-f]{64}", pin.sha256)
-        assert place.startswith(f"{PUBLIC[name].folder}/") and ".." not in place
+    source, found = source_named(name), published(name)
+    assert found.licence == (source.license or "")
+    repository, commit = source.origin.split(" ")
+    assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{repository}/{commit}[0-9a-f]{{32}}", found.source)
+    for place, pin in found.files.items():
+        address = urljoin(f"{found.source}/", pin["url"])
+        assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{repository}/[0-9a-f]{{40}}/[\w./%-]+", address)
+        assert re.fullmatch(r"[0-9a-f]{64}", pin["sha256"])
+        assert place.startswith(f"{source.folder}/") and ".." not in place
 
 
-@pytest.mark.parametrize("name", ["llmbar", pytest.param("dsp", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["justeval", "autoj", pytest.param("llmbar", marks=pytest.mark.slow)])
 def test_a_fetched_set_is_the_copy_at_hand(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The copy has all files but those of licences."""
-    if not (ROOT / str(PUBLIC[name].folder)).is_dir():
-        pytest.skip(f"no {PUBLIC[name].folder} under {ROOT}; set CRM_DATA_ROOT")
-    config = compose("prepare", [f"fetch={name}"])
-    config.out, config.fetch.mirror, config.progress = str(tmp_path), str(ROOT), False
-    config.fetch.files = {at: pin for at, pin in config.fetch.files.items() if (ROOT / at).exists()}
+    """The copy may be compressed here or there; the pins are of the content."""
+    found, mirror, out = published(name), tmp_path / "mirror", tmp_path / "out"
+    for place in found.files:
+        copy, packed = ROOT / place, ROOT / f"{place}.gz"
+        if not copy.is_file() and not packed.is_file():
+            pytest.skip(f"no {place} under {ROOT}; set CRM_DATA_ROOT")
+        (mirror / place).parent.mkdir(parents=True, exist_ok=True)
+        (mirror / place).write_bytes(copy.read_bytes() if copy.is_file() else gzip.decompress(packed.read_bytes()))
+    config = compose("prepare", [f"fetch={name}", f"out='{out}'", f"mirror='{mirror}'", "progress=false"])
     with caplog.at_level(logging.INFO):
-        assert run_prepare(config) == tmp_path
+        assert run_prepare(config) == out
         run_prepare(config)
-    count = len(config.fetch.files)
-    assert f"{name}: {count} files of {config.fetch.source}; licence: {PUBLIC[name].license}" in caplog.messages
-    assert f"{name}: {count} files fetched, 0 were there already ({tmp_path})" in caplog.messages
-    assert caplog.messages[-2:] == [
-        f"{name}: 0 files fetched, {count} were there already ({tmp_path})",
-        f"use it as data={name} data.root={tmp_path}",
+    count, kind = len(found.files), "bank" if name in FOLDERS else "data"
+    assert [line for line in caplog.messages if line.startswith((name, "use"))] == [
+        f"{name}: {count} files of {found.source}; licence: {found.licence or UNLICENSED}",
+        f"{name}: {count} files fetched, 0 were there already ({out})",
+        f"use it as {kind}={name} {kind}.root={out}",
+        f"{name}: {count} files of {found.source}; licence: {found.licence or UNLICENSED}",
+        f"{name}: 0 files fetched, {count} were there already ({out})",
+        f"use it as {kind}={name} {kind}.root={out}",
     ]
-    assert next(iter(PUBLIC[name].read(tmp_path / str(PUBLIC[name].folder), Intake(strict=True)))).source
+    if kind == "bank":
+        assert read_public_bank(name, str(out)) == read_public_bank(name, str(ROOT))
+    else:
+        read, folder = source_named(name).read, str(source_named(name).folder)
+        theirs, ours = (list(read(root / folder, Intake(strict=True))) for root in (ROOT, out))
+        assert ours == theirs
 
 
-def test_a_set_that_is_only_a_pickle_says_what_to_do(tmp_path: Path) -> None:
-    config = compose("prepare", ["fetch=summeval", f"out='{tmp_path}'"])
-    with pytest.raises(ValueError, match=r"^fetch=summeval: its ratings .* a pickle, .* to summeval/ratings.jsonl.gz"):
-        run_prepare(config)
-    with pytest.raises(
-        ValueError, match=r"fetch.name='dsp': expected alpacaeval or justeval; other sets: prepare.py fe"
+def test_what_cannot_be_fetched_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "pandalm").mkdir()
+    (tmp_path / "pandalm/LICENSE").write_text("mine")
+    for words, message in (
+        (["fetch=summeval"], r"^fetch=summeval: its ratings .* a pickle, .* to summeval/ratings.jsonl.gz"),
+        (
+            ["fetch=pandalm", f"mirror='{tmp_path}'"],
+            r"fetch: pandalm/LICENSE: has SHA-256 \w{12}\.\.\., expected .*cut",
+        ),
+        (["fetch=autoj", f"mirror='{tmp_path}'"], r"fetch: .*/autoj/\S+: cannot be fetched .* mirror=<folder>"),
+        (
+            ["fetch=table"],
+            r"fetch='table': expected one of alpacaeval, justeval, summeval, .*, vibecheck_arena; another",
+        ),
     ):
-        compose("bank", ["fetch=dsp", "out=here"])
+        with pytest.raises(ValueError, match=message):
+            run_prepare(compose("prepare", [*words, f"out='{tmp_path / 'out'}'", "progress=false"]))
 
 
 def test_where_files_go(monkeypatch: pytest.MonkeyPatch) -> None:

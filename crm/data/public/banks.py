@@ -47,7 +47,7 @@ def read_published(name: str, root: str | Path) -> PublishedBank:
     if not folder.is_dir():
         raise ValueError(
             f"bank.root={str(root)!r}: has no folder {FOLDERS[name]!r}, which bank={name} is read from; "
-            f"`python bank.py fetch={name} out={root}` brings it, or set CRM_DATA_ROOT to a folder that has it"
+            f"`python prepare.py fetch={name} out={root}` brings it, or set CRM_DATA_ROOT to a folder that has it"
         )
     tags = Path(root) / FOLDERS["justeval"] / "tags_list.json"
     topics = _topics(tags if tags.is_file() else tags.with_name("tags_list.json.gz"))

@@ -157,13 +157,12 @@ def rated_pair(
     source: str,
     topic: str | None = None,
     seed: int = 0,
-    worded_for: str | None = None,
 ) -> Preference:
     """The record of two responses rated on the same aspects, keys of ``bank``.
 
     ``winner`` is the side with the higher overall rating (where there is none, the higher mean over the aspects); where
     that is equal a flip pair gets a seeded coin, since there it only names the original direction, and any other pair
-    is a tie. Draws are by ``seed`` and ``name``, the id; wordings by ``worded_for`` where it is given.
+    is a tie. Draws are by ``seed`` and ``name``, the id.
     """
     a, b = (first, second) if fraction(seed, name, "side") < 0.5 else (second, first)
     gaps = {aspect: a.scores[aspect] - b.scores[aspect] for aspect in a.scores if aspect in b.scores}
@@ -174,7 +173,7 @@ def rated_pair(
     winner = "a" if gap > EQUAL else "b" if gap < -EQUAL else coin if for_a and for_b else "tie"
 
     def side(rated: Rated, aspects: list[str]) -> Side:
-        criteria = tuple(shuffled(bank[aspect], seed, worded_for or name)[0] for aspect in aspects)
+        criteria = tuple(shuffled(bank[aspect], seed, name)[0] for aspect in aspects)
         return rated.text, criteria, tuple(aspects), rated.author
 
     return _record(name, prompt, side(a, for_a), side(b, for_b), winner, source, topic=topic)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -56,15 +55,10 @@ def load(
     *,
     seed: int,
     max_words: int,
-    by_aspect: bool = False,
     **sizes: int,
 ) -> Splits:
     """The article in the prompt is cut to ``max_words`` (0: whole); sizes are drawn in turns over flip or not,
-    aspects and documents.
-
-    With ``by_aspect`` training and validation have a row for every pair and aspect that decides it, its only criterion,
-    in one wording for a document: all comparisons of a document then share what a tree of prefixes can share.
-    """
+    aspects and documents."""
     ratings = read_ratings(folder, reading)
     held_out, validating = hold_out((rating.document for rating in ratings), SHARES, seed)
     counts = reading.counts
@@ -73,13 +67,12 @@ def load(
     for first, second in _pairs(ratings):
         counts["pairs"] += 1
         held = first.document in held_out
-        make = partial(_preference, first, second, max_words, seed, one_aspect=held)
-        made = [make(only=aspect) for aspect in WORDINGS] if by_aspect and not held else [make()]
-        rows = [row for row in made if row is not None]
-        counts["dropped_no_aspect_decides"] += not rows
-        for row in rows:
-            part = "validation" if first.document in validating else "train"
-            parts[part if not held else "F" if flips(row) else "D"].append(row)
+        row = _preference(first, second, max_words, seed, one_aspect=held)
+        if row is None:
+            counts["dropped_no_aspect_decides"] += 1
+            continue
+        part = "validation" if first.document in validating else "train"
+        parts[part if not held else "F" if flips(row) else "D"].append(row)
     levels = (lambda row: "flip" if flips(row) else "agree", aspects_of, lambda row: row.id.split("-")[1])
     splits = Splits.of(parts, reading).at_most(*levels, seed=seed, **sizes)
     splits.counts["train_flips"] = sum(map(flips, splits.train))
@@ -124,11 +117,9 @@ def _prompt(rating: Rating, max_words: int) -> tuple[Message, ...]:
     return turn("user", f"{INSTRUCTION}\n\n{first_words(rating.article, max_words)}")
 
 
-def _preference(
-    first: Rating, second: Rating, max_words: int, seed: int, *, one_aspect: bool, only: str | None = None
-) -> Preference | None:
-    """The record of one pair, sides drawn; ``None`` where no aspect decides, or not the ``only`` one asked for."""
-    gaps = {aspect: first.scores[aspect] - second.scores[aspect] for aspect in ([only] if only else WORDINGS)}
+def _preference(first: Rating, second: Rating, max_words: int, seed: int, *, one_aspect: bool) -> Preference | None:
+    """The record of one pair, sides drawn; ``None`` where no aspect decides."""
+    gaps = {aspect: first.scores[aspect] - second.scores[aspect] for aspect in WORDINGS}
     deciding = [aspect for aspect in gaps if abs(gaps[aspect]) > MIN_GAP]
     if not deciding:
         return None
@@ -137,16 +128,13 @@ def _preference(
         Rated(side.summary, side.system, {aspect: side.scores[aspect] for aspect in deciding}, lead if flip else None)
         for side, lead in ((first, overall), (second, 0.0))
     )
-    name, worded_for = _name(first, second), first.document if only else None
-    row = rated_pair(
-        name, _prompt(first, max_words), a, b, WORDINGS, source=SOURCE, topic="News", seed=seed, worded_for=worded_for
-    )
+    name = _name(first, second)
+    row = rated_pair(name, _prompt(first, max_words), a, b, WORDINGS, source=SOURCE, topic="News", seed=seed)
     if flip and abs(overall) < EQUAL:  # this coin has fallen the other way from the start
         row = replace(row, winner="a" if fraction(seed, name, "winner") > 0.5 else "b")
     kept = 1 if flip or one_aspect else len(deciding)
     return replace(
         row,
-        id=f"{name}-{only}" if only else name,
         criteria_a=row.criteria_a[:kept],
         criteria_b=row.criteria_b[:kept],
         criteria_topics_a=row.criteria_topics_a[:kept],

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from crm.chat.client import EndpointConfig
 from crm.config import MAX_SEED, Settings, setting
 from crm.data.public.banks import FOLDERS as PUBLIC_BANKS
-from crm.io.fetch import FetchConfig
 from crm.io.installed import check_known
 
 
@@ -45,11 +44,10 @@ class BankConfig(Settings, group="bank"):
 
 @dataclass
 class BankBuildConfig(Settings):
-    """``bank.py``: one more model for the bank in ``out``, or a public bank's files under it."""
+    """``bank.py``: one more model for the bank in ``out``."""
 
     out: str = ""
-    """Folder of the bank, made where it is missing; of ``fetch`` the folder that ``bank.root`` then names, or data."""
-    fetch: FetchConfig = field(default_factory=FetchConfig)
+    """Folder of the bank, made where it is missing."""
     author: str = ""
     """Name of the model in the bank."""
     queries: str | None = None
@@ -61,14 +59,8 @@ class BankBuildConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.fetch.name is not None:
-            is_bank = self.fetch.name in PUBLIC_BANKS
-            self.require(is_bank, "fetch.name", f"{' or '.join(PUBLIC_BANKS)}; other sets: prepare.py fetch=...")
-            self.require(not self.author, "author", "nothing beside fetch, which adds no model")
-            self.out = self.out or "data"
-            return
-        self.require(self.out, "out", "the bank's folder, out=banks/mine; or fetch=alpacaeval for a public bank")
-        self.require(self.author, "author", "the model's name in the bank; or fetch=alpacaeval for a public bank")
+        self.require(self.out, "out", "the bank's folder, out=banks/mine (a public bank: prepare.py fetch=alpacaeval)")
+        self.require(self.author, "author", "the model's name in the bank")
         if self.responses is None:
             asked = bool(self.endpoint.base_url and self.endpoint.model)
             self.require(asked, "responses", "a file, or endpoint.base_url and endpoint.model of a server to ask")

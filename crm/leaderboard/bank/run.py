@@ -1,4 +1,4 @@
-"""`bank.py`: a bank made a model at a time, from files or from endpoints, or a public one fetched."""
+"""`bank.py`: a bank made a model at a time, from files or from endpoints."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from rich.progress import Progress
 from crm.chat.cache import ReplyCache
 from crm.chat.client import ChatClient
 from crm.chat.replies import CallFailed, Reply, split_thoughts
-from crm.io.fetch import fetch
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.bank.config import BankBuildConfig
-from crm.leaderboard.bank.opening import read_public_bank
 from crm.leaderboard.bank.responses import check_complete, read_queries, read_responses
 
 log = logging.getLogger(__name__)
@@ -25,14 +23,9 @@ log = logging.getLogger(__name__)
 def run_bank(config: BankBuildConfig) -> Bank:
     """Add ``author`` to the bank in ``out``, which is made where it is missing; the author is then its baseline.
 
-    With ``fetch`` the published files of a bank are put below ``out`` instead. Raises ``ValueError`` where a query has
-    no response, or a file cannot be had; what was collected is kept, and the same command goes on.
+    Raises ``ValueError`` where a query has no response; what was collected is kept, and the same command goes on.
     """
     out = Path(config.out)
-    if config.fetch.name is not None:
-        fetch(config.fetch, out, config.progress)
-        log.info("use it as bank=%s bank.root=%s", config.fetch.name, out)
-        return read_public_bank(config.fetch.name, str(out))
     known = load_bank(out) if (out / "bank.json").is_file() else None
     if known and config.author in known.responses:
         raise ValueError(f"author: {config.author!r} is already in bank {known.name!r}; give another name")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,15 +12,12 @@ import pytest
 
 from crm.chat.replies import Reply
 from crm.config import compose
-from crm.data.public.banks import FOLDERS
 from crm.leaderboard.bank.bank import load_bank
-from crm.leaderboard.bank.opening import read_public_bank
 from crm.leaderboard.bank.responses import read_queries, read_responses
 from crm.leaderboard.bank.run import run_bank
 from crm.schema import query_of
 from tests.chat.endpoint import repeating_endpoint
 
-ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
 QUERIES = [{"query": f"Question {n}?", "topic": "ab"[n % 2]} for n in range(6)]
 
 
@@ -83,8 +78,7 @@ def test_what_is_wrong_with_a_file_is_reported(tmp_path: Path, queries: Path, ro
         (("author=one", "responses=one.jsonl"), r"queries=null: .* holds no bank yet"),
         (("author=two",), r"responses=None: expected a file, or endpoint.base_url"),
         (("author=two", "responses=x", "endpoint.base_url=http://127.0.0.1:1/v1"), "a file or an endpoint, not both"),
-        (("fetch=alpacaeval", "author=me"), r"author='me': expected nothing beside fetch, which adds no model"),
-        ((), r"author='': expected the model's name in the bank; or fetch=alpacaeval"),
+        ((), r"author='': expected the model's name in the bank"),
     ],
 )
 def test_wrong_settings_are_named(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
@@ -149,16 +143,3 @@ def test_thoughts_are_no_part_of_a_response(tmp_path: Path, queries: Path, monke
     assert set(made.responses["m"].values()) == expected and load_bank(tmp_path / "made") == made
     file = write(tmp_path / "o.jsonl", [{"query": row["query"], "text": thinking(row["query"])} for row in QUERIES])
     assert set(build(tmp_path, "author=o", f"responses='{file}'").responses["o"].values()) == expected
-
-
-def test_a_fetched_bank_is_the_copy_at_hand(tmp_path: Path) -> None:
-    """The copy is compressed here and there; the pins are of the content."""
-    if not (ROOT / FOLDERS["justeval"]).is_dir():
-        pytest.skip(f"no {FOLDERS['justeval']} under {ROOT}; set CRM_DATA_ROOT")
-    words = ["fetch=justeval", f"out='{tmp_path / 'out'}'", f"fetch.mirror='{tmp_path / 'mirror'}'", "progress=false"]
-    for place in compose("bank", words).fetch.files:
-        copy, packed = ROOT / place, ROOT / f"{place}.gz"
-        (tmp_path / "mirror" / place).parent.mkdir(parents=True, exist_ok=True)
-        content = copy.read_bytes() if copy.is_file() else gzip.decompress(packed.read_bytes())
-        (tmp_path / "mirror" / place).write_bytes(content)
-    assert run_bank(compose("bank", words)) == read_public_bank("justeval", str(ROOT))
