@@ -117,7 +117,7 @@ def test_a_ranking_of_simulated_llms_says_so(
     words = [f"checkpoint={trained(name='trl', path='x')}", "bank=simulated", "bank.queries_per_topic=1"]
     run_leaderboard(compose("leaderboard", [*words, "progress=false"], tmp_path / "out"))
     line = "bank=simulated: 13 simulated LLMs, no real ones"
-    for view in ("leaderboard", "topics"):
+    for view in ("leaderboard", "bradley_terry"):
         assert line in (tmp_path / f"out/{view}.md").read_text()
     assert line in capsys.readouterr().out and f"{line}; rank real ones with bank=alpacaeval" in caplog.text
     caplog.clear()
