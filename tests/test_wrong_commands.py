@@ -62,7 +62,7 @@ prepare out=/proc/x                                 | out='/proc/x': no folder c
 bank                                                | out='': expected the bank's folder, out=banks/mine
 best_of_n judge=length candidates=nope.jsonl        | nope.jsonl:
 app judge=length port=99999                         | port=99999: expected a number in [1, 65535]
-app judge=length                                    | rank for one person with: python leaderboard.py judge=length
+app judge=length                                    | your settings of bank and: python leaderboard.py judge=length
 serve                                               | checkpoint=None: expected a run folder of train.py
 """
 LINES = [tuple(map(str.strip, line.split(" | "))) for line in WRONG.strip().splitlines()]
