@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import runpy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from crm.page.run import MAX_BODY, make_app
 from crm.page.scorers import OracleScorer
 from crm.schema import GENERIC_CRITERION
 from tests.page.conftest import client_of, small_bank
+from tests.test_docs import DOCS, example
 
 CONCISE = {"criteria": ["concise"]}
 JSON = {"Content-Type": "application/json"}
@@ -60,6 +62,18 @@ def test_routes_answer_what_the_ranker_says(ranker: Ranker, http: TestClient) ->
     assert http.get("/api/health").json() == {"status": "ok"}
     answer = http.post("/api/why", json={"profile": second, "model": "gpt"})
     assert "'gpt' is not compared with 'base' here; there are brief, middle" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(("file", "name"), [("leaderboard_page.md", "client"), ("picking.md", "picks")])
+def test_examples_run(address: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, file: str, name: str) -> None:
+    script, page = tmp_path / "example.py", DOCS[file]
+    script.write_text(example(page, f"example: {name}").replace("http://127.0.0.1:7860", address), "utf-8")
+    runpy.run_path(str(script))
+    lines = capsys.readouterr().out.strip().splitlines()
+    if name == "client":
+        assert [line.split()[0] for line in lines] == ["1", "2", "3"]
+    else:
+        assert lines == [page.split("prints `")[1].split("`")[0]]
 
 
 def test_every_route_is_described(http: TestClient) -> None:
