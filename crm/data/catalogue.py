@@ -100,10 +100,8 @@ def location(name: str, *, root: str, path: str | None) -> Path:
     if source.folder is not None:
         folder = Path(root) / source.folder
         if not folder.is_dir():
-            raise ValueError(
-                f"data={name}: there is no folder {folder}; run `crm-prepare fetch={name} out={root}`, or set data.root "
-                "to one that has it"
-            )
+            how = f"run `crm-prepare fetch={name} out={root}`, or set data.root to one that has it"
+            raise ValueError(f"data={name}: there is no folder {folder}; {how}")
         return folder
     if path is None:
         raise ValueError(f"data.path=null: {name} reads a file of your own; give data.path=<file or folder>")
