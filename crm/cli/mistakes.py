@@ -18,6 +18,7 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
+from crm.cli.aliases import SCORED
 from crm.config import config_dir, nearest, schemas, setting_names
 from crm.io.rows import is_data_file
 from crm.quoting import hydra_text
@@ -47,8 +48,14 @@ def check_options(words: Sequence[str], command: str) -> None:
 def _path_setting(path: str, command: str) -> str:
     """The setting of a command that a path is most likely meant for."""
     known = {*setting_names(schemas()[command]), *taken_groups(command)}
-    names = ("data", "candidates") if is_data_file(path) else ("checkpoint", "resume")
-    return next((name for name in (*names, "out") if name in known), "data")
+    names = ("data", "candidates", "input") if is_data_file(path) else ("checkpoint", "resume")
+    return _typed(next((name for name in (*names, "out") if name in known), "data"), command)
+
+
+def _typed(setting: str, command: str) -> str:
+    """What a user of the command calls a setting."""
+    names = SCORED.items() if command == "score" else ()
+    return next((name for name, meaning in names if meaning == setting), setting)
 
 
 def quoted(word: str) -> str:
@@ -80,7 +87,7 @@ def explain(error: BaseException, command: str) -> str:
     if not sentence and isinstance(error, OSError) and error.strerror:
         sentence = f"{error.filename}: {error.strerror}; name another place" if error.filename else error.strerror
     if not sentence and isinstance(error, OmegaConfBaseException):
-        sentence = _unfit_value(error, [*setting_names(schemas()[command]), *groups])
+        sentence = _unfit_value(error, [*setting_names(schemas()[command]), *groups], command)
     return " ".join((sentence or str(error) or type(error).__name__).split())
 
 
@@ -132,8 +139,8 @@ def _unknown_option(file: str) -> str:
     return f"{group}={option}: no such option, there are {', '.join(options)}{nearest(option, options)}{other}"
 
 
-def _unfit_value(cause: OmegaConfBaseException, known: Sequence[str]) -> str:
-    key = str(getattr(cause, "full_key", None) or "")
+def _unfit_value(cause: OmegaConfBaseException, known: Sequence[str], command: str) -> str:
+    key = _typed(str(getattr(cause, "full_key", None) or ""), command)
     line = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
     if isinstance(cause, MissingMandatoryValue):
         return f"{key}: not given; add {key}=<value>"

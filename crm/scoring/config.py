@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from omegaconf import MISSING
@@ -28,6 +29,7 @@ class ScoreConfig(AnyJudgeConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.input, self.out = os.path.expanduser(self.input), os.path.expanduser(self.out)
         self.require(all(map(str.strip, self.criteria)), "criteria", "no blank ones")
         self.require(
             self.out.endswith(("-", ".jsonl", ".csv", ".parquet")), "out", "a .jsonl, .csv or .parquet file, or -"

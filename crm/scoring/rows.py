@@ -13,7 +13,7 @@ from crm.schema import RecordError, messages
 PROMPTS = ("prompt", "question", "query", "instruction", "input")
 RESPONSES = ("response", "answer", "output", "completion")
 PAIRS = (("chosen", "rejected"), ("response_a", "response_b"), ("response_1", "response_2"))
-EXPECTED = "a response, a list of responses, chosen and rejected, or response_a and response_b"
+EXPECTED = f"a column {', '.join(RESPONSES)}, responses or messages, or two such as chosen and rejected"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -41,20 +41,29 @@ PORTION = 1_024
 """Rows that are scored together and then written."""
 
 
+FOUND = ("score", "scores", "p_first", "p_above_reference", "criterion_effects")
+"""Columns that are written; those of the input with these names are left out."""
+
+
 @dataclass
 class Counts:
-    """What became of the rows of a run."""
+    """What the rows of an output hold; a row that could not be read counts as one response."""
 
     rows: int = 0
     responses: int = 0
     unscored: Counter[str] = field(default_factory=Counter)
+    """Responses without a score, by what their reason begins with."""
     examples: dict[str, str] = field(default_factory=dict)
 
-    def unread(self, place: str, why: str) -> None:
-        """Count a response or row without a score, by what its reason begins with."""
-        kind = why.partition(":")[0]
-        self.unscored[kind] += 1
-        self.examples.setdefault(kind, f"{place}: {why}")
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count the next row of the output."""
+        scores = row["scores"] if "scores" in row else [row["score"]]
+        self.rows += 1
+        self.responses += len(scores)
+        if None in scores:
+            kind = row["reason"].partition(":")[0]
+            self.unscored[kind] += scores.count(None)
+            self.examples.setdefault(kind, f"row {self.rows}: {row['reason']}")
 
 
 class Scorer:
@@ -65,7 +74,6 @@ class Scorer:
         opened = open_judge(config)
         self.judge, self.name = opened.judge, opened.name
         self.rewards = Rewards(opened.judge)
-        self.counts = Counts()
         self.reference = self._median(config.reference) if config.reference else None
 
     @property
@@ -78,31 +86,30 @@ class Scorer:
         """Each row, by its place in a file, with what was found."""
         asked = [_read(row, self.config.criteria) for _, row in rows]
         known = [each for each in asked if isinstance(each, Asked)]
-        scores = iter(self._scores(known))
+        scores = iter(self.rewards.of_groups([each.group for each in known]))
         less = iter(self._without_each(known)) if self.config.explain else None
         found = []
         for (place, row), each in zip(rows, asked, strict=True):
-            self.counts.rows += 1
+            columns = row if isinstance(row, dict) else {"row": place}
+            columns = {name: value for name, value in columns.items() if name not in FOUND}
             if isinstance(each, RecordError):
-                self.counts.unread(place, str(each))
-                known_columns = row if isinstance(row, dict) else {"row": place}
-                found.append({**known_columns, "score": None, "reason": str(each)})
+                found.append({**columns, "score": None, "reason": str(each)})
                 continue
             own = next(scores)
-            found.append({**row, **each.named(own), **self._more(each, own, place)})
+            found.append({**columns, **each.named(own), **self._more(each, own)})
             if less is not None:
                 found[-1] |= _effects(each, own, next(less))
         return found
 
-    def _scores(self, asked: Sequence[Asked]) -> list[list[Reward]]:
-        if not self.rewards.pointwise and any(each.kind == "single" for each in asked):
+    def check_first(self, asked: Asked) -> None:
+        """Raise ``ValueError`` where the first row of a file is one that the judge cannot score."""
+        if not self.rewards.pointwise and asked.kind == "single":
             raise ValueError(
                 f"{self.name}: compares responses and gives a single one no score; give rows with chosen and rejected, "
                 "or with a list of responses, or a model with head=scalar or head=late"
             )
-        return self.rewards.of_groups([each.group for each in asked])
 
-    def _more(self, asked: Asked, scores: Sequence[Reward], place: str) -> dict[str, Any]:
+    def _more(self, asked: Asked, scores: Sequence[Reward]) -> dict[str, Any]:
         """``p_first``, ``p_above_reference`` and ``reason``, where they apply."""
         more: dict[str, Any] = {}
         if asked.kind == "pair":
@@ -110,15 +117,13 @@ class Scorer:
         if self.reference is not None:
             above = [_above(score, self.reference) for score in scores]
             more["p_above_reference"] = above[0] if asked.kind == "single" else above
-        self.counts.responses += len(scores)
         if None in scores:
-            why = self._reason(asked, scores.index(None))
-            for _ in range(scores.count(None)):
-                self.counts.unread(place, why)
-            more["reason"] = why
+            more["reason"] = self._reason(asked, scores.index(None))
         return more
 
     def _reason(self, asked: Asked, at: int) -> str:
+        if not self.rewards.pointwise and len(asked.group.responses) == 1:
+            return "single response: the model compares responses"
         row = Pair(asked.group, at, at).comparison("why")
         if not self.judge.fits((row, "ab")):
             limit = getattr(getattr(self.judge, "encoder", self.judge), "max_length", None)
@@ -136,9 +141,9 @@ class Scorer:
         return [[next(scores) for _ in each.group.criteria] for each in asked]
 
     def _median(self, path: str) -> float:
-        rows = (_read(row, self.config.criteria) for _, row in _rows(path))
-        known = [each for each in rows if isinstance(each, Asked)]
-        scores = [score for own in self._scores(known) for score in own if score is not None]
+        rows = (_read(row, self.config.criteria) for _, row in _rows(path, "reference"))
+        groups = [each.group for each in rows if isinstance(each, Asked)]
+        scores = [score for own in self.rewards.of_groups(groups) for score in own if score is not None]
         if not scores:
             raise ValueError(f"reference={path}: no response there has a score")
         log.info("reference %s: median score %.3f of %d responses", path, median(scores), len(scores))
@@ -148,7 +153,8 @@ class Scorer:
 def run_score(config: ScoreConfig) -> Path | None:
     """Score ``input`` into ``out``; returns its path, None for a pipe.
 
-    Raises ``ValueError`` where ``out`` exists, for an input that is not there, and for a judge that cannot be opened.
+    Raises ``ValueError`` where ``out`` exists, for an input that is not there or of which no row can be read, and for a
+    judge that cannot be opened.
     """
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -159,48 +165,69 @@ def run_score(config: ScoreConfig) -> Path | None:
     check_judge(config)
     with TemporaryDirectory() as folder:
         source = _spooled(Path(folder)) if config.input == "-" else config.input
-        total = sum(1 for _ in _rows(source))
-        if not total:
-            raise ValueError(f"in={config.input}: holds no rows")
+        total, first = _check_rows(source, config)
         processes = start(config.devices, config.nodes)
-        scorer, started = Scorer(config), time.perf_counter()
+        scorer = Scorer(config)
+        scorer.check_first(first)
+        started, earlier = time.perf_counter(), 0
         if config.out == "-":
-            _write(scorer, _rows(source), total, sys.stdout, config.progress)
+            counts = _write(scorer, _rows(source), total, sys.stdout, config.progress)
         else:
-            _resumable(scorer, source, total, out, processes)
+            counts, earlier = _resumable(scorer, source, total, out, processes)
         if processes.first:
-            _tell(scorer, total, time.perf_counter() - started, config.out)
+            _tell(counts, scorer.name, (total - earlier) / (time.perf_counter() - started), config.out)
     return None if config.out == "-" else out
 
 
-def _resumable(scorer: Scorer, source: str, total: int, out: Path, processes: Processes) -> None:
-    """Each process writes the rows of its block beside ``out``, on from what is there; the first one joins them."""
+def _check_rows(source: str, config: ScoreConfig) -> tuple[int, Asked]:
+    """How many rows there are, and the first that can be read. Raises ``ValueError`` where there is none."""
+    total, first, why = 0, None, ""
+    for place, row in _rows(source):
+        total += 1
+        if first is None:
+            asked = _read(row, config.criteria)
+            first = asked if isinstance(asked, Asked) else None
+            why = why or f"{place}: {asked}"
+    if first is None:
+        raise ValueError(f"in={config.input}: " + (f"no row can be scored; {why}" if total else "holds no rows"))
+    return total, first
+
+
+def _resumable(scorer: Scorer, source: str, total: int, out: Path, processes: Processes) -> tuple[Counts, int]:
+    """Each process writes the rows of its block beside ``out``, on from what is there; the first one joins them.
+
+    Returns what ``out`` holds, and how many of its rows were there before.
+    """
     out.parent.mkdir(parents=True, exist_ok=True)
     key = hashlib.sha256(f"{scorer.digest} {_state(source)} {processes.size}".encode()).hexdigest()[:8]
     parts = [out.with_name(f".{out.name}.{key}.{rank}.part") for rank in range(processes.size)]
-    block, part = processes.share(range(total)), parts[processes.rank]
-    done = _whole_lines(part)
-    if done and processes.first:
-        log.info("going on after %d rows that an earlier run has scored", done)
-    with part.open("a", encoding="utf-8") as file:
-        rows = islice(_rows(source), block[0] + done if len(block) else total, block[-1] + 1 if len(block) else total)
-        _write(scorer, rows, len(block) - done, file, scorer.config.progress and processes.first)
+    done = processes.from_first(lambda: [_whole_lines(part) for part in parts])
+    if sum(done) and processes.first:
+        log.info("going on after %d rows that an earlier run has scored", sum(done))
+    block, own = processes.share(range(total)), done[processes.rank]
+    with parts[processes.rank].open("a", encoding="utf-8") as file:
+        rows = islice(_rows(source), block[0] + own if len(block) else total, block[-1] + 1 if len(block) else total)
+        _write(scorer, rows, len(block) - own, file, scorer.config.progress and processes.first)
     processes.wait()
-    processes.from_first(lambda: _join(parts, out))
+    return processes.from_first(lambda: _join(parts, out)), sum(done)
 
 
-def _write(scorer: Scorer, rows: Iterator[tuple[str, Any]], total: int, file: IO[str], progress: bool) -> None:
-    shown = progress and sys.stderr.isatty()
+def _write(scorer: Scorer, rows: Iterator[tuple[str, Any]], total: int, file: IO[str], progress: bool) -> Counts:
+    """Score rows portion by portion; returns what was written."""
+    counts, shown = Counts(), progress and sys.stderr.isatty()
     done, step = 0, max(PORTION, total // 10)
     with Progress(disable=not shown, transient=True) as bar:
         task = bar.add_task("scoring", total=total)
         while portion := list(islice(rows, PORTION)):
-            file.write("".join(_line(row) for row in scorer.score(portion)))
+            for row in scorer.score(portion):
+                counts.add(row)
+                file.write(_line(row))
             file.flush()
             bar.advance(task, len(portion))
             done += len(portion)
             if progress and not shown and done // step > (done - len(portion)) // step:
                 log.info("scored %d of %d rows", done, total)
+    return counts
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -224,23 +251,28 @@ def _whole_lines(part: Path) -> int:
     return whole
 
 
-def _join(parts: Sequence[Path], out: Path) -> None:
-    """The parts one after the other, as the name of ``out`` says."""
+def _join(parts: Sequence[Path], out: Path) -> Counts:
+    """Write the parts one after the other, as the name of ``out`` says; returns what they hold."""
+    counts = Counts()
     with drafted(out) as draft:
         with draft.open("wb") as file:
             for part in parts:
-                with part.open("rb") as more:
-                    shutil.copyfileobj(more, file)
+                with part.open("rb") as lines:
+                    for line in lines:
+                        counts.add(json.loads(line))
+                        file.write(line)
         if out.suffix != ".jsonl":
             _to_table(draft, out)
     for part in parts:
         part.unlink()
+    return counts
 
 
 def _to_table(draft: Path, out: Path) -> None:
     """The JSON lines of ``draft`` as CSV or Parquet, in the same place."""
-    from datasets import Dataset
+    from datasets import Dataset, disable_progress_bars
 
+    disable_progress_bars()
     try:
         with TemporaryDirectory() as cache:
             table = Dataset.from_json(str(draft), cache_dir=cache)
@@ -249,9 +281,13 @@ def _to_table(draft: Path, out: Path) -> None:
         raise ValueError(f"out={out}: the rows do not fit in a table ({error!s:.120}); write .jsonl") from None
 
 
-def _rows(source: str) -> Iterator[tuple[str, Any]]:
-    """Place (``file:line``) and content of every row, or its `RecordError`."""
-    for file in formats.data_files(place_of(source)):
+def _rows(source: str, setting: str = "in") -> Iterator[tuple[str, Any]]:
+    """Place (``file:line``) and content of every row, or its `RecordError`; ``setting`` names the file in errors."""
+    try:
+        files = formats.data_files(place_of(source))
+    except ValueError as error:
+        raise ValueError(str(error).replace("data.path=", f"{setting}=")) from None
+    for file in files:
         for number, row in formats.rows(file):
             yield f"{file.name}:{number}", row
 
@@ -292,17 +328,9 @@ def _effects(asked: Asked, scores: Sequence[Reward], without: Sequence[Sequence[
     return {"criterion_effects": effects}
 
 
-def _tell(scorer: Scorer, total: int, seconds: float, out: str) -> None:
-    counts = scorer.counts
-    speed = f"{counts.responses / max(seconds, 1e-9):,.1f} responses/s"
-    log.info(
-        "scored %d rows (%d responses) of %d by %s; %s -> %s",
-        counts.rows,
-        counts.responses,
-        total,
-        scorer.name,
-        speed,
-        out,
-    )
+def _tell(counts: Counts, name: str, speed: float, out: str) -> None:
+    scored = counts.responses - counts.unscored.total()
+    told = (scored, counts.responses, counts.rows, name, speed, out)
+    log.info("scored %d of %d responses in %d rows by %s; %.1f rows/s -> %s", *told)
     for kind, number in counts.unscored.most_common():
         log.warning("%d without a score: %s (first: %s)", number, kind, counts.examples[kind])

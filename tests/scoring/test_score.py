@@ -182,7 +182,7 @@ def test_a_row_that_cannot_be_scored_has_a_reason_and_no_number(command, folder,
         strict=True,
     ):
         assert row["reason"].startswith(why)
-    assert "1 without a score: too long (first: rows.jsonl:4" in errors
+    assert "1 without a score: too long (first: row 4" in errors and "scored 1 of 7 responses in 7 rows" in errors
 
 
 @pytest.mark.parametrize("after", [0, 3, 6])
@@ -207,7 +207,8 @@ def test_a_run_that_was_killed_goes_on(after, command, folder, tmp_path, monkeyp
     with part.open("a") as file:
         file.write('{"id": "cut o')
     monkeypatch.setattr(run.Scorer, "score", lambda self, rows: scored.append(1) or real(self, rows))
-    assert command("score", *words)[0] == 0
+    code, _, errors = command("score", *words)
+    assert code == 0 and f"in {len(ROWS)} rows" in errors  # those of both runs
     assert len(scored) == len(ROWS)  # no row twice
     assert read(tmp_path / "out.jsonl") == whole
     assert not list(tmp_path.glob(".out*"))
@@ -266,15 +267,21 @@ def test_a_reference_gives_the_probability_to_be_above_its_median(command, folde
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("model={folder}", "in=nowhere.jsonl", "out=x.jsonl"), "no such file or folder"),
+        (("model={folder}", "in=nowhere.jsonl", "out=x.jsonl"), "in='nowhere.jsonl': no such file or folder"),
         (("model=nowhere", "in=rows.jsonl", "out=x.jsonl"), "checkpoint=nowhere: no such folder"),
         (("model={folder}", "in=rows.jsonl", "out=rows.jsonl"), "out=rows.jsonl: exists"),
         (("model={folder}", "in=rows.jsonl", "out=x.txt"), "a .jsonl, .csv or .parquet file"),
         (("model={folder}", "in=rows.jsonl"), "out: not given"),
+        (("model={folder}", "out=x.jsonl"), "in: not given"),
+        (("rows.jsonl",), "write in=rows.jsonl"),
+        (("model={folder}", "in=capitals.csv", "out=x.jsonl"), "no row can be scored; capitals.csv:2: row: has no resp"),
+        (("model={folder}", "in=empty.jsonl", "out=x.jsonl"), "in=empty.jsonl: holds no rows"),
     ],
 )
 def test_mistakes_are_one_sentence(words, why, command, folder, tmp_path):
     write(tmp_path / "rows.jsonl", ROWS)
+    write(tmp_path / "empty.jsonl", [])
+    (tmp_path / "capitals.csv").write_text("Prompt,Response\n2+2?,4\n")
     code, _, errors = command("score", *(word.format(folder=folder) for word in words))
     assert (code, why in errors, "Traceback" in errors) == (2, True, False)
 
@@ -285,19 +292,31 @@ def test_a_head_that_compares_says_so(command, make_model, tokenizer, tmp_path):
     write(tmp_path / "rows.jsonl", ROWS[:1])
     code, _, errors = command("score", f"model={path}", "in=rows.jsonl", "out=x.jsonl")
     assert code == 2 and "compares responses and gives a single one no score" in errors
-    (row,) = score(command, path, [{"prompt": "x", "chosen": "a", "rejected": "b b"}], tmp_path)
-    assert row["scores"][0] == -row["scores"][1] and 0 < row["p_first"] < 1
+    rows = [{"prompt": "x", "chosen": "a", "rejected": "b b"}, {"prompt": "x", "response": "a"}]
+    pair, single = score(command, path, rows, tmp_path)
+    assert pair["scores"][0] == -pair["scores"][1] and 0 < pair["p_first"] < 1
+    assert single["score"] is None and single["reason"].startswith("single response")
+
+
+def test_a_file_that_was_scored_is_scored_anew(command, folder, tmp_path):
+    rows = [{"prompt": "x", "response": "y", "reason": "mine"}, {"prompt": "x", "responses": ["y", "word " * 500]}]
+    first = score(command, folder, rows, tmp_path)
+    assert score(command, folder, [row | {"p_first": 0.5} for row in first], tmp_path) == first
 
 
 @pytest.mark.slow
 def test_two_processes_write_the_file_of_one(folder, tmp_path):
     import subprocess
 
-    source = write(tmp_path / "rows.jsonl", ROWS)
+    source = write(tmp_path / "rows.jsonl", [*ROWS[:2], {"prompt": "x"}, *ROWS[2:], {"id": "?"}])
     for devices in (1, 2):
         words = [f"model={folder}", f"in={source}", f"out={tmp_path / f'{devices}.jsonl'}", f"devices={devices}"]
         words += [f"hydra.run.dir={tmp_path / f'run{devices}'}"]
-        subprocess.run([sys.executable, str(ROOT / "score.py"), *words], check=True, timeout=300)
+        command = [sys.executable, str(ROOT / "score.py"), *words]
+        done = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True)
+        assert f"scored {len(ROWS)} of {len(ROWS) + 2} responses" in done.stderr
+        assert "2 without a score: row" in done.stderr
     one, two = (read(tmp_path / f"{devices}.jsonl") for devices in (1, 2))
-    assert [row["id"] for row in one] == [row["id"] for row in two]
-    assert [row["score"] for row in one] == pytest.approx([row["score"] for row in two], abs=1e-5)
+    assert [row.get("id") for row in one] == [row.get("id") for row in two]
+    scores = [[row["score"] for row in rows if row["score"] is not None] for rows in (one, two)]
+    assert len(scores[0]) == len(ROWS) and scores[0] == pytest.approx(scores[1], abs=1e-5)
