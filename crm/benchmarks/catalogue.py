@@ -231,6 +231,11 @@ BENCHMARKS = {
             _personal_reward_bench, protocols.pairwise, macro=True, hub=(f"{HUB}MichaelR207/prism_personalized_0125",),
         ),
         Benchmark(
+            "arena_personal", "PersonalRewardBench (Chatbot Arena)", "chatbot_arena_personalized", "see its page",
+            "accuracy", _personal_reward_bench, protocols.pairwise, macro=True,
+            hub=(f"{HUB}MichaelR207/chatbot_arena_personalized_0125",),
+        ),
+        Benchmark(
             "hhh", "HHH with Prometheus' rubrics", "prometheus_rubric_evals/hhh*", "Apache-2.0", "accuracy", _hhh,
             protocols.pairwise, address="https://github.com/prometheus-eval/prometheus-eval (dcfb4427)",
             criteria="the rubric of its category",

@@ -40,7 +40,7 @@ from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.model.manifest import MANIFEST, sha256
 from crm.model.model_card import CARD
 from crm.report.statistics import holm
-from crm.report.tables import caption, markdown_text, number, print_table, write_table
+from crm.report.tables import caption, markdown_text, print_table, write_table
 from crm.schema import Result
 
 log = logging.getLogger(__name__)
@@ -75,6 +75,9 @@ def run_benchmarks(config: EvaluateConfig, show: bool = True) -> list[Result]:
         other.judge.name = "crm"
         check_judge(other)
         judges.append(open_judge(other))
+        if judges[0].name == judges[1].name:
+            named = zip(judges, (config.checkpoint, config.against), strict=True)
+            judges = [replace(opened, name=f"{opened.name} {place}") for opened, place in named]
     found = [run_one(BENCHMARKS[name], paths, judges, config, processes) for name, paths in places.items()]
     results = [row for each in found for row in as_results(each, judges[0])]
     if processes.first:
@@ -178,26 +181,27 @@ def write_all(
         if show:
             print_table(frame, each.benchmark.title)
             print("\n".join(notes))
-    if len(judges) == 2 and len(compared := against(found, judges)):
+    if len(judges) == 2:
+        compared, title = against(found), f"{judges[0].name} less {judges[1].name}"
         write_table(out, "against", compared)
-        parts += [f"## {judges[0].name} less {judges[1].name}\n", markdown_text(compared)]
+        parts += [f"## {title}\n", markdown_text(compared)]
         if show:
-            print_table(compared, f"{judges[0].name} less {judges[1].name}; p-values after Holm")
+            print_table(compared, f"{title}; p-values after Holm")
     path = replace_file(out / "benchmarks.md", "\n".join(parts))
     write_rewardbench_2(out, found, judges[0])
     write_model_index(config, found, judges[0])
     log.info("benchmarks: %s", path)
 
 
-def against(found: Sequence[Found], judges: Sequence[OpenedJudge]) -> pd.DataFrame:
-    """Paired differences of the headlines, with p-values corrected over all benchmarks (Holm)."""
+def against(found: Sequence[Found]) -> pd.DataFrame:
+    """Paired differences of the headlines with 95 % limits, and p-values corrected over all benchmarks (Holm)."""
     rows: list[dict[str, Any]] = []
     for each in found:
         benchmark = each.benchmark
         first, second = (outcome.of(benchmark.headline) for outcome in each.leading)
         difference, p = paired(first, second, benchmark.macro)
-        shown = number(difference.mean, difference.low, difference.high)
-        rows.append({"benchmark": benchmark.title, "difference": shown, "n": difference.n, "p": p})
+        limits = {"difference": difference.mean, "low": difference.low, "high": difference.high}
+        rows.append({"benchmark": benchmark.title, **limits, "n": difference.n, "p": p})
     for row, corrected in zip(rows, holm([row["p"] for row in rows]).tolist(), strict=True):
         row["p"] = corrected
     return pd.DataFrame(rows)

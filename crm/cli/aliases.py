@@ -58,7 +58,7 @@ SCORED = {"in": "input", "model": "checkpoint", "out": "out", "explain": "explai
 """What `score.py` calls its settings on the command line: ``in`` is no name that a field can have."""
 BENCHMARKS = (
     *("reward_bench_2", "rm_bench", "rubric_bench", "judge_bench", "ppe_preference", "ppe_correctness"),
-    *("personalized_rewardbench", "prism", "hhh"),
+    *("personalized_rewardbench", "prism", "arena_personal", "hhh"),
 )
 """Public benchmarks that ``suite=`` names; a test compares them with `crm.benchmarks.catalogue`."""
 ANSWERS = _by_name(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from omegaconf import MISSING
 
@@ -29,7 +29,9 @@ class ScoreConfig(AnyJudgeConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.input, self.out = os.path.expanduser(self.input), os.path.expanduser(self.out)
+        if "://" not in self.input:
+            self.input = str(Path(self.input).expanduser())
+        self.out = str(Path(self.out).expanduser())
         self.require(all(map(str.strip, self.criteria)), "criteria", "no blank ones")
         self.require(
             self.out.endswith(("-", ".jsonl", ".csv", ".parquet")), "out", "a .jsonl, .csv or .parquet file, or -"

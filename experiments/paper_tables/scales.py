@@ -137,11 +137,13 @@ class Scale:
         )
 
     def _sizes(self) -> tuple[Row, ...]:
+        """Every loss in every size; a head beside the centre's only in the size that all tables have."""
+        full = {head for head in self.losses.values() if head == self.centre or self.centre == "pairwise"}
         return tuple(
             Row(f"{loss}, {size}", (*self.heads[head], *words), paper=paper.LOSS_AND_SIZE.get((loss, size), ""))
             for loss, head in self.losses.items()
             for size, words in self.sizes.items()
-            if head == self.centre or words == () or self.centre == "pairwise"
+            if head in full or not words
         )
 
 

@@ -51,6 +51,12 @@ ROWS = {
             "split": "test",
         }
     ],
+    "arena_personal": [
+        {
+            "context": [{"role": "user", "content": "Why?"}], "chosen": "Because.", "rejected": "No.", "user_id": "u2",
+            "split": "train",
+        }
+    ],
     "hhh": [
         {
             "source": "honest",

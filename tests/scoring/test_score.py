@@ -274,7 +274,7 @@ def test_a_reference_gives_the_probability_to_be_above_its_median(command, folde
         (("model={folder}", "in=rows.jsonl"), "out: not given"),
         (("model={folder}", "out=x.jsonl"), "in: not given"),
         (("rows.jsonl",), "write in=rows.jsonl"),
-        (("model={folder}", "in=capitals.csv", "out=x.jsonl"), "no row can be scored; capitals.csv:2: row: has no resp"),
+        (("model={folder}", "in=capitals.csv", "out=x.jsonl"), "no row can be scored; capitals.csv:2: row: has no"),
         (("model={folder}", "in=empty.jsonl", "out=x.jsonl"), "in=empty.jsonl: holds no rows"),
     ],
 )
