@@ -6,6 +6,7 @@ their order with all their columns, and what cannot be read has null and a reaso
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import logging
@@ -21,7 +22,6 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-import torch
 from rich.progress import Progress
 from scipy.special import expit
 
@@ -30,7 +30,6 @@ from crm.io import rows as formats
 from crm.io.files import drafted
 from crm.io.processes import Processes, start
 from crm.judges.open import check_judge, open_judge
-from crm.model.backbone import show_loading
 from crm.rewards.scoring import Pair, Reward, Rewards
 from crm.schema import RecordError
 from crm.scoring.config import ScoreConfig
@@ -72,7 +71,7 @@ class Scorer:
     def __init__(self, config: ScoreConfig) -> None:
         self.config = config
         opened = open_judge(config)
-        self.judge, self.name = opened.judge, opened.name
+        self.judge, self.name = opened.judge, config.checkpoint or opened.name
         self.rewards = Rewards(opened.judge)
         self.reference = self._median(config.reference) if config.reference else None
 
@@ -156,9 +155,6 @@ def run_score(config: ScoreConfig) -> Path | None:
     Raises ``ValueError`` where ``out`` exists, for an input that is not there or of which no row can be read, and for a
     judge that cannot be opened.
     """
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    show_loading(config.progress)
     out = Path(config.out)
     if config.out != "-" and out.exists() and not config.overwrite:
         raise ValueError(f"out={out}: exists; name another file, or add overwrite=true")
@@ -230,7 +226,7 @@ def _write(scorer: Scorer, rows: Iterator[tuple[str, Any]], total: int, file: IO
     return counts
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Any) -> str:
     """One line of JSON, for readers too that end lines at U+2028 or U+2029, as `str.splitlines` does."""
     text = json.dumps(row, ensure_ascii=False, default=str)
     return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085") + "\n"
@@ -261,22 +257,36 @@ def _join(parts: Sequence[Path], out: Path) -> Counts:
                     for line in lines:
                         counts.add(json.loads(line))
                         file.write(line)
-        if out.suffix != ".jsonl":
-            _to_table(draft, out)
+        if out.suffix == ".csv":
+            _to_csv(draft)
+        elif out.suffix == ".parquet":
+            _to_parquet(draft, out)
     for part in parts:
         part.unlink()
     return counts
 
 
-def _to_table(draft: Path, out: Path) -> None:
-    """The JSON lines of ``draft`` as CSV or Parquet, in the same place."""
+def _to_csv(draft: Path) -> None:
+    """The JSON lines of ``draft`` as CSV, in the same place; lists and mappings are JSON in their cells."""
+    with TemporaryDirectory() as folder:
+        lines = Path(shutil.move(draft, folder))
+        columns = {name: None for _, row in formats.json_lines(lines) for name in row}
+        with draft.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, columns)
+            writer.writeheader()
+            for _, row in formats.json_lines(lines):
+                nested = {name: _line(value).strip() for name, value in row.items() if isinstance(value, list | dict)}
+                writer.writerow(row | nested)
+
+
+def _to_parquet(draft: Path, out: Path) -> None:
+    """The JSON lines of ``draft`` as Parquet, in the same place."""
     from datasets import Dataset, disable_progress_bars
 
     disable_progress_bars()
     try:
         with TemporaryDirectory() as cache:
-            table = Dataset.from_json(str(draft), cache_dir=cache)
-            (table.to_csv if out.suffix == ".csv" else table.to_parquet)(str(draft))
+            Dataset.from_json(str(draft), cache_dir=cache).to_parquet(str(draft))
     except Exception as error:  # its class depends on what is wrong with which column
         raise ValueError(f"out={out}: the rows do not fit in a table ({error!s:.120}); write .jsonl") from None
 

@@ -238,6 +238,16 @@ def test_tables_are_read_and_written(suffix, command, folder, tmp_path):
     assert pd.isna(table["score"][1]) and "empty cell" in table["reason"][1]
 
 
+def test_lists_are_json_in_a_cell_of_csv(command, folder, tmp_path):
+    write(tmp_path / "rows.jsonl", [{"prompt": "x", "responses": ["a", "é"], "criteria": ["Short."]}])
+    assert command("score", f"model={folder}", "in=rows.jsonl", "out=out.csv", "--explain")[0] == 0
+    import pandas as pd
+
+    row = pd.read_csv(tmp_path / "out.csv").iloc[0]
+    assert json.loads(row["responses"]) == ["a", "é"] and len(json.loads(row["scores"])) == 2
+    assert len(json.loads(row["criterion_effects"])["Short."]) == 2
+
+
 def test_a_pipe_has_rows_alone_on_standard_output(command, folder, tmp_path, monkeypatch):
     class Input:
         buffer = io.BytesIO(b'{"prompt": "x", "response": "y"}\n')
