@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from crm.benchmarks import protocols
-from crm.benchmarks.items import Item, Point, Scores
+from crm.benchmarks.protocols import Item, Point, Scores
 from crm.data.fields import any_text, items, string_list
 from crm.data.public.personalized import SUBSETS
 from crm.io import rows as formats
-from crm.rewards.scoring import Turns, answer_turns, prompt_turns
+from crm.rewards.scoring import answer_turns, prompt_turns
 from crm.schema import RecordError
 
 Row = Mapping[str, Any]
@@ -26,9 +26,9 @@ Row = Mapping[str, Any]
 class Benchmark:
     """``folder`` holds its files under the root of public sets; ``hub`` is where a missing one is fetched.
 
-    ``headline`` is the metric that is published, ``macro`` whether it is a mean of the means of categories.
-    ``shown_order``: whether a row says which response stands first; ``both_orders``: a judge that compares has to say
-    the same in both. ``criteria`` says what those of a row are; empty for a benchmark without any.
+    ``address`` is where its owners publish what cannot be fetched. ``headline`` is the metric that is published,
+    ``macro`` whether it is a mean of the means of categories. ``shown_order``: whether a row says which response stands
+    first; ``both_orders``: a judge that compares has to say the same in both.
     """
 
     name: str
@@ -42,7 +42,6 @@ class Benchmark:
     address: str = ""
     shown_order: bool = False
     both_orders: bool = False
-    criteria: str = ""
     macro: bool = False
 
 
@@ -69,19 +68,12 @@ def read_items(benchmark: Benchmark, *paths: Path, names: Sequence[str] = ()) ->
 
 
 def _item(name: str, prompt: Any, responses: Sequence[Any], **more: Any) -> Item:
-    return Item(name, _prompt(prompt), _answers(responses), **more)
+    answers = tuple(answer_turns(text, f"responses[{place}]") for place, text in enumerate(responses))
+    return Item(name, prompt_turns(prompt, "prompt"), answers, **more)
 
 
 def _digest(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
-
-
-def _prompt(given: Any) -> Turns:
-    return prompt_turns(given, "prompt")
-
-
-def _answers(given: Sequence[Any]) -> tuple[Turns, ...]:
-    return tuple(answer_turns(text, f"responses[{place}]") for place, text in enumerate(given))
 
 
 def _rm_bench(row: Row, file: str) -> Item:
@@ -199,12 +191,11 @@ BENCHMARKS = {
         ),
         Benchmark(
             "rm_bench", "RM-Bench", "rmbench", "not stated", "average", _rm_bench, protocols.rm_bench, macro=True,
-            hub=(f"{HUB}THU-KEG/RM-Bench:train",), address="https://github.com/THU-KEG/RM-Bench (73c52d7b)",
+            hub=(f"{HUB}THU-KEG/RM-Bench:train",),
         ),
         Benchmark(
             "rubric_bench", "RubricBench", "rubricbench", "see the repository", "accuracy", _rubric_bench,
             protocols.pairwise, address="https://github.com/planepig/rubricbench", shown_order=True,
-            criteria="rubrics that experts wrote for each row",
         ),
         Benchmark(
             "judge_bench", "JudgeBench", "judgebench", "not stated", "accuracy", _judge_bench, protocols.pairwise,
@@ -224,7 +215,6 @@ BENCHMARKS = {
             "personalized_rewardbench", "Personalized RewardBench", "personalized_rewardbench", "see its page",
             "accuracy", _personalized_rewardbench, protocols.pairwise,
             hub=tuple(f"{HUB}QiyaoMa/Personalized-RewardBench/{name}:test" for name in SUBSETS),
-            criteria="rubric aspects of the asker, which the benchmark withholds from judges: an upper bound",
         ),
         Benchmark(
             "prism", "PersonalRewardBench (PRISM)", "prism_personalized", "see its page", "accuracy",
@@ -238,7 +228,6 @@ BENCHMARKS = {
         Benchmark(
             "hhh", "HHH with Prometheus' rubrics", "prometheus_rubric_evals/hhh*", "Apache-2.0", "accuracy", _hhh,
             protocols.pairwise, address="https://github.com/prometheus-eval/prometheus-eval (dcfb4427)",
-            criteria="the rubric of its category",
         ),
     )
 }  # fmt: skip

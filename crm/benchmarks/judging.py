@@ -13,7 +13,7 @@ from statistics import fmean, pstdev
 from rich.progress import Progress, track
 
 from crm.benchmarks.catalogue import Benchmark
-from crm.benchmarks.items import Item, Scores
+from crm.benchmarks.protocols import Item, Scores
 from crm.benchmarks.report import Outcome
 from crm.evaluation.config import EvaluateConfig
 from crm.io.draws import generator

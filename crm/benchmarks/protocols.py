@@ -1,4 +1,4 @@
-"""How benchmarks count: from the scores of their items to the points that their metrics are means of.
+"""What benchmarks ask, and how they count: from scores of items to the points that their metrics are means of.
 
 A response without a score is never the best, and an item without a verdict counts as wrong, as the benchmarks have it;
 the share of those stands beside every number.
@@ -13,11 +13,53 @@ from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
 
-from crm.benchmarks.items import Item, Point, Scores
+from crm.rewards.scoring import Group, Turns
+from crm.schema import prompt_key
 
+Scores = Sequence[Sequence[float | None]]
+"""Of each item, a score for each of its responses; None where it could not be read."""
 STYLES = ("concise", "detailed", "markdown")
 """Of RM-Bench's three chosen and three rejected responses, in their order."""
 TIES = "Ties"
+
+
+@dataclass(frozen=True)
+class Item:
+    """Responses to one prompt, of which those at the places ``right`` are correct.
+
+    ``category`` goes from the widest to the narrowest: a mean is taken level by level. ``values`` grade every response
+    where a benchmark does. A ``user`` is fitted on the items whose ``split`` is not ``test``, and asked on the others.
+    """
+
+    id: str
+    prompt: Turns
+    responses: tuple[Turns, ...]
+    right: tuple[int, ...] = (0,)
+    criteria: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
+    values: tuple[float, ...] = ()
+    user: str = ""
+    split: str = ""
+
+    @property
+    def cluster(self) -> str:
+        """What is resampled together: a user, or else the prompt's key."""
+        return self.user or prompt_key(self.prompt)
+
+    def group(self) -> Group:
+        """What a judge reads."""
+        return Group(self.criteria, self.prompt, self.responses)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One number in [0, 1] of one item, that a metric is a mean of."""
+
+    metric: str
+    item: str
+    cluster: str
+    value: float
+    category: tuple[str, ...] = ()
 
 
 def _known(scores: Sequence[float | None]) -> list[float]:

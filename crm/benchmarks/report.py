@@ -14,7 +14,7 @@ import yaml
 from scipy import stats
 
 from crm.benchmarks.catalogue import Benchmark
-from crm.benchmarks.items import Point
+from crm.benchmarks.protocols import Point
 from crm.report.statistics import Interval, proportion_interval
 from crm.report.tables import number
 
@@ -23,15 +23,14 @@ BLIND_LIMIT = 0.6
 UNREAD_LIMIT = 0.05
 """Share of items without a verdict from which a number is no measure of a judge."""
 MOST_CATEGORIES = 16
-"""More of them, such as users, are not shown one by one."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What one judge makes of one benchmark.
 
-    ``criteria`` says which it was shown; ``spread`` is the mean standard deviation of its rewards of one prompt, NaN
-    where it gives none, ``unread`` the share of items without a verdict, in [0, 1].
+    ``criteria`` says which it was shown, empty for a ``blind`` rule; ``spread`` is the mean standard deviation of its
+    rewards of one prompt, NaN where it gives none, ``unread`` the share of items without a verdict, in [0, 1].
     """
 
     judge: str
@@ -46,6 +45,16 @@ class Outcome:
         size = len(category)
         return [point for point in self.points if point.metric == metric and point.category[:size] == tuple(category)]
 
+    def metrics(self) -> list[str]:
+        """In the order in which the benchmark counts them."""
+        return list(dict.fromkeys(point.metric for point in self.points))
+
+    def categories(self, metric: str) -> list[tuple[str, ...]]:
+        """Those of a metric's points, a wide one before those in it; none where there are many, such as users."""
+        keys = {point.category for point in self.of(metric)}
+        found = {key[:level] for key in keys for level in range(1, len(key) + 1)}
+        return sorted(found) if len(found) <= MOST_CATEGORIES else []
+
 
 def estimate(points: Sequence[Point], macro: bool) -> Interval:
     """Mean with a 95 % interval, clustered: as `cluster_interval` for proportions, else Student's t.
@@ -53,6 +62,14 @@ def estimate(points: Sequence[Point], macro: bool) -> Interval:
     With ``macro`` it is the mean over the widest categories of the means of their categories, down to the points. A
     point adds its distance from the mean of its own category. NaN limits for a single cluster.
     """
+    found = _mean_and_error(points, macro)
+    if found.clusters > 1 and all(0 <= point.value <= 1 for point in points):
+        return proportion_interval(found.mean, found.standard_error, found.clusters, found.n)
+    return found
+
+
+def _mean_and_error(points: Sequence[Point], macro: bool) -> Interval:
+    """`estimate` with limits of Student's t alone."""
     values = np.array([point.value for point in points])
     keys = [point.category if macro else () for point in points]
     weights = _weights(keys)
@@ -63,8 +80,6 @@ def estimate(points: Sequence[Point], macro: bool) -> Interval:
     if groups == 1:
         return Interval(mean, np.nan, np.nan, np.nan, len(values), 1)
     error = float(np.sqrt(sums @ sums * groups / (groups - 1)))
-    if values.min() >= 0 and values.max() <= 1:
-        return proportion_interval(mean, error, groups, len(values))
     half = float(stats.t.ppf(0.975, groups - 1)) * error
     return Interval(mean, error, mean - half, mean + half, len(values), groups)
 
@@ -82,42 +97,32 @@ def _weights(keys: Sequence[tuple[str, ...]]) -> np.ndarray[Any, np.dtype[np.flo
 
 
 def paired(first: Sequence[Point], second: Sequence[Point], macro: bool) -> tuple[Interval, float]:
-    """First minus second on the items of both, and the two-sided p-value of a clustered t-test."""
+    """First minus second on the items of both, and the two-sided p-value of a clustered t-test.
+
+    Where nothing varies there are no limits (NaN), and the p-value is that of a sign test.
+    """
     other = {(point.metric, point.item): point for point in second}
     both = [(point, other[point.metric, point.item]) for point in first if (point.metric, point.item) in other]
     if not both:
         raise ValueError("against: the two models have no item in common")
-    found = estimate([Point(a.metric, a.item, a.cluster, a.value - b.value, a.category) for a, b in both], macro)
-    if not found.standard_error:
-        return found, 1.0 if found.mean == 0 else 0.0
-    p = 2 * stats.t.sf(abs(found.mean) / found.standard_error, max(1, found.clusters - 1))
-    return found, float(p)
-
-
-def categories(outcomes: Sequence[Outcome], metric: str) -> list[tuple[str, ...]]:
-    """Categories of the points of a metric, a wide one before those in it."""
-    found = {
-        point.category[:level]
-        for outcome in outcomes
-        for point in outcome.points
-        if point.metric == metric
-        for level in range(1, len(point.category) + 1)
-    }
-    return sorted(found)
+    points = [Point(a.metric, a.item, a.cluster, a.value - b.value, a.category) for a, b in both]
+    found = _mean_and_error(points, macro)
+    if not found.standard_error > 1e-12:
+        p = 1.0 if found.mean == 0 else 2.0 ** (1 - found.clusters)
+        return Interval(found.mean, np.nan, np.nan, np.nan, found.n, found.clusters), p
+    return found, float(2 * stats.t.sf(abs(found.mean) / found.standard_error, found.clusters - 1))
 
 
 def table(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> pd.DataFrame:
     """A row a judge, blind rules and published numbers below; a column a metric and a category of the headline."""
-    metrics = list(dict.fromkeys(point.metric for outcome in outcomes for point in outcome.points))
-    metrics.sort(key=lambda metric: metric != benchmark.headline)
-    parts = categories(outcomes, benchmark.headline)
-    parts = parts if len(parts) <= MOST_CATEGORIES else []
+    metrics = sorted(outcomes[0].metrics(), key=lambda metric: metric != benchmark.headline)
+    parts = outcomes[0].categories(benchmark.headline)
     rows: list[dict[str, Any]] = []
     for outcome in outcomes:
         row: dict[str, Any] = {"judge": outcome.judge, "criteria": outcome.criteria}
         for metric in metrics:
-            found = estimate(outcome.of(metric), benchmark.macro) if outcome.of(metric) else None
-            row[metric] = number(found.mean, found.low, found.high) if found else "–"
+            found = estimate(outcome.of(metric), benchmark.macro)
+            row[metric] = number(found.mean, found.low, found.high)
         row |= {" / ".join(part): _mean(outcome, benchmark, part) for part in parts}
         row |= {"no verdict": number(outcome.unread), "spread": number(outcome.spread)}
         rows.append(row)
@@ -140,19 +145,18 @@ def published() -> dict[str, dict[str, Any]]:
 
 
 def flags(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> list[str]:
-    """What a reader must know: where a rule that reads nothing is right more often than `BLIND_LIMIT`."""
+    """A line for each rule that reads nothing and is right more often than `BLIND_LIMIT`, with where it is."""
     found: list[str] = []
     for outcome in outcomes:
-        if not outcome.blind:
-            continue
-        for metric in dict.fromkeys(point.metric for point in outcome.points):
-            parts = [part for part in categories([outcome], metric) if len(part) == 1]
-            for part in [(), *(parts if len(parts) <= MOST_CATEGORIES else [])]:
+        places = []
+        for metric in outcome.metrics() if outcome.blind else []:
+            for part in [(), *(part for part in outcome.categories(metric) if len(part) == 1)]:
                 points = outcome.of(metric, part)
                 mean = estimate(points, benchmark.macro).mean
                 if mean > BLIND_LIMIT:
-                    where = " ".join([*part, metric])
-                    found.append(f"{outcome.judge} reads nothing and has {mean:.3f} on {where} (n = {len(points)})")
+                    places.append(f"{mean:.3f} on {' '.join([*part, metric])} (n = {len(points)})")
+        if places:
+            found.append(f"{outcome.judge} reads nothing and has {', '.join(places)}")
     return found
 
 

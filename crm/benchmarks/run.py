@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
 from huggingface_hub import EvalResult, ModelCard
 
 from crm.benchmarks.catalogue import BENCHMARKS, Benchmark, others_criteria, read_items
 from crm.benchmarks.judging import SHOWN, blind_outcomes, fit_users, judged, outcome, sampled
 from crm.benchmarks.report import (
-    MOST_CATEGORIES,
     Outcome,
-    categories,
     drop,
     estimate,
     flags,
@@ -64,25 +61,26 @@ def run_benchmarks(config: EvaluateConfig, show: bool = True) -> list[Result]:
 
     Raises ``ValueError`` for an unknown benchmark, and where the files of a named one, or of all, are not there.
     """
-    if config.threads:
-        torch.set_num_threads(config.threads)
     places = locate(config.benchmarks, Path(config.data.root))
-    check_judge(config)
-    processes = start(config.devices, config.nodes)
-    judges = [open_judge(config)]
+    asked = [config]
     if config.against:
-        other = replace(deepcopy(config), checkpoint=config.against)
-        other.judge.name = "crm"
-        check_judge(other)
-        judges.append(open_judge(other))
-        if judges[0].name == judges[1].name:
-            named = zip(judges, (config.checkpoint, config.against), strict=True)
-            judges = [replace(opened, name=f"{opened.name} {place}") for opened, place in named]
+        asked.append(replace(deepcopy(config), checkpoint=config.against))
+        asked[1].judge.name = "crm"
+    names = [each.checkpoint if each.judge.name == "crm" else None for each in asked]
+    for each in asked:
+        check_judge(each)
+    processes = start(config.devices, config.nodes)
+    judges = [_named(open_judge(each), name) for each, name in zip(asked, names, strict=True)]
     found = [run_one(BENCHMARKS[name], paths, judges, config, processes) for name, paths in places.items()]
     results = [row for each in found for row in as_results(each, judges[0])]
     if processes.first:
         write_all(config, found, judges, results, show)
     return results
+
+
+def _named(opened: OpenedJudge, checkpoint: str | None) -> OpenedJudge:
+    """A trained model is called as its folder or hub id: two with the same head are two judges."""
+    return replace(opened, name=str(checkpoint)) if checkpoint else opened
 
 
 def locate(names: Sequence[str], root: Path) -> dict[str, list[Path]]:
@@ -127,8 +125,9 @@ def run_one(
     log.info("%s: %s", benchmark.title, source)
     asked_users = [replace(item, category=(item.user,)) for item in items if item.user and item.split == "test"]
     shown = {"none": [replace(item, criteria=()) for item in asked_users or items]}
-    if benchmark.criteria:
+    if any(item.criteria for item in items):
         shown = {"own": items, **shown, "other": others_criteria(items)}
+        shown = {kind: asked for kind, asked in shown.items() if asked}
     outcomes: list[Outcome] = []
     leading: list[Outcome] = []
     notes: list[str] = []
@@ -150,9 +149,8 @@ def as_results(found: Found, opened: OpenedJudge) -> list[Result]:
     rows: list[Result] = []
     for each in found.outcomes:
         config = f"{each.judge}; criteria: {each.criteria}" if each.criteria else each.judge
-        for metric in dict.fromkeys(point.metric for point in each.points):
-            parts = categories([each], metric)
-            for part in [(), *(parts if len(parts) <= MOST_CATEGORIES else [])]:
+        for metric in each.metrics():
+            for part in [(), *each.categories(metric)]:
                 interval = estimate(each.of(metric, part), found.benchmark.macro)
                 rows.append(
                     Result(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crm.benchmarks.catalogue import BENCHMARKS, others_criteria, read_items
-from crm.benchmarks.items import Item
+from crm.benchmarks.protocols import Item
 from crm.benchmarks.report import published
 from crm.cli import aliases
 from tests.conftest import say

@@ -10,8 +10,8 @@ import pytest
 
 from crm.benchmarks import protocols
 from crm.benchmarks.catalogue import BENCHMARKS
-from crm.benchmarks.items import Item, Point
 from crm.benchmarks.judging import blind_outcomes
+from crm.benchmarks.protocols import Item, Point
 from crm.benchmarks.report import estimate, paired
 from crm.report.statistics import cluster_interval
 from tests.conftest import say
@@ -159,6 +159,18 @@ def test_a_paired_difference_has_the_p_value_of_a_paired_t_test():
     assert paired(*points, macro=False)[1] == pytest.approx(stats.ttest_rel(one, other).pvalue)
 
 
+def test_a_difference_is_no_proportion():
+    from scipy import stats
+
+    lost, won = ([Point("m", str(n), str(n), value) for n, value in enumerate(row)] for row in ([0] * 4, [1, 1, 0, 1]))
+    found, p = paired(won, lost, macro=False)  # 1, 1, 0 and 1, all in [0, 1]
+    expected = stats.ttest_1samp([1, 1, 0, 1], 0).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    found, p = paired(won, won, macro=False)
+    assert (found.mean, p) == (0, 1) and math.isnan(found.low) and math.isnan(found.high)
+    assert paired(won[:2], lost[:2], macro=False)[1] == 0.5  # two wins of two
+
+
 def test_equal_prompts_are_one_cluster():
     points = [Point("m", "a", "p", 1.0), Point("m", "b", "p", 0.0), Point("m", "c", "q", 1.0)]
     assert estimate(points, macro=False).clusters == 2
@@ -174,5 +186,5 @@ def test_a_ruler_that_wins_is_flagged():
     outcomes = blind_outcomes(benchmark, longer)
     assert [outcome.judge for outcome in outcomes] == ["coin", "longest", "shortest", "first"]
     noted = flags(benchmark, outcomes)
-    assert any(text.startswith("longest reads nothing and has 1.000") for text in noted)
+    assert any(text.startswith("longest reads nothing and has 1.000 on accuracy (n = 4)") for text in noted)
     assert not any(text.startswith("shortest") for text in noted)
