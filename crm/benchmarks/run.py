@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from huggingface_hub import EvalResult, ModelCard
 
 from crm.benchmarks.catalogue import BENCHMARKS, Benchmark, others_criteria, read_items
 from crm.benchmarks.judging import SHOWN, blind_outcomes, fit_users, judged, outcome, sampled
+from crm.benchmarks.protocols import Point
 from crm.benchmarks.report import (
     Outcome,
     drop,
@@ -47,13 +49,16 @@ log = logging.getLogger(__name__)
 class Found:
     """Everything about one benchmark: outcomes by judge and criteria, then those of blind rules.
 
-    ``leading`` holds the first outcome of each judge, which its headline is of.
+    A judge's headline is that of its first outcome.
     """
 
     benchmark: Benchmark
     outcomes: list[Outcome]
-    leading: list[Outcome]
     notes: list[str]
+
+    def headline(self, judge: str) -> list[Point]:
+        """The points of a judge's headline."""
+        return next(each for each in self.outcomes if each.judge == judge).of(self.benchmark.headline)
 
 
 def run_benchmarks(config: EvaluateConfig, show: bool = True) -> list[Result]:
@@ -72,7 +77,7 @@ def run_benchmarks(config: EvaluateConfig, show: bool = True) -> list[Result]:
     processes = start(config.devices, config.nodes)
     judges = [_named(open_judge(each), name) for each, name in zip(asked, names, strict=True)]
     found = [run_one(BENCHMARKS[name], paths, judges, config, processes) for name, paths in places.items()]
-    results = [row for each in found for row in as_results(each, judges[0])]
+    results = [row for each in found for row in as_results(each, judges)]
     if processes.first:
         write_all(config, found, judges, results, show)
     return results
@@ -96,7 +101,9 @@ def locate(names: Sequence[str], root: Path) -> dict[str, list[Path]]:
             found[name] = [own]
             continue
         try:
-            found[name] = [place_of(address) for address in benchmark.hub] or _absent(benchmark, own)
+            if not benchmark.hub:
+                raise ValueError(f"there is no {own}; its owners publish it at {benchmark.address}")
+            found[name] = [place_of(address) for address in benchmark.hub]
         except ValueError as error:
             if "public" not in names:
                 raise ValueError(f"suite={name}: {error}; or put its files under {own}") from None
@@ -104,10 +111,6 @@ def locate(names: Sequence[str], root: Path) -> dict[str, list[Path]]:
     if not found:
         raise ValueError(f"suite=public: no benchmark has files under data.root={root}, and none can be fetched")
     return found
-
-
-def _absent(benchmark: Benchmark, own: Path) -> list[Path]:
-    raise ValueError(f"there is no {own}; its owners publish it at {benchmark.address}")
 
 
 def run_one(
@@ -129,7 +132,6 @@ def run_one(
         shown = {"own": items, **shown, "other": others_criteria(items)}
         shown = {kind: asked for kind, asked in shown.items() if asked}
     outcomes: list[Outcome] = []
-    leading: list[Outcome] = []
     notes: list[str] = []
     for opened in judges:
         own: dict[str, Outcome] = {}
@@ -138,14 +140,14 @@ def run_one(
             scores = judged(benchmark, opened, asked, kind, config, processes)
             own[kind] = outcome(benchmark, opened.name, SHOWN[kind], asked, scores)
         outcomes += own.values()
-        leading.append(next(iter(own.values())))
         notes += [f"{opened.name}: {text}" for text in (drop(benchmark, own), unread(own)) if text]
     blind = blind_outcomes(benchmark, shown["none"])
-    return Found(benchmark, [*outcomes, *blind], leading, [*notes, *flags(benchmark, blind), source])
+    return Found(benchmark, [*outcomes, *blind], [*notes, *flags(benchmark, blind), source])
 
 
-def as_results(found: Found, opened: OpenedJudge) -> list[Result]:
+def as_results(found: Found, judges: Sequence[OpenedJudge]) -> list[Result]:
     """Every metric of every judge and rule, overall and by category."""
+    seeds = {opened.name: opened.seeds for opened in judges}
     rows: list[Result] = []
     for each in found.outcomes:
         config = f"{each.judge}; criteria: {each.criteria}" if each.criteria else each.judge
@@ -155,8 +157,8 @@ def as_results(found: Found, opened: OpenedJudge) -> list[Result]:
                 rows.append(
                     Result(
                         "/".join([found.benchmark.name, *part]), metric, interval.mean, interval.n,
-                        interval.standard_error, interval.low, interval.high,
-                        () if each.blind else opened.seeds, config, commit(),
+                        interval.standard_error, interval.low, interval.high, seeds.get(each.judge, ()), config,
+                        commit(),
                     )
                 )  # fmt: skip
     return rows
@@ -180,7 +182,7 @@ def write_all(
             print_table(frame, each.benchmark.title)
             print("\n".join(notes))
     if len(judges) == 2:
-        compared, title = against(found), f"{judges[0].name} less {judges[1].name}"
+        compared, title = against(found, *judges), f"{judges[0].name} less {judges[1].name}"
         write_table(out, "against", compared)
         parts += [f"## {title}\n", markdown_text(compared)]
         if show:
@@ -191,15 +193,13 @@ def write_all(
     log.info("benchmarks: %s", path)
 
 
-def against(found: Sequence[Found]) -> pd.DataFrame:
+def against(found: Sequence[Found], one: OpenedJudge, other: OpenedJudge) -> pd.DataFrame:
     """Paired differences of the headlines with 95 % limits, and p-values corrected over all benchmarks (Holm)."""
     rows: list[dict[str, Any]] = []
     for each in found:
-        benchmark = each.benchmark
-        first, second = (outcome.of(benchmark.headline) for outcome in each.leading)
-        difference, p = paired(first, second, benchmark.macro)
-        limits = {"difference": difference.mean, "low": difference.low, "high": difference.high}
-        rows.append({"benchmark": benchmark.title, **limits, "n": difference.n, "p": p})
+        less, p = paired(each.headline(one.name), each.headline(other.name), each.benchmark.macro)
+        limits = {"difference": less.mean, "low": less.low, "high": less.high}
+        rows.append({"benchmark": each.benchmark.title, **limits, "n": less.n, "p": p})
     for row, corrected in zip(rows, holm([row["p"] for row in rows]).tolist(), strict=True):
         row["p"] = corrected
     return pd.DataFrame(rows)
@@ -207,17 +207,12 @@ def against(found: Sequence[Found]) -> pd.DataFrame:
 
 def write_rewardbench_2(out: Path, found: Sequence[Found], opened: OpenedJudge) -> None:
     """``reward_bench_2.json`` in the shape of allenai/reward-bench, scripts/run_v2.py."""
-    for each in found:
-        if each.benchmark.name == "reward_bench_2":
-            points = each.outcomes[0].of("accuracy")
-            subsets: Mapping[str, float] = (
-                pd.Series([point.value for point in points])
-                .groupby([point.category[0] for point in points])
-                .mean()
-                .to_dict()
-            )
-            facts = {"model": opened.name, "model_type": "Seq. Classifier", "chat_template": "tokenizer"}
-            replace_file(out / "reward_bench_2.json", json.dumps(facts | dict(subsets), indent=4, sort_keys=True))
+    first = next((each.outcomes[0] for each in found if each.benchmark.name == "reward_bench_2"), None)
+    if first is not None:
+        facts = {"model": opened.name, "model_type": "Seq. Classifier", "chat_template": "tokenizer"}
+        parts = first.categories("accuracy")
+        subsets = {part[0]: fmean(point.value for point in first.of("accuracy", part)) for part in parts}
+        replace_file(out / "reward_bench_2.json", json.dumps(facts | subsets, indent=4, sort_keys=True))
 
 
 def write_model_index(config: EvaluateConfig, found: Sequence[Found], opened: OpenedJudge) -> None:
@@ -234,7 +229,7 @@ def write_model_index(config: EvaluateConfig, found: Sequence[Found], opened: Op
             dataset_type=each.benchmark.name,
             dataset_name=each.benchmark.title,
             metric_type=each.benchmark.headline,
-            metric_value=round(estimate(each.outcomes[0].of(each.benchmark.headline), each.benchmark.macro).mean, 4),
+            metric_value=round(estimate(each.headline(opened.name), each.benchmark.macro).mean, 4),
             metric_name=f"{each.benchmark.headline}; criteria: {each.outcomes[0].criteria}",
         )
         for each in found

@@ -88,7 +88,8 @@ def explain(error: BaseException, command: str) -> str:
         sentence = f"{error.filename}: {error.strerror}; name another place" if error.filename else error.strerror
     if not sentence and isinstance(error, OmegaConfBaseException):
         sentence = _unfit_value(error, [*setting_names(schemas()[command]), *groups], command)
-    return " ".join((sentence or str(error) or type(error).__name__).split())
+    setting, *rest = " ".join((sentence or str(error) or type(error).__name__).split()).split("=", 1)
+    return "=".join([_typed(setting, command), *rest])
 
 
 def _explain_hydra(error: HydraException, groups: Sequence[str]) -> str:

@@ -340,7 +340,7 @@ def _effects(asked: Asked, scores: Sequence[Reward], without: Sequence[Sequence[
 
 def _tell(counts: Counts, name: str, speed: float, out: str) -> None:
     scored = counts.responses - counts.unscored.total()
-    facts = (scored, counts.responses, counts.rows, name, speed, out)
-    log.info("scored %d of %d responses in %d rows by %s; %.1f rows/s -> %s", *facts)
+    summary = f"scored {scored} of {counts.responses} responses in {counts.rows} rows by {name}"
+    log.info("%s; %.1f rows/s -> %s", summary, speed, out)
     for kind, number in counts.unscored.most_common():
         log.warning("%d without a score: %s (first: %s)", number, kind, counts.examples[kind])

@@ -278,7 +278,7 @@ def test_a_reference_gives_the_probability_to_be_above_its_median(command, folde
     ("words", "why"),
     [
         (("model={folder}", "in=nowhere.jsonl", "out=x.jsonl"), "in='nowhere.jsonl': no such file or folder"),
-        (("model=nowhere", "in=rows.jsonl", "out=x.jsonl"), "checkpoint=nowhere: no such folder"),
+        (("model=nowhere", "in=rows.jsonl", "out=x.jsonl"), "model=nowhere: no such folder"),
         (("model={folder}", "in=rows.jsonl", "out=rows.jsonl"), "out=rows.jsonl: exists"),
         (("model={folder}", "in=rows.jsonl", "out=x.txt"), "a .jsonl, .csv or .parquet file"),
         (("model={folder}", "in=rows.jsonl"), "out: not given"),
