@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, pstdev
 
-from rich.progress import Progress, track
+from rich.progress import track
 
 from crm.benchmarks.catalogue import Benchmark
 from crm.benchmarks.protocols import Item, Scores
@@ -105,15 +105,13 @@ def judged(
     missing = processes.share([item for item in items if item.id not in done])
     score = _scorer(benchmark, Rewards(opened.judge))
     path = folder / f"{benchmark.name}.{processes.rank}.jsonl"
-    bar = Progress(disable=not (config.progress and processes.first), transient=True)
-    with path.open("a", encoding="utf-8") as file, bar:
-        task = bar.add_task(f"{benchmark.name} ({SHOWN[kind]})", total=len(missing))
-        for at in range(0, len(missing), PORTION):
+    starts, hidden = range(0, len(missing), PORTION), not (config.progress and processes.first)
+    with path.open("a", encoding="utf-8") as file:
+        for at in track(starts, f"{benchmark.name} ({SHOWN[kind]})", disable=hidden, transient=True):
             portion = missing[at : at + PORTION]
             rows = zip(portion, score(portion), strict=True)
             file.write("".join(json.dumps([item.id, own]) + "\n" for item, own in rows))
             file.flush()
-            bar.advance(task, len(portion))
     processes.wait()
     done = processes.from_first(lambda: _read_scores(folder, benchmark.name))
     return [done[item.id] for item in items]

@@ -103,8 +103,6 @@ def paired(first: Sequence[Point], second: Sequence[Point], macro: bool) -> tupl
     """
     other = {(point.metric, point.item): point for point in second}
     both = [(point, other[point.metric, point.item]) for point in first if (point.metric, point.item) in other]
-    if not both:
-        raise ValueError("against: the two models have no item in common")
     points = [Point(a.metric, a.item, a.cluster, a.value - b.value, a.category) for a, b in both]
     found = _mean_and_error(points, macro)
     if not found.standard_error > 1e-12:
@@ -123,18 +121,15 @@ def table(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> pd.DataFrame:
         for metric in metrics:
             found = estimate(outcome.of(metric), benchmark.macro)
             row[metric] = number(found.mean, found.low, found.high)
-        row |= {" / ".join(part): _mean(outcome, benchmark, part) for part in parts}
+        for part in parts:
+            points = outcome.of(benchmark.headline, part)
+            row[" / ".join(part)] = number(estimate(points, benchmark.macro).mean if points else None)
         row |= {"no verdict": number(outcome.unread), "spread": number(outcome.spread)}
         rows.append(row)
     known = published().get(benchmark.name, {"models": {}})
     for model, percent in known["models"].items():
         rows.append({"judge": model, "criteria": "published", benchmark.headline: number(percent / 100)})
     return pd.DataFrame(rows).fillna("–")
-
-
-def _mean(outcome: Outcome, benchmark: Benchmark, part: tuple[str, ...]) -> str:
-    points = outcome.of(benchmark.headline, part)
-    return number(estimate(points, benchmark.macro).mean if points else None)
 
 
 def published() -> dict[str, dict[str, Any]]:
@@ -160,21 +155,15 @@ def flags(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> list[str]:
     return found
 
 
-def drop(benchmark: Benchmark, outcomes: Mapping[str, Outcome]) -> str:
-    """How much a judge's headline depends on whose criteria it is shown; empty where it was shown one kind."""
-    if not {"own", "other"} <= outcomes.keys():
-        return ""
-    own, other = (outcomes[name].of(benchmark.headline) for name in ("own", "other"))
-    found, p = paired(own, other, benchmark.macro)
-    return (
-        f"own criteria less another row's: {number(found.mean, found.low, found.high)}, p = {number(p)}; a judge that "
-        "ignores criteria has 0"
-    )
-
-
-def unread(outcomes: Mapping[str, Outcome]) -> str:
-    """A warning where more than `UNREAD_LIMIT` of the items have no verdict; else empty."""
+def remarks(benchmark: Benchmark, outcomes: Mapping[str, Outcome]) -> list[str]:
+    """How much a judge's headline depends on whose criteria it is shown; that it could not read many items."""
+    found: list[str] = []
+    if {"own", "other"} <= outcomes.keys():
+        own, other = (outcomes[name].of(benchmark.headline) for name in ("own", "other"))
+        less, p = paired(own, other, benchmark.macro)
+        shown = f"{number(less.mean, less.low, less.high)}, p = {number(p)}"
+        found.append(f"own criteria less another row's: {shown}; a judge that ignores criteria has 0")
     share = max(outcome.unread for outcome in outcomes.values())
-    if share <= UNREAD_LIMIT:
-        return ""
-    return f"{share:.1%} of the items hold a response that it could not read, which counts as wrong: no measure of it"
+    if share > UNREAD_LIMIT:
+        found.append(f"{share:.1%} of the items hold a response that it could not read; they count as wrong")
+    return found

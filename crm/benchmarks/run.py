@@ -19,13 +19,12 @@ from crm.benchmarks.judging import SHOWN, blind_outcomes, fit_users, judged, out
 from crm.benchmarks.protocols import Point
 from crm.benchmarks.report import (
     Outcome,
-    drop,
     estimate,
     flags,
     paired,
     published,
+    remarks,
     table,
-    unread,
 )
 from crm.config import nearest
 from crm.data.catalogue import place_of
@@ -140,7 +139,7 @@ def run_one(
             scores = judged(benchmark, opened, asked, kind, config, processes)
             own[kind] = outcome(benchmark, opened.name, SHOWN[kind], asked, scores)
         outcomes += own.values()
-        notes += [f"{opened.name}: {text}" for text in (drop(benchmark, own), unread(own)) if text]
+        notes += [f"{opened.name}: {text}" for text in remarks(benchmark, own)]
     blind = blind_outcomes(benchmark, shown["none"])
     return Found(benchmark, [*outcomes, *blind], [*notes, *flags(benchmark, blind), source])
 

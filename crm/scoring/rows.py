@@ -13,7 +13,6 @@ from crm.schema import RecordError, messages
 PROMPTS = ("prompt", "question", "query", "instruction", "input")
 RESPONSES = ("response", "answer", "output", "completion")
 PAIRS = (("chosen", "rejected"), ("response_a", "response_b"), ("response_1", "response_2"))
-EXPECTED = f"a column {', '.join(RESPONSES)}, responses or messages, or two such as chosen and rejected"
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,8 @@ def _responses(row: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
             if row[name] is None:
                 raise RecordError(name, 'null, or an empty cell; an empty response is "" in JSON Lines')
             return "single", {name: row[name]}
-    raise RecordError("row", f"has no response; expected {EXPECTED}, got the columns {', '.join(map(str, row))}")
+    expected = f"{', '.join(RESPONSES)}, responses or messages, or two such as chosen and rejected"
+    raise RecordError("row", f"has no response; expected a column {expected}, got {', '.join(map(str, row))}")
 
 
 def _prompt_name(row: Mapping[str, Any]) -> str | None:

@@ -10,6 +10,7 @@ import csv
 import hashlib
 import json
 import logging
+import math
 import shutil
 import sys
 import time
@@ -22,7 +23,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from rich.progress import Progress
+from rich.progress import track
 from scipy.special import expit
 
 from crm.data.catalogue import place_of
@@ -74,12 +75,6 @@ class Scorer:
         self.judge, self.name = opened.judge, config.checkpoint or opened.name
         self.rewards = Rewards(opened.judge)
         self.reference = self._median(config.reference) if config.reference else None
-
-    @property
-    def digest(self) -> str:
-        """Of the judge and of what is asked of it."""
-        asked = [self.judge.digest, list(self.config.criteria), self.reference, self.config.explain]
-        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
     def score(self, rows: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:
         """Each row, by its place in a file, with what was found."""
@@ -195,7 +190,10 @@ def _resumable(scorer: Scorer, source: str, total: int, out: Path, processes: Pr
     Returns what ``out`` holds, and how many of its rows were there before.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
-    key = hashlib.sha256(f"{scorer.digest} {_state(source)} {processes.size}".encode()).hexdigest()[:8]
+    files = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _files(source)]
+    config = scorer.config
+    asked = [scorer.judge.digest, files, list(config.criteria), scorer.reference, config.explain, processes.size]
+    key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:8]
     parts = [out.with_name(f".{out.name}.{key}.{rank}.part") for rank in range(processes.size)]
     done = processes.from_first(lambda: [_whole_lines(part) for part in parts])
     if sum(done) and processes.first:
@@ -211,18 +209,15 @@ def _resumable(scorer: Scorer, source: str, total: int, out: Path, processes: Pr
 def _write(scorer: Scorer, rows: Iterator[tuple[str, Any]], total: int, file: IO[str], progress: bool) -> Counts:
     """Score rows portion by portion; returns what was written."""
     counts, shown = Counts(), progress and sys.stderr.isatty()
-    done, step = 0, max(PORTION, total // 10)
-    with Progress(disable=not shown, transient=True) as bar:
-        task = bar.add_task("scoring", total=total)
-        while portion := list(islice(rows, PORTION)):
-            for row in scorer.score(portion):
-                counts.add(row)
-                file.write(_line(row))
-            file.flush()
-            bar.advance(task, len(portion))
-            done += len(portion)
-            if progress and not shown and done // step > (done - len(portion)) // step:
-                log.info("scored %d of %d rows", done, total)
+    logged, portions = 0.0, iter(lambda: list(islice(rows, PORTION)), [])
+    for portion in track(portions, "scoring", math.ceil(total / PORTION), disable=not shown, transient=True):
+        for row in scorer.score(portion):
+            counts.add(row)
+            file.write(_line(row))
+        file.flush()
+        if progress and not shown and counts.rows >= logged + total / 10:
+            log.info("scored %d of %d rows", counts.rows, total)
+            logged = counts.rows
     return counts
 
 
@@ -291,13 +286,17 @@ def _to_parquet(draft: Path, out: Path) -> None:
         raise ValueError(f"out={out}: the rows do not fit in a table ({error!s:.120}); write .jsonl") from None
 
 
-def _rows(source: str, setting: str = "in") -> Iterator[tuple[str, Any]]:
-    """Place (``file:line``) and content of every row, or its `RecordError`; ``setting`` names the file in errors."""
+def _files(source: str, setting: str = "in") -> list[Path]:
+    """The files that ``setting`` names, fetched where they are on the hub."""
     try:
-        files = formats.data_files(place_of(source))
+        return formats.data_files(place_of(source))
     except ValueError as error:
         raise ValueError(str(error).replace("data.path=", f"{setting}=")) from None
-    for file in files:
+
+
+def _rows(source: str, setting: str = "in") -> Iterator[tuple[str, Any]]:
+    """Place (``file:line``) and content of every row, or its `RecordError`."""
+    for file in _files(source, setting):
         for number, row in formats.rows(file):
             yield f"{file.name}:{number}", row
 
@@ -308,11 +307,6 @@ def _spooled(folder: Path) -> str:
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return str(path)
-
-
-def _state(source: str) -> str:
-    files = formats.data_files(place_of(source))
-    return json.dumps([[str(file), file.stat().st_size, file.stat().st_mtime_ns] for file in files])
 
 
 def _read(row: Any, criteria: Sequence[str]) -> Asked | RecordError:
