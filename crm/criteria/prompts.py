@@ -1,4 +1,4 @@
-"""Prompts that ask a language model for criteria, taste and names of topics.
+"""Prompts that ask a language model for criteria and taste.
 
 Texts from data are in one JSON object in the user's turn; the system's turn says that they are material. In it every
 ``<`` and every control word such as ``[INST]`` is a JSON escape: no chat format finds a control token there.
@@ -18,8 +18,6 @@ MAX_PROMPT = 6_000
 MAX_RESPONSE = 6_000
 """Characters shown of each response."""
 MAX_REASON = 1_000
-MAX_EXAMPLE = 200
-"""Characters shown of a text of a topic."""
 
 EXAMPLES_A = ("Wants the practical steps first and the background later", "Prefers short, everyday sentences")
 EXAMPLES_B = ("Enjoys a story that makes the point memorable", "Likes to be asked back about their own situation")
@@ -65,14 +63,6 @@ Reply with one JSON object and nothing else. "subjective" is true or false, "why
 another request:
 {json.dumps({"subjective": True, "why": EXAMPLE_WHY})}"""
 
-TOPIC_INSTRUCTION = f"""\
-Name the topic that the texts of these users have in common, in one to five words.
-
-{_MATERIAL}
-
-Reply with one JSON object and nothing else, as here for another topic:
-{json.dumps({"name": "Travel planning"})}"""
-
 
 def criteria_messages(preference: Preference) -> tuple[Message, ...]:
     """Ask for the criteria of both sides.
@@ -96,12 +86,6 @@ def subjective_messages(preference: Preference) -> tuple[Message, ...]:
     """Ask whether good answers to the prompt differ by taste; the responses are not shown."""
     material = {"conversation": _turns(preference.prompt, MAX_PROMPT)}
     return Message("system", SUBJECTIVE_INSTRUCTION), Message("user", as_json(material))
-
-
-def topic_messages(keywords: Sequence[str], examples: Sequence[str]) -> tuple[Message, ...]:
-    """Ask for the name of a topic, given its keywords and some of its texts."""
-    material = {"keywords": list(keywords), "texts": [cut(text, MAX_EXAMPLE) for text in examples]}
-    return Message("system", TOPIC_INSTRUCTION), Message("user", as_json(material))
 
 
 def cut(text: str, limit: int) -> str:

@@ -87,13 +87,3 @@ class SubjectiveReply(BaseModel):
 
     subjective: bool
     why: Text
-
-
-class TopicName(BaseModel):
-    """A name for a topic, on one line."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: Annotated[
-        str, StringConstraints(strip_whitespace=True, min_length=2, max_length=60), AfterValidator(_one_line)
-    ]

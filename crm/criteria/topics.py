@@ -1,10 +1,10 @@
-"""Topics of texts: sentence embeddings, k-means, and names from class-based TF-IDF or a language model."""
+"""Topics of texts: sentence embeddings, k-means, and names from class-based TF-IDF."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +15,13 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.metrics import silhouette_score
 from sklearn.preprocessing import normalize
 
-from crm.chat.client import ChatClient
-from crm.criteria.prompts import topic_messages
-from crm.criteria.schemas import TopicName
-
 COUNTS = (4, 6, 8, 12, 16, 24)
 """Numbers of topics to try where none is given; the one with the best silhouette is taken."""
 DIMENSIONS = 100
 """Of the TF-IDF embedding, after latent semantic analysis."""
 MANY_TEXTS = 10_000
 """Distinct texts above which k-means runs in mini-batches."""
-KEYWORDS, NAME_WORDS, EXAMPLES = 10, 3, 4
+KEYWORDS, NAME_WORDS = 10, 3
 
 Vectors = npt.NDArray[np.floating]
 Labels = npt.NDArray[np.int64]
@@ -99,28 +95,6 @@ def embed(texts: Sequence[str], *, model: str | None = None, seed: int = 0) -> V
     reduced = TruncatedSVD(size, random_state=seed).fit_transform(words) if size > 1 else words.toarray()
     unit: Vectors = normalize(reduced)
     return unit
-
-
-def name_topics(topics: Topics, client: ChatClient) -> tuple[Topics, Counter[str]]:
-    """Names by a language model, and how many were ``named``, ``duplicate`` or ``failed:<kind>``.
-
-    A topic without a usable reply keeps the name made of its keywords.
-    """
-    requests = []
-    for label, words in enumerate(topics.keywords):
-        own = [text for text, other in zip(topics.texts, topics.labels, strict=True) if other == label]
-        own.sort(key=lambda text: (-sum(word in text.casefold() for word in words), len(text)))
-        requests.append(topic_messages(words, own[:EXAMPLES]))
-    names, counts = list(topics.names), Counter[str]()
-    for label, outcome in enumerate(client.ask_for(TopicName, requests)):
-        if outcome.value is None:
-            counts[f"failed:{outcome.failure}"] += 1
-        elif outcome.value.name.casefold() in {name.casefold() for name in names}:
-            counts["duplicate"] += 1
-        else:
-            names[label] = outcome.value.name
-            counts["named"] += 1
-    return replace(topics, names=names), counts
 
 
 def _cluster(vectors: Vectors, count: int, seed: int) -> Labels:

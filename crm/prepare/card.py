@@ -1,17 +1,14 @@
-"""The card of a prepared dataset, ``README.md``, whose head names the file of each split; its upload to the hub."""
+"""The card of a prepared dataset, ``README.md``, whose head names the file of each split."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from huggingface_hub import DatasetCard, DatasetCardData, HfApi
-from huggingface_hub.errors import HFValidationError
-from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+from huggingface_hub import DatasetCard, DatasetCardData
 
 from crm.criteria.topics import Topics
 from crm.data.catalogue import source_named
@@ -23,7 +20,6 @@ from crm.prepare.split import Placed
 from crm.report.tables import markdown_text
 from crm.schema import Comparison, Preference
 
-log = logging.getLogger(__name__)
 OWN_LICENSE = "Apache-2.0"
 """Of this project, and so of the texts of its simulation."""
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -41,10 +37,11 @@ def write_card(
 ) -> None:
     """Write the card."""
     source, simulated = config.data.name, config.data.name == "simulation"
+    licence = config.license or (OWN_LICENSE if simulated else source_named(source).license)
     card = DatasetCard.from_template(
         DatasetCardData(
             pretty_name=out.name,
-            license=(license_of(source, config.license) or "unknown").lower(),
+            license=(licence or "unknown").lower(),
             task_categories=["text-classification"],
             tags=["preferences", "reward-model", "criteria", "personalization"],
             size_categories=next((name for limit, name in SIZES if counts["split"]["rows"] < limit), "n>1M"),
@@ -67,7 +64,7 @@ def write_card(
         leakage=markdown_text(_leaks(leaks)) if leaks else "None found.\n",
         leaked=counts["split"].get("leaked", 0),
         references=", ".join(references),
-        licence=license_of(source, config.license),
+        licence=licence,
         given=config.license,
         commit=commit(),
         seed=config.seed,
@@ -111,41 +108,3 @@ def _listed(counts: Mapping[str, int]) -> str:
 def _code(names: Sequence[str]) -> str:
     """Names in code spans: they come from data, and a comma or a link in one is part of it."""
     return ", ".join(f"`{' '.join(name.split()).replace('`', chr(39))}`" for name in names) or "none"
-
-
-def license_of(source: str, given: str | None) -> str | None:
-    """The user's ``given`` licence, else the source's own, if any."""
-    return given or (OWN_LICENSE if source == "simulation" else source_named(source).license)
-
-
-def check_upload(name: str, source: str, license: str | None) -> None:
-    """Raise ``ValueError`` for texts without a licence, and for a name that the hub does not allow."""
-    if license_of(source, license) is None:
-        raise ValueError(
-            f"push_to: {source} has no licence, so its texts may not be passed on; if you may, say under which "
-            "licence with license=<name>"
-        )
-    try:
-        validate_repo_id(name)
-    except HFValidationError as error:
-        raise ValueError(f"push_to={name!r}: {_first_line(error)}; give a name such as me/votes") from None
-
-
-def upload(folder: Path, name: str, *, private: bool, ignored: list[str], api: HfApi | None = None) -> str:
-    """Upload the folder, except files that match ``ignored`` or begin with a dot; returns the address."""
-    api = api or HfApi()
-    ignored = [*ignored, ".*", "*/.*"]
-    try:
-        api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)
-        done = api.upload_folder(repo_id=name, repo_type="dataset", folder_path=folder, ignore_patterns=ignored)
-    except Exception as error:  # the client's own, and those of the HTTP library under it, which is not always the same
-        raise ValueError(
-            f"push_to={name}: {_first_line(error)}; the dataset is ready in {folder}: log in with `hf auth login`, "
-            "check the name and the network, and run again"
-        ) from None
-    log.info("uploaded: %s", done.commit_url)
-    return str(done.commit_url)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

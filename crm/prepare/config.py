@@ -75,10 +75,6 @@ class PrepareConfig(Settings):
     """Folders of banks to look for leakage in, besides the public ones."""
     license: str | None = None
     """Of the votes, for the card, where the source gives none."""
-    push_to: str | None = None
-    """Hub dataset, such as me/votes, to upload the folder to."""
-    private: bool = True
-    """Whether a hub dataset that ``push_to`` creates is private."""
     dry_run: bool = False
     """Only log how many calls and tokens the LLM would take (also ``--dry-run``)."""
     seed: int = setting(42, at_least=0, at_most=MAX_SEED)

@@ -18,7 +18,7 @@ from crm.chat.client import ChatClient
 from crm.chat.replies import UNANSWERED
 from crm.criteria import extraction, traits
 from crm.criteria.extraction import Extraction
-from crm.criteria.topics import Topics, find_topics, name_topics
+from crm.criteria.topics import Topics, find_topics
 from crm.data.catalogue import MADE, location, source_named
 from crm.data.comparisons import draw_suite, suite_names
 from crm.data.config import DataConfig
@@ -29,7 +29,7 @@ from crm.data.simulation.arena import simulate
 from crm.io.files import replace_file
 from crm.io.intake import MAX_SHOWN, Intake
 from crm.io.parquet import write_parquet
-from crm.prepare.card import check_upload, upload, write_card
+from crm.prepare.card import write_card
 from crm.prepare.config import AnnotatorConfig, PrepareConfig, TopicsConfig
 from crm.prepare.fetch import fetch
 from crm.prepare.leakage import check_sets, find_leaks, queries_of, reference_folders
@@ -39,7 +39,7 @@ from crm.schema import Comparison, Preference
 
 log = logging.getLogger(__name__)
 LOCAL = "local"
-"""Folder of what is not uploaded: rejected rows, replies of a language model, counts."""
+"""Folder of what is no part of the dataset: rejected rows, replies of a language model, counts."""
 DOWN = "failed:endpoint_down"
 Annotated = tuple[list[Preference], Counter[str]]
 
@@ -77,7 +77,7 @@ def run_prepare(config: PrepareConfig) -> Path:
         log_counts("filter", statuses)
     rows, statuses = _with_criteria(rows, client, seed, config.progress)
     log_counts("criteria", statuses)
-    rows, topics, grouped = _with_topics(rows, config.topic_model, client, seed)
+    rows, topics, grouped = _with_topics(rows, config.topic_model, seed)
     log_counts("topics", grouped)
     leaks = find_leaks({row.query for row in rows}, {name: queries_of(name, at) for name, at in references.items()})
     log_counts("leakage", {"sets": len(references), **Counter(f"{leak.set} {leak.match}" for leak in leaks)})
@@ -93,8 +93,6 @@ def run_prepare(config: PrepareConfig) -> Path:
     _write(out, placed.parts, suites, topics)
     replace_file(out / LOCAL / "counts.json", json.dumps(counts, indent=1) + "\n")
     write_card(out, config, placed, suites, topics, leaks, references, counts)
-    if config.push_to:
-        upload(out, config.push_to, private=config.private, ignored=[f"{LOCAL}/*"])
     log.info("dataset: %s", out)
     return out
 
@@ -109,8 +107,6 @@ def _fetched(config: PrepareConfig, name: str) -> Path:
 
 def _check(config: PrepareConfig, out: Path, references: Mapping[str, Path]) -> None:
     """Raise ``ValueError`` at once for what would otherwise fail after hours, and make the folder."""
-    if config.push_to:
-        check_upload(config.push_to, config.data.name, config.license)
     check_sets(config.split.drop_leaked, references)
     data = config.data
     votes = None if data.name == "simulation" else location(data.name, root=data.root, path=data.path)
@@ -171,7 +167,7 @@ def _with_criteria(rows: Sequence[Preference], client: ChatClient | None, seed: 
 
 
 def _with_topics(
-    rows: Sequence[Preference], chosen: TopicsConfig, client: ChatClient | None, seed: int
+    rows: Sequence[Preference], chosen: TopicsConfig, seed: int
 ) -> tuple[list[Preference], dict[str, Topics], dict[str, int]]:
     """Rows with a topic and broad topics of criteria where the source names none; what was found, and counts."""
     texts = {
@@ -189,11 +185,7 @@ def _with_topics(
     for name, count in (("queries", chosen.count), ("criteria", chosen.criteria_count)):
         if texts[name]:
             topics[name] = find_topics(texts[name], model=chosen.model, count=count, seed=seed)
-            named = Counter[str]()
-            if client:
-                topics[name], named = name_topics(topics[name], client)
             counts |= {f"{name}_grouped": len(texts[name]), f"topics_of_{name}": len(topics[name].names)}
-            counts |= {f"{status}_names_of_{name}": number for status, number in sorted(named.items())}
     of_query, of_criterion = ({} if name not in topics else topics[name].by_text() for name in ("queries", "criteria"))
     placed = [
         replace(
@@ -235,7 +227,7 @@ def _log_cost(rows: list[Preference], client: ChatClient | None, filtering: bool
         if name != "filter" or filtering:
             log.info(
                 "dry run: %s: %d calls (%d more are cached), about %d prompt tokens and at most %d reply tokens; "
-                "retries, repairs and names of topics come on top",
+                "retries and repairs come on top",
                 *(name, cost.calls, cost.cached, cost.prompt_tokens, cost.max_completion_tokens),
             )
 

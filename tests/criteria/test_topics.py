@@ -6,13 +6,12 @@ import importlib.util
 import random
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
-from crm.chat.client import ChatClient, Outcome
-from crm.criteria.topics import embed, find_topics, name_topics
+from crm.criteria.topics import embed, find_topics
 
 COOKING = [
     "Boil the pasta and stir the tomato sauce",
@@ -101,31 +100,3 @@ def test_a_sentence_embedder_finds_what_no_word_says() -> None:
     found = find_topics([*cats, *cars], model=folder, count=2).by_text()
     assert len({found[text] for text in cats}) == len({found[text] for text in cars}) == 1
     assert np.linalg.norm(embed(cats, model=folder), axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
-
-
-class Scripted:
-    """Stands in for a `ChatClient` that replies with these names; ``None`` is a failure."""
-
-    def __init__(self, *names: str | None) -> None:
-        self.names = names
-        self.asked: list[Any] = []
-
-    def ask_for(self, schema: Any, asked: list[Any]) -> list[Outcome[Any]]:
-        self.asked = asked
-        return [
-            Outcome(schema(name=name) if name else None, None if name else "timeout")
-            for _, name in zip(asked, self.names, strict=True)
-        ]
-
-
-def test_a_model_names_topics_and_where_it_fails_the_keywords_stay() -> None:
-    topics = find_topics(SENTENCES, count=3)
-    asker = Scripted("Cooking", None, "cooking")
-    named, counts = name_topics(topics, cast(ChatClient, asker))
-    assert named.names == ["Cooking", *topics.names[1:]]
-    assert counts == {"named": 1, "failed:timeout": 1, "duplicate": 1}
-    assert (named.labels, named.keywords) == (topics.labels, topics.keywords)
-    shown = asker.asked[0][1].content
-    assert "Boil the pasta" in shown and "rocket" not in shown
-    with pytest.raises(ValueError, match="line end or a control character"):
-        name_topics(topics, cast(ChatClient, Scripted("two\nlines", None, None)))

@@ -119,6 +119,7 @@ def test_leaked_queries_are_counted_and_kept_out_of_training(whole: Path) -> Non
     card = (whole / "README.md").read_text(encoding="utf-8")
     assert f"For it, {counts(whole, 'split')['leaked']} rows were left out of train and validation" in card
     assert "`C`: the prompts of `D`" in card and "(`Humor`)" in card
+    assert "Say under which licence the votes may be used" in card
 
 
 @pytest.mark.slow
@@ -168,14 +169,13 @@ def test_a_set_for_evaluation_is_one_suite(prepare: Prepare, tmp_path: Path) -> 
     row = {"prompt": "Write a poem", "model_a": turns, "model_b": other, "criteria": ["short"], "preference": "model_a"}
     path = tmp_path / "eval.jsonl"
     path.write_text("".join(json.dumps({"idx": n, **row}) + "\n" for n in range(3)))
-    folder = prepare("data=eval_rows", f"data.path='{path}'")
+    folder = prepare("data=eval_rows", f"data.path='{path}'", "license=MIT")
+    assert "MIT, as stated by whoever prepared this dataset." in (folder / "README.md").read_text()
     assert {part: len(rows_of(folder, part)) for part in PARTS} == {"train": 0, "validation": 0, "D": 3, "T": 0, "C": 0}
 
 
 def judged(text: str) -> Row | None:
     """Replies of a model that finds every question about a setting objective."""
-    if "Name the topic" in text:
-        return {"name": "About " + json.loads(text[text.index('{\n "keywords"') :])["keywords"][0]}
     if '"subjective"' in text:
         return {"subjective": "setting" not in text, "why": "because"}
     return {"criteria_a": ["Likes what A has"], "criteria_b": ["Likes what B has"]}
@@ -204,14 +204,11 @@ def test_a_model_filters_writes_criteria_and_is_asked_again_only_for_what_failed
     folder = prepare(*words, *endpoint.settings)
     assert counts(folder, "filter") == {"dropped": objective, "failed:server_error": 7, "kept": 53 - objective}
     assert counts(folder, "criteria") == {"extracted": 53 - objective, "failed:server_error": 7}
-    assert counts(folder, "topics")["named_names_of_queries"] > 1
     assert "criteria: 7 requests failed; run the same command again to ask only those" in caplog.text
     endpoint.answer, before = judged, len(endpoint.asked)
     prepare(*words, *endpoint.settings)
     assert counts(folder, "criteria") == {"extracted": 60 - objective}
-    asked_again = [text for text in endpoint.asked[before:] if "Name the topic" not in text]
-    assert len(asked_again) == 2 * 7
-    assert {row.topic.split()[0] for part in PARTS for row in rows_of(folder, part) if row.topic} == {"About"}
+    assert len(endpoint.asked) - before == 2 * 7
 
 
 @pytest.mark.slow
@@ -234,7 +231,6 @@ def test_an_endpoint_that_is_down_ends_the_run(
     [
         ("split.drop_leaked=[x]", r"split\.drop_leaked: 'x' is not a reference set; there are bank_alpacaeval; public"),
         ("banks=[nowhere]", r"banks=\[nowhere\]: has no queries.jsonl; give folders that hold a bank"),
-        ("push_to='my votes'", r"push_to='my votes': .*; give a name such as me/votes"),
         ("data.train=100", r"data\.train=100: expected 0 here"),
         ("split.held_out_topics=[Cooking]", r"split\.held_out_topics: no row has 'Cooking'; there are "),
         ("annotator=openai", r"annotator\.base_url=None: expected a value for annotator=openai"),
@@ -250,7 +246,7 @@ def test_mistakes(prepare: Prepare, tmp_path: Path, words: str, sentence: str) -
     (tmp_path / "public" / "bank_alpacaeval").mkdir(parents=True)
     words = words.format(votes=votes)
     with pytest.raises(ValueError, match=sentence):
-        prepare("data=table", f"data.path='{votes}'", words, "license=MIT", root="public")
+        prepare("data=table", f"data.path='{votes}'", words, root="public")
 
 
 def test_rows_that_cannot_be_read_are_listed(
