@@ -13,7 +13,6 @@ from crm.data.comparisons import with_generic_criterion
 from crm.data.config import DataConfig
 from crm.data.own import load_prepared
 from crm.data.public import personalized
-from crm.data.sampling import balanced
 from crm.data.simulation.arena import lexicon_texts, simulate
 from crm.data.splits import Splits, by_suite, split_by_prompt
 from crm.io.intake import Intake, Rejection
@@ -47,9 +46,7 @@ def _load(config: DataConfig, criteria: str) -> Splits:
         splits = _fewer(_split(config), config, criteria)
     if not _any_criteria(splits):
         raise ValueError(_without_criteria(config, splits))
-    if not config.validation or config.validation >= len(splits.validation):
-        return splits
-    return replace(splits, validation=balanced(splits.validation, config.validation, config.seed))
+    return splits
 
 
 def _split(config: DataConfig) -> Splits:
@@ -106,7 +103,7 @@ def _fewer(splits: Splits, config: DataConfig, criteria: str) -> Splits:
     if criteria == "none" and not _any_criteria(splits):
         splits = splits.changed(with_generic_criterion)
         splits.counts["given_generic_criterion"] = len(splits.rows)
-    return splits.at_most(seed=config.seed, train=config.train, suite=config.suite)
+    return splits.at_most(seed=config.seed, train=config.train, validation=config.validation, suite=config.suite)
 
 
 def mix(parts: Mapping[str, Splits]) -> Splits:

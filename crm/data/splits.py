@@ -105,16 +105,17 @@ class Splits:
     ) -> Splits:
         """At most ``train``, ``validation`` and ``suite`` rows (0: all) in these parts; the others are counted.
 
-        Rows are taken in turns over ``levels`` (see `balanced`), which also orders them. With levels, ``suite`` is a
-        limit of validation too.
+        Rows are taken in turns over ``levels`` (see `balanced`), which also orders them; those of a smaller validation
+        part are drawn from all of it.
         """
 
         def fewer(rows: list[Preference], most: int) -> list[Preference]:
             return balanced(rows, most or None, seed, *levels) if most or levels else rows
 
         suites = {name: fewer(rows, suite) for name, rows in self.suites.items()}
-        validating = fewer(self.validation, suite) if levels else self.validation
-        validating = balanced(validating, validation, seed) if validation else validating
+        validating = fewer(self.validation, 0)
+        if 0 < validation < len(validating):
+            validating = balanced(validating, validation, seed)
         fewest = replace(self, train=fewer(self.train, train), validation=validating, suites=suites)
         fewest.counts["dropped_by_subsampling"] = len(self.rows) - len(fewest.rows)
         return fewest
