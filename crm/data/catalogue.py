@@ -57,7 +57,7 @@ OWN: dict[str, Source] = {
     "eval_rows": Source("the published evaluation rows", own.eval_rows, evaluation_only=True),
     "arena": Source("LMArena's public votes", own.arena),
     "trl": Source("chosen and rejected responses, as TRL's trainers take them", own.trl),
-    "rewardbench": Source("RewardBench and RewardBench 2", plain.rewardbench, evaluation_only=True),
+    "rewardbench": Source("RewardBench", plain.rewardbench, evaluation_only=True),
     "personalized_rewardbench": Source(
         "Personalized RewardBench, its rubrics withheld", personalized.read, evaluation_only=True
     ),

@@ -59,8 +59,7 @@ class DataConfig(Settings, group="data"):
     seed: int = setting(1, at_least=0, at_most=MAX_SEED)
     """Seed of simulation, split and subsampling; apart from the seed of training."""
     profile: str = setting("none", one_of=PROFILES)
-    """For data=personalized_rewardbench: what becomes the criteria. The ``first`` of the user's earlier posts; the most
-    relevant to the question by ``bm25``; or the ``rubric`` that the pairs were made by, a judge's upper bound."""
+    """For data=personalized_rewardbench: which of the user's earlier posts become the criteria."""
     profile_posts: int = setting(10, at_least=1, at_most=MAX_CRITERIA)
     """Posts shown at most."""
 

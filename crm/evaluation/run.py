@@ -180,7 +180,7 @@ def write_reports(
         print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({out})")
     numbers = {f"{result.suite}/{result.metric}": result.value for result in results}
     track(config.logger, out, name=title, group="evaluate", config=asdict(config), numbers=numbers)
-    if config.data.name == "rewardbench" and "D+" in suites and not splits.counts.get("rows_of_rewardbench_2"):
+    if config.data.name == "rewardbench" and "D+" in suites:
         model, template = str(config.judge.path or config.checkpoint or opened.name), bool(opened.prompt_digest)
         own = [row for row in readings.predictions if row.suite == "D+"]
         subsets = {row.id: row.topic for row in splits.suites["D"]}

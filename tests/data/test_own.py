@@ -49,7 +49,6 @@ def sides(record: Preference) -> tuple[str, str]:
 
 
 BARE = partial(table.read, columns={}, winners={})
-ORACLE = partial(personalized.read, profile="rubric")
 ARENA = {"model_a": "gpt-x", "model_b": "claude-y", "winner": "model_a"}
 FLAGS = {"winner_model_a": 1, "winner_model_b": 0, "winner_tie": 0}
 TRAIN = {
@@ -201,8 +200,8 @@ BAD: dict[str, tuple[str, Row, str]] = {
     ),
     "arena, winner": ("arena", {"winner": "model_c"}, "winner: 'model_c' is not one of model_a, model_b, tie"),
     "arena, two winners": ("arena 55k", {"winner_tie": 1}, "winner_tie: 2 of winner_model_a, winner_model_b"),
-    "rewardbench, list": ("rewardbench", {"chosen": [], "rejected": ["x"]}, "chosen: an empty list"),
     "personalized, profile": ("personalized", {"profile": 3}, "profile: expected a list, got int"),
+    "personalized, post": ("personalized", {"profile": ["x"]}, "profile[0]: expected an object with the key text"),
 }
 
 
@@ -272,15 +271,16 @@ def test_rewardbench_and_its_second_version(tmp_path: Path) -> None:
     (record,), _ = read(tmp_path, rewardbench, first | {"rejected_model": "", "subset": "llmbar"})
     assert (record.id, record.topic, sides(record)) == ("rewardbench-30", "llmbar", ("Two", "Three"))
     assert {record.author_a, record.author_b} == {"gpt-x", None}
-    second = {"prompt": "A colour", "chosen": ["Red", "Blue"], "rejected": '["Cat", "Dog", "Cow"]', "num_correct": 2}
-    found, _ = read(tmp_path, rewardbench, *(second | {"id": f"tied:{n}"} for n in range(100)))
-    assert [record.id for record in found[:3]] == [f"rewardbench-tied:0-{n}" for n in range(3)]
-    assert [sides(record)[1] for record in found[:3]] == ["Cat", "Dog", "Cow"]
-    assert 100 < Counter(sides(record)[0] for record in found)["Red"] < 200
-    assert len(found) == 300
+    second = {"prompt": "A colour", "chosen": ["Red", "Blue"], "rejected": ["Cat", "Dog", "Cow"]}
+    _, reading = read(
+        tmp_path, rewardbench, second, {"prompt": "Why?", "chosen": "['So']", "rejected": "", "num_correct": 2}
+    )
+    assert [rejection.why for rejection in reading.rejections] == [
+        "a list, as in RewardBench 2, which evaluate.py suite=reward_bench_2 reads"
+    ] * 2
 
 
-def test_the_rubric_of_personalized_rewardbench_is_withheld_unless_asked_for(tmp_path: Path) -> None:
+def test_what_a_judge_must_not_see_of_personalized_rewardbench_is_withheld(tmp_path: Path) -> None:
     row = WITH_IDS["personalized"][1]("A novella", "A thick novel") | {
         **{"profile": [{"text": "KVCache"}, {"text": "Before"}], "narrative": "SECRET", "category": "Art"},
         "rubric_aspects": [{"aspect": name, "reason": "SECRET"} for name in ("Short books", " No horror ")],
@@ -288,8 +288,4 @@ def test_the_rubric_of_personalized_rewardbench_is_withheld_unless_asked_for(tmp
     (record,), reading = read(tmp_path, personalized.read, row)
     assert (record.topic, record.criteria_a, record.criteria_b) == ("Art", (), ())
     assert not any(word in repr(record) for word in ("SECRET", "Short books", "KVCache"))
-    assert (reading.counts["profile_texts_left_out"], reading.counts["rows_with_rubric_shown"]) == (2, 0)
-    (record,), _ = read(tmp_path, ORACLE, row)
-    assert {record.criteria_a, record.criteria_b} == {("Short books", "No horror"), ()} and "SECRET" not in repr(record)
-    _, reading = read(tmp_path, ORACLE, row | {"rubric_aspects": None}, row | {"rubric_aspects": ["x"]})
-    assert [rejection.field for rejection in reading.rejections] == ["rubric_aspects", "rubric_aspects[0]"]
+    assert reading.counts["profile_texts_left_out"] == 2

@@ -88,6 +88,3 @@ def test_what_has_no_verdict_or_no_subset_is_left_out(tmp_path: Path) -> None:
     assert (found["easy"], found["hard"]) == (0.75, 1.0)
     write_rewardbench(tmp_path / "b", rows, lines, dict.fromkeys(subsets), model="m", template=False)
     assert not (tmp_path / "b").exists()
-    second = {"id": "1", "subset": "Focus", "chosen": ["a", "a b"], "rejected": ["b", "c", "d"], "num_correct": 2}
-    (tmp_path / "two").mkdir()
-    assert not (evaluate(tmp_path / "two", [second], "judge=length", "criteria=none") / "rewardbench").exists()

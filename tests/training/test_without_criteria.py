@@ -97,20 +97,17 @@ def test_results_say_what_was_shown_of_a_user(tmp_path: Path) -> None:
     data = ["data=personalized_rewardbench", f"data.path='{path}'"]
     for given, title in (
         ("data.profile=first", "(profile: first 10 posts)"),
-        ("data.profile=rubric", "(profile: rubric)"),
         ("criteria=none", "(profile: none) (criteria=none)"),
     ):
         results = evaluate(tmp_path, *data, given)
         assert results[0].config == f"longer wins on personalized_rewardbench {title}"
-        run = json.loads((tmp_path / "run" / "results.json").read_text())["run"]
-        assert (run["rows"]["rows_with_rubric_shown"] == 3) is ("rubric" in given)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ("data=pandalm data.profile=bm25", "data.profile='bm25': expected none, but for data=personalized_rewardbench"),
-        ("data.profile=all", "data.profile='all': expected one of none, first, bm25, rubric"),
+        ("data.profile=all", "data.profile='all': expected one of none, first, bm25"),
     ],
 )
 def test_settings_of_a_profile_that_cannot_be(given: str, message: str, tmp_path: Path) -> None:

@@ -15,12 +15,12 @@ from crm.data.fields import At, Row, any_text, asked, identity, items, optional_
 from crm.data.public.pairs import chosen_pair
 from crm.io.intake import Intake
 from crm.io.words import first_words
-from crm.schema import GENERIC_CRITERION, Preference, RecordError, query_of, short, texts
+from crm.schema import GENERIC_CRITERION, Preference, RecordError, query_of, short
 
 SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
-PROFILES = ("none", "first", "bm25", "rubric")
-"""What becomes the criteria of the chosen side: nothing, the first posts in the file, the most relevant to the
-question, or the rubric, which is the upper bound of a judge."""
+PROFILES = ("none", "first", "bm25")
+"""What becomes the criteria of the chosen side: nothing, the first posts in the file, or the most relevant to the
+question."""
 WORDING = "Has asked before: {}"
 
 
@@ -38,21 +38,15 @@ def read(
         require(row, ("id", "question", "chosen", "rejected"))
         prompt = asked(any_text(row["question"], "question"), "question")
         chosen, rejected = (any_text(row[name], name) for name in ("chosen", "rejected"))
-        known = [post for post in _listed(row, "profile", "text") if post.strip()]
+        known = [post for post in _posts(row) if post.strip()]
         shown: list[str] = []
-        if profile == "rubric":
-            criteria = texts(_listed(row, "rubric_aspects", "aspect"), "rubric_aspects")
-            if not criteria:
-                raise RecordError("rubric_aspects", "an empty list; the oracle needs at least one aspect")
-        elif profile == "none":
-            criteria = ()
-        else:
+        criteria: tuple[str, ...] = ()
+        if profile != "none":
             shown = (by_bm25(query_of(prompt), known) if profile == "bm25" else known)[:posts]
             stated = (WORDING.format(first_words(" ".join(post.split()), max_words)) for post in shown)
             criteria = tuple(stated) or (GENERIC_CRITERION,)
         at.counts["profile_texts_shown"] += len(shown)
         at.counts["profile_texts_left_out"] += len(known) - len(shown)
-        at.counts["rows_with_rubric_shown"] += profile == "rubric"
         subset = next((name for name in SUBSETS if name in str(at.file.relative_to(at.source))), None)
         return chosen_pair(
             f"personalized-{identity(row['id'], 'id', at.repeats)}",
@@ -67,13 +61,13 @@ def read(
     return records(path, reading)
 
 
-def _listed(row: Row, field: str, key: str) -> list[str]:
-    """What a list of objects has under ``key``."""
+def _posts(row: Row) -> list[str]:
+    """The texts of a user's profile."""
     found = []
-    for number, entry in enumerate([] if row.get(field) is None else items(row[field], field)):
-        if not isinstance(entry, dict) or not isinstance(entry.get(key), str):
-            raise RecordError(f"{field}[{number}]", f"expected an object with the key {key}, got {short(entry)}")
-        found.append(entry[key])
+    for number, entry in enumerate(items(row["profile"], "profile") if row.get("profile") is not None else []):
+        if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
+            raise RecordError(f"profile[{number}]", f"expected an object with the key text, got {short(entry)}")
+        found.append(entry["text"])
     return found
 
 

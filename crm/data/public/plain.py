@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from crm.data.fields import At, PublicRow, Row, Text, any_text, asked, identity, items, optional_text, require, rows_of
+from crm.data.fields import At, PublicRow, Row, Text, any_text, asked, identity, optional_text, require, rows_of
 from crm.data.public.pairs import chosen_pair, wordings_of
-from crm.data.sampling import fraction, turn, wordings
+from crm.data.sampling import turn, wordings
 from crm.schema import Preference, RecordError, messages
 
 LLMBAR_SUBSETS = (
@@ -122,31 +122,15 @@ def pandalm(row: _PandaLM, at: At) -> Preference:
 
 
 @rows_of(drop_identical=True)
-def rewardbench(row: Row, at: At) -> list[Preference]:
-    """RewardBench (arXiv 2403.13787), and RewardBench 2 (2506.01937), whose responses are lists.
-
-    Of RewardBench 2 every rejected response is paired once, with a chosen one drawn by the id (all pairs would let the
-    subset Ties outweigh all others); its own score asks for the best of four at once, so it is not the share of these
-    pairs. The topic is the subset. Which side is A is drawn.
-    """
+def rewardbench(row: Row, at: At) -> Preference:
+    """RewardBench (arXiv 2403.13787). The topic is the subset. Which side is A is drawn."""
     sides = ("chosen", "rejected")
     require(row, ("prompt", *sides))
-    prompt, several = asked(row["prompt"], "prompt"), isinstance(row["chosen"], list) or "num_correct" in row
-    at.counts["rows_of_rewardbench_2"] += several
-    chosen, rejected = (
-        [turn("assistant", any_text(text, side)) for text in (items(row[side], side) if several else [row[side]])]
-        for side in sides
-    )
-    for side, responses in zip(sides, (chosen, rejected), strict=True):
-        if not responses:
-            raise RecordError(side, "an empty list; expected at least one response")
-    name = f"rewardbench-{identity(row.get('id'), 'id', at.repeats, prompt, *chosen, *rejected)}"
+    if "num_correct" in row or isinstance(row["chosen"], list):
+        raise RecordError("chosen", "a list, as in RewardBench 2, which evaluate.py suite=reward_bench_2 reads")
+    prompt = asked(row["prompt"], "prompt")
+    chosen, rejected = (turn("assistant", any_text(row[side], side)) for side in sides)
+    name = f"rewardbench-{identity(row.get('id'), 'id', at.repeats, prompt, chosen, rejected)}"
     author, other = (optional_text(row.get(f"{side}_model"), f"{side}_model") for side in sides)
     topic = optional_text(row.get("subset"), "subset")
-    records = []
-    for number, response in enumerate(rejected):
-        own = f"{name}-{number}" if several else name
-        drawn = chosen[int(fraction(0, own, "chosen") * len(chosen))]
-        pair = chosen_pair(own, prompt, drawn, response, source="rewardbench", topic=topic, authors=(author, other))
-        records.append(pair)
-    return records
+    return chosen_pair(name, prompt, chosen, rejected, source="rewardbench", topic=topic, authors=(author, other))

@@ -64,7 +64,6 @@ def test_the_profile_speaks_for_the_chosen_side_the_nearest_post_first(tmp_path:
     one = load(path, profile="bm25", profile_posts=1)
     assert chosen_criteria(one.suites["D"][0]) == both[:1]
     assert (one.counts["profile_texts_shown"], one.counts["profile_texts_left_out"]) == (8, 8)
-    assert one.counts["rows_with_rubric_shown"] == 0
     cut = personalized.read(path, Intake(strict=True), profile="first", max_words=1)
     assert chosen_criteria(next(cut))[0] == "Has asked before: Red ..."
     assert not any(word in repr(splits) for word in ("SECRET", "Food safe"))
