@@ -1,7 +1,7 @@
 """The sources of preferences, by the name that ``data=`` takes.
 
 Another package adds one by an entry point of the group ``crm.sources`` that names a `Source` (docs/extending.md).
-``origin`` and ``license`` are as the source gives them; a set without a licence may be measured on, not passed on.
+``license`` is as the source gives it; a set without one may be measured on, not passed on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ class Source:
     about: str
     read: Read
     folder: str | None = None
-    origin: str = ""
     license: str | None = None
     evaluation_only: bool = False
     suite_of: Callable[[Preference], str] | None = None
@@ -66,18 +65,17 @@ OWN: dict[str, Source] = {
 # fmt: off
 PUBLIC: dict[str, Source] = {
     "summeval": Source("experts' ratings of 16 systems' summaries of 100 news articles", summeval.read, "summeval",
-        "neulab/BARTScore 248f511c", "Apache-2.0", splits=summeval.load, rated=summeval.rated),
-    "dsp": Source("a query answered for four kinds of reader", constructed.dsp, "dsp", "Linear95/DSP ec099cf3",
-        "CC-BY-NC-4.0", splits=constructed.load_dsp),
+        "Apache-2.0", splits=summeval.load, rated=summeval.rated),
+    "dsp": Source("a query answered for four kinds of reader", constructed.dsp, "dsp", "CC-BY-NC-4.0",
+        splits=constructed.load_dsp),
     "concise_verbose": Source("a model asked to be concise, left alone, asked to be verbose",
-        constructed.concise_verbose, "alpacaeval_concise_verbose", "tatsu-lab/alpaca_eval cd543a14", "CC-BY-NC-4.0",
+        constructed.concise_verbose, "alpacaeval_concise_verbose", "CC-BY-NC-4.0",
         splits=constructed.load_concise_verbose),
-    "llmbar": Source("outputs of which one follows the instruction", plain.llmbar, "llmbar",
-        "princeton-nlp/LLMBar 900616bf", "MIT", evaluation_only=True),
-    "rmb": Source("LLMs' responses to real users' subjective prompts", plain.rmb, "rmb",
-        "Zhou-Zoey/RMB-Reward-Model-Benchmark 2be31808"),
-    "pandalm": Source("three annotators' votes on small models' responses", plain.pandalm, "pandalm",
-        "WeOpenML/PandaLM 3871806e", "Apache-2.0", evaluation_only=True),
+    "llmbar": Source("outputs of which one follows the instruction", plain.llmbar, "llmbar", "MIT",
+        evaluation_only=True),
+    "rmb": Source("LLMs' responses to real users' subjective prompts", plain.rmb, "rmb"),
+    "pandalm": Source("three annotators' votes on small models' responses", plain.pandalm, "pandalm", "Apache-2.0",
+        evaluation_only=True),
 }
 # fmt: on
 SOURCES: dict[str, Source] = OWN | PUBLIC

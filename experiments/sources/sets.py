@@ -369,21 +369,17 @@ def cot_rationales(row: _Rationale, at: At) -> Preference | tuple[()]:
 
 
 # fmt: off
-AUTOJ = Source("people's choices in 58 scenarios, ties among them", autoj, "autoj", "GAIR-NLP/auto-j 2ae17a39",
-    evaluation_only=True, files=FILES)
+AUTOJ = Source("people's choices in 58 scenarios, ties among them", autoj, "autoj", evaluation_only=True, files=FILES)
 COT_RATIONALES = Source("an LLM's choices with a paragraph of reasons", cot_rationales, "alpacaeval_cot_rationales",
-    "tatsu-lab/alpaca_eval cd543a14", "CC-BY-NC-4.0", files=FILES)
-D2T = Source("people's ratings of sentences about restaurants and hotels", d2t, "d2t_sfres_sfhot",
-    "maszhongming/UniEval d33e7b6c", "MIT", files=FILES)
-PERSONAS8 = Source("pairs that an LLM judged as each of eight personas", personas8, "personas8",
-    "NotDevinLe/preference-decoding c26ca04a", files=FILES)
+    "CC-BY-NC-4.0", files=FILES)
+D2T = Source("people's ratings of sentences about restaurants and hotels", d2t, "d2t_sfres_sfhot", "MIT", files=FILES)
+PERSONAS8 = Source("pairs that an LLM judged as each of eight personas", personas8, "personas8", files=FILES)
 PREFEVAL = Source("options that follow or ignore what a user stated they prefer", prefeval, "prefeval",
-    "amazon-science/PrefEval 50795054", "CC-BY-NC-4.0", files=FILES)
+    "CC-BY-NC-4.0", files=FILES)
 PROMETHEUS_HHH = Source("helpful, honest or harmless responses with a rubric", prometheus_hhh,
-    "prometheus_rubric_evals", "prometheus-eval/prometheus-eval dcfb4427", "Apache-2.0",
-    evaluation_only=True, files=FILES)
-TOPICALCHAT = Source("people's ratings of six replies to each of 60 chats", topicalchat, "topicalchat",
-    "maszhongming/UniEval d33e7b6c", "MIT", evaluation_only=True, rated=rated_replies, files=FILES)
+    "prometheus_rubric_evals", "Apache-2.0", evaluation_only=True, files=FILES)
+TOPICALCHAT = Source("people's ratings of six replies to each of 60 chats", topicalchat, "topicalchat", "MIT",
+    evaluation_only=True, rated=rated_replies, files=FILES)
 VIBECHECK_ARENA = Source("people's votes between Llama-3-70B and another LLM", vibecheck_arena, "vibecheck_arena",
-    "lisadunlap/VibeCheck 48ff662a", files=FILES)
+    files=FILES)
 # fmt: on

@@ -27,11 +27,11 @@ ADDED = ("autoj", "cot_rationales", "d2t", "personas8", "prefeval", "prometheus_
 def test_files_are_those_of_one_commit_and_licences_are_the_catalogues(name: str) -> None:
     source, found = source_named(name), published(name)
     assert found.licence == (source.license or "")
-    repository, commit = source.origin.split(" ")
-    assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{repository}/{commit}[0-9a-f]{{32}}", found.source)
+    at = re.fullmatch(r"https://raw\.githubusercontent\.com/([\w-]+/[\w-]+)/[0-9a-f]{40}", found.source)
+    assert at, "a repository at one commit"
     for place, pin in found.files.items():
         address = urljoin(f"{found.source}/", pin["url"])
-        assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{repository}/[0-9a-f]{{40}}/[\w./%-]+", address)
+        assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{at[1]}/[0-9a-f]{{40}}/[\w./%-]+", address)
         assert re.fullmatch(r"[0-9a-f]{64}", pin["sha256"])
         assert place.startswith(f"{source.folder}/") and ".." not in place
 
