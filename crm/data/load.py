@@ -14,7 +14,7 @@ from crm.data.config import DataConfig
 from crm.data.own import load_prepared
 from crm.data.public import personalized
 from crm.data.simulation.arena import lexicon_texts, simulate
-from crm.data.splits import Splits, by_suite, split_by_prompt
+from crm.data.splits import Splits, split_by_prompt
 from crm.io.intake import Intake, Rejection
 from crm.io.words import first_words
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
@@ -62,7 +62,12 @@ def _split(config: DataConfig) -> Splits:
         parts = {"train": [], "validation": [], "test": rows}
     else:
         parts = split_by_prompt(rows, config)
-    parts |= by_suite(parts.pop("test"), source.suite_of)
+    test = parts.pop("test")
+    if source.suite_of is None:
+        parts["D"] = test
+    else:
+        for row in test:
+            parts.setdefault(source.suite_of(row), []).append(row)
     return Splits.of(parts, reading)
 
 

@@ -38,7 +38,6 @@ NEAR_DUPLICATE = 0.8
 """Jaccard similarity of character 5-grams from which two prompts count as one."""
 LARGE, FEW = 1 / 3, 10
 """Share of all prompts, and number, from which on a group is worth a warning."""
-PARTS = ("train", "validation", "test", "unseen_topics", "left_out")
 _SHINGLE, _PERMUTATIONS = 5, 128
 _BANDS = {0.8: (16, 8), 0.5: (32, 4), 0.0: (64, 2)}
 """From a similarity on, so many bands of so many rows. A pair is looked at where one of 16 bands of 8 agrees: 95 in 100
@@ -121,16 +120,6 @@ class Splits:
         return fewest
 
 
-def by_suite(
-    records: Sequence[Preference], suite_of: Callable[[Preference], str] | None
-) -> dict[str, list[Preference]]:
-    """Held-out records by suite; all in ``D`` where nothing says otherwise."""
-    suites: dict[str, list[Preference]] = {} if suite_of else {"D": []}
-    for row in records:
-        suites.setdefault(suite_of(row) if suite_of else "D", []).append(row)
-    return suites
-
-
 def split_by_prompt(records: Sequence[Preference], config: DataConfig) -> dict[str, list[Preference]]:
     """The records as ``train``, ``validation`` and ``test``, near-duplicates together, by the fractions of the config.
 
@@ -158,7 +147,8 @@ def assign(
     test: float,
     held_out_topics: Collection[str] = (),
 ) -> list[str]:
-    """The part of every row, one of `PARTS`, from its group's key (`prompt_groups`) and its topic.
+    """The part of every row, from its group's key (`prompt_groups`) and its topic: ``train``, ``validation``, ``test``,
+    ``unseen_topics`` or ``left_out``.
 
     A group with a row of a held-out topic is held out whole: its rows of other topics are ``left_out``. All other
     groups go by a hash of seed and key, so that a group stays where it is whatever else is added.

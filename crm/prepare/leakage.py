@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from crm.data.catalogue import PUBLIC
+from crm.data.public.pairs import Answer
 from crm.data.splits import NearDuplicates, plain_text
 from crm.io.intake import Intake
 from crm.schema import Message, RecordError, folded, messages, query_of
@@ -78,7 +79,7 @@ def queries_of(name: str, folder: Path) -> set[str]:
     """The queries of a reference set; rows of a public one that cannot be read are skipped."""
     reading = Intake(strict=False)
     if name in BANKS:
-        return {query for file in folder.glob(BANKS[name]) for query in reading.rows(file, _instruction)}
+        return {query for file in folder.glob(BANKS[name]) for query in reading.rows(file, _asked)}
     if name in PUBLIC:
         return {row.query for row in PUBLIC[name].read(folder, reading)}
     return set(Intake(strict=True).rows(folder / SAVED, _saved_query))
@@ -90,10 +91,8 @@ def _saved_query(row: dict[str, Any], _line: int) -> str:
     return query_of(messages(row["prompt"], "prompt"))
 
 
-def _instruction(row: dict[str, Any], _line: int) -> str:
-    if not isinstance(row.get("instruction"), str):
-        raise RecordError("instruction", "missing or not a string")
-    return str(row["instruction"])
+def _asked(row: dict[str, Any], _line: int) -> str:
+    return Answer.model_validate(row).instruction
 
 
 def _plain(text: str) -> str:
