@@ -90,7 +90,7 @@ def test_a_command_line_of_another_library_composes_as_it_was_meant(capsys: pyte
     assert (config.optimizer.lr, config.schedule.epochs, config.schedule.validate_every) == (2e-5, 2, 7)
     assert (config.model.path, config.model.max_length, config.model.lora_rank) == ("a/b", 300, 4)
     assert (config.trainer.precision, config.optimizer.clip, config.data.name) == ("bf16-mixed", 0.5, "trl")
-    assert "crm-train: learning_rate=2e-5 is read as optimizer.lr=2e-5\n" in capsys.readouterr().err
+    assert "learning_rate=2e-5 is read as optimizer.lr=2e-5; where optimizer.name=muon" in capsys.readouterr().err
     own = ("devices=2", "precision=32-true", "batch_size=4", "checkpoint=x")
     assert understood(*own, command="evaluate") == list(own) and capsys.readouterr().err == ""
 

@@ -83,7 +83,9 @@ def test_the_table_names_the_file(
     assert (
         (tmp_path / "out/suites.md")
         .read_text()
-        .startswith(f"_n = {n}; seeds 3; config scalar, blind on pairs.jsonl, held-out 40 % (criteria=none); commit ")
+        .startswith(
+            f"_n = {n}; seeds 3; config scalar, blind on pairs.jsonl, held-out prompts (criteria=none); commit "
+        )
     )
     assert "simulated" not in caplog.text
     run_evaluation(compose("evaluate", ["judge=length", "data.train=20", "data.suite=4"], tmp_path / "b"), show=False)

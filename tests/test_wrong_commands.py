@@ -46,7 +46,7 @@ train model.hidden_size=7                           | model.hidden_size=7: expec
 train model.path=/nonexistent data=simulation       | model.path=/nonexistent: no such folder
 train resume=maybe                                  | resume=maybe: no such folder; give the folder of a training run
 train loss.centre_scores=0.1 loss=cls               | loss.centre_scores=0.1: expected 0 with head=pairwise
-evaluate                                            | checkpoint=None: expected a run folder of train.py
+evaluate                                            | checkpoint: not given; add checkpoint=<run folder
 evaluate checkpoint=none hydra.run.dir=run          | checkpoint=none: no such folder; give a run folder
 evaluate judge=llm                                  | judge.base_url=None: expected a value
 evaluate judge=length suite=standrd                 | did you mean standard?
@@ -63,7 +63,7 @@ bank                                                | out='': expected the bank'
 best_of_n judge=length candidates=nope.jsonl        | nope.jsonl:
 app judge=length port=99999                         | port=99999: expected a number in [1, 65535]
 app judge=length                                    | your settings of bank and: python leaderboard.py judge=length
-serve                                               | checkpoint=None: expected a run folder of train.py
+serve                                               | checkpoint: not given; add checkpoint=<run folder
 """
 LINES = [tuple(map(str.strip, line.split(" | "))) for line in WRONG.strip().splitlines()]
 

@@ -54,6 +54,8 @@ SAME = _by_name(
 )
 """Names that mean exactly one of our settings."""
 
+NOTES = {"optimizer.lr": "; where optimizer.name=muon (model=tiny), the matrices have optimizer.matrix_lr"}
+"""What somebody who means a setting may not know of it."""
 SCORED = {"in": "input", "model": "checkpoint", "out": "out", "explain": "explain", "max_length": "judge.max_length"}
 """What `score.py` calls its settings on the command line: ``in`` is no name that a field can have."""
 BENCHMARKS = (
@@ -108,7 +110,7 @@ def rewrite_aliases(words: Sequence[str], known: Collection[str], command: str) 
             continue
         target = SAME.get(name, "")
         if equals and name not in known and (target in known or target.startswith("hydra.")):
-            print(f"{command}: {word} is read as {target}={value}", file=sys.stderr)
+            print(f"{command}: {word} is read as {target}={value}{NOTES.get(target, '')}", file=sys.stderr)
             word = f"{target}={value}"
         elif equals and name not in known and name in ANSWERS and "schedule" in known:
             raise ValueError(f"{name}: no such setting; {ANSWERS[name]}")

@@ -14,6 +14,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from omegaconf import OmegaConf
 
+from crm.cli.aliases import SCORED
 from crm.cli.mistakes import option_names, taken_groups
 from crm.config import compose, config_dir, schemas, setting_names
 
@@ -36,10 +37,13 @@ def help_text(command: str, words: Sequence[str]) -> str:
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         settings = OmegaConf.to_yaml(hydra_compose(command, overrides=overrides))
     purpose = (config_dir() / f"{command}.yaml").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+    short = ", ".join(f"{name}= for {meaning}=" for name, meaning in SCORED.items() if name != meaning)
+    typed = f"Short: {short}\n\n" if command == "score" else ""
     return (
         f"{script(command)}: {purpose}\nHydra composes its settings; docs/configuration.md says what they do\n\n"
         f"== Groups ==\nChoose an option of each with group=option\n\n{groups}\n\n"
-        f"== Settings ==\nChange any of them with name=value; several values, with -m, are a sweep\n\n{settings}\n"
+        f"== Settings ==\nChange any of them with name=value; several values, with -m, are a sweep\n\n{typed}"
+        f"{settings}\n"
         "Use --hydra-help for what Hydra itself can do\n"
     )
 

@@ -102,7 +102,7 @@ class DataConfig(Settings, group="data"):
             return f"{self.name} (profile: {self.profile}{posts})"
         place = (self.path or self.name).rstrip("/").removeprefix("hf://")
         whole = self.name not in OWN or OWN[self.name].evaluation_only or self.split == "all"
-        return f"{Path(place).name}{'' if whole else f', held-out {100 * self.test_fraction:g} %'}"
+        return f"{Path(place).name}{'' if whole else ', held-out prompts'}"
 
 
 @dataclass

@@ -89,4 +89,7 @@ class AnyJudgeConfig(Settings):
         for name in ("devices", "nodes"):
             setattr(self, name, count_or_auto(self, name))
         given = self.judge.name != "crm" or self.checkpoint
-        self.require(given, "checkpoint", "a run folder of train.py or owner/name of a hub; or another judge=...")
+        if not given:
+            raise ValueError(
+                "checkpoint: not given; add checkpoint=<run folder of train.py, or owner/name>, or judge=..."
+            )

@@ -303,7 +303,7 @@ def _rows(source: str, setting: str = "in") -> Iterator[tuple[str, Any]]:
 
 def _spooled(folder: Path) -> str:
     """Standard input as a file."""
-    path = folder / "stdin.jsonl"
+    path = folder / "standard_input.jsonl"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return str(path)

@@ -235,10 +235,15 @@ def _is_news(record: logging.LogRecord) -> bool:
 def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int]) -> None:
     """Rows of the source, and of an epoch of training: trained on, and dropped and why."""
     log.info("source: %s", _listed(splits))
-    names = {"ties_dropped": "ties", "without_criteria": "sides without criteria", "overlong": "overlong"}
+    names = {
+        "ties_dropped": "ties",
+        "without_criteria": "sides without criteria",
+        "same_criteria": "sides with the same criteria",
+        "overlong": "overlong",
+    }
     dropped = {name: epoch[key] for key, name in names.items() if epoch.get(key)}
     left_out = f"; left out: {_listed(dropped)}" if dropped else ""
-    log.info("an epoch: %d comparisons to train on%s", epoch["trained_on"], left_out)
+    log.info(f"an epoch: {epoch['trained_on']:,} comparisons to train on{left_out}")
 
 
 def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> None:

@@ -8,15 +8,16 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import torch
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
 from requests.utils import get_netrc_auth
 
+from crm.io.files import replace_file
 from crm.training.config import LoggerConfig, TrainConfig
 
 log = logging.getLogger(__name__)
@@ -50,8 +51,8 @@ def build_loggers(
 ) -> list[Logger]:
     """CSV first, then those of ``settings``, whose ``name`` and ``group`` go before these.
 
-    ``config`` is a plain dict. A run that goes on in its folder goes on in W&B too. ``rows`` of an interrupted run go
-    into the CSV file again, which Lightning begins anew.
+    ``config`` is a plain dict. ``rows`` of an interrupted run go into the CSV file again, which Lightning begins anew;
+    with them its run in W&B goes on too.
     """
     check_tracker(settings.kinds)
     table = CSVLogger(run_dir, name="", version="", flush_logs_every_n_steps=1)
@@ -64,7 +65,10 @@ def build_loggers(
         if mode == "offline":
             log.info("W&B runs offline; `wandb sync %s/offline-run-*` uploads it", folder)
         run: dict[str, Any] = {"name": settings.name or name, "group": settings.group or group, "mode": mode}
-        run |= {"id": sha256(str(run_dir.absolute()).encode()).hexdigest()[:16], "resume": "allow"}
+        known = folder / "run_id.txt"
+        run["id"] = known.read_text() if rows and known.is_file() else token_hex(8)
+        replace_file(known, run["id"])
+        run["resume"] = "allow"
         folder.mkdir(parents=True, exist_ok=True)
         loggers.append(WandbLogger(save_dir=run_dir, offline=mode == "offline", project=settings.project, **run))
     if "tensorboard" in settings.kinds:

@@ -279,7 +279,11 @@ def write_results(run_dir: Path, outcome: TrainingOutcome, facts: dict[str, Any]
     replace_file(run_dir / SUMMARY, json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     loss, accuracy = outcome.validation_loss, outcome.validation_accuracy
     log_summary(loggers, {"best/loss": loss} | ({} if accuracy is None else {"best/accuracy": accuracy}))
-    shown = "unknown (every row is a tie)" if accuracy is None else f"{accuracy:.3f}"
+    shown = (
+        "unknown (every row is a tie)"
+        if accuracy is None
+        else f"{accuracy:.3f} (n = {facts['counts']['validation_made']})"
+    )
     speed = "; {comparisons_per_second:,.1f} comparisons/s, {tokens_per_second:,.0f} tokens/s"
     speed = speed.format(**facts["throughput"]) if facts["throughput"] else ""
     log.info(f"validation accuracy {shown}, loss {loss:.3f}{speed}; the model is in {outcome.checkpoint}")

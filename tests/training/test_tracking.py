@@ -35,6 +35,18 @@ def test_a_resumed_file_keeps_what_came_before_the_checkpoint(tmp_path: Path) ->
     assert rows_before(tmp_path / "none.csv", 3) == []
 
 
+def test_a_resumed_run_goes_on_in_wandb_and_a_new_one_in_its_folder_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Mock(return_value=Mock(spec=WandbLogger))
+    monkeypatch.setattr("crm.training.tracking.WandbLogger", made)
+    settings, row = LoggerConfig(kinds=["wandb"], mode="offline"), {"step": "1", "train/loss": "0.5"}
+    for rows in ([], [row], []):
+        build_loggers(settings, tmp_path, "name", "group", {}, rows)
+    first, resumed, new = (call.kwargs["id"] for call in made.call_args_list)
+    assert first == resumed != new
+
+
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No login anywhere, no prompt, and any connection to another machine fails the test."""
