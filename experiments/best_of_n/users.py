@@ -73,7 +73,7 @@ def of_alpacaeval(root: str, *, queries: int) -> list[Users]:
     pool = of_bank(bank.of_queries([query for query in bank.queries if query.id in unseen][:queries]))
     found = []
     for trait in TRAITS:
-        counted = table([[trait.measure(text) / trait.threshold for text in own.responses] for own in pool])
+        counted = table([[trait.measure(text) / trait.measure.clear for text in own.responses] for own in pool])
         for sign in (1, -1) if trait.name not in UNSEEN_TRAITS else ():
             criterion, against = (wording(trait.name, side).unseen[0] for side in (sign, -sign))
             name = f"{'more' if sign > 0 else 'less'}: {trait.name}"

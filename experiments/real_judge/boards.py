@@ -46,7 +46,7 @@ def true_rates(counts: Floats, trait: Trait, baseline: int) -> Floats:
 
     ``counts`` (Q, M) are the trait's measures; nearer than a tenth of its threshold is a draw.
     """
-    gaps = (counts - counts[:, [baseline]]) / trait.threshold
+    gaps = (counts - counts[:, [baseline]]) / trait.measure.clear
     return np.asarray(np.where(np.isnan(gaps) | (np.abs(gaps) < 0.1), 0.5, gaps > 0).mean(axis=0))
 
 

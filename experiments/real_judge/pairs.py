@@ -68,7 +68,7 @@ class PairFinder:
         measures = {llm: measured(query.answers[llm]) for llm in llms}
         self._gaps = {
             trait.name: {
-                (one, other): (measures[one][trait.name] - measures[other][trait.name]) / trait.threshold
+                (one, other): (measures[one][trait.name] - measures[other][trait.name]) / trait.measure.clear
                 for one, other in self._pairs
             }
             for trait in traits

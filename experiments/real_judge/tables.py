@@ -138,7 +138,7 @@ class TasteTables:
     def _gaps(self, conversations: Sequence[tuple[Query, str]]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Pairs (P, 2) of responses to one query, and by how many threshold units the first has more, (P, traits)."""
         counted = [measured(text) for _, text in conversations]
-        units = np.array([[row[trait.name] / trait.threshold for trait in self._traits] for row in counted])
+        units = np.array([[row[trait.name] / trait.measure.clear for trait in self._traits] for row in counted])
         pairs = np.array(
             [
                 (one, other)

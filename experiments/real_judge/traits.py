@@ -7,9 +7,7 @@ phrases in frames: to like "bullet points" is the criterion that "dislikes flowi
 
 from __future__ import annotations
 
-import math
 import random
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,85 +16,13 @@ from typing import Any
 
 import yaml
 
-from crm.criteria.traits import CODE, Trait, number, phrases, rate, words
+from crm.criteria.counting import MEASURES
 from crm.criteria.traits import TRAITS as FIRST
+from crm.criteria.traits import Trait
 
 FRAMES = 3
 """Frames that a noun phrase is put into."""
-_SECOND_PERSON = phrases(r"you|you['’](?:re|d|ve|ll)|your|yours|yourself|yourselves")
-_TOGETHER = phrases(r"we|we['’](?:re|d|ve|ll)|us|our|ours|ourselves|let['’]s")
-_POSITIVE = phrases(
-    r"great|wonderful|amazing|excellent|beautiful|perfect|delicious|enjoy\w*|love\w*|fantastic|exciting|happy|"
-    r"helpful|best|joy\w*|delight\w*|fun|impressive|valuable|unique|special|success\w*|inspir\w*|vibrant|"
-    r"thrilling|good|better|nice|easy|effective\w*|benefit\w*|comfort\w*|rich|fresh|positive\w*|improv\w*"
-)
-_CLOSING = phrases(
-    r"hope (?:this|that|you|these|it)|let me know|feel free|good luck|enjoy|happy \w+ing|best of luck|"
-    r"don['’]t hesitate|have a (?:great|good|nice|wonderful)|if you (?:have|need|want|would|['’]d)|best regards|"
-    r"thank you|would you like|is there anything|remember"
-)
-_SUMMARY = phrases(
-    r"in conclusion|in summary|to sum up|to summari[sz]e|overall|in short|all in all|ultimately|to conclude|"
-    r"in essence|in brief|the bottom line|key takeaways?|tl;dr"
-)
-_REASONS = phrases(
-    r"because|therefore|thus|since|so that|hence|as a result|due to|consequently|reasons?|which means|this means|"
-    r"leads? to|in order to|why|causes?|caused|thereby"
-)
-_ORDER = phrases(
-    r"first|firstly|second|secondly|third|thirdly|next|then|finally|lastly|afterwards|after that|to begin|"
-    r"to start|last|step|before|once"
-)
-_ADVICE = phrases(
-    r"should|must|need to|have to|ought|recommend\w*|make sure|be sure|ensure|try to|avoid|consider|"
-    r"it['’]s important|it is important|remember to|don['’]t forget|advis\w*"
-)
-_PAST = phrases(
-    r"was|were|had|did|went|came|became|began|made|took|saw|found|gave|thought|felt|knew|left|wrote|led|"
-    r"said|told|grew|\w{2,}(?:[^e\W]|i)ed"  # codespell:ignore said,told
-)
-_EMPHATIC = phrases(
-    r"very|really|extremely|absolutely|truly|highly|incredibly|completely|totally|especially|deeply|quite|"
-    r"entirely|particularly|fully|greatly|always|never|most"
-)
-_OPENING = re.compile(
-    r"^\W*(?:sure|certainly|of course|absolutely|great|thank|thanks|hello|hi\b|here (?:is|are)|here['’]s|okay|ok\b|"
-    r"yes[,!]|i['’]d be|i would be|i['’]m (?:happy|glad)|to answer|that['’]s a|what a|let['’]s|"
-    r"below (?:is|are)|the following)",
-    re.IGNORECASE,
-)
-_CONTRACTIONS = r"(?i)\b(?:\w+n['’]t|(?:i|you|we|they|he|she|it|that|there|here|what|who|let)['’](?:s|m|re|ve|ll|d))\b"
-_SOURCES = (
-    r"(?i)https?://|www\.|\b(?:according to|stud(?:y|ies)|research(?:ers)?|journal|published|authors?|et al|survey|"
-    r"report(?:ed|s)?|sources?|references?|universit(?:y|ies)|institute|expert(?:s)?|book)\b|\((?:19|20)\d\d\)"
-)
-
-
-def _paragraph_length(text: str) -> float:
-    """Log of the mean number of words in a paragraph; a blank line ends one. Below 30 words: not a number."""
-    lengths = [len(found) for part in re.split(r"\n\s*\n", CODE.sub("\n", text)) if (found := words(part))]
-    return math.log(sum(lengths) / len(lengths)) if sum(lengths) >= 30 else math.nan
-
-
-TRAITS = (
-    *FIRST.values(),
-    Trait("Addressing the reader", rate(_SECOND_PERSON), 2.5),  # 2.5 words more in 100
-    Trait("Contractions", rate(_CONTRACTIONS), 1.0),  # 1 more in 100 words
-    Trait("Positive words", rate(_POSITIVE), 2.0),  # 2 words more in 100
-    Trait("Openings", lambda text: float(bool(_OPENING.search(text[:80]))), 1.0),  # one has an opening phrase
-    Trait("Closings", lambda text: float(bool(re.search(_CLOSING, text.rstrip()[-160:]))), 1.0),  # one has a closing
-    Trait("Summaries", number(_SUMMARY), math.log(2)),  # 1 to 0, 3 to 1
-    Trait("Sources", number(_SOURCES), math.log(3)),  # 2 to 0, 8 to 2
-    Trait("Paragraph length", _paragraph_length, math.log(2)),  # twice as many words a paragraph
-    Trait("Asides", number(r"\([^()\n]*[^\W\d_]{2}[^()\n]*\)"), math.log(2.5)),  # 2 to 0 and more
-    Trait("Reasons", rate(_REASONS), 1.0),  # 1 more in 100 words
-    Trait("Order words", rate(_ORDER), 1.0),  # 1 more in 100 words
-    Trait("Advice", rate(_ADVICE), 1.5),  # 1.5 more in 100 words
-    Trait("Names", rate(r"(?<=[a-z,;:)] )(?!I\b)[A-Z][a-z]{2,}"), 2.5),  # 2.5 names more in 100 words
-    Trait("Past tense", rate(_PAST), 3.0),  # 3 verbs more in 100 words
-    Trait("Emphatic words", rate(_EMPHATIC), 1.2),  # 1.2 more in 100 words
-    Trait("Togetherness", rate(_TOGETHER), 1.5),  # 1.5 words more in 100
-)
+TRAITS = tuple(FIRST.get(name, Trait(name)) for name in MEASURES)
 """All that ``data.name=tastes`` is made of, with the threshold in words."""
 
 

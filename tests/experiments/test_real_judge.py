@@ -58,7 +58,7 @@ def test_suites_say_what_the_judge_says(head, preferences, make_model, make_enco
 
 def test_boards_of_a_judge_that_counts_agree_with_the_counts() -> None:
     trait = next(one for one in TRAITS if one.name == "Questions to the reader")
-    counts = np.arange(12.0).reshape(3, 4) * trait.threshold
+    counts = np.arange(12.0).reshape(3, 4) * trait.measure.clear
     more = np.stack([counts, 2 * counts])
     board = trait_boards(trait, more, -more, counts, counts, baseline=0)
     assert (board.opposite, board.same, board.ceiling) == (-1.0, 1.0, 1.0)

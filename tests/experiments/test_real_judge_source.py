@@ -126,7 +126,7 @@ def test_labels_are_what_counting_says(splits: Splits) -> None:
         likes_a, likes_b = (sign_of(trait, text) for (text,) in (row.criteria_a, row.criteria_b))
         assert likes_a == -likes_b
         measure = TRAIT[trait].measure
-        assert likes_a * (measure(a) - measure(b)) >= CLEAR * TRAIT[trait].threshold - 1e-6
+        assert likes_a * (measure(a) - measure(b)) >= CLEAR * TRAIT[trait].measure.clear - 1e-6
         if trait in BY_EYE:
             assert likes_a * (BY_EYE[trait](a) - BY_EYE[trait](b)) > 0, trait
             seen[trait] += 1
