@@ -13,7 +13,7 @@ from crm.config import MAX_SEED, PRECISIONS, Settings, count_or_auto, setting
 from crm.io.installed import check_known
 from crm.model.config import BatchingConfig, training_config
 
-JUDGES = ("crm", "reward_model", "llm", "length", "coin", "oracle")
+JUDGES = ("crm", "traits", "reward_model", "llm", "length", "coin", "oracle")
 
 
 def _trained(name: str, otherwise: Any, *, _root_: Any) -> Any:
@@ -34,8 +34,8 @@ OmegaConf.register_new_resolver("trained", _trained, replace=True)
 class JudgeConfig(EndpointConfig, group="judge"):
     """Which judge. Settings of another judge are ignored, so that a sweep can name several.
 
-    ``crm`` reads ``checkpoint``; ``reward_model`` reads ``path``; ``llm`` asks an endpoint; ``length``, ``coin`` and
-    ``oracle`` are controls.
+    ``crm`` reads ``checkpoint``; ``traits`` counts what the criteria ask for; ``reward_model`` reads ``path``; ``llm``
+    asks an endpoint; ``length``, ``coin`` and ``oracle`` are controls.
     """
 
     name: str = "crm"

@@ -1,0 +1,76 @@
+"""A judge of anybody's own words: a small model reads the criteria, and what they ask for is counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+
+from crm.criteria.counting import MEASURES, Text
+from crm.judges.judge import Asked, Reading
+from crm.judges.reader import Clause, SentenceReader, bundled_reader
+from crm.schema import Message
+
+CLEAR = 1.1
+"""Log-odds for a clear difference in a criterion that counts once: three people in four would see it."""
+
+
+class TraitsJudge:
+    """Scores a response by what can be counted in it, in log-odds; it reads no prompt.
+
+    A comparison fails as ``not_understood`` where nothing of its criteria is, as ``not_counted`` where nothing that is
+    understood can be counted, and as ``too_short`` where a response is too short to say.
+    """
+
+    left_out, together, pointwise = "unanswered", 1, True
+
+    def __init__(self, reader: SentenceReader | None = None) -> None:
+        self.reader = reader or bundled_reader()
+        self.digest = f"traits-{self.reader.digest}"
+        self._weights = cache(self._read)
+        self._counted = lru_cache(65536)(_counted)
+
+    def fits(self, asked: Asked) -> bool:
+        """Always."""
+        return True
+
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+        """One portion with every comparison."""
+        readings = []
+        for row, order in comparisons:
+            first, second = (self.score(row.criteria, turns) for turns in (row.response_a, row.response_b))
+            if isinstance(first, str) or isinstance(second, str):
+                failure = first if isinstance(first, str) else str(second)
+                readings.append(Reading(row, order, None, failure=failure))
+            else:
+                readings.append(Reading(row, order, first - second, first, second))
+        yield readings
+
+    def score(self, criteria: Sequence[str], response: Sequence[Message]) -> float | str:
+        """What a response is worth in log-odds, or a word for why there is no number."""
+        weights = self._weights(tuple(criteria))
+        if isinstance(weights, str):
+            return weights
+        text = "\n".join(turn.content for turn in response)
+        values = [by * self._counted(name, text) for name, by in weights.items()]
+        total = CLEAR * sum(values)
+        return total if total == total else "too_short"
+
+    def _read(self, criteria: tuple[str, ...]) -> Mapping[str, float] | str:
+        clauses = [clause for line in criteria for clause in self.reader.read(line) if clause.criterion]
+        counted = weights_of(clauses, MEASURES)
+        return counted or ("not_counted" if clauses else "not_understood")
+
+
+def weights_of(clauses: Sequence[Clause], known: Mapping[str, object]) -> dict[str, float]:
+    """By criterion among ``known``: what its clauses count in sum, below 0 for less of it, never 0."""
+    summed: Counter[str] = Counter()
+    for clause in clauses:
+        if clause.criterion in known:
+            summed[str(clause.criterion)] += clause.side * clause.weight  # type: ignore[assignment]
+    return {name: by for name, by in summed.items() if by}
+
+
+def _counted(name: str, text: str) -> float:
+    """In clear differences."""
+    return MEASURES[name](Text(text)) / MEASURES[name].clear

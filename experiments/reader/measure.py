@@ -1,0 +1,153 @@
+"""How well the reader understands: calibration, and what it makes of sentences that it has never seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+from scipy.stats import kendalltau
+from torch import Tensor
+
+from crm.criteria.counting import MEASURES
+from crm.judges.reader import LONGEST, ClauseClassifier, SentenceReader
+from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.bank.opening import read_public_bank
+from crm.leaderboard.matrix import CriteriaMatrix
+from crm.leaderboard.own_words import OwnWords
+from crm.report.statistics import wilson
+from experiments.reader.sentences import sides, unseen, wordings
+
+HELD_OUT = Path(__file__).with_name("held_out.json")
+"""Sentences by somebody who has not seen the wordings: ``one`` criterion, ``several``, ``nothing``."""
+WRONG = 0.1
+"""Share of understood sentences that may be wrong, from which the limit follows."""
+
+
+def logits_of(model: ClauseClassifier, tokenizer: Any, texts: Sequence[str]) -> Tensor:
+    """(N, classes) for whole sentences."""
+    rows = [torch.tensor(tokenizer.encode(text).ids[:LONGEST] or [1]) for text in texts]
+    with torch.inference_mode():
+        found: Tensor = model(torch.nn.utils.rnn.pad_sequence(rows, batch_first=True))
+    return found
+
+
+def calibrate(model: ClauseClassifier, tokenizer: Any) -> tuple[float, float]:
+    """The temperature with the least log loss on unseen sentences, and the limit above which `WRONG` are wrong."""
+    place = {side: row for row, side in enumerate(sides())}
+    texts, asked = zip(*unseen(), strict=True)
+    logits, right = logits_of(model, tokenizer, texts), torch.tensor([place[side] for side in asked])
+
+    def log_loss(temperature: float) -> float:
+        return float(torch.nn.functional.cross_entropy(logits / temperature, right))
+
+    temperature = float(minimize_scalar(log_loss, bounds=(0.3, 3.0), method="bounded").x)
+    confidence, named = (logits / temperature).softmax(dim=1)[:, :-1].max(dim=1)
+    order = torch.argsort(confidence, descending=True)
+    wrong = (named != right)[order].cumsum(dim=0) / torch.arange(1, len(order) + 1)
+    within = (wrong <= WRONG).nonzero()
+    return temperature, float(confidence[order][int(within.max())]) if len(within) else 1.0
+
+
+def measure(path: Path, root: str) -> dict[str, Any]:
+    """Shares with 95 % intervals (Wilson) on the held-out sentences, calibration error, and agreement of rankings."""
+    reader = SentenceReader(path)
+    held_out = json.loads(HELD_OUT.read_text(encoding="utf-8"))
+    one = {"counted": [row for row in held_out["one"] if row["name"] in MEASURES]}
+    one["judged"] = [row for row in held_out["one"] if row["name"] not in MEASURES]
+    found: dict[str, Any] = {"limit": reader.limit, "bytes": path.stat().st_size, "digest": reader.digest}
+    for kind, rows in one.items():
+        found[kind] = _one(reader, rows)
+    found["several"] = _several(reader, held_out["several"])
+    found["boards of just-eval"] = boards(reader, read_public_bank("justeval", root), held_out["one"])
+    refused = [all(clause.criterion is None for clause in reader.read(row["text"])) for row in held_out["nothing"]]
+    found["nothing"] = {"refused": _share(refused)}
+    return found
+
+
+def _one(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    right, sure, top, understood = [], [], [], []
+    for row in rows:
+        clauses = reader.read(row["text"])
+        best = max(clauses, key=lambda clause: clause.confidence)
+        side = "more" if best.side > 0 else "less"
+        top.append((best.nearest[0][0], side) == (row["name"], row["side"]))
+        sure.append(best.confidence)
+        known = [(clause.criterion, clause.side) for clause in clauses if clause.criterion]
+        understood.append(bool(known))
+        if known:
+            right.append(all(each == (row["name"], 1 if row["side"] == "more" else -1) for each in known))
+    return {
+        "trait and side right": _share(top),
+        "refused": _share([not each for each in understood]),
+        "right of what is understood": _share(right),
+        "calibration error": round(calibration_error(np.array(sure), np.array(top)), 4),
+    }
+
+
+def boards(reader: SentenceReader, bank: Bank, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Kendall's tau of a sentence's ranking with that of the count itself, over sentences of one counted criterion."""
+    with TemporaryDirectory() as folder:
+        words = OwnWords(reader, CriteriaMatrix(bank, Path(folder) / "criteria.parquet"))
+        words.matrix.count(list(MEASURES))
+    baseline, taus, refused = bank.authors.index(bank.baseline), [], 0
+    for row in rows:
+        if row["name"] not in MEASURES:
+            continue
+        wanted = {name: by for name, by in words.weights([row["text"]]).items() if by and name in MEASURES}
+        if not wanted:
+            refused += 1
+            continue
+        counts = words.matrix.raw(row["name"]) * (1 if row["side"] == "more" else -1)
+        gaps = counts - counts[:, [baseline]]
+        truth = np.nanmean(np.where(np.isnan(gaps), np.nan, (np.sign(gaps) + 1) / 2), axis=0)
+        scores = words.scores(wanted)
+        rates = np.nanmean(expit(scores - scores[:, [baseline]]), axis=0)
+        taus.append(float(kendalltau(truth, rates).statistic))
+    known = np.array([tau for tau in taus if np.isfinite(tau)])
+    low, high = bootstrap(known)
+    return {
+        "mean tau": [round(float(known.mean()), 4), low, high, len(known)],
+        "below -.1": _share((known < -0.1).tolist()),
+        "refused": _share([1] * refused + [0] * len(taus)),
+    }
+
+
+def bootstrap(values: np.ndarray) -> tuple[float, float]:
+    """95 % limits of a mean, over sentences."""
+    rng = np.random.default_rng(0)
+    means = [rng.choice(values, len(values)).mean() for _ in range(2000)]
+    return round(float(np.quantile(means, 0.025)), 4), round(float(np.quantile(means, 0.975)), 4)
+
+
+def _several(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    names = list(wordings()["criteria"])
+    asked = found = right = 0
+    for row in rows:
+        wanted = {(names[each["trait"] - 1], 1 if each["side"] == "more" else -1) for each in row["wants"]}
+        read = {(clause.criterion, clause.side) for clause in reader.read(row["text"]) if clause.criterion}
+        asked, found, right = asked + len(wanted), found + len(read), right + len(wanted & read)
+    return {"found of what is asked": _share([1] * right + [0] * (asked - right)),
+            "right of what is understood": _share([1] * right + [0] * (found - right))}  # fmt: skip
+
+
+def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
+    """Mean gap between confidence and accuracy over equal bins of [0, 1], weighted by count."""
+    place = np.minimum((confidence * bins).astype(int), bins - 1)
+    gaps = [abs(confidence[place == one].mean() - right[place == one].mean()) * (place == one).mean()
+            for one in range(bins) if (place == one).any()]  # fmt: skip
+    return float(sum(gaps))
+
+
+def _share(flags: Sequence[Any]) -> list[float] | None:
+    """Share, limits and count; None of nothing."""
+    if not flags:
+        return None
+    share = sum(map(bool, flags)) / len(flags)
+    return [round(float(number), 4) for number in (share, *wilson(share, len(flags)))] + [len(flags)]

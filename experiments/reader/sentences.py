@@ -1,0 +1,149 @@
+"""Draw sentences that ask for a criterion, for two, or for nothing, from written ones and from phrases in frames."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from crm.judges.reader import plain
+
+Side = tuple[str, str]
+"""A criterion, and ``more`` or ``less``."""
+Target = Mapping[int, float]
+"""Probability by class: two a criterion, in the order of `sides`, and the last for nothing."""
+OTHER = {"more": "less", "less": "more"}
+KINDS = ("nouns", "adjectives", "commands")
+LETTERS = re.compile("[a-z]{5,}")
+
+
+@cache
+def wordings() -> dict[str, Any]:
+    """``criteria`` with phrases and sentences of both sides, ``frames`` for them, and ``nothing``."""
+    read: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("wordings.yaml").read_text(encoding="utf-8"))
+    return read
+
+
+def sides() -> list[Side]:
+    """Both sides of every criterion, in the order of the classes."""
+    return [(name, side) for name in wordings()["criteria"] for side in OTHER]
+
+
+def unseen() -> list[tuple[str, Side]]:
+    """Sentences that training never has, with what they ask for."""
+    criteria = wordings()["criteria"]
+    return [(text, (name, side)) for name, side in sides() for text in criteria[name][side].get("unseen", ())]
+
+
+def phrase_table() -> dict[str, Any]:
+    """What `crm.judges.reader.Phrases` takes: phrases and sentences of one class alone, and the frames of phrases."""
+    place = {side: row for row, side in enumerate(sides())}
+    classes: dict[str, dict[str, set[int]]] = {}
+    for name, which in sides():
+        for kind in (*KINDS, "sentences"):
+            for text in wordings()["criteria"][name][which][kind]:
+                classes.setdefault(kind, {}).setdefault(plain(text), set()).add(place[name, which])
+    frames = {
+        kind: {ask: sorted({_around(frame) for frame in texts}) for ask, texts in asks.items()}
+        for kind, asks in wordings()["frames"].items()
+    }
+    known = {
+        kind: {text: of.copy().pop() for text, of in each.items() if len(of) == 1} for kind, each in classes.items()
+    }
+    return {"phrases": known, "frames": frames}
+
+
+def _around(frame: str) -> tuple[str, str]:
+    """What stands before and after the phrase of a frame, as `plain` leaves it."""
+    before, _, after = plain(frame.replace("{}", "\0")).partition("\0")
+    return before, after
+
+
+class Sentences:
+    """Draws by ``seed``; ``queries`` are questions to a language model, which ask for nothing of an answer."""
+
+    def __init__(self, seed: int, queries: Sequence[str]) -> None:
+        self._rng = random.Random(seed)  # noqa: S311
+        self._queries, self._all = queries, wordings()
+        self._sides = sides()
+        self._class = {side: place for place, side in enumerate(self._sides)}
+        self._held_out = {text.casefold() for text, _ in unseen()}
+
+    def draw(self) -> tuple[str, Target]:
+        """A sentence as somebody may type it: 13 % ask for nothing, 11 % for two things."""
+        rng, nothing = self._rng, len(self._sides)
+        kind = rng.random()
+        if kind < 0.13:
+            return self._typed(self._foreign()), {nothing: 1.0}
+        first, text = self._asked()
+        if kind < 0.76 + 0.13:
+            return self._typed(text), {self._class[first]: 1.0}
+        joined = text.rstrip(".!?") + rng.choice(self._all["joints"])
+        if kind < 0.97:
+            second, more = self._asked()
+            more = more[:1].lower() + more[1:] if rng.random() < 0.5 else more
+            target = dict.fromkeys((self._class[first], self._class[second]), 0.5)
+            return self._typed(joined + more), target if len(target) == 2 else {self._class[first]: 1.0}
+        return self._typed(joined + self._foreign()), {self._class[first]: 0.6, nothing: 0.4}
+
+    def _asked(self) -> tuple[Side, str]:
+        """A side and a sentence for it; every eighth says how much it counts."""
+        rng, side = self._rng, self._rng.choice(self._sides)
+        text = self._sentence(side)
+        while text.casefold() in self._held_out:
+            text = self._sentence(side)
+        if (how := rng.random()) < 0.06:
+            text = rng.choice(self._all["before"]) + text[:1].lower() + text[1:]
+        elif how < 0.12:
+            text = text.rstrip(".!?") + rng.choice(self._all["after"])
+        return side, text
+
+    def _sentence(self, side: Side) -> str:
+        """A written one (45 %), a phrase of its own side in a frame that asks for it or one of the other side in a
+        frame that asks against it (48 %), or a phrase alone."""
+        rng, (name, which) = self._rng, side
+        own = self._all["criteria"][name]
+        kind = rng.random()
+        if kind < 0.45:
+            return str(rng.choice(own[which]["sentences"]))
+        phrases = KINDS[0] if kind < 0.7 else KINDS[1] if kind < 0.8 else KINDS[2]
+        if kind >= 0.93:
+            return str(rng.choice(own[which][rng.choice(KINDS)]))
+        likes = rng.random() < 0.5
+        frame = rng.choice(self._all["frames"][phrases]["for" if likes else "against"])
+        return str(frame.format(rng.choice(own[which if likes else OTHER[which]][phrases])))
+
+    def _foreign(self) -> str:
+        """What asks for nothing: a written line, a query, or one to three words of other subjects."""
+        rng, kind = self._rng, self._rng.random()
+        if kind < 0.4:
+            return str(rng.choice(self._all["nothing"]))
+        if kind < 0.75:
+            return rng.choice(self._queries)
+        return " ".join(rng.choice(self._all["words"]) for _ in range(rng.choice((1, 1, 1, 2, 3))))
+
+    def _typed(self, text: str) -> str:
+        """The text with the case, end, apostrophes and slips of somebody who types."""
+        rng, case, end = self._rng, self._rng.random(), self._rng.random()
+        if case < 0.3:
+            text = text.lower()
+        elif case < 0.32:
+            text = text.upper()
+        elif case < 0.5:
+            text = text[:1].upper() + text[1:]
+        if end < 0.3:
+            text = text.rstrip(".!")
+        elif end < 0.4 and text[-1:].isalpha():
+            text += "."
+        if rng.random() < 0.2:
+            text = text.replace("'", rng.choice(("", "’")))
+        if rng.random() < 0.06 and (found := list(LETTERS.finditer(text))):
+            word = rng.choice(found)
+            at = rng.randrange(word.start() + 1, word.end() - 1)
+            text = f"{text[:at]}{text[at + 1]}{text[at]}{text[at + 2 :]}"
+        return text
