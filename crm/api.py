@@ -29,11 +29,14 @@ from crm.judges.config import JudgeConfig
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.judges.hub_reward_model import HubRewardModel, open_reward_model
 from crm.judges.open import foreign_folder
+from crm.judges.traits_judge import TraitsJudge
 from crm.leaderboard import scoring
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.index import index_bank
+from crm.leaderboard.matrix import open_matrix
+from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
 from crm.model.backbone import show_loading
 from crm.model.folders import FILES, checkpoint_folder
@@ -51,10 +54,13 @@ Criteria = str | Sequence[str]
 def load_judge(checkpoint: str | Path, *, batch_size: int = 64, precision: str = "32-true") -> Judge:
     """A trained model as a judge, on a GPU where there is one.
 
-    ``checkpoint`` is a run folder of `train`, the ``model`` folder in it, ``owner/name[@revision]`` of a hub, or
-    somebody else's reward model with one label. ``precision`` is ``32-true`` or ``bf16-mixed``.
+    ``checkpoint`` is a run folder of `train`, the ``model`` folder in it, ``owner/name[@revision]`` of a hub, somebody
+    else's reward model with one label, or ``traits``: own words, counted in the responses. ``precision`` is ``32-true``
+    or ``bf16-mixed``.
     """
     show_loading(False)
+    if str(checkpoint) == "traits":
+        return Judge(TraitsJudge(), {"head": "traits", "max_length": 0}, Path("traits"), Path("outputs/predictions"))
     if (other := foreign_folder(checkpoint)) is not None:
         settings = JudgeConfig(name="reward_model", path=str(other))
         foreign = open_reward_model(settings, batch_size=batch_size, precision=precision)
@@ -118,7 +124,11 @@ class Judge:
     """
 
     def __init__(
-        self, judge: CrmJudge | HubRewardModel, manifest: Mapping[str, Any], folder: Path, predictions: Path
+        self,
+        judge: CrmJudge | HubRewardModel | TraitsJudge,
+        manifest: Mapping[str, Any],
+        folder: Path,
+        predictions: Path,
     ) -> None:
         self.folder, self.head, self.pointwise = folder, str(manifest["head"]), judge.pointwise
         self.max_length = int(manifest["max_length"])
@@ -167,12 +177,15 @@ class Judge:
         """LLMs of ``bank`` (`load_bank`), best first: ``model``, ``win_rate``, ``low``, ``high``, ``rank``.
 
         Win rates in [0, 1] are against the bank's baseline, with 95 % intervals. ``{criterion: weight}`` says how much
-        each counts, below 0 where it is disliked; for head=late only. What was read is stored beside the model.
+        each counts, below 0 where it is disliked; for head=late and traits. What was read is stored beside the model.
         """
         weights = list(criteria.values()) if isinstance(criteria, Mapping) else []
         wanted, place = _criteria(criteria), self._predictions
+        folder = None if isinstance(bank, Bank) or not Path(bank).is_dir() else bank
         bank = bank if isinstance(bank, Bank) else load_bank(bank)
-        if (index := index_bank(self._judge, bank, place, progress=False)) is not None:
+        if isinstance(self._judge, TraitsJudge):
+            board = Leaderboard(OwnWords(self._judge.reader, open_matrix(bank, folder)).outcomes(wanted, weights))
+        elif (index := index_bank(self._judge, bank, place, progress=False)) is not None:
             board = Leaderboard(index.outcomes(wanted, weights))
         elif weights:
             raise ValueError(f"criteria: weights need head=late, and this model has head={self.head}; give a list")
@@ -219,6 +232,8 @@ class Judge:
 
     def _warn(self, lost: int, asked: int, stacklevel: int) -> None:
         why = f"prompt, response and criteria together are longer than the {self.max_length} tokens that it reads"
+        if isinstance(self._judge, TraitsJudge):
+            why = "nothing of the criteria is understood, can be counted, or the response is too short to say"
         warnings.warn(f"{lost} of {asked} could not be judged: {why}", stacklevel=stacklevel)
 
 

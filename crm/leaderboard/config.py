@@ -40,7 +40,7 @@ class LeaderboardConfig(AnyJudgeConfig):
     criteria: list[str] = field(default_factory=list)
     """What the user cares about; empty means what most people would like."""
     weights: list[float] = field(default_factory=list)
-    """How much each criterion counts, below 0 where it is disliked; empty means all alike. ``head=late`` only."""
+    """How much each criterion counts, below 0 where it is disliked; empty means all alike. ``head=late`` or traits."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,10 +15,13 @@ from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.judges.open import OpenedJudge, check_judge, open_judge
+from crm.judges.traits_judge import TraitsJudge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.config import LeaderboardConfig
 from crm.leaderboard.index import index_bank
+from crm.leaderboard.matrix import open_matrix
+from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import TOO_LONG, score_bank
 from crm.model.backbone import show_loading
@@ -45,7 +48,10 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     processes = start(config.devices, config.nodes)
     opened = open_judge(config)
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
-    board = rank_bank(config, opened, bank, criteria, processes)
+    if isinstance(opened.judge, TraitsJudge):
+        board = rank_own_words(config, OwnWords(opened.judge.reader, open_matrix(bank, config.bank.path)))
+    else:
+        board = rank_bank(config, opened, bank, criteria, processes)
     if board.unanswered:
         log.warning("bank %s: %s", bank.name, board.explain_unread())
     if processes.first:
@@ -88,6 +94,19 @@ def rank_bank(
     if not outcomes.readable.any():
         raise ValueError(f"bank={bank.name}: {opened.name} gave no verdict on any comparison ({why}); {way_out}")
     return Leaderboard(outcomes)
+
+
+def rank_own_words(config: LeaderboardConfig, words: OwnWords) -> Leaderboard:
+    """By the columns of the bank's criteria matrix that the criteria ask for; writes ``understood.json``.
+
+    Raises ``ValueError`` where nothing is understood, and where no query has a score for every LLM.
+    """
+    found = words.understood(config.criteria, config.weights)
+    rows = json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False)
+    replace_file(Path(config.run_dir) / "understood.json", rows + "\n")
+    for each in found:
+        log.info("%s", each)
+    return Leaderboard(words.outcomes(config.criteria, config.weights, progress=config.progress))
 
 
 def _title(config: LeaderboardConfig, bank: Bank) -> str:

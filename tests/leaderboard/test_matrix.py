@@ -1,0 +1,85 @@
+"""A matrix of criteria: what is counted, what comes from a file, what is missing, and what stays on disk."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crm.criteria.counting import MEASURES
+from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.leaderboard.matrix import COUNTED, Column, CriteriaMatrix
+from crm.schema import Message
+
+TEXTS = {
+    "brief": ("Yes.", "No."),
+    "lister": ("- one\n- two\n- three\n- four", "- a\n- b\n- c"),
+    "wordy": ("A long answer that goes on and on about the matter. " * 5, "Another long answer with many words. " * 6),
+}
+
+
+def bank(*models: str) -> Bank:
+    queries = tuple(BankQuery(f"q{n}", (Message("user", f"question {n}"),), "all") for n in range(2))
+    return Bank(
+        "small", models[0], queries, {name: dict(zip(("q0", "q1"), TEXTS[name], strict=True)) for name in models}
+    )
+
+
+def test_a_column_is_counted_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "criteria.parquet"
+    first = CriteriaMatrix(bank("brief", "lister"), path)
+    first.count(["Length", "Lists"])
+    expected = [[MEASURES["Length"](TEXTS[name][row]) for name in ("brief", "lister")] for row in range(2)]
+    np.testing.assert_allclose(first.raw("Length"), expected, rtol=1e-6)
+    monkeypatch.setitem(MEASURES, "Length", lambda text: pytest.fail("counted again"))
+    again = CriteriaMatrix(bank("brief", "lister"), path)
+    again.count(["Length"])
+    np.testing.assert_array_equal(again.raw("Length"), first.raw("Length"))
+    assert again.columns == {"Length": Column(COUNTED), "Lists": Column(COUNTED)}
+
+
+def test_the_bank_may_grow_a_model_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "criteria.parquet"
+    CriteriaMatrix(bank("brief", "lister"), path).count(["Lists"])
+    grown = CriteriaMatrix(bank("brief", "lister", "wordy"), path)
+    assert np.isnan(grown.raw("Lists")[:, 2]).all() and not np.isnan(grown.raw("Lists")[:, :2]).any()
+    grown.count(["Lists"])
+    assert not np.isnan(grown.raw("Lists")).any()
+    smaller = CriteriaMatrix(bank("brief", "lister"), path)
+    smaller.count(["Length"])
+    assert not np.isnan(CriteriaMatrix(bank("brief", "lister", "wordy"), path).raw("Lists")).any(), "other rows stay"
+
+
+def test_weights_make_scores_in_clear_differences(tmp_path: Path) -> None:
+    matrix = CriteriaMatrix(bank("brief", "lister"), tmp_path / "criteria.parquet")
+    matrix.count(["Length", "Lists"])
+    matrix.add("Humour", Column("people"), [1, 3, 2, 4])
+    expected = 2 * matrix.raw("Lists") / MEASURES["Lists"].clear - matrix.raw("Humour") / np.std([1, 3, 2, 4])
+    np.testing.assert_allclose(matrix.scores({"Lists": 2, "Humour": -1}), expected, rtol=1e-5)
+
+
+def test_a_missing_score_is_missing(tmp_path: Path) -> None:
+    matrix = CriteriaMatrix(bank("brief", "lister"), tmp_path / "criteria.parquet")
+    matrix.add("Humour", Column("people"), [1, np.nan, 2, 4])
+    assert matrix.missing("Humour") == 0.25
+    assert np.isnan(matrix.scores({"Humour": 1})).tolist() == [[False, True], [False, False]]
+
+
+def test_equal_responses_share_a_row(tmp_path: Path) -> None:
+    twins = replace(
+        bank("brief", "lister"),
+        responses={"a": {"q0": "Yes.", "q1": "No."}, "b": {"q0": "Yes.", "q1": "Yes."}},
+        baseline="a",
+    )
+    matrix = CriteriaMatrix(twins, tmp_path / "criteria.parquet")
+    matrix.count(["Length"])
+    assert matrix.raw("Length").shape == (2, 2)
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "criteria.parquet"
+    path.write_text("no parquet")
+    with pytest.raises(ValueError, match=r"criteria\.parquet: no criteria matrix that can be read .*; remove it"):
+        CriteriaMatrix(bank("brief", "lister"), path)

@@ -1,0 +1,117 @@
+"""Rankings by own words: the right way round, with what was understood, and with no number where nothing was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crm import load_judge
+from crm.config import compose
+from crm.judges.reader import bundled_reader
+from crm.judges.traits_judge import TraitsJudge
+from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.leaderboard.matrix import Column, CriteriaMatrix
+from crm.leaderboard.own_words import OwnWords
+from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.run import run_leaderboard
+from crm.leaderboard.scoring import score_bank
+from crm.schema import Message
+
+
+def made_bank() -> Bank:
+    """Three models on 24 queries: a short one, one that lists, a long one."""
+    queries = tuple(BankQuery(f"q{n:02}", (Message("user", f"question {n}"),), "all") for n in range(24))
+    texts = {
+        "short": lambda n: f"It is answer number {n}, as far as anybody here can tell you today.",
+        "lister": lambda n: "\n".join(f"- point {k} of question {n}, in a few plain words" for k in range(4 + n % 3)),
+        "long": lambda n: f"The answer to question {n} takes a while to explain in full. " * (6 + n % 4),
+    }
+    return Bank(
+        "made",
+        "lister",
+        queries,
+        {name: {q.id: text(n) for n, q in enumerate(queries)} for name, text in texts.items()},
+    )
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> OwnWords:
+    return OwnWords(bundled_reader(), CriteriaMatrix(made_bank(), tmp_path / "criteria.parquet"))
+
+
+def ranked(words: OwnWords, *lines: str, weights: tuple[float, ...] = ()) -> list[str]:
+    return list(Leaderboard(words.outcomes(lines, weights)).win_rates())
+
+
+def test_what_is_asked_for_comes_first_and_its_opposite_last(words: OwnWords) -> None:
+    assert ranked(words, "short answers") == ranked(words, "I want short replies")
+    assert ranked(words, "short answers")[0] == "short" and ranked(words, "long, detailed answers")[0] == "long"
+    assert ranked(words, "bullet points")[0] == "lister" and ranked(words, "no lists")[-1] == "lister"
+
+
+def test_a_dislike_is_the_same_criterion_with_the_other_side(words: OwnWords) -> None:
+    assert words.weights(["bullet points"], [-1.0]) == {"Lists": -1.0}
+    (each,) = words.understood(["bullet points"], [-1.0])
+    assert (each.criterion, each.side, each.meaning) == ("Lists", "less", "prose instead of lists")
+
+
+def test_weights_add_up_over_lines(words: OwnWords) -> None:
+    assert words.weights(["short answers, no lists", "keep it brief"]) == {"Length": -2.0, "Lists": -1.0}
+
+
+def test_nothing_understood_is_an_error_that_proposes(words: OwnWords) -> None:
+    with pytest.raises(ValueError, match=r"criteria: “purple monkey dishwasher”: not understood; did you mean .* or "):
+        words.outcomes(["purple monkey dishwasher"])
+    with pytest.raises(ValueError, match="a thing and its opposite"):
+        words.outcomes(["short answers", "long answers"])
+
+
+def test_a_criterion_that_nobody_scored_says_so_and_counts_once_it_is(words: OwnWords) -> None:
+    (each,) = words.understood(["lots of humour"])
+    assert each.criterion == "Humour" and each.why == "nobody has scored “humour” on this bank"
+    rows = len(words.bank.queries)
+    words.matrix.add("Humour", Column("people"), np.tile([3.0, 1.0, 2.0], rows))  # lister, long, short
+    assert ranked(words, "lots of humour") == ["lister", "short", "long"]
+
+
+def test_the_judge_gives_the_same_ranking_in_every_other_command(words: OwnWords, tmp_path: Path) -> None:
+    found, _ = score_bank(TraitsJudge(), words.bank, ["short answers, no lists"], folder=tmp_path, progress=False)
+    fast = words.outcomes(["short answers, no lists"])
+    np.testing.assert_allclose(found.logits, fast.logits, rtol=1e-4)
+    assert Leaderboard(found).win_rates() == pytest.approx(Leaderboard(fast).win_rates(), rel=1e-4)
+
+
+def test_a_judge_has_no_verdict_where_nothing_is_understood_or_counted() -> None:
+    response = (Message("assistant", "Yes."),)
+    assert TraitsJudge().score(["purple monkey dishwasher"], response) == "not_understood"
+    assert TraitsJudge().score(["lots of humour"], response) == "not_counted"
+    assert TraitsJudge().score(["short sentences"], response) == "too_short"
+
+
+def test_the_command_says_what_it_understood(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_bank().save(tmp_path / "bank")
+    given = ["judge=traits", "bank=folder", f"bank.path={tmp_path / 'bank'}", "criteria=[short answers,candle]"]
+    board = run_leaderboard(compose("leaderboard", given, tmp_path / "run"))
+    assert next(iter(board.win_rates())) == "short"
+    read = json.loads((tmp_path / "run/understood.json").read_text(encoding="utf-8"))
+    assert [(row["clause"], row["criterion"], row["side"], row["why"]) for row in read] == [
+        ("short answers", "Length", "less", ""),
+        ("candle", None, read[1]["side"], "not understood"),
+    ]
+    assert (tmp_path / "bank/criteria.parquet").is_file() and (tmp_path / "run/leaderboard.csv").is_file()
+    assert "short" in capsys.readouterr().out
+
+
+def test_the_python_api_ranks_and_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made_bank().save(tmp_path / "bank")
+    judge = load_judge("traits")
+    assert judge.rank(tmp_path / "bank", "short answers")["model"][0] == "short"
+    assert judge.rank(tmp_path / "bank", {"bullet points": -1.0})["model"].tolist()[-1] == "lister"
+    assert (tmp_path / "bank/criteria.parquet").is_file()
+    assert judge.best_of("Why?", ["A long answer with many words in it.", "Because."], "short answers") == 1
+    with pytest.warns(UserWarning, match="nothing of the criteria is understood"):
+        assert judge.score("Why?", ["Because."], "candle") == [None]
