@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from crm.leaderboard.bank.published import PublishedRanking
 from crm.leaderboard.ranking import Leaderboard
 from crm.page.facts import Facts
 from crm.page.picks import Picking, PicksRequest
@@ -46,6 +47,8 @@ class About:
     version: str
     facts: Mapping[str, Facts] = field(default_factory=dict)
     simulated: str = ""
+    published: PublishedRanking | None = None
+    """What "most people" prefer; None where nobody has published it."""
 
 
 class Mistake(Body):
@@ -105,12 +108,14 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
         facts = {name: known.model_dump(mode="json") for name, known in about.facts.items()}
         return asdict(about) | {
             "facts": facts,
+            "published": about.published and published_rows(about.published),
             "name": ranker.bank.name,
             "baseline": ranker.bank.baseline,
             "models": list(ranker.bank.authors),
             "topics": {topic: topics.count(topic) for topic in ranker.bank.topics},
             "queries": len(topics),
             "example": ranker.scorer.example,
+            "presets": ranker.scorer.presets,
         }
 
     @api.post("/api/rank")
@@ -121,6 +126,7 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
             "queries": len(ranking.part.queries),
             "failed": ranking.failed,
             "refusal": why_invalid(ranking),
+            "understood": ranking.understood,
             "not_understood": ranking.not_understood,
             "leaderboard": ranking.board.records() if ranking.board else [],
         }
@@ -180,6 +186,13 @@ class SecurityHeaders:
             await send(message)
 
         await self.app(scope, receive, with_headers)
+
+
+def published_rows(ranking: PublishedRanking) -> dict[str, Any]:
+    """``title``, and ``rows`` of model, rank and win rate, best first; equal rates share a rank."""
+    best = sorted(ranking.rates.items(), key=lambda item: (-item[1], item[0]))
+    ranks = {name: 1 + sum(other > rate for other in ranking.rates.values()) for name, rate in best}
+    return {"title": ranking.title, "rows": [{"model": n, "rank": ranks[n], "win_rate": rate} for n, rate in best]}
 
 
 def _mistake(status: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

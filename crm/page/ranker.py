@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
@@ -18,8 +18,11 @@ from crm.leaderboard.bank.opening import in_turns
 from crm.leaderboard.outcomes import Outcomes
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.page.profile import Profile, ProfileError
-from crm.page.scorers import Scorer
+from crm.page.scorers import Scorer, WordsScorer
 from crm.schema import Message, query_of, short
+
+if TYPE_CHECKING:
+    from crm.leaderboard.own_words import Understood
 
 MOST_UNREAD = 0.2
 """Share of comparisons without a verdict above which a ranking is not valid."""
@@ -41,6 +44,8 @@ class Ranking:
     part: Bank
     outcomes: Outcomes
     board: Leaderboard | None
+    understood: tuple[Understood, ...] = ()
+    """What each clause of the profile is read as, where the scorer says so."""
     not_understood: tuple[str, ...] = ()
     """Lines of the profile that say nothing to the judge."""
     advice: str = ""
@@ -83,7 +88,8 @@ class Ranker:
             raise ProfileError(str(error)) from None
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
         nothing = len(lost) == len(lines) and (lines or self.scorer.example)
-        return Ranking(part, outcomes, board, lost, self.scorer.advice(lines) if nothing else "")
+        read = self.scorer.understood(*profile.signed) if isinstance(self.scorer, WordsScorer) and lines else ()
+        return Ranking(part, outcomes, board, tuple(read), lost, self.scorer.advice(lines) if nothing else "")
 
     def _select(self, baseline: str, topics: tuple[str, ...], about: str, number: int) -> Bank:
         if baseline not in self.bank.responses:

@@ -10,14 +10,16 @@ from pathlib import Path
 from starlette.types import ASGIApp
 
 from crm import __version__
+from crm.criteria.counting import MEASURES
 from crm.io.installed import commit
 from crm.leaderboard.bank.opening import open_bank
+from crm.leaderboard.bank.published import published_ranking
 from crm.page.api import About, make_api
 from crm.page.config import AppConfig
-from crm.page.facts import facts_of
+from crm.page.facts import Facts, facts_of
 from crm.page.picks import Picking
 from crm.page.ranker import Ranker
-from crm.page.scorers import IndexScorer, OracleScorer
+from crm.page.scorers import IndexScorer, OracleScorer, WordsScorer
 from crm.picking.criteria import SIMULATED as SIMULATED_POOL
 from crm.picking.criteria import read_pool
 from crm.web import BodyLimit, KnownHosts, bound, serve
@@ -40,6 +42,14 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     """
     if config.judge.name == "oracle":
         return Ranker(OracleScorer(open_bank(config.bank))), "oracle"
+    if config.judge.name == "traits":
+        from crm.judges.reader import bundled_reader  # torch comes with it
+        from crm.leaderboard.matrix import open_matrix
+        from crm.leaderboard.own_words import OwnWords
+
+        matrix = open_matrix(open_bank(config.bank), config.bank.path)
+        matrix.count(list(MEASURES), config.progress)
+        return Ranker(WordsScorer(OwnWords(bundled_reader(), matrix))), "counting what your words ask for"
     if config.judge.name != "crm":
         raise _not_arithmetic(f"judge={config.judge.name}", "this judge")
     from crm.judges.crm_judge import CrmJudge  # torch comes with it: the oracle is up seconds earlier without
@@ -65,7 +75,8 @@ def _not_arithmetic(setting: str, why: str) -> ValueError:
     command = shlex.join(["python", "leaderboard.py", setting, 'criteria=["Prefers concise answers"]'])
     return ValueError(
         f"{setting}: {why} reads all responses again for each person, and the page serves only rankings that are "
-        f"arithmetic (head=late, or judge=oracle); rank for one person with your settings of bank and: {command}"
+        "arithmetic (judge=traits, head=late, or judge=oracle); rank for one person with your settings of bank and: "
+        f"{command}"
     )
 
 
@@ -73,10 +84,13 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
     """The whole application: API, page, and the limits before both."""
     simulated = config.bank.name == "simulated"
     pool = read_pool(Path(config.pool)) if config.pool is not None else read_pool(SIMULATED_POOL if simulated else None)
+    published = published_ranking(config.bank, ranker.bank.authors)
+    known = {name: Facts(display=display) for name, display in published.display.items()} if published else {}
     about = About(
         judge=judge,
         version=f"{__version__} {commit()}",
-        facts=facts_of(config.facts, config.bank),
+        facts=known | facts_of(config.facts, config.bank),
+        published=published,
         simulated=" ".join([SIMULATED] * simulated + [ORACLE] * (config.judge.name == "oracle")),
     )
     limited = BodyLimit(make_api(ranker, Picking(ranker, pool), about), MAX_BODY)

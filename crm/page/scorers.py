@@ -1,4 +1,4 @@
-"""Scorers of a bank that are arithmetic: an index of a late head, or the simulation's own truth.
+"""Scorers of a bank that are arithmetic: its criteria matrix, an index of a late head, or the simulation's own truth.
 
 ``example`` is a criterion to start from; empty where a ranking without criteria means something. Letters: N criteria,
 Q queries, M models.
@@ -23,6 +23,7 @@ from crm.schema import short
 
 if TYPE_CHECKING:  # torch takes seconds to import, and the oracle does without it
     from crm.leaderboard.index import IndexedBank, Scores
+    from crm.leaderboard.own_words import OwnWords, Understood
     from crm.model.late_reading import Conversation
 
 NONSENSE = 24
@@ -34,6 +35,60 @@ AXES = (*TRAIN_AXES, *HELD_OUT_AXES)
 UNKNOWN = np.full(len(AXES), np.nan, dtype=np.float32)
 
 
+Presets = Sequence[tuple[str, Sequence[str]]]
+"""Names of people and what they like, for the page to start from; none where the page's own do."""
+
+
+class WordsScorer:
+    """What is read in somebody's own words, on the columns of the bank's criteria matrix."""
+
+    example = "short answers, no bullet points"
+    presets: Presets = (
+        ("In a hurry", ("Short answers", "Replies without preamble")),
+        ("Student", ("Detailed answers", "Concrete examples", "Simple words")),
+        ("Analyst", ("Numbers and figures", "Bullet points")),
+        ("Writer", ("Flowing prose instead of lists", "No headings, no bold type")),
+        ("Careful", ("Cautious statements", "Names its sources")),
+    )
+
+    def __init__(self, words: OwnWords) -> None:
+        self.words, self.bank = words, words.bank
+
+    def scores(self, criteria: Sequence[str]) -> Scores:
+        """(N, Q, M) float32, each line alone; 0 for one of which nothing counts."""
+        shape = (len(self.bank.queries), len(self.bank.authors))
+        found = [self.words.weights([line]) for line in criteria]
+        return np.stack([self.words.scores(wanted) if wanted else np.zeros(shape, np.float32) for wanted in found])
+
+    def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:
+        """Of ``part`` by all that is understood; unread throughout where nothing is."""
+        if not any(self.words.weights(criteria, weights).values()):
+            nothing = np.full((len(self.bank.queries), len(self.bank.authors)), np.nan)
+            return self.words.numbers.outcomes(nothing, part)
+        return self.words.outcomes(criteria, weights, part)
+
+    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
+        """A score for each of ``texts``, in log-odds; NaN for one that is too short, or scored by a reader alone."""
+        wanted = self.words.weights(criteria, weights)
+        return [self.words.of_text(wanted, "\n".join(turn.content for turn in response)) for _, response in texts]
+
+    def understood(self, lines: Sequence[str], weights: Sequence[float]) -> list[Understood]:
+        """What every line is read as."""
+        return self.words.understood(lines, weights)
+
+    def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """Lines of which nothing counts."""
+        return tuple(line for line in lines if not self.words.weights([line]))
+
+    def advice(self, lines: Sequence[str]) -> str:
+        """Why nothing of ``lines`` counts."""
+        if not lines:
+            return f"Say what you care about in an answer, such as “{self.example}”."
+        found = [each for each in self.words.understood(lines) if each.why]
+        near = " or ".join(f"“{meaning}”" for meaning in found[0].nearest[:3])
+        return f"{short(found[0].clause)}: {found[0].why}. Did you mean {near}?"
+
+
 class IndexScorer:
     """A late head's index of a bank.
 
@@ -42,6 +97,7 @@ class IndexScorer:
     """
 
     example = ""
+    presets: Presets = ()
 
     def __init__(self, indexed: IndexedBank) -> None:
         self.indexed, self.bank = indexed, indexed.bank
@@ -103,6 +159,7 @@ class OracleScorer:
     """
 
     example = "Prefers concise answers"
+    presets: Presets = ()
 
     def __init__(self, bank: Bank) -> None:
         self.bank, self._numbers = bank, BankNumbers(bank)
@@ -162,4 +219,4 @@ def _sum(criteria: Sequence[str], weights: Sequence[float]) -> Scores:
     return np.sum(known, axis=0, dtype=np.float32) if known else UNKNOWN
 
 
-Scorer = IndexScorer | OracleScorer
+Scorer = WordsScorer | IndexScorer | OracleScorer

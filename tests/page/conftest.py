@@ -44,6 +44,7 @@ class WordScorer:
     """Prefers long responses, or short ones where a criterion says so; a response that says "huge" cannot be read."""
 
     example = ""
+    presets = ()
 
     def __init__(self, bank: Bank) -> None:
         self.bank = bank

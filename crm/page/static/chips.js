@@ -5,8 +5,8 @@ import { line } from './state.js';
 
 /** @typedef {import('./state.js').Line} Line */
 
-/** @type {[string, string[], string[]][]} name, likes, dislikes */
-export const PRESETS = [
+/** @type {[string, string[], string[]?][]} name, likes, dislikes */
+const PRESETS = [
   ['In a hurry', ['Prefers concise answers', 'Prefers direct answers'], []],
   ['Student', ['Prefers detailed answers', 'Wants concrete examples'], []],
   ['Analyst', ['Prefers evidence and data', 'Prefers bulleted lists'], []],
@@ -16,11 +16,10 @@ export const PRESETS = [
 const STRENGTHS = [1, 2, 3, 0.5];
 const MOST = 20;
 
-/** @param {string} typed @returns {Line | null} "no jokes" is a dislike of jokes */
+/** @param {string} typed @returns {Line | null} the judge reads the whole line, "no" included */
 export function lineOf(typed) {
   const text = typed.trim().replace(/\s+/g, ' ');
-  const [, disliked] = text.match(/^(?:no|not|without|i (?:hate|dislike)|dislikes?:?) (.+)$/i) || [];
-  return text ? line(disliked || text, disliked ? 'dislike' : 'like') : null;
+  return text ? line(text, 'like') : null;
 }
 
 /** @param {Line[]} lines @param {Line | null} added @returns {string} why it cannot be added; empty where it was */
@@ -33,12 +32,12 @@ export function addLine(lines, added) {
 }
 
 /**
- * Buttons of `PRESETS`: a second press takes it away again; what was typed stays.
- * @param {Line[]} lines @param {() => Line[]} own the lines without the page's example
+ * Buttons of the judge's presets, or of `PRESETS`: a second press takes it away again; what was typed stays.
+ * @param {[string, string[]][]} presets @param {Line[]} lines @param {() => Line[]} own the lines without the page's example
  * @param {(focus?: string) => void} changed
  */
-export function showPresets(lines, own, changed) {
-  const buttons = PRESETS.map(([name, likes, dislikes]) => {
+export function showPresets(presets, lines, own, changed) {
+  const buttons = (presets.length ? presets : PRESETS).map(([name, likes, dislikes = []]) => {
     const preset = [...likes.map((text) => line(text, 'like')), ...dislikes.map((text) => line(text, 'dislike'))];
     const held = () => preset.every((one) => lines.some((other) => other.text === one.text && other.kind === one.kind));
     const toggle = () => {
@@ -53,9 +52,10 @@ export function showPresets(lines, own, changed) {
 
 /**
  * @param {Line[]} lines @param {(focus?: string) => void} changed
- * @param {{lost: string[], example: boolean}} caption lines that are not understood; whether these are an example
+ * @param {{lost: string[], understood: any[], example: boolean}} caption lines that are not understood; what the clauses
+ *   of a line are read as; whether these are an example
  */
-export function showChips(lines, changed, { lost, example }) {
+export function showChips(lines, changed, { lost, understood, example }) {
   byId('chips').replaceChildren(...lines.map((one, at) => {
     const turn = () => { one.kind = one.kind === 'like' ? 'dislike' : 'like'; changed(`turn-${at}`); };
     const stronger = () => {
@@ -64,7 +64,8 @@ export function showChips(lines, changed, { lost, example }) {
     };
     const remove = () => { lines.splice(at, 1); changed('words'); };
     const kind = one.kind === 'like' ? 'Like' : 'Dislike';
-    const note = lost.includes(one.text) ? 'not understood' : example ? 'an example' : '';
+    const read = understood.filter((each) => each.line === one.text).map(meaning).join('; ');
+    const note = read || (lost.includes(one.text) ? 'not understood' : example ? 'an example' : '');
     return el('li', { class: `chip ${one.kind}${lost.includes(one.text) ? ' lost' : ''}` },
       el('button', { id: `turn-${at}`, type: 'button', 'aria-label': `${kind}: ${one.text}. Turn it round`,
         title: 'Turn it round', onclick: turn }, one.kind === 'like' ? '+' : '−'),
@@ -74,6 +75,10 @@ export function showChips(lines, changed, { lost, example }) {
       el('button', { type: 'button', 'aria-label': `Take away: ${one.text}`, title: 'Take away', onclick: remove }, '×'));
   }));
 }
+
+/** @param {any} each a clause @returns {string} what it is read as, or why it does not count */
+const meaning = (each) => (each.why ? `“${each.clause}”: ${each.why}`
+  : `read as: ${each.meaning} (${each.confidence.toFixed(2)})`);
 
 /** @param {Line} one */
 const weight = (one) => Number(one.weight.toFixed(1));

@@ -62,8 +62,9 @@ function dropExample() {
 function showWanted() {
   const query = toQuery({ ...page.wanted, lines: ownLines() });
   history.replaceState(null, '', query ? `?${query}` : location.pathname);
-  showPresets(page.wanted.lines, dropExample, ownChanged);
-  showChips(page.wanted.lines, ownChanged, { lost: page.step?.not_understood || [], example: page.example });
+  showPresets(page.bank.presets, page.wanted.lines, dropExample, ownChanged);
+  const { not_understood: lost = [], understood = [] } = page.step || {};
+  showChips(page.wanted.lines, ownChanged, { lost, understood, example: page.example });
 }
 
 /** Rank as wanted; `pending` is a line that is still being typed. @param {any} [pending] */
@@ -105,7 +106,7 @@ function lostPicks(error) {
 function take(step, profile, pending) {
   if (pending && step.not_understood.includes(pending.text)) return show(); // half a word is no mistake
   page.step = { ...step, profile, preview: Boolean(pending) };
-  if (!(profile.criteria || profile.dislikes) && !step.agreement) {
+  if (!(profile.criteria || profile.dislikes) && !step.agreement && !page.bank.published) {
     page.most = step.leaderboard;
     usual.set(queryOf(profile), step.leaderboard);
   }
@@ -169,7 +170,7 @@ function progress(step) {
 /** @param {boolean} mine */
 const legend = (mine) => `Percent: how often you would prefer the model’s answer to ${nameOf(page.wanted.baseline
   || page.bank.baseline)}’s, with a 95 % interval over questions like these. A place such as 3–4 means that these models
-  cannot be told apart.${mine && page.most ? ' The ring is the ranking of most people.' : ''} Choose a model to see why.`;
+  cannot be told apart.${mine && page.most ? ` The ring is ${page.bank.published ? page.bank.published.title : 'the ranking of most people'}.` : ''} Choose a model to see why.`;
 
 /** @param {any} error */
 function fail(error) {
@@ -231,6 +232,7 @@ try {
   page.bank = await ask('bank');
   byId('notice').hidden = !page.bank.simulated;
   byId('notice').textContent = page.bank.simulated;
+  page.most = page.bank.published?.rows || null;
   page.example = Boolean(page.bank.example) && !page.wanted.lines.length && !page.wanted.picks.length;
   if (page.example) page.wanted.lines = [line(page.bank.example, 'like')];
   listen();

@@ -1,0 +1,115 @@
+"""The page by own words: what a line was read as, what was not understood, presets, and whose "most people" are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from crm.criteria.counting import MEASURES
+from crm.judges.reader import bundled_reader
+from crm.leaderboard.bank.published import PublishedRanking
+from crm.leaderboard.matrix import CriteriaMatrix
+from crm.leaderboard.own_words import OwnWords
+from crm.page import run
+from crm.page.profile import Profile
+from crm.page.ranker import Ranker, why_invalid
+from crm.page.scorers import WordsScorer
+from crm.picking.criteria import read_pool
+from tests.leaderboard.test_own_words import made_bank
+from tests.page.conftest import add, client_of, names, opened, serve_ranker
+
+PUBLISHED = PublishedRanking("a class's of 2024", {"short": 0.7, "lister": 0.5, "long": 0.5}, {"long": "The Long One"})
+
+
+@pytest.fixture(scope="module")
+def ranker(tmp_path_factory: pytest.TempPathFactory) -> Ranker:
+    matrix = CriteriaMatrix(made_bank(), tmp_path_factory.mktemp("matrix") / "criteria.parquet")
+    matrix.count(list(MEASURES))
+    return Ranker(WordsScorer(OwnWords(bundled_reader(), matrix)))
+
+
+def test_the_answer_says_what_every_line_was_read_as(ranker: Ranker) -> None:
+    client = client_of(ranker, published=PUBLISHED)
+    asked = {"criteria": ["short answers, no lists", "candle"], "dislikes": ["examples"]}
+    reply = client.post("/api/rank", json=asked).json()
+    assert [(each["line"], each["meaning"], each["why"]) for each in reply["understood"]] == [
+        ("short answers, no lists", "shorter answers", ""),
+        ("short answers, no lists", "prose instead of lists", ""),
+        ("candle", "", "not understood"),
+        ("examples", "no examples", ""),
+    ]
+    assert reply["not_understood"] == ["candle"] and reply["refusal"] == ""
+    assert reply["leaderboard"][0]["model"] == "short"
+    assert client.get("/api/bank").json()["published"] == {
+        "title": "a class's of 2024",
+        "rows": [
+            {"model": "short", "rank": 1, "win_rate": 0.7},
+            {"model": "lister", "rank": 2, "win_rate": 0.5},
+            {"model": "long", "rank": 2, "win_rate": 0.5},
+        ],
+    }
+
+
+def test_what_is_not_understood_does_not_count(ranker: Ranker) -> None:
+    both, one = (
+        ranker.rank(Profile(criteria=lines)).board for lines in (("short answers", "candle"), ("short answers",))
+    )
+    assert both is not None and one is not None and both.win_rates() == one.win_rates()
+    nothing = ranker.rank(Profile(criteria=("candle",)))
+    assert nothing.board is None and "not understood. Did you mean “" in why_invalid(nothing)
+
+
+def test_presets_and_the_pool_of_picks_are_understood(ranker: Ranker) -> None:
+    scorer: Any = ranker.scorer
+    lines = [line for _, likes in scorer.presets for line in likes]
+    lines += [side for entry in read_pool() for side in (entry.like, entry.opposite)]
+    assert scorer.not_understood(lines) == () and len(lines) > 30
+    for entry in read_pool():
+        like, opposite = scorer.words.weights([entry.like]), scorer.words.weights([entry.opposite])
+        assert like.keys() == opposite.keys() and all(like[name] * opposite[name] < 0 for name in like), entry.name
+
+
+def test_the_command_counts_before_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made_bank().save(tmp_path / "bank")
+    config = run.AppConfig(judge=run_judge("traits"), bank=run_bank(tmp_path / "bank"), progress=False)
+    made, name = run.make_ranker(config)
+    assert name == "counting what your words ask for" and (tmp_path / "bank/criteria.parquet").is_file()
+    assert isinstance(made.scorer, WordsScorer)
+
+
+def run_judge(name: str) -> Any:
+    from crm.judges.config import JudgeConfig
+
+    return JudgeConfig(name=name)
+
+
+def run_bank(path: Path) -> Any:
+    from crm.leaderboard.bank.config import BankConfig
+
+    return BankConfig("folder", path=str(path))
+
+
+@pytest.fixture(scope="module")
+def address(ranker: Ranker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serve_ranker(ranker, tmp_path_factory.mktemp("served")) as address:
+        yield address
+
+
+@pytest.mark.slow
+def test_a_person_types_and_sees_what_was_read(browser: Any, address: str) -> None:
+    with opened(browser, address) as page:
+        expect(page.locator("#headline")).to_contain_text("Example: short")
+        add(page, "no lists")
+        chip = page.locator(".chip").first
+        expect(chip).to_contain_text("read as: prose instead of lists (")
+        assert names(page)[-1] == "lister"
+        add(page, "candle")
+        expect(page.locator(".chip").nth(1)).to_contain_text("not understood")
+        page.get_by_role("button", name="Like: no lists. Turn it round").click()
+        expect(chip).to_contain_text("read as: bullet points (")
+        expect(page.locator("#rows .row").first).to_contain_text("lister")
