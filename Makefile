@@ -73,12 +73,8 @@ app: results/demo/late/model/crm.json ## The leaderboard as a page, on the demo'
 results/demo/late/model/crm.json: | .venv/.installed
 	$(MAKE) demo
 
-app-real: models/real_judge/model/crm.json ## The page on AlpacaEval's 30 LLMs with the bundled judge: no training
-	$(BIN)/python app.py checkpoint=models/real_judge/model bank=alpacaeval bank.queries=$(QUERIES)
-
-models/real_judge/model/crm.json: experiments/real_judge/judge.safetensors | .venv/.installed
-	$(MAKE) smollm2
-	$(BIN)/python -m experiments.real_judge.bundled models/smollm2_135m --out $(@D)
+app-real: install ## The page on AlpacaEval's 30 LLMs, by what your own words ask for: no training
+	$(BIN)/python app.py judge=traits bank=alpacaeval bank.queries=$(QUERIES)
 
 benchmarks: install ## Public benchmarks of checkpoint=<folder or hub id>, under root=<folder> or fetched
 	$(BIN)/python evaluate.py suite=public checkpoint=$(checkpoint) data.root=$(root)
