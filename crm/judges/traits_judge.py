@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 
 from crm.criteria.counting import MEASURES, Text
@@ -28,7 +29,7 @@ class TraitsJudge:
         self.reader = reader or bundled_reader()
         self.digest = f"traits-{self.reader.digest}"
         self._weights = cache(self._read)
-        self._counted = lru_cache(65536)(_counted)
+        self._counted = lru_cache(65536)(counted)
 
     def fits(self, asked: Asked) -> bool:
         """Always."""
@@ -52,9 +53,8 @@ class TraitsJudge:
         if isinstance(weights, str):
             return weights
         text = "\n".join(turn.content for turn in response)
-        values = [by * self._counted(name, text) for name, by in weights.items()]
-        total = CLEAR * sum(values)
-        return total if total == total else "too_short"
+        total = self._counted(tuple(weights.items()), text)
+        return "too_short" if math.isnan(total) else total
 
     def _read(self, criteria: tuple[str, ...]) -> Mapping[str, float] | str:
         clauses = [clause for line in criteria for clause in self.reader.read(line) if clause.criterion]
@@ -71,6 +71,7 @@ def weights_of(clauses: Sequence[Clause], known: Mapping[str, object]) -> dict[s
     return {name: by for name, by in summed.items() if by}
 
 
-def _counted(name: str, text: str) -> float:
-    """In clear differences."""
-    return MEASURES[name](Text(text)) / MEASURES[name].clear
+def counted(weights: Iterable[tuple[str, float]], text: str) -> float:
+    """The score in log-odds of a text by measures and their weights; NaN where it is too short for one of them."""
+    read = Text(text)
+    return CLEAR * sum(by * MEASURES[name](read) / MEASURES[name].clear for name, by in weights)

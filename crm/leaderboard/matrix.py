@@ -48,6 +48,7 @@ class CriteriaMatrix:
         self.bank, self.path = bank, path
         self.columns: dict[str, Column] = {}
         self._raw: dict[str, Cells] = {}
+        self._counted: set[str] = set()
         prompts = [query.prompt for query in bank.queries for _ in bank.authors]
         self._keys = [text_key(prompt, text) for prompt, text in zip(prompts, self._texts(), strict=True)]
         self._frame = self._read() if path.is_file() else pd.DataFrame()
@@ -80,16 +81,14 @@ class CriteriaMatrix:
 
     def count(self, names: Sequence[str], progress: bool = False) -> None:
         """Have the counted columns ``names``, keys of `MEASURES`; what is there is not counted again."""
+        if self._counted.issuperset(names):
+            return
         known = self._frame.reindex(columns=list(names)).loc[self._keys]
         missing = known.isna().any(axis=1)  # also what is too short to say, which is soon counted again
         texts = {key: text for key, text, new in zip(self._keys, self._texts(), missing, strict=True) if new}
-        if not texts:
-            return
-        found = np.empty((len(texts), len(names)), np.float32)
-        for row, raw in enumerate(track(texts.values(), "counting", disable=not progress, transient=True)):
-            text = Text(raw)
-            found[row] = [MEASURES[name](text) for name in names]
-        self._put(dict.fromkeys(names, Column(COUNTED)), pd.DataFrame(found, index=list(texts), columns=list(names)))
+        if texts:
+            self._put(dict.fromkeys(names, Column(COUNTED)), _measured(texts, names, progress))
+        self._counted.update(names)
 
     def _put(self, columns: Mapping[str, Column], found: pd.DataFrame) -> None:
         found = found[~found.index.duplicated()]
@@ -115,6 +114,15 @@ class CriteriaMatrix:
         table = pa.Table.from_pandas(self._frame.rename_axis("key").reset_index(), preserve_index=False)
         with drafted(self.path) as draft:
             pq.write_table(table.replace_schema_metadata({FACTS: json.dumps(facts)}), draft)
+
+
+def _measured(texts: Mapping[str, str], names: Sequence[str], progress: bool) -> pd.DataFrame:
+    """A row a text, under its key, and a column a measure."""
+    found = np.empty((len(texts), len(names)), np.float32)
+    for row, raw in enumerate(track(texts.values(), "counting", disable=not progress, transient=True)):
+        text = Text(raw)
+        found[row] = [MEASURES[name](text) for name in names]
+    return pd.DataFrame(found, index=list(texts), columns=list(names))
 
 
 def open_matrix(bank: Bank, folder: str | Path | None = None) -> CriteriaMatrix:

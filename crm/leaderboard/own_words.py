@@ -11,9 +11,9 @@ from importlib.resources import files
 import numpy as np
 import yaml
 
-from crm.criteria.counting import MEASURES, Text
+from crm.criteria.counting import MEASURES
 from crm.judges.reader import Clause, SentenceReader
-from crm.judges.traits_judge import CLEAR
+from crm.judges.traits_judge import CLEAR, counted
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.matrix import CriteriaMatrix
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
@@ -91,10 +91,7 @@ class OwnWords:
 
     def of_text(self, wanted: Mapping[str, float], text: str) -> float:
         """The score of another text in log-odds; NaN where it is too short, or where a column is not counted."""
-        counted = Text(text)
-        if not wanted.keys() <= MEASURES.keys():
-            return float("nan")
-        return CLEAR * sum(by * MEASURES[name](counted) / MEASURES[name].clear for name, by in wanted.items())
+        return counted(wanted.items(), text) if wanted.keys() <= MEASURES.keys() else float("nan")
 
     def why_nothing(self, lines: Sequence[str], weights: Sequence[float] = ()) -> str:
         """Why nothing of ``lines`` counts, and what to type instead."""
