@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from crm.data.comparisons import fixed_suites, parse_suite, suite_names
 from crm.data.load import load_data
 from crm.data.splits import Splits
@@ -21,7 +19,6 @@ from crm.evaluation.robustness import CARD_TEXT, CLEAN, SEED, attacked, effects_
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.judges.open import OpenedJudge, check_judge, open_judge
-from crm.model.backbone import show_loading
 from crm.model.config import training_config
 from crm.model.folders import checkpoint_folder
 from crm.model.model_card import ROBUSTNESS_SECTION, write_section
@@ -49,11 +46,8 @@ class SuiteReadings:
 
 def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     """Read every suite that is configured, in both orders, and summarise the prediction files."""
-    show_loading(config.progress)
     check_judge(config)
     check_tracker(config.logger.kinds)
-    if config.threads:
-        torch.set_num_threads(config.threads)
     processes = start(config.devices, config.nodes)
     _check_recorded(config)
     splits = load_data(config.data, criteria=config.criteria)

@@ -8,10 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import torch
-from lightning.fabric import Fabric
-from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
-from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-from lightning.fabric.utilities.exceptions import MisconfigurationException
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -71,6 +67,9 @@ def start(devices: int | str, nodes: int | str) -> Processes:
     check_launcher("devices", devices, nodes)
     if devices * nodes == 1:
         return ALONE
+    from lightning.fabric import Fabric
+    from lightning.fabric.utilities.exceptions import MisconfigurationException
+
     accelerator = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         fabric = Fabric(accelerator=accelerator, devices=devices, num_nodes=nodes, strategy="ddp")
@@ -84,6 +83,11 @@ def start(devices: int | str, nodes: int | str) -> Processes:
 
 def launched_processes() -> tuple[int, int] | None:
     """Processes a machine, and machines, that torchrun or srun has started; ``None`` where neither has."""
+    if not {"TORCHELASTIC_RUN_ID", "SLURM_NTASKS"} & os.environ.keys():
+        return None  # and Fabric, which takes seconds to load, is not needed
+    from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
+    from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+
     if TorchElasticEnvironment.detect():
         each = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         return each, max(1, TorchElasticEnvironment().world_size() // each)

@@ -30,7 +30,7 @@ def count_words(text: str) -> int:
 
 def split_words(text: str) -> list[str]:
     """What `count_words` counts, in order: ``"ein Wort 中文"`` has four."""
-    return _WORD.findall(text) if _ANY.search(text) else text.split()
+    return _WORD.findall(text) if not text.isascii() and _ANY.search(text) else text.split()
 
 
 def first_words(text: str, limit: int) -> str:

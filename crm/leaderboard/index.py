@@ -19,7 +19,7 @@ from crm.io.files import drafted, replace_file
 from crm.io.processes import ALONE, Processes
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Judge
-from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.bank.bank import Bank, text_key
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
 from crm.model.late_reading import Conversation, LateReader, added_up
 from crm.schema import GENERIC_CRITERION, Message, short
@@ -198,12 +198,6 @@ def index_digest(reader: LateReader, model_digest: str) -> str:
     """Cache key of weights, template, limit and precision: vectors of two models never mix."""
     facts = [FORMAT, model_digest, reader.encoder.digest, reader.encoder.max_length, reader.precision, reader.size]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-
-
-def text_key(prompt: Sequence[Message], response: str) -> str:
-    """32 hex digits of a conversation; names and ids do not count."""
-    turns = [[turn.role, turn.content] for turn in prompt]
-    return hashlib.sha256(json.dumps([turns, response]).encode()).hexdigest()[:32]
 
 
 def conversations(bank: Bank) -> list[tuple[str, Conversation]]:

@@ -19,8 +19,7 @@ from rich.progress import track
 
 from crm.criteria.counting import MEASURES, Text
 from crm.io.files import drafted
-from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.index import text_key
+from crm.leaderboard.bank.bank import Bank, text_key
 
 FILE = "criteria.parquet"
 COUNTED = "counting"

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
 from crm.io.files import replace_file
@@ -19,12 +18,9 @@ from crm.judges.traits_judge import TraitsJudge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.config import LeaderboardConfig
-from crm.leaderboard.index import index_bank
 from crm.leaderboard.matrix import open_matrix
 from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.scoring import TOO_LONG, score_bank
-from crm.model.backbone import show_loading
 from crm.model.config import training_config
 from crm.report.plots import one_leaderboard
 from crm.report.tables import caption, print_table, write_table
@@ -38,9 +34,6 @@ ASK_AGAIN = "the log says why; the same command asks again"
 
 def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard:
     """Score the chosen topics under the criteria and write every view of the ranking."""
-    if config.threads:
-        torch.set_num_threads(config.threads)
-    show_loading(config.progress)
     check_judge(config)
     check_tracker(config.logger.kinds)
     bank = open_bank(config.bank).select(config.topics)
@@ -74,6 +67,9 @@ def rank_bank(
 
     Raises ``ValueError`` for weights of criteria without such vectors, and where there is no verdict at all.
     """
+    from crm.leaderboard.index import index_bank  # and with it transformers, which own words do without
+    from crm.leaderboard.scoring import TOO_LONG, score_bank
+
     where: Any = {"folder": opened.predictions, "progress": config.progress, "processes": processes}
     found = index_bank(opened.judge, bank, **where)
     if found is not None:

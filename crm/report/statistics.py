@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
+from scipy import special
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -50,9 +50,9 @@ def proportion_interval(mean: float, error: float, clusters: int, n: int) -> Int
     """The interval of `cluster_interval` for a ``mean`` in [0, 1] and its clustered standard ``error``."""
     if error > 1e-12:
         size = min(mean * (1 - mean) / error**2, n)
-        critical = float(stats.t.ppf(0.975, clusters - 1))
+        critical = float(special.stdtrit(clusters - 1, 0.975))
     else:
-        size, critical = float(clusters), float(stats.norm.ppf(0.975))
+        size, critical = float(clusters), float(special.ndtri(0.975))
     low, high = map(float, wilson(mean, size, critical))
     return Interval(mean, error, min(low, mean), max(high, mean), n, clusters)
 
@@ -65,7 +65,7 @@ def mean_interval(values: Sequence[float] | Floats, clusters: Sequence[Any] | No
     data = _column(values)
     mean, error, groups = _sandwich(data, range(len(data)) if clusters is None else clusters)
     error = error if groups > 1 else float("nan")
-    half = float(stats.t.ppf(0.975, groups - 1)) * error
+    half = float(special.stdtrit(groups - 1, 0.975)) * error
     return Interval(mean, error, mean - half, mean + half, len(data), groups)
 
 
@@ -135,6 +135,8 @@ def expected_calibration_error(
 
 def rank_correlation(first: Floats, second: Floats) -> float:
     """Kendall's tau-b, in [-1, 1], of two aligned columns (M,); NaN where one is constant."""
+    from scipy import stats  # takes most of a second to load
+
     # The method concerns the p-value only, which nobody reads here: the exact one is slow in a bootstrap, and the
     # asymptotic one divides by zero for two models.
     method = "asymptotic" if len(first) > 2 else "auto"

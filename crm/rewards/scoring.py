@@ -78,7 +78,7 @@ class Rewards:
             return []
         if self._reader is not None:
             return _by_vectors(self._reader, groups)
-        return self._scores(groups) if self.pointwise else self._means(groups)
+        return self._scores_by_prompt(groups) if self.pointwise else self._means(groups)
 
     def of_pairs(self, pairs: Sequence[Pair]) -> list[Reward]:
         """The log-odds that the first of each pair is preferred, averaged over both orders; None unless both were
@@ -93,6 +93,17 @@ class Rewards:
         for reading in self._read([(row, order) for row in rows for order in orders]):
             logits[reading.comparison.id, reading.order] = _finite(reading.preference_logit)
         return [(logits.get((row.id, "ab")), logits.get((row.id, orders[-1]))) for row in rows]
+
+    def _scores_by_prompt(self, groups: Sequence[Group]) -> list[list[Reward]]:
+        """Groups with the same criteria and prompt are read as one, each response once."""
+        known: dict[tuple[tuple[str, ...], Turns], dict[Turns, int]] = {}
+        for group in groups:
+            places = known.setdefault((group.criteria, group.prompt), {})
+            for response in group.responses:
+                places.setdefault(response, len(places))
+        scores = self._scores([Group(*shared, tuple(places)) for shared, places in known.items()])
+        read = {shared: dict(zip(known[shared], own, strict=True)) for shared, own in zip(known, scores, strict=True)}
+        return [[read[group.criteria, group.prompt][response] for response in group.responses] for group in groups]
 
     def _scores(self, groups: Sequence[Group]) -> list[list[Reward]]:
         """Two responses a comparison; a comparison that cannot be read is split, so that a response that is too long

@@ -11,14 +11,16 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
 from requests.utils import get_netrc_auth
 
 from crm.io.files import replace_file
 from crm.training.config import LoggerConfig, TrainConfig
+
+if TYPE_CHECKING:  # Lightning takes seconds to load, and rankings without W&B do without
+    from lightning.pytorch.loggers import Logger
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ def build_loggers(
     ``config`` is a plain dict. ``rows`` of an interrupted run go into the CSV file again, which Lightning begins anew;
     with them its run in W&B goes on too.
     """
+    from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+
     check_tracker(settings.kinds)
     table = CSVLogger(run_dir, name="", version="", flush_logs_every_n_steps=1)
     for row in rows:
@@ -91,6 +95,8 @@ def wandb_mode(mode: str | None) -> str:
 @contextmanager
 def finished(loggers: list[Logger]) -> Iterator[None]:
     """End W&B's run at the end, as failed where the body raised: the next job of a sweep gets its own."""
+    from lightning.pytorch.loggers import WandbLogger
+
     status = "failed"
     try:
         yield
@@ -106,6 +112,8 @@ def finished(loggers: list[Logger]) -> Iterator[None]:
 
 def log_summary(loggers: list[Logger], numbers: Mapping[str, float]) -> None:
     """Final numbers into W&B's summary; the files of the run hold them anyway."""
+    from lightning.pytorch.loggers import WandbLogger
+
     for logger in loggers:
         if isinstance(logger, WandbLogger):
             logger.experiment.summary.update(dict(numbers))
@@ -121,6 +129,8 @@ def track(
     numbers: Mapping[str, float],
 ) -> None:
     """Log ``numbers``, named ``split/name``, as one run in W&B or TensorBoard; finite numbers only."""
+    if not {"wandb", "tensorboard"}.intersection(settings.kinds):
+        return
     loggers = build_loggers(settings, run_dir, name, group, config)[1:]
     with finished(loggers):
         for logger in loggers:

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from crm.config import compose
-from crm.leaderboard import run as running
 from crm.leaderboard.run import run_leaderboard
 from crm.model.export import export_model
 
@@ -37,7 +36,7 @@ def test_the_files_are_those_of_single_readings(
     folder, wanted = make_folder("late"), "criteria=[Prefers concise answers, Wants sources]"
     board = rank(folder, tmp_path / "index", wanted)
     assert not list((folder / "kept").rglob("bank.jsonl")), "no prediction file is needed"
-    monkeypatch.setattr(running, "index_bank", lambda *_, **__: None)
+    monkeypatch.setattr("crm.leaderboard.index.index_bank", lambda *_, **__: None)
     other = rank(folder, tmp_path / "read", wanted)
     assert list((folder / "kept").rglob("bank.jsonl"))
     assert board.win_rates() == pytest.approx(other.win_rates(), abs=1e-3)

@@ -39,7 +39,7 @@ def test_a_resumed_run_goes_on_in_wandb_and_a_new_one_in_its_folder_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Mock(return_value=Mock(spec=WandbLogger))
-    monkeypatch.setattr("crm.training.tracking.WandbLogger", made)
+    monkeypatch.setattr("lightning.pytorch.loggers.WandbLogger", made)
     settings, row = LoggerConfig(kinds=["wandb"], mode="offline"), {"step": "1", "train/loss": "0.5"}
     for rows in ([], [row], []):
         build_loggers(settings, tmp_path, "name", "group", {}, rows)
@@ -120,7 +120,7 @@ def test_a_failing_job_ends_its_run_as_failed(monkeypatch: pytest.MonkeyPatch) -
 
 def test_finite_numbers_are_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logger = Mock(spec=WandbLogger)
-    monkeypatch.setattr("crm.training.tracking.WandbLogger", Mock(return_value=logger))
+    monkeypatch.setattr("lightning.pytorch.loggers.WandbLogger", Mock(return_value=logger))
     monkeypatch.setattr("crm.training.tracking.finished", lambda loggers: nullcontext())
     numbers = {"D+/accuracy": 0.75, "D+/margin": float("nan")}
     names = {"name": "scalar on votes", "group": "another", "config": {"judge": "crm"}}

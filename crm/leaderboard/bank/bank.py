@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from pydantic.dataclasses import dataclass
 
 from crm.io.files import replace_file
 from crm.io.intake import Intake
-from crm.schema import RecordError, Turns, short, validated
+from crm.schema import Message, RecordError, Turns, short, validated
 
 HEAD, QUERIES, RESPONSES = "bank.json", "queries.jsonl", "responses.jsonl"
 Name = Annotated[str, StringConstraints(pattern=r"\S")]
@@ -115,6 +116,12 @@ class Bank:
             HEAD: [{"name": self.name, "baseline": self.baseline}],
         }.items():
             replace_file(folder / name, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def text_key(prompt: Sequence[Message], response: str) -> str:
+    """32 hex digits of a conversation; names and ids do not count."""
+    turns = [[turn.role, turn.content] for turn in prompt]
+    return hashlib.sha256(json.dumps([turns, response]).encode()).hexdigest()[:32]
 
 
 def load_bank(folder: Path) -> Bank:
