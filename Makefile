@@ -41,7 +41,7 @@ install-dev: .venv/.installed-dev ## The same, and what tests, benchmarks and al
 	@touch $@
 
 .venv/.installed-dev: .venv/.installed
-	$(PIP) -e '.[$(subst $(empty) $(empty),$(comma),$(DEV_EXTRAS))]' -e experiments/real_judge -e experiments/sources
+	$(PIP) -e '.[$(subst $(empty) $(empty),$(comma),$(DEV_EXTRAS))]' -e experiments/sources
 	@touch $@
 
 test: install-dev ## Run the whole test suite (CPU, no network), one process a core

@@ -155,11 +155,7 @@ def make_encoder(tokenizer: Any) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def make_model(tokenizer: Any) -> Callable[..., Any]:
-    """A random model, hidden size 16 and 2 layers, in eval mode: ``make_model(head, architecture="qwen3", seed=0)``.
-
-    A name such as ``llama-1`` has a late head that reads responses with that many layers, ``llama-1-gated`` a
-    gated one.
-    """
+    """A random model, hidden size 16 and 2 layers, in eval mode: ``make_model(head, architecture="qwen3", seed=0)``."""
     import torch
     from transformers import LlamaConfig, LlamaModel
 
@@ -167,7 +163,6 @@ def make_model(tokenizer: Any) -> Callable[..., Any]:
     from crm.model.reward_model import RewardModel, build_score
 
     def make(head: str, architecture: str = "qwen3", seed: int = 0) -> RewardModel:
-        architecture, response_layers, gated = (*architecture.split("-"), "", "")[:3]
         if architecture == "qwen3":
             backbone: Any = build_tiny_backbone(len(tokenizer), 16, 2, 2, 2048, tokenizer.pad_token_id, seed)
             generator = torch.Generator().manual_seed(seed)
@@ -187,8 +182,7 @@ def make_model(tokenizer: Any) -> Callable[..., Any]:
             )
             torch.manual_seed(seed)
             backbone = LlamaModel(config)
-        layers = int(response_layers) if response_layers else None
-        score = build_score(head, 16, seed, response_layers=layers, gated=bool(gated) or None)
+        score = build_score(head, 16, seed)
         if head == "late":  # a new one says nothing about any criterion
             torch.manual_seed(seed)
             torch.nn.init.normal_(score.criterion.outer.weight, std=0.5)

@@ -1,8 +1,8 @@
 """What is installed here. Out: the commit of the code at work, and what other packages add to this one.
 
-A package adds a head, a judge, a source, a way of batching or a bank by an entry point of the group ``crm.heads``,
-``crm.judges``, ``crm.sources``, ``crm.batching`` or ``crm.banks`` (docs/extending.md). Only what somebody
-has installed is ever imported: no setting and no file that was downloaded can name code.
+A package adds a head, a judge, a source or a bank by an entry point of the group ``crm.heads``, ``crm.judges``,
+``crm.sources`` or ``crm.banks`` (docs/extending.md). Only what somebody has installed is ever imported: no setting and
+no file that was downloaded can name code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal
 
-Kind = Literal["heads", "judges", "sources", "batching", "banks"]
+Kind = Literal["heads", "judges", "sources", "banks"]
 
 
 def check_known(field: str, name: str, own: Collection[str], kind: Kind) -> None:

@@ -88,7 +88,7 @@ class IndexedBank:
         Raises ``ValueError`` for a criterion that is longer than the model reads, and for another number of weights.
         """
         vectors = self.vectors(list(criteria) or [GENERIC_CRITERION])
-        user = added_up(vectors, list(weights or ()) or None, self.reader.shared)
+        user = added_up(vectors, list(weights or ()) or None)
         if not torch.isfinite(user).all():
             long = criteria[int((~torch.isfinite(vectors)).any(dim=1).int().argmax())]
             most = self.reader.encoder.max_length

@@ -96,20 +96,16 @@ class HeadConfig(Settings, group="head"):
     """Of the late head: states that it keeps of a response."""
     width: int | None = setting(None, at_least=1)
     """Of the late head: numbers of each; a score is the product of two vectors of ``kept`` x ``width``."""
-    response_layers: int | None = setting(None, at_least=1, why="null reads them with all layers")
-    """Of the late head: lowest layers of the backbone that read a response; criteria are read by all. null: all too."""
-    gated: bool | None = None
-    """Of the late head: whether a criterion is for or against is a number of its own. null: no."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_known("head.name", self.name, ("auto", *HEADS), "heads")
         if self.name == "auto" or not head_named(self.name).apart:
-            for name in ("kept", "width", "response_layers", "gated"):
+            for name in ("kept", "width"):
                 unset = getattr(self, name) is None
                 self.require(unset, name, f"null with head={self.name}, which keeps no states; use head=late")
             return
-        self.kept, self.width, self.gated = self.kept or KEPT, self.width or WIDTH, bool(self.gated)
+        self.kept, self.width = self.kept or KEPT, self.width or WIDTH
 
 
 @dataclass
@@ -119,21 +115,14 @@ class PromptConfig(Settings, group="prompt"):
     order: str = setting("criteria_first", one_of=PROMPT_ORDERS)
 
 
-BATCHINGS = ("tree", "padded")
-
-
 @dataclass
 class BatchingConfig(Settings, group="batching"):
     """How comparisons become forward passes; the numbers that come out are the same."""
 
-    name: str = "tree"
-    """``padded``; ``tree``: no padding, and common beginnings once; or what another package adds."""
+    name: str = setting("tree", one_of=("tree", "padded"))
+    """``padded``, or ``tree``: no padding, and common beginnings once."""
     tokens: int = setting(4096, at_least=1)
     """Most tokens of a forward pass on one device; an optimizer step takes as many passes as the first epoch needs, and
     draws of later epochs may exceed it a little. Not of padded batches with a ``batch_size``."""
     batch_size: int = setting(0, at_least=0, zero="as many as batching.tokens holds")
     """Comparisons a device and padded forward pass, a divisor of the device's share of a step."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_known("batching.name", self.name, BATCHINGS, "batching")

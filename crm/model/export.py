@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import (
     AutoModel,
@@ -58,8 +58,7 @@ def export_model(
     exported.save_pretrained(folder)
     if isinstance(model.score, LateHead):  # no stock class has a place for it
         weights = {name: weight.detach().cpu() for name, weight in model.score.state_dict().items()}
-        weights.pop("user_vectors", None)
-        save_file(weights, folder / LATE_HEAD, metadata={"response_layers": str(model.score.response_layers)})
+        save_file(weights, folder / LATE_HEAD)
     for file in folder.glob("*.safetensors"):
         file.chmod((folder / "config.json").stat().st_mode)  # transformers lets only their owner read them
     tokenizer = deepcopy(tokenizer)  # the caller trains on with its own
@@ -133,10 +132,7 @@ def load_checkpoint(checkpoint: str | Path) -> tuple[RewardModel, Any, dict[str,
 
 
 def _read_late_head(folder: Path, hidden_size: int) -> LateHead:
-    with safe_open(folder / LATE_HEAD, "pt") as file:
-        weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-        layers = int((file.metadata() or {}).get("response_layers", 0))
-    head = LateHead.of_weights(weights, layers)
+    head = LateHead.of_weights(load_file(folder / LATE_HEAD))
     if (found := head.response.norm.weight.numel()) != hidden_size:
         raise ValueError(f"{LATE_HEAD} reads states of {found} numbers, the backbone beside it has {hidden_size}")
     return head

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from crm.model.batching.batches import ROW_STEP, by_length, length_groups
 from crm.model.batching.forest import common_prefix, fill_up, grow_forest
 from crm.model.batching.tree_mask import full_mask
 from crm.model.encoding import Encoder, token_ids
-from crm.model.late_head import LateHead
+from crm.model.late_head import LateHead, TextPooling
 from crm.model.reward_model import RewardModel
 from crm.schema import Message
 
@@ -37,9 +36,6 @@ class LateReader:
         assert isinstance(model.score, LateHead) and model.reads_forests
         self.model, self.encoder, self.head, self.tokens = model, encoder, model.score, tokens
         self.precision, self._autocast = precision, autocast
-        shared = torch.zeros(self.size) if self.head.shared is None else self.head.shared.detach().float().cpu()
-        self.shared = shared / math.sqrt(self.size)
-        """(D,) float32: the part that all of `criterion_vectors` share."""
 
     @property
     def size(self) -> int:
@@ -53,8 +49,7 @@ class LateReader:
             query, answer = self.encoder.conversation_segments(prompt, response)
             fits = len(query) + len(answer) <= self.encoder.max_length
             texts.append((query + answer, len(query)) if fits else None)
-        lowest = self.model.depths.lower if self.model.depths else self.model.backbone
-        return self._vectors(texts, self.head.response.of_groups, lowest)
+        return self._vectors(texts, self.head.response)
 
     def criterion_vectors(self, criteria: Sequence[str]) -> Tensor:
         """(N, D) float32 on the CPU: each criterion as a user of its own; NaN where one is longer than the model reads.
@@ -65,19 +60,17 @@ class LateReader:
         for text in criteria:
             ids = token_ids(self.encoder.criteria_segments((text,)))
             texts.append((ids, self.encoder.instruction) if len(ids) <= self.encoder.max_length else None)
-        return self._vectors(texts, self.head.of_criteria, self.model.backbone) / math.sqrt(self.size)
+        return self._vectors(texts, self.head.criterion) / math.sqrt(self.size)
 
     @torch.inference_mode()
-    def _vectors(
-        self, texts: Sequence[Text | None], pool: Callable[[Tensor, Sequence[Tensor]], Tensor], backbone: Any
-    ) -> Tensor:
+    def _vectors(self, texts: Sequence[Text | None], pooling: TextPooling) -> Tensor:
         vectors = torch.full((len(texts), self.size), float("nan"))
         for portion in self._portions(texts):
-            rows, states = self._states([text for place in portion if (text := texts[place])], backbone)
+            rows, states = self._states([text for place in portion if (text := texts[place])])
             number = by_length(rows)
             with torch.autocast(states.device.type, enabled=False):
                 groups = [group.to(states.device) for group in length_groups(number)]
-                vectors[portion] = pool(states, groups)[[number[row] for row in rows]].cpu()
+                vectors[portion] = pooling.of_groups(states, groups)[[number[row] for row in rows]].cpu()
         return vectors
 
     def _portions(self, texts: Sequence[Text | None]) -> Iterator[list[int]]:
@@ -98,7 +91,7 @@ class LateReader:
         if portion:
             yield portion
 
-    def _states(self, texts: Sequence[Text], backbone: Any) -> tuple[list[tuple[int, ...]], Tensor]:
+    def _states(self, texts: Sequence[Text]) -> tuple[list[tuple[int, ...]], Tensor]:
         """Where the pooled tokens of each text lie in the states (M, H) float32, and these."""
         device = self.model.device
         forest = grow_forest([ids for ids, _ in texts])
@@ -106,18 +99,17 @@ class LateReader:
         ids, positions = torch.tensor([forest.ids]), torch.tensor([forest.positions])
         with self._autocast:
             inputs = forest_inputs(ids.to(device), positions.to(device), full_mask(forest).to(device))
-            states = backbone(**inputs).last_hidden_state[0].float()
+            states = self.model.backbone(**inputs).last_hidden_state[0].float()
         ends = zip(forest.leaf_of, texts, strict=True)
         return [forest.places(leaf, start, len(own)) for leaf, (own, start) in ends], states
 
 
-def added_up(vectors: Tensor, weights: Sequence[float] | None, shared: Tensor) -> Tensor:
-    """(D,) the vector of a user with criteria (N, D), counted ``weights`` times but for their ``shared`` part (D,).
+def added_up(vectors: Tensor, weights: Sequence[float] | None) -> Tensor:
+    """(D,) the vector of a user with criteria (N, D), each counted ``weights`` times.
 
-    A user who dislikes something prefers no empty response for it: in the shared part only the size of a weight counts.
     Raises ``ValueError`` for another number of weights.
     """
     shares = torch.ones(len(vectors)) if weights is None else torch.tensor(list(weights), dtype=torch.float32)
     if len(shares) != len(vectors):
         raise ValueError(f"weights: {len(shares)} for {len(vectors)} criteria, expected one each")
-    return (shares[:, None] * vectors).sum(dim=0) + (shares.abs() - shares).sum() * shared
+    return (shares[:, None] * vectors).sum(dim=0)

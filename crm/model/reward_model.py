@@ -11,8 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, linear
 from transformers import PreTrainedModel
 
 from crm.model.attention.decoder import is_known, prune_last_layer, use_tree_attention
-from crm.model.attention.frozen_layers import FrozenLayers, TwoDepths, inputs_of
-from crm.model.backbone import without_lora_wrapper
+from crm.model.attention.frozen_layers import FrozenLayers, inputs_of
 from crm.model.batching.batches import Batch, ForestBatch, PaddedBatch
 from crm.model.heads import HeadOutput, head_named
 from crm.model.late_head import LateHead
@@ -81,12 +80,8 @@ class RewardModel(nn.Module):
         if self.reads_forests:
             use_tree_attention(backbone)
         self.prunes = not head_named(head).apart and prune_last_layer(backbone)
-        self.keeping: tuple[FrozenLayers, ...] = ()
-        """Where set, what these layers give is kept: one part, or with two depths that of responses and of criteria."""
-        self.depths: TwoDepths | None = None
-        """Where responses are read by fewer layers than criteria."""
-        if isinstance(score, LateHead) and score.response_layers:
-            self.depths = TwoDepths(without_lora_wrapper(backbone), score.response_layers)
+        self.frozen: FrozenLayers | None = None
+        """Where set, what these layers give is kept."""
 
     def forward(self, batch: Batch) -> HeadOutput:
         """Logits (B,) for the response **shown first**; multiply by ``batch.sign`` for the record's response A."""
@@ -94,7 +89,7 @@ class RewardModel(nn.Module):
             raise ValueError(f"batching: {type(self.backbone).__name__} is not known to pack; use batching=padded")
         if isinstance(self.score, LateHead):
             assert batch.texts is not None, "encoded for another head"
-            output: HeadOutput = self.score(*self._token_states(batch), batch.texts)
+            output: HeadOutput = self.score(self._states(batch).flatten(0, 1), batch.texts)
             return output
         states = self._read_forest(batch) if isinstance(batch, ForestBatch) else self._read_padded(batch)
         return read_head(self.head, self.score, states)
@@ -115,19 +110,12 @@ class RewardModel(nn.Module):
         reads = {"read_positions": batch.read_tokens[None], "read_mask": batch.read_mask}
         return self._states(batch, **reads)[0, batch.reads]
 
-    def _token_states(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """(M, H) each, of all tokens of the batch, one row after the other: as responses are read, and as criteria."""
-        if self.depths is not None:
-            return self.depths.run_frozen(batch, *self.keeping) if self.keeping else self.depths.run(batch)
-        states = self._states(batch).flatten(0, 1)
-        return states, states
-
     def _states(self, batch: Batch, **reads: Any) -> torch.Tensor:
         """(S, T, H), or (S, R, H) where only some positions are read."""
         backbone, inputs = self.backbone, inputs_of(batch) | reads
-        if self.keeping:
-            (frozen,) = self.keeping
-            backbone, inputs = frozen.upper, inputs | {"input_ids": None, "inputs_embeds": frozen.states(batch)}
+        if self.frozen is not None:
+            backbone, states = self.frozen.upper, self.frozen.states(batch)
+            inputs |= {"input_ids": None, "inputs_embeds": states}
         states = backbone(**inputs).last_hidden_state
         assert isinstance(states, torch.Tensor)
         return states

@@ -224,6 +224,5 @@ class TrainConfig(Settings):
         for fine, name, allowed, why in (
             (not kept, "model.kept_states", "off", "shards cannot run the frozen layers alone"),
             (self.optimizer.name != "muon", "optimizer.name", "adamw", "Muon works on whole matrices; optimizer=paper"),
-            (self.head.response_layers is None, "head.response_layers", "null", "the backbone is run in two parts"),
         ):
             self.require(fine, name, f"{allowed} with trainer.strategy=fsdp ({why}), or trainer=ddp")

@@ -15,7 +15,7 @@ from torch import Tensor
 from crm.data.comparisons import FIXED_SEED, make_comparisons
 from crm.data.noise import CriteriaPool
 from crm.model.batching.batches import Batch
-from crm.model.batching.loader import BatchLoader, TrainLoader, ValidationLoader
+from crm.model.batching.loader import TrainLoader, ValidationLoader
 from crm.model.batching.plans import Padding, draw_order, packing_named
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.heads import head_named
@@ -48,8 +48,7 @@ class PreferenceDataModule(L.LightningDataModule):
     """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch with ``seed``.
 
     Validation is drawn once, for all seeds alike, and reads both sides of a row that have criteria, whatever the
-    direction of training: accuracies by direction are then of the same pairs. With a ``loader`` (an entry point of
-    ``crm.batching``) its batches are trained on, whatever ``batch_size``, ``direction`` and ``noise``.
+    direction of training: accuracies by direction are then of the same pairs.
     """
 
     def __init__(
@@ -59,7 +58,6 @@ class PreferenceDataModule(L.LightningDataModule):
         validation: Sequence[Preference],
         encoder: Encoder,
         pad_id: int,
-        loader: BatchLoader | None = None,
     ) -> None:
         super().__init__()
         self.config, self.train, self.validation, self.encoder = config, train, validation, encoder
@@ -68,8 +66,7 @@ class PreferenceDataModule(L.LightningDataModule):
         packing = packing_named(config.batching.name, config.batching.tokens)
         self.layout = packing or Padding(padded_rows(config, share), pad_id)
         sizes = {"step": config.schedule.comparisons_per_step, "seed": config.seed, "world_size": self.world_size}
-        own = TrainLoader(self.epoch_comparisons, encoder, self.layout, **sizes)  # draws nothing until it is read
-        self.loader: BatchLoader = own if loader is None else loader
+        self.loader = TrainLoader(self.epoch_comparisons, encoder, self.layout, **sizes)  # draws when it is read
         self.tokens_read = 0  # in training, by this process
         self.validation_batches: list[list[EncodedComparison]] = []
         """What this process validates on, once there is a loader."""
@@ -81,7 +78,7 @@ class PreferenceDataModule(L.LightningDataModule):
     @property
     def passes(self) -> int:
         """Forward passes a rank and optimizer step."""
-        return self.loader.size.a_step if isinstance(self.loader, TrainLoader) else 1
+        return self.loader.size.a_step
 
     def counts(self) -> dict[str, int]:
         """Rows of the first epoch: read, made, dropped and why, trained on; and those of validation."""
@@ -130,10 +127,9 @@ class PreferenceDataModule(L.LightningDataModule):
     def _rank(self) -> int:
         return self.trainer.global_rank if self.trainer else 0
 
-    def train_dataloader(self) -> BatchLoader:
+    def train_dataloader(self) -> TrainLoader:
         """The stateful loader of this rank; Lightning asks for it once a run."""
-        if isinstance(self.loader, TrainLoader):
-            self.loader.rank = self._rank
+        self.loader.rank = self._rank
         return self.loader
 
     def val_dataloader(self) -> ValidationLoader:

@@ -28,8 +28,6 @@ FROZEN_BYTES = 4
 USABLE = 0.9
 """Share of the memory that may be planned for; the rest is for kernels' own needs and fragmentation."""
 GIB = 2**30
-OF_CRITERIA = 0.25
-"""Share of the room for kept states that criteria have where responses are read by fewer layers."""
 
 
 @dataclass(frozen=True)
@@ -168,25 +166,16 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int) -> 
     settings, backbone = config.model, without_lora_wrapper(model.backbone)
     # Only a head that reads every token, and so prunes no last layer, can do without a layer of its own.
     layers = min(settings.freeze_layers, len(backbone.layers) - int(model.prunes))
-    partly = model.depths is not None and layers < len(backbone.layers)  # a layer that is trained may read responses
-    if settings.kept_states == "off" or layers < 1 or partly:
+    if settings.kept_states == "off" or layers < 1:
         return
     if not model.reads_forests:
         rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)
         return
     need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
     room = max(0, memory_of(torch.device("cpu")) - need) / 2 / config.trainer.devices
-
-    def keeping(layers: int, share: float) -> FrozenLayers:
-        dtype = getattr(torch, settings.kept_states_dtype)
-        kept = FrozenStates(backbone.config.hidden_size, budget=int(room * share), dtype=dtype)
-        return FrozenLayers(backbone, layers, kept)
-
-    if model.depths is None:
-        model.keeping = (keeping(layers, 1.0),)
-    else:
-        of_responses = len(model.depths.lower.layers)
-        model.keeping = keeping(of_responses, 1 - OF_CRITERIA), keeping(layers, OF_CRITERIA)
+    dtype = getattr(torch, settings.kept_states_dtype)
+    kept = FrozenStates(backbone.config.hidden_size, budget=int(room), dtype=dtype)
+    model.frozen = FrozenLayers(backbone, layers, kept)
     rank_zero_only(log.info)(
         f"frozen layers: states of {layers} layers are kept ({settings.kept_states_dtype}) in memory, room for "
         f"{room / 1e9:.1f} GB a process; model.kept_states=off computes them anew"

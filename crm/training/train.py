@@ -24,7 +24,7 @@ from transformers.utils import logging as transformers_logging
 from crm import __version__
 from crm.data.load import load_data, tokenizer_texts
 from crm.io.files import replace_file, shown_path, with_nulls
-from crm.io.installed import commit, plugin
+from crm.io.installed import commit
 from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.backbone import (
     add_lora,
@@ -36,8 +36,6 @@ from crm.model.backbone import (
     train_tokenizer,
     without_lora_wrapper,
 )
-from crm.model.batching.loader import BatchLoader
-from crm.model.config import BATCHINGS
 from crm.model.encoding import Encoder
 from crm.model.export import export_model, load_checkpoint
 from crm.model.folders import check_reachable
@@ -100,8 +98,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     model, tokenizer = build_model(config)
     _prepare_folder(Path(config.run_dir), settings, resumed=resume is not None)
     encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
-    loader = _added_loader(config, encoder, model)
-    data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id, loader)
+    data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id)
     counts = data.counts()
     check_counts(config, counts)
     speed_up(config, model, counts["largest_batch_tokens"])
@@ -193,17 +190,6 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     return model, tokenizer
 
 
-def _added_loader(config: TrainConfig, encoder: Encoder, model: RewardModel) -> BatchLoader | None:
-    """The loader of another package for ``batching.name``. Raises ``ValueError`` for several devices."""
-    name, devices = config.batching.name, config.trainer.processes
-    if name in BATCHINGS:
-        return None
-    if devices > 1:
-        raise ValueError(f"trainer.devices={devices} with batching.name={name}: use trainer.devices=1 or batching=tree")
-    loader: BatchLoader = plugin("batching", name)(config, encoder, model)
-    return loader
-
-
 def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[Callback], passes: int) -> L.Trainer:
     """Lightning's trainer, with ``passes`` forward passes a step."""
     run_dir, schedule = Path(config.run_dir), config.schedule
@@ -269,7 +255,7 @@ def finish(
     outcome = TrainingOutcome(run_dir / "model", digest, loss, accuracy, steps, time.perf_counter() - started)
     if trainer.is_global_zero:
         write_results(run_dir, outcome, facts, loggers)
-    lit.model.keeping = ()  # the memory is free for what follows
+    lit.model.frozen = None  # the memory is free for what follows
     return outcome
 
 

@@ -1,7 +1,6 @@
 """``python -m experiments.best_of_n --checkpoint <late model of the arena>``: curves of each user, and of all together.
 
-With ``--root`` and ``--real`` also on the responses of AlpacaEval's 30 LLMs. Each response is read once for all users.
-It writes ``results.json``, a table and pictures of two opposite users for each of the two.
+Each response is read once for all users. It writes ``results.json``, a table and pictures of two opposite users.
 """
 
 from __future__ import annotations
@@ -25,17 +24,15 @@ from crm.rewards.best_of_n import best_of_k, curves, expected, plot, reached, si
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import Users, of_alpacaeval, of_arena
 
-PICTURED = {"arena": ("polite and formal", "relaxed and informal"), "alpacaeval": ("more: Length", "less: Length")}
+PICTURED = ("polite and formal", "relaxed and informal")
 """Parts of the names of two opposite users."""
-UNITS = {"arena": "nats of the true user", "alpacaeval": "thresholds of the trait, counted"}
+UNIT = "nats of the true user"
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Command line; 2 for what cannot be done."""
     parser = argparse.ArgumentParser(prog="python -m experiments.best_of_n", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--checkpoint", type=Path, help="a model of the arena; without it only the real part is run")
-    parser.add_argument("--root", help="folder of the public sets")
-    parser.add_argument("--real", type=Path, help="a judge of real text")
+    parser.add_argument("--checkpoint", type=Path, required=True, help="a model of the arena")
     parser.add_argument("--report", type=Path, default=Path("experiments/best_of_n"), help="where results go")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--queries", type=int, default=60)
@@ -50,42 +47,22 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(given: argparse.Namespace) -> None:
-    """Both parts, as far as they are asked for; a part that was run before stays in ``results.json``."""
-    parts: dict[str, tuple[list[Users], Path]] = {}
-    if given.checkpoint:
-        users = of_arena(seed=given.seed, queries=given.queries, n=given.n)
-        parts["arena"] = (users, given.checkpoint)
-    if given.real:
-        if not given.root:
-            raise ValueError(
-                "--root: not given; --real needs the folder of the public sets, with AlpacaEval's responses"
-            )
-        parts["alpacaeval"] = (of_alpacaeval(given.root, queries=given.queries), given.real)
-    if not parts:
-        raise ValueError("--checkpoint: not given, and neither is --real; name a model to measure")
-    path = given.report / "results.json"
-    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    for name, (users, folder) in parts.items():
-        found[name] = part(name, users, folder, given)
-    replace_file(path, json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def part(name: str, users: Sequence[Users], folder: Path, given: argparse.Namespace) -> dict[str, Any]:
-    """One of the two, whole: what goes into ``results.json``; writes its table and its pictures."""
-    judge, manifest = open_checkpoint(folder, batch_size=64, precision="32-true")
+    """``results.json``, the table and the pictures."""
+    users = of_arena(seed=given.seed, queries=given.queries, n=given.n)
+    judge, manifest = open_checkpoint(given.checkpoint, batch_size=64, precision="32-true")
     studies = studies_of(users, Rewards(judge))
-    line = caption(len(users[0].candidates), (given.seed,), f"{manifest['head']} seed {manifest['seed']}", commit())
-    write_table(given.report, name, summary(studies), f"{UNITS[name]}; {line}")
+    line = caption(given.n, (given.seed,), f"{manifest['head']} seed {manifest['seed']}", commit())
+    write_table(given.report, "arena", summary(studies), f"{UNIT}; {line}")
     for user, study in studies.items():
-        if any(words in user for words in PICTURED[name]):
+        if any(words in user for words in PICTURED):
             slug = "_".join("".join(letter if letter.isalnum() else " " for letter in user.lower()).split())
-            plot(given.report / f"{name}_{slug}.png", study["curves"], f"{user}: {UNITS[name]}")
+            plot(given.report / f"arena_{slug}.png", study["curves"], f"{user}: {UNIT}")
     ks = sorted({int(k) for k in studies["all"]["curves"]["k"]})
-    return {
+    found = {
         "users": {user: compact(study, ks) for user, study in studies.items()},
         "k": ks,
         "kl_at_most": [round(kl_bound(k), 4) for k in ks],
-        "unit": UNITS[name],
+        "unit": UNIT,
         "unread": int(studies["all"]["unread"]),
         "head": manifest["head"],
         "training_seed": manifest["seed"],
@@ -93,6 +70,10 @@ def part(name: str, users: Sequence[Users], folder: Path, given: argparse.Namesp
         "seed": given.seed,
         "commit": commit(),
     }
+    path = given.report / "results.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    text = json.dumps(known | {"arena": found}, indent=1, ensure_ascii=False, allow_nan=False)
+    replace_file(path, text + "\n")
 
 
 def studies_of(users: Sequence[Users], rewards: Rewards) -> dict[str, dict[str, Any]]:

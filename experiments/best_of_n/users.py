@@ -1,7 +1,6 @@
 """Who chooses from what: candidates and gold of each user.
 
-In the arena a criterion is one side of an axis that judges train on, and gold is the truth. On real text it is more or
-less of a countable trait, and gold is the count. Training never had the words of either.
+A criterion is one side of an axis that judges train on, in words that training never had, and gold is the truth.
 """
 
 from __future__ import annotations
@@ -14,15 +13,9 @@ from crm.data.simulation.lexicon import AUTHORS, TOPIC, TRAIN_AXES, queries, wor
 from crm.data.simulation.responses import write
 from crm.io.draws import generator
 from crm.judges.controls import OracleJudge
-from crm.leaderboard.bank.opening import read_public_bank
 from crm.report.statistics import Floats
-from crm.rewards.best_of_n import Candidates, of_bank, table
+from crm.rewards.best_of_n import Candidates, table
 from crm.rewards.scoring import Rewards
-from experiments.real_judge.source import UNSEEN_TRAITS, unseen_queries
-from experiments.real_judge.traits import TRAITS, wording
-
-DATA_SEED = 1
-"""Of the split of the real judge's data: its suites hold the queries that it never met."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +57,6 @@ def of_arena(*, seed: int, queries: int, n: int) -> list[Users]:
             criterion, against = (wordings(axis, side, "held_out")[0] for side in (sign, -sign))
             own = with_criterion(pool, criterion)
             found.append(Users(criterion, own, against, truth_of(own)))
-    return found
-
-
-def of_alpacaeval(root: str, *, queries: int) -> list[Users]:
-    """54 criteria about the responses of AlpacaEval's 30 LLMs to the first ``queries`` that the judge never met."""
-    bank, unseen = read_public_bank("alpacaeval", root), unseen_queries(root, DATA_SEED)
-    pool = of_bank(bank.of_queries([query for query in bank.queries if query.id in unseen][:queries]))
-    found = []
-    for trait in TRAITS:
-        counted = table([[trait.measure(text) / trait.measure.clear for text in own.responses] for own in pool])
-        for sign in (1, -1) if trait.name not in UNSEEN_TRAITS else ():
-            criterion, against = (wording(trait.name, side).unseen[0] for side in (sign, -sign))
-            name = f"{'more' if sign > 0 else 'less'}: {trait.name}"
-            found.append(Users(name, with_criterion(pool, criterion), against, sign * counted))
     return found
 
 

@@ -27,8 +27,8 @@ from crm.judges.crm_judge import open_checkpoint
 from crm.model.batching.plans import packing_named
 from crm.report.tables import write_table
 from crm.schema import Preference
+from experiments.human_labels.suites import read_suites, sums
 from experiments.jobs import Job, run_jobs
-from experiments.real_judge.suites import read_suites, sums
 
 ROWS = {
     "summeval": (),

@@ -1,10 +1,9 @@
 """``python -m experiments.late``: heads at equal compute on the simulated arena. Out: ``results.json`` and a table.
 
-A late head that keeps 1, 4, 16 or 64 states of a response, one whose states have a quarter of the numbers, one that
-reads responses by the first layer, one for which the side of a criterion is a number, one that is trained on noised
-criteria, one that reads all criteria of a user as one text, one that learns the verdicts of the scalar head instead of
-the votes, and the heads that read criteria and response together: each trained from scratch for the same number of
-comparisons on the same data, without a warm-up.
+A late head that keeps 1, 4, 16 or 64 states of a response, one whose states have a quarter of the numbers, one that is
+trained on noised criteria, one that reads all criteria of a user as one text, one that learns the verdicts of the
+scalar head instead of the votes, and the heads that read criteria and response together: each trained from scratch for
+the same number of comparisons on the same data, without a warm-up.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ KEPT = (1, 4, 16, 64)
 OTHERS = ("scalar", "pairwise", "pairwise_span")
 VARIANTS = {
     "narrow": ("head.width=16",),
-    "first_layer": ("head.response_layers=1",),
-    "gated": ("head.gated=true",),
     "noised": ("noise=random",),
     "together": (),
     "without_penalty": ("loss.off_criteria_penalty=0",),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from crm.model.export import export_model
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.__main__ import main, studies_of, summary
 from experiments.best_of_n.users import of_arena
-
-PUBLIC = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def test_the_truth_picks_as_the_oracle_and_opposites_mirror_each_other() -> None:
@@ -47,10 +44,6 @@ def test_a_part_is_written_with_two_pictures_of_opposite_users(make_model: Any, 
     assert len(list((tmp_path / "out").glob("arena_*.png"))) == 2 and (tmp_path / "out" / "arena.md").is_file()
 
 
-def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    assert capsys.readouterr().err == (
-        "experiments.best_of_n: --checkpoint: not given, and neither is --real; name a model to measure\n"
-    )
-    assert main(["--real", "x"]) == 2
-    assert "--root: not given" in capsys.readouterr().err
+def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["--checkpoint", str(tmp_path), "--queries", "100000"]) == 2
+    assert capsys.readouterr().err.startswith("experiments.best_of_n: --queries=100000: expected at most ")

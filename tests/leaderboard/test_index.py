@@ -75,7 +75,7 @@ def scores(judge: CrmJudge, index: IndexedBank) -> np.ndarray:
 def user_vector(judge: CrmJudge, criteria: Sequence[str]) -> torch.Tensor:
     reader = judge.late_reader
     assert reader is not None
-    return added_up(reader.criterion_vectors(list(criteria) or [GENERIC_CRITERION]), None, reader.shared)
+    return added_up(reader.criterion_vectors(list(criteria) or [GENERIC_CRITERION]), None)
 
 
 @pytest.mark.parametrize("huge", [False, True], ids=["all are read", "one is too long"])

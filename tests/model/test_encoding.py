@@ -226,6 +226,6 @@ def test_training_and_judges_read_the_same_tokens(make_model, make_encoder, monk
     monkeypatch.setattr(LateReader, "_vectors", recorded_texts)
     loader = TrainLoader(lambda epoch: (rows, {}), encoder, Padding(4, pad_id=0), step=4, seed=0)
     of_training = set().union(*map(rows_of, loader))
-    judge = CrmJudge(make_model(head, "llama-1"), encoder, batch_size=4)
+    judge = CrmJudge(make_model(head, "llama"), encoder, batch_size=4)
     assert sum(map(len, judge.read([(row, shown) for row in rows for shown in ("ab", "ba")]))) == 2 * len(rows)
     assert of_training <= read and len(of_training) >= len(rows), "in training one order a row is drawn"

@@ -48,7 +48,7 @@ def exported(request, make_model, tokenizer, tmp_path_factory) -> tuple[RewardMo
     return model, folder, prompt_order
 
 
-@pytest.fixture(scope="module", params=["qwen3", "llama-1-gated"])
+@pytest.fixture(scope="module", params=["qwen3", "llama"])
 def late(request, make_model, tokenizer, tmp_path_factory) -> tuple[RewardModel, Path]:
     model, folder = make_model("late", request.param, seed=4), tmp_path_factory.mktemp("late")
     export_model(model, tokenizer, folder, FACTS)

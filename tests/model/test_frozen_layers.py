@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, TwoDepths, freeze_lower_layers
+from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, freeze_lower_layers
 from crm.model.backbone import add_lora, build_tiny_backbone, without_lora_wrapper
 from crm.model.batching.batches import collate, collate_forest
 from crm.model.batching.forest import grow_forest
@@ -51,7 +51,7 @@ def keeping(model: RewardModel, **settings: Any) -> RewardModel:
     """The same weights, with the states of the lowest layers kept."""
     model = copy.deepcopy(model)
     kept = FrozenStates(16, **{"budget": MUCH, **settings})
-    model.keeping = (FrozenLayers(without_lora_wrapper(model.backbone), LOWER, kept),)
+    model.frozen = FrozenLayers(without_lora_wrapper(model.backbone), LOWER, kept)
     return model
 
 
@@ -116,7 +116,7 @@ def test_without_room_states_are_computed_again_and_reported_once(make_deep, bat
     with caplog.at_level(logging.WARNING):
         for batch in batches() * 2:
             assert_same(outcome(model, batch), outcome(plain, batch))
-    assert len(model.keeping[0].kept) == 40
+    assert len(model.frozen.kept) == 40
     assert [record.message.partition(";")[0] for record in caplog.records] == [
         "kept states: the room for 40 tokens (0.00 GB) is full"
     ]
@@ -155,7 +155,7 @@ def test_adapters_are_put_above_the_frozen_layers_only(make_deep, batches) -> No
 @pytest.mark.usefixtures("in_float64")
 def test_dropout_is_left_out_below(make_deep, batches) -> None:
     model, batch = keeping(make_deep(dropout=0.5)).train(), batches()[0]
-    first, second = (one.keeping[0].states(batch) for one in (model, keeping(make_deep(dropout=0.0))))
+    first, second = (one.frozen.states(batch) for one in (model, keeping(make_deep(dropout=0.0))))
     torch.testing.assert_close(first, second, rtol=0, atol=rounding(second))
 
 
@@ -197,7 +197,7 @@ def test_every_token_is_found_by_what_precedes_it_while_there_is_room() -> None:
                     ids += forest.ids[above.start : above.start + above.length]
                 beginnings += [tuple(ids[: node.depth + count]) for count in range(1, node.length + 1)]
             states = torch.tensor([[hash((begin, i)) % 1000 / 7 for i in range(3)] for begin in beginnings])
-            slots, new = kept.slots(forest.ids, forest.nodes, range(len(forest.nodes)))
+            slots, new = kept.slots(forest.ids, forest.nodes)
             kept.write(slots[new], states[new])
             known = (slots > 0).nonzero().squeeze(1).tolist()
             assert {beginnings[index] for index in new} == {beginnings[index] for index in known} - seen
@@ -212,53 +212,10 @@ def test_a_head_that_reads_every_token_may_keep_the_whole_backbone(make_model, m
     freeze_lower_layers(model.backbone, 2)
     batch = collate_forest([encoder.encode(row) for row in comparisons])
     expected = model(batch).scores
-    model.keeping = (FrozenLayers(model.backbone, 2, FrozenStates(16, budget=MUCH)),)
+    model.frozen = FrozenLayers(model.backbone, 2, FrozenStates(16, budget=MUCH))
     with calls_of(model, 0) as lower:
         for _ in range(2):
             scores = model(batch).scores
             torch.testing.assert_close(scores, expected, rtol=0, atol=rounding(expected))
     scores.sum().backward()
     assert lower == [batch.tokens], "read once"
-
-
-def of_texts(states: torch.Tensor, groups: list[torch.Tensor]) -> torch.Tensor:
-    return torch.cat([states[group[group >= 0]] for group in groups])
-
-
-def test_two_depths_are_the_hidden_states_of_stock_transformers(make_model, make_encoder, comparisons) -> None:
-    model = make_model("late", "llama-1")
-    rows = [make_encoder("late").encode(row) for row in comparisons]
-    padded, forest = collate(rows, pad_id=0), collate_forest(rows)
-    with torch.no_grad():
-        inputs = {"input_ids": padded.input_ids, "attention_mask": padded.attention_mask}
-        stock = model.backbone(**inputs, output_hidden_states=True).hidden_states
-        for batch in (padded, forest):
-            found = model.depths.run(batch)
-            for states, layer, kind in zip(found, stock[1:], ("responses", "criteria"), strict=True):
-                expected = of_texts(layer.flatten(0, 1), getattr(padded.texts, kind))
-                ours = of_texts(states, getattr(batch.texts, kind))
-                torch.testing.assert_close(ours, expected, rtol=0, atol=rounding(expected))
-            assert not of_texts(found[1], batch.texts.responses).any(), "layers above are not run for responses"
-
-
-@pytest.mark.parametrize("kind", ["padded", "forest"])
-def test_kept_states_of_two_depths_are_what_is_computed(kind, make_model, make_encoder, comparisons) -> None:
-    rows = [make_encoder("late").encode(row) for row in comparisons]
-    batch: Any = collate(rows, pad_id=0) if kind == "padded" else collate_forest(rows)
-    model = make_model("late", "qwen3-1")
-    freeze_lower_layers(model.backbone, 2)
-    with torch.no_grad():
-        expected = model(batch).scores
-    model.keeping = tuple(FrozenLayers(model.backbone, layers, FrozenStates(16, budget=MUCH)) for layers in (1, 2))
-    with calls_of(model, 0) as lowest, calls_of(model, 1) as upper, torch.no_grad():
-        for _ in range(2):
-            torch.testing.assert_close(model(batch).scores, expected, rtol=0, atol=rounding(expected))
-    assert (len(lowest), len(upper)) == (2, 1), "responses and criteria, and the second time nothing is run"
-    responses = of_texts(model.depths.run_frozen(batch, *model.keeping)[0], batch.texts.criteria)
-    assert not responses.any(), "only the texts of a kind are run"
-
-
-@pytest.mark.parametrize("layers", [0, 2])
-def test_some_layers_are_left_for_criteria(layers: int, make_model) -> None:
-    with pytest.raises(ValueError, match=rf"head.response_layers={layers}: the backbone has 2 layers; use 1 to 1"):
-        TwoDepths(make_model("late").backbone, layers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -117,55 +116,9 @@ def test_a_new_late_head_prefers_next_to_nothing_and_depends_on_its_seed_alone()
 def test_sizes_are_read_off_the_weights() -> None:
     head = LateHead.seeded(8, seed=1, kept=3, width=5)
     again = LateHead.of_weights(head.state_dict())
-    assert (again.kept, again.width) == (3, 5) and again.side is again.shared is None
-    gated = LateHead(8, 3, 5, gated=True)
-    again = LateHead.of_weights(gated.state_dict())
-    assert again.gated and again.shared is not None and again.side is not None
+    assert (again.kept, again.width) == (3, 5)
     with pytest.raises(ValueError, match=r"weights of the head do not fit it"):
         LateHead.of_weights({name: value for name, value in head.state_dict().items() if "inner" not in name})
-
-
-def test_a_gate_is_one_number_that_multiplies_what_a_criterion_is_about() -> None:
-    head = LateHead.seeded(8, seed=1, kept=3, width=5, gated=True)
-    states, group = torch.randn(6, 8), torch.tensor([[0, 1, 2, -1], [2, 3, 4, 5]])
-    assert not torch.equal(head.of_criteria(states, [group]), head.of_criteria(states, [group])), "dropout"
-    head.eval()
-    assert head.side is not None
-    side = head.side(states[None, :3], torch.ones(1, 3, dtype=torch.bool))[0]
-    about = head.criterion.of_groups(states, [group])
-    found = head.of_criteria(states, [group])
-    torch.testing.assert_close(found[0], torch.tanh(side + 0.5) * about[0], atol=rounding(about, 10_000), rtol=0)
-    with torch.no_grad():
-        head.side.outer.bias.sub_(2 * (head.side.of_groups(states, [group])[1, 0] + 0.5))
-    torch.testing.assert_close(head.of_criteria(states, [group])[1], -found[1], atol=rounding(about, 10_000), rtol=0)
-    plain = LateHead.seeded(8, seed=1, kept=3, width=5)
-    assert torch.equal(plain.of_criteria(states, [group]), plain.criterion.of_groups(states, [group]))
-
-
-def test_the_shared_vector_counts_under_a_criterion_and_its_opposite() -> None:
-    """Three texts of one token, the last a criterion: its products with two responses, by hand."""
-    head = LateHead.seeded(8, seed=1, kept=3, width=5, gated=True).eval()
-    assert head.shared is not None and head.side is not None
-    states = torch.randn(3, 8, generator=torch.Generator().manual_seed(4))
-    texts = TextTokens([torch.tensor([[0], [1]])], [torch.tensor([[2]])], torch.tensor([[0, 1]]), torch.tensor([[0]]))
-    vectors = head.response.of_groups(states, [torch.tensor([[0], [1]])])
-    gap = (vectors[0] - vectors[1]) / 15**0.5
-    about = head.of_criteria(states, texts.criteria)[0]
-
-    def close(expected: torch.Tensor, user: torch.Tensor, texts: TextTokens = texts) -> None:
-        summed = rounding(vectors[:, None] * torch.stack([user, head.shared]) / 15**0.5, 10_000)
-        torch.testing.assert_close(head(states, states, texts).preference_logit[0], expected, atol=summed, rtol=0)
-
-    close(gap @ about, about)
-    with torch.no_grad():
-        head.shared.copy_(torch.arange(15.0))
-        expected = gap @ about, gap @ head.shared
-    close(sum(expected), about)
-    with torch.no_grad():
-        head.side.outer.bias.sub_(2 * (head.side.of_groups(states, texts.criteria)[0, 0] + 0.5))
-    close(expected[1] - expected[0], about)
-    head.user_vectors = torch.nn.Parameter(torch.randn(1, 15))
-    close(gap @ (head.user_vectors[0] + head.shared), head.user_vectors[0], replace(texts, criteria=[]))
 
 
 def test_what_nobody_asked_is_the_mean_square_of_all_other_differences() -> None:
@@ -178,9 +131,9 @@ def test_what_nobody_asked_is_the_mean_square_of_all_other_differences() -> None
         shown=torch.tensor([[0, 1], [2, 0], [1, 2]]),
         asked=torch.tensor([[1, -1], [0, -1], [0, 1]]),
     )
-    assert head(states, states, texts).off_criteria is None
+    assert head(states, texts).off_criteria is None
     head.measures_off_criteria = True
-    output = head(states, states, texts)
+    output = head(states, texts)
     one = torch.ones(1, 1, dtype=torch.bool)
     vectors = [head.response(state[None, None], one)[0] for state in states[:3]]
     users = [head.criterion(state[None, None], one)[0] for state in states[3:]]

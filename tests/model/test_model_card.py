@@ -84,19 +84,16 @@ def test_it_says_what_the_model_is_and_its_lines_give_our_numbers(make_model, to
     assert ("ends the first response" in text) == (head == "pairwise_span" and order == "criteria_first")
 
 
-@pytest.mark.parametrize("architecture", ["llama-1", "llama-1-gated"])
-def test_weighted_criteria_and_stored_vectors_of_the_card_are_ours(
-    architecture: str, make_model, tokenizer, tmp_path
-) -> None:
+def test_weighted_criteria_and_stored_vectors_of_the_card_are_ours(make_model, tokenizer, tmp_path) -> None:
     folder = tmp_path / "model"
-    export_model(make_model("late", architecture, seed=4), tokenizer, folder, FACTS)
+    export_model(make_model("late", "llama", seed=4), tokenizer, folder, FACTS)
     names = run_snippet(folder, tmp_path / "snippet.py")
     model, loaded, _ = load_checkpoint(folder)
     encoder = Encoder(loaded, "late", 2048)
     reader = LateReader(model, encoder, autocast=torch.autocast("cpu", enabled=False), precision="32-true")
     (ours,) = reader.responses([(ROW.prompt, ROW.response_a)])
     torch.testing.assert_close(names["response_vector"](QUERY, FIRST), ours, rtol=0, atol=rounding(ours))
-    user = added_up(reader.criterion_vectors(CRITERIA), [2.0, -0.5], reader.shared)
+    user = added_up(reader.criterion_vectors(CRITERIA), [2.0, -0.5])
     theirs = names["user_vector"](dict(zip(CRITERIA, [2.0, -0.5], strict=True)))
     torch.testing.assert_close(theirs, user, rtol=0, atol=rounding(user))
 

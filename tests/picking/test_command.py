@@ -43,7 +43,7 @@ def voted(reader: LateReader, like: str, opposite: str, count: int, longest: int
         texts = [" ".join(rng.choices(WORDS, k=rng.randint(1, longest))) for _ in "ab"]
         prompt = turn("user", f"Question {number}")
         one, other = reader.responses([(prompt, turn("assistant", text)) for text in texts])
-        gap = float((one - other) @ added_up(reader.criterion_vectors([like, opposite]), [1, -1], reader.shared))
+        gap = float((one - other) @ added_up(reader.criterion_vectors([like, opposite]), [1, -1]))
         winner = "tie" if abs(gap) < 0.05 else "a" if gap > 0 else "b"
         rows.append(Preference(str(number), prompt, *(turn("assistant", text) for text in texts), winner=winner))
     return rows

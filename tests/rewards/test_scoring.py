@@ -79,7 +79,7 @@ def test_groups_keep_their_order_and_their_criteria() -> None:
 
 @pytest.mark.parametrize("head", ["late", "scalar", "pairwise", "pairwise_span"])
 def test_every_head_gives_what_its_comparisons_say(head, make_model, make_encoder) -> None:
-    judge = CrmJudge(make_model(head, "llama-1", seed=3), make_encoder(head), batch_size=4)
+    judge = CrmJudge(make_model(head, "llama", seed=3), make_encoder(head), batch_size=4)
     groups = [GROUP, Group((), PROMPT, ANSWERS[:3]), Group(("likes words", "hates words"), PROMPT, ANSWERS[1:])]
     rewards = Rewards(judge)
     assert rewards.pointwise == (head in ("late", "scalar"))

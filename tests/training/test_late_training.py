@@ -51,7 +51,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutco
 def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, TrainingOutcome]) -> None:
     model, _, manifest = load_checkpoint(plain[0] / "model")
     assert (model.score.kept, model.score.width) == (3, 4)
-    sizes = {"kept": 3, "width": 4, "response_layers": None, "gated": False}
+    sizes = {"kept": 3, "width": 4}
     assert manifest["config"]["head"] == {"name": "late", **sizes}
     assert manifest["prompt_order"] == "criteria_first"
 
@@ -75,19 +75,3 @@ def test_it_goes_on_with_adapters_from_the_lowest_layer_of_an_earlier_run(
     assert len(model.backbone.layers) == model.backbone.config.num_hidden_layers == 1
     with pytest.raises(ValueError, match=r"head.kept=5: the head to go on from has 3"):
         train(tmp_path / "other", start, "head.kept=5")
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (("head.response_layers=2",), r"head.response_layers=2: the backbone has 2 layers; use 1 to 1"),
-        (
-            ("head.response_layers=1", "trainer.strategy=fsdp"),
-            r"head.response_layers=1: expected null with trainer.strategy=fsdp .*or trainer=ddp",
-        ),
-    ],
-    ids=("layers", "shards"),
-)
-def test_what_cannot_be_is_refused(words: tuple[str, ...], why: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=why):
-        train(tmp_path, *words)

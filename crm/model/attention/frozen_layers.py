@@ -1,4 +1,4 @@
-"""Layers that are not trained, run once for each beginning of a sequence, and two-depth reading for late heads.
+"""Layers that are not trained, run once for each beginning of a sequence.
 
 What such a layer gives for a token depends on that token and those before it alone, so its output is kept in a tree of
 tokens. The backbone is run in two parts which share its layers: the embedding and the lowest layers without gradient,
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import logging
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,13 +44,13 @@ class FrozenStates:
     def __len__(self) -> int:
         return len(self._slot_below)
 
-    def slots(self, ids: Sequence[int], nodes: Sequence[Node], chosen: Sequence[int]) -> tuple[Tensor, list[int]]:
-        """(N,) the slot of each of N ``ids``, -1 outside the ``chosen`` nodes and without room; and tokens new here.
+    def slots(self, ids: Sequence[int], nodes: Sequence[Node]) -> tuple[Tensor, list[int]]:
+        """(N,) the slot of each of N ``ids``, -1 without room; and tokens new here, whose states are to be written.
 
-        ``chosen`` are numbers of ``nodes``, a parent before its children. The states of new tokens are to be written.
+        Of ``nodes`` a parent comes before its children.
         """
         slots, new = [NO_ROOM] * len(ids), []
-        for node in (nodes[index] for index in chosen):
+        for node in nodes:
             slot = ROOT
             if len(node.path) > 1:
                 parent = nodes[node.path[-2]]
@@ -88,17 +87,13 @@ class FrozenLayers:
         self._warned = False
 
     @torch.no_grad()
-    def states(self, batch: Batch, wanted: Sequence[Node] | None = None) -> Tensor:
-        """What the frozen layers give for ``input_ids`` (S, T): (S, T, H) without gradient, 0 on padding.
-
-        With ``wanted`` nodes only these and their ancestors are read; others are 0.
-        """
+    def states(self, batch: Batch) -> Tensor:
+        """What the frozen layers give for ``input_ids`` (S, T): (S, T, H) without gradient, 0 on padding."""
         nodes, width = nodes_of(batch), self.kept.width
-        wanted = nodes if wanted is None else wanted
-        slots, new = self.kept.slots(batch.input_ids.flatten().tolist(), nodes, with_ancestors(wanted))
+        slots, new = self.kept.slots(batch.input_ids.flatten().tolist(), nodes)
         known = (slots > ROOT) & (slots <= len(self.kept) - len(new))  # before this batch
         states = torch.zeros(len(slots), width, device=batch.input_ids.device)
-        if needed := with_ancestors([node for node in wanted if not known[node.start + node.length - 1]]):
+        if needed := with_ancestors([node for node in nodes if not known[node.start + node.length - 1]]):
             self.lower.eval()
             tokens, computed = run_on_nodes(self.lower, batch, needed)
             # Rounded as it is kept, so that a step does not depend on what had been kept before it.
@@ -117,43 +112,6 @@ class FrozenLayers:
                 len(self.kept),
                 len(self.kept) * self.kept.token_bytes / 1e9,
             )
-
-
-class TwoDepths:
-    """A backbone that reads responses with its lowest layers and criteria with all.
-
-    Responses are many and long, criteria few and short: a bank costs the first number of layers, and how well a
-    criterion is understood depends on the second. ``lower`` and ``upper`` together are the backbone. Raises
-    ``ValueError`` where ``response_layers`` are not fewer than the backbone has.
-    """
-
-    def __init__(self, backbone: Any, response_layers: int) -> None:
-        layers = len(backbone.layers)
-        if not 1 <= response_layers < layers:
-            raise ValueError(
-                f"head.response_layers={response_layers}: the backbone has {layers} layers; use 1 to {layers - 1}, or "
-                "null where all of them read responses"
-            )
-        self.lower, self.upper = split_at(backbone, response_layers)
-
-    def run(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """(M, H) each: states of all tokens after the lowest layers, and after all those of criteria; others are 0."""
-        assert batch.texts is not None
-        low = self.lower(**inputs_of(batch)).last_hidden_state
-        flat = low.flatten(0, 1)
-        needed = with_ancestors(ends_in(batch, batch.texts.criteria))
-        if not needed:
-            return flat, torch.zeros_like(flat)
-        tokens, found = run_on_nodes(self.upper, batch, needed, low)
-        return flat, torch.zeros_like(flat).index_copy(0, tokens, found.to(flat.dtype))
-
-    def run_frozen(self, batch: Batch, of_responses: FrozenLayers, of_criteria: FrozenLayers) -> tuple[Tensor, Tensor]:
-        """(M, H) each, without gradient: the first where tokens are of responses, the second where of criteria."""
-        assert batch.texts is not None
-        low = of_responses.states(batch, ends_in(batch, batch.texts.responses)).flatten(0, 1)
-        high = of_criteria.states(batch, ends_in(batch, batch.texts.criteria)).flatten(0, 1)
-        with torch.no_grad():
-            return low, self.upper.norm(high)
 
 
 def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
@@ -199,33 +157,21 @@ def with_ancestors(nodes: Sequence[Node]) -> list[int]:
     return sorted({index for node in nodes for index in node.path})
 
 
-def run_on_nodes(part: Any, batch: Batch, chosen: Sequence[int], low: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Run a part of a backbone on the ``chosen`` nodes of a batch alone (ascending, ancestors among them).
+def run_on_nodes(part: Any, batch: Batch, chosen: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Run the lower part of a backbone on the ``chosen`` nodes of a batch alone (ascending, ancestors among them).
 
-    ``low`` (S, T, H) are states of the layers below; without it the part has the embedding. Returns the place of each
-    token in the flattened batch, (M,), and the states there, (M, H).
+    Returns the place of each token in the flattened batch, (M,), and the states there, (M, H).
     """
     nodes, place = [nodes_of(batch)[index] for index in chosen], {index: new for new, index in enumerate(chosen)}
     device = batch.input_ids.device
     tokens = torch.cat([torch.arange(node.start, node.start + node.length) for node in nodes]).to(device)
     if not isinstance(batch, ForestBatch):
-        mask = batch.attention_mask[chosen]
-        given = {"input_ids": batch.input_ids[chosen]} if low is None else {"inputs_embeds": low[chosen]}
-        return tokens, part(**given, attention_mask=mask, use_cache=False).last_hidden_state[mask.bool()]
+        ids, mask = batch.input_ids[chosen], batch.attention_mask[chosen]
+        return tokens, part(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state[mask.bool()]
     row = Forest([], [], [], [])
     start = 0
     for node in nodes:
         row.nodes.append(Node(start, node.length, node.depth, tuple(place[above] for above in node.path)))
         start += node.length
     inputs = forest_inputs(batch.input_ids[:, tokens], batch.position_ids[:, tokens], full_mask(row).to(device))
-    if low is not None:
-        inputs |= {"input_ids": None, "inputs_embeds": low[:, tokens]}
     return tokens, part(**inputs).last_hidden_state[0]
-
-
-def ends_in(batch: Batch, texts: Sequence[Tensor]) -> list[Node]:
-    """The nodes (in the order of their first tokens) in which texts end, given as groups of places, (texts, L) each."""
-    nodes = nodes_of(batch)
-    starts = [node.start for node in nodes]
-    ends = {int(place) for group in texts for place in group.max(dim=1).values.tolist()}
-    return [nodes[index] for index in sorted({bisect_right(starts, end) - 1 for end in ends})]

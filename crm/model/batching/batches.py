@@ -42,7 +42,7 @@ class TextTokens:
     shown: Tensor
     """(B, 2) int64 in [0, U): the response shown first and the one shown second"""
     asked: Tensor
-    """(B, K) int64 in [0, V), or -1: the criteria of each comparison, or one of `LateHead.user_vectors`"""
+    """(B, K) int64 in [0, V), or -1: the criteria of each comparison"""
 
     def to(self, device: torch.device | str) -> TextTokens:
         """The same on another device."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from crm.model.batching.batches import Batch, PaddingBatch
 from crm.model.batching.plans import EpochSize, Layout, Padding, Plan, plan_epoch
@@ -12,28 +12,8 @@ from crm.model.encoding import EncodedComparison, Encoder
 from crm.schema import Comparison
 
 
-class BatchLoader(Protocol):
-    """What an entry point of ``crm.batching`` makes: the batches of an epoch on one device, a step each."""
-
-    def __len__(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Batch]: ...
-
-    def counts(self) -> dict[str, int]:
-        """Comparisons of an epoch ``made``, ``overlong`` and ``trained_on``, and ``largest_batch_tokens``."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where to go on after the last batch that was handed out."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on there."""
-        ...
-
-
 class TrainLoader:
-    """A `BatchLoader` of one rank: an epoch per iteration, in optimizer steps of ``step`` comparisons on all ranks.
+    """The batches of one rank, resumable: an epoch per iteration, in optimizer steps of ``step`` comparisons on all ranks.
 
     ``draw`` gives the comparisons of an epoch and what became of the votes. An epoch depends on (``seed``, epoch)
     alone, so that a position is two integers. Weights make every comparison of an optimizer step count the same.

@@ -1,8 +1,4 @@
-"""Read suites with a judge, a row a comparison, and sum up their accuracies.
-
-A late judge reads each response and each sentence once, however many suites it is in: a score is the product of their
-vectors, which is what the judge gives for the comparison itself (a test checks it). Other judges read the comparisons.
-"""
+"""Read suites with a judge, a row a comparison, and sum up their accuracies."""
 
 from __future__ import annotations
 
@@ -12,59 +8,34 @@ from dataclasses import replace
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import torch
 
 from crm.data.comparisons import make_comparisons
 from crm.io.words import count_words
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Asked
-from crm.model.late_reading import LateReader
 from crm.report.statistics import cluster_interval, correctness, mean_interval
-from crm.schema import GENERIC_CRITERION, Comparison, Preference
-
-PORTION = 64
-"""Conversations between two steps of the bar."""
-
+from crm.schema import Comparison, Preference
 
 def read_suites(judge: CrmJudge, suites: Mapping[str, Sequence[Preference]], steps: Any = iter) -> pd.DataFrame:
     """A row a comparison of each suite, in both directions where both have criteria.
 
-    Columns: ``suite``, ``side`` (+ is the direction of the vote), ``trait``, ``cluster`` (the query), ``right`` and,
+    Columns: ``suite``, ``side`` (+ is the direction of the vote), ``cluster`` (the query), ``right`` and,
     for the judge that prefers more words, ``length``; 1 right, 0 wrong, 1/2 undecided. ``steps`` shows a bar.
     """
     rows = _comparisons(suites)
-    asked = [row for *_, row in rows]
-    reader = judge.late_reader
-    gaps = _by_comparisons(judge, asked, steps) if reader is None else _by_vectors(reader, asked, steps)
+    gaps = _gaps(judge, [row for *_, row in rows], steps)
     found = []
-    for (name, side, trait, row), gap in zip(rows, gaps, strict=True):
+    for (name, side, row), gap in zip(rows, gaps, strict=True):
         words = [count_words(text[-1].content) for text in (row.response_a, row.response_b)]
         label = [int(row.label == "a")]
         gap = 0.0 if math.isnan(gap) else gap  # what is too long to be read is undecided
         right, length = (float(correctness([value], label)[0]) for value in (gap, words[0] - words[1]))
-        found.append((name, side, trait, row.cluster, right, length))
-    return pd.DataFrame(found, columns=["suite", "side", "trait", "cluster", "right", "length"])
+        found.append((name, side, row.cluster, right, length))
+    return pd.DataFrame(found, columns=["suite", "side", "cluster", "right", "length"])
 
 
-def _by_vectors(reader: LateReader, rows: Sequence[Comparison], steps: Any) -> list[float]:
-    """The preference logit of each."""
-    conversations = list(dict.fromkeys((row.prompt, text) for row in rows for text in (row.response_a, row.response_b)))
-    parts = [reader.responses(conversations[at : at + PORTION]) for at in steps(range(0, len(conversations), PORTION))]
-    vectors, place = torch.cat(parts), {own: index for index, own in enumerate(conversations)}
-    texts = list(dict.fromkeys(text for row in rows for text in row.criteria or (GENERIC_CRITERION,)))
-    criteria, number = reader.criterion_vectors(texts), {text: index for index, text in enumerate(texts)}
-    gaps = []
-    for row in rows:
-        pair = vectors[[place[row.prompt, text] for text in (row.response_a, row.response_b)]]
-        user = criteria[[number[text] for text in row.criteria or (GENERIC_CRITERION,)]].sum(dim=0)
-        first, second = (pair @ user).tolist()
-        gaps.append(first - second)
-    return gaps
-
-
-def _by_comparisons(judge: CrmJudge, rows: Sequence[Comparison], steps: Any) -> list[float]:
+def _gaps(judge: CrmJudge, rows: Sequence[Comparison], steps: Any) -> list[float]:
     """The preference logit of each, response A shown first; NaN for what is too long."""
     gaps = [math.nan] * len(rows)
     asked: list[Asked] = [(replace(row, id=str(place)), "ab") for place, row in enumerate(rows)]
@@ -75,13 +46,12 @@ def _by_comparisons(judge: CrmJudge, rows: Sequence[Comparison], steps: Any) -> 
     return gaps
 
 
-def _comparisons(suites: Mapping[str, Sequence[Preference]]) -> list[tuple[str, str, str, Comparison]]:
+def _comparisons(suites: Mapping[str, Sequence[Preference]]) -> list[tuple[str, str, Comparison]]:
     found = []
     for name, preferences in suites.items():
-        topics = {row.id: str(row.topic) for row in preferences}
         for side, direction in (("+", "original"), ("-", "reverse")):
             made, _ = make_comparisons(preferences, direction=direction, noise="none", pool=None, seed=0, epoch=0)
-            found += [(name, side, topics[row.preference_id], row) for row in made]
+            found += [(name, side, row) for row in made]
     return found
 
 
@@ -109,16 +79,4 @@ def sums(frames: Sequence[pd.DataFrame], column: str = "right") -> dict[str, dic
             "n": len(of_suite[0]),
             "directions": sides,
         }
-    return found
-
-
-def by_trait(frames: Sequence[pd.DataFrame]) -> dict[str, dict[str, float]]:
-    """The same sum by trait and suite, mean over seeds."""
-    rows = pd.concat([frame.assign(seed=seed) for seed, frame in enumerate(frames)])
-    sides = rows.groupby(["trait", "suite", "seed", "side"])["right"].mean()
-    summed = sides.groupby(["trait", "suite", "seed"]).sum().groupby(["trait", "suite"]).mean()
-    found: dict[str, dict[str, float]] = {}
-    for (trait, suite), value in summed.items():
-        if np.isfinite(value):
-            found.setdefault(str(trait), {})[str(suite)] = round(float(value), 3)
     return found
