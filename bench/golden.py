@@ -105,7 +105,7 @@ def encoding() -> dict[str, Any]:
     tokenizer = train_tokenizer([row.response_a[-1].content for row in rows], vocab_size=700)
     found = {}
     for head in ("scalar", "pairwise", "pairwise_span", "late"):
-        encoder = Encoder(tokenizer, head, 2048, "criteria_first")
+        encoder = Encoder(tokenizer, head, 2048)
         read = [encoder.encode(row, "ba" if place % 2 else "ab") for place, row in enumerate(rows)]
         found[head] = digest(
             (

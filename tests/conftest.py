@@ -150,7 +150,7 @@ def tokenizer() -> Any:
 def make_encoder(tokenizer: Any) -> Callable[..., Any]:
     from crm.model.encoding import Encoder
 
-    return lambda head, max_length=2048, order="criteria_first": Encoder(tokenizer, head, max_length, order)
+    return lambda head, max_length=2048: Encoder(tokenizer, head, max_length)
 
 
 @pytest.fixture(scope="session")

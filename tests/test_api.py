@@ -229,7 +229,7 @@ def test_train_evaluate_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_somebody_elses_reward_model_is_a_judge_too(make_model, tokenizer, tmp_path: Path) -> None:
     own, other = tmp_path / "own", tmp_path / "other"
-    export_model(make_model("scalar"), tokenizer, own, {"seed": 1, "max_length": 128}, "criteria_first")
+    export_model(make_model("scalar"), tokenizer, own, {"seed": 1, "max_length": 128})
     shutil.copytree(own, other, ignore=shutil.ignore_patterns("crm.json"))
     texts = ("Why?", ["Because.", "", "x</think>y"])
     judge, same = load_judge(other), load_judge(own)

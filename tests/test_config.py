@@ -15,7 +15,7 @@ from crm.data.catalogue import OWN
 NEEDED = {"evaluate": ["judge=length"], "leaderboard": ["judge=length"], "best_of_n": ["judge=length"]}
 TOGETHER = {
     "train": (
-        ("noise", "direction", "optimizer", "schedule", "logger", "batching", "debug", "prompt"),
+        ("noise", "direction", "optimizer", "schedule", "logger", "batching", "debug"),
         *(("model",), ("head",), ("loss",), ("trainer",), ("experiment",)),
     ),
     "evaluate": (("judge", "suite"),),

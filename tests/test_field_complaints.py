@@ -33,7 +33,7 @@ def test_the_score_head_is_lost_on_export(head, make_model, tokenizer, tmp_path)
     model = make_model(head)
     for number, weight in enumerate(model.score.parameters()):
         torch.nn.init.constant_(weight, 7.0 + number)
-    export_model(model, tokenizer, tmp_path / "model", {"seed": 1, "max_length": 128}, "criteria_first")
+    export_model(model, tokenizer, tmp_path / "model", {"seed": 1, "max_length": 128})
     loaded, _, _ = load_checkpoint(tmp_path / "model")
     for before, after in zip(model.score.parameters(), loaded.score.parameters(), strict=True):
         assert torch.equal(before, after)
@@ -45,7 +45,7 @@ def test_merging_adapters_draws_the_head_anew(make_model, tokenizer, tmp_path):
     torch.nn.init.constant_(model.score.weight, 7.0)
     adapted = RewardModel(add_lora(model.backbone, 2, 4, 0.0, 0), model.score, "scalar")
     merged = RewardModel(merge_lora(adapted.backbone), adapted.score, "scalar")
-    export_model(merged, tokenizer, tmp_path / "model", {"seed": 1, "max_length": 128}, "criteria_first")
+    export_model(merged, tokenizer, tmp_path / "model", {"seed": 1, "max_length": 128})
     assert (load_checkpoint(tmp_path / "model")[0].score.weight == 7).all()
 
 
@@ -138,7 +138,7 @@ def test_a_text_becomes_a_control_token(make_encoder):
 
 def test_numbers_do_not_come_out_again(make_model, tokenizer, command, tmp_path):
     """reward-bench#255, LoRe#1: predictions, seed and template digest recompute the table."""
-    export_model(make_model("scalar"), tokenizer, tmp_path / "model", {"seed": 1, "max_length": 256}, "criteria_first")
+    export_model(make_model("scalar"), tokenizer, tmp_path / "model", {"seed": 1, "max_length": 256})
     words = ("checkpoint=model", "data=simulation", "data.train=40", "data.validation=10", "data.suite=8", "suite=D+")
     tables = []
     for run in ("one", "two"):

@@ -144,6 +144,6 @@ def open_checkpoint(
     Raises ``ValueError`` as `load_checkpoint` does.
     """
     model, tokenizer, manifest = load_checkpoint(checkpoint)
-    encoder = Encoder(tokenizer, model.head, int(manifest["max_length"]), manifest["prompt_order"])
+    encoder = Encoder(tokenizer, model.head, int(manifest["max_length"]))
     settings: Any = {"batch_size": batch_size, "precision": precision, "packing": packing}
     return CrmJudge(model, encoder, model_digest=str(manifest["digest"]), **settings), manifest

@@ -1,4 +1,4 @@
-"""Settings of the model: backbone, head, prompt, batches."""
+"""Settings of the model: backbone, head, batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omegaconf import MISSING
 
 from crm.config import Settings, setting
 from crm.io.installed import check_known
-from crm.model.heads import HEADS, KEPT, PROMPT_ORDERS, WIDTH, head_named
+from crm.model.heads import HEADS, KEPT, WIDTH, head_named
 from crm.model.manifest import read_manifest
 
 
@@ -106,13 +106,6 @@ class HeadConfig(Settings, group="head"):
                 self.require(unset, name, f"null with head={self.name}, which keeps no states; use head=late")
             return
         self.kept, self.width = self.kept or KEPT, self.width or WIDTH
-
-
-@dataclass
-class PromptConfig(Settings, group="prompt"):
-    """Where the prompt has the criteria: before the conversation, or after it."""
-
-    order: str = setting("criteria_first", one_of=PROMPT_ORDERS)
 
 
 @dataclass

@@ -1,8 +1,7 @@
 """Comparisons as token ids, rendered through one template everywhere (`crm.model.template`).
 
-Text from data is never tokenised as a control token: controls are inserted by id. A message list is the same in both
-prompt orders, criteria first; the order says where the text has the criteria: before the conversation (query and
-responses), or after it, so that all that precedes them is the same for every user.
+Text from data is never tokenised as a control token: controls are inserted by id. The criteria come first, then the
+conversation: query and responses.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal
 
-from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION, PromptOrder, head_named
-from crm.model.template import MARKS, TURN_END, TURN_START, chat_template
+from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION, head_named
+from crm.model.template import TURN_END, TURN_START, chat_template
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 
 Order = Literal["ab", "ba"]
 Segment = tuple[int, ...]
-"""Token ids of one part of a prompt: criteria, query, a response, or one of `MARKS`. The line break between two turns
-belongs to the later one."""
+"""Token ids of one part of a prompt: criteria, query or a response. The line break between two turns belongs to the
+later one."""
 
 
 def token_ids(segments: Iterable[Segment]) -> tuple[int, ...]:
@@ -78,19 +77,14 @@ def _spoken(turns: Sequence[Message], speaker: str | None = None) -> list[dict[s
 class Encoder:
     """Turns comparisons into segments with one tokenizer. Pure: equal inputs give equal ids.
 
-    A sequence is `criteria_segments` and `conversation_segments` one after the other, in ``prompt_order``. Neither
-    depends on the other's text: keys and values of the first part may be kept and serve whatever follows.
-    Raises ``ValueError`` when the tokenizer lacks the two control tokens of the template.
+    A sequence is `criteria_segments` and then `conversation_segments`; neither depends on the other's text. Raises ``ValueError`` when the tokenizer lacks the two control tokens of the template.
     """
 
-    def __init__(
-        self, tokenizer: Any, head: str, max_length: int, prompt_order: PromptOrder = "criteria_first"
-    ) -> None:
+    def __init__(self, tokenizer: Any, head: str, max_length: int) -> None:
         self.tokenizer = tokenizer
         self.head = head
         self.kind = head_named(head)
         self.max_length = max_length
-        self.prompt_order = prompt_order
         self._start, self._end = (_control_id(tokenizer, token) for token in (TURN_START, TURN_END))
         self._newline = tuple(tokenizer.encode("\n", add_special_tokens=False))
         self._body = lru_cache(maxsize=100_000)(self._tokenize)
@@ -110,13 +104,9 @@ class Encoder:
         return encoded if max(encoded.lengths) <= self.max_length else None
 
     def criteria_segments(self, criteria: Sequence[str]) -> tuple[Segment, ...]:
-        """What depends on the user: the criteria and, where the span head reads after them, its two marks."""
-        last = self.prompt_order == "criteria_last"
-        follows = last and not self.kind.apart
+        """What depends on the user: the turn with the criteria."""
         turn = {"role": "system", "content": system_text(criteria, self.kind.instruction)}
-        marks = MARKS if last and self.kind.spans else ()
-        empty_turns = (self._ids_of([{"role": role, "content": ""}]) for role in marks)
-        return (self._ids_of([turn], follows=follows), *empty_turns)
+        return (self._ids_of([turn], follows=False),)
 
     def conversation_segments(
         self, prompt: Sequence[Message], first: Sequence[Message], second: Sequence[Message] = ()
@@ -128,8 +118,7 @@ class Encoder:
         joint = self.kind.joint
         if joint != bool(second):
             raise ValueError(f"head={self.head}: reads {'two responses' if joint else 'one response'} in a prompt")
-        follows = self.prompt_order == "criteria_first" and not self.kind.apart
-        query = self._ids_of(_spoken(prompt), follows=follows)
+        query = self._ids_of(_spoken(prompt), follows=not self.kind.apart)
         if not joint:
             return query, self._ids_of(_spoken(first))
         return query, self._ids_of(_spoken(first, "response_a")), self._ids_of(_spoken(second, "response_b"))
@@ -145,11 +134,11 @@ class Encoder:
         if self.kind.apart:
             return (*talks, *(self.criteria_segments((text,)) for text in criteria or (GENERIC_CRITERION,)))
         asked = self.criteria_segments(criteria)
-        return tuple(asked + talk if self.prompt_order == "criteria_first" else talk + asked for talk in talks)
+        return tuple(asked + talk for talk in talks)
 
     def _reads(self, sequences: Sequence[tuple[Segment, ...]]) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The end of each response's sequence. A joint head reads the last token second, and the span head first what
-        ends before the last response or mark.
+        """The end of each response's sequence. A joint head reads the last token second, and the span head first
+        what ends before the last response.
         """
         ends = [len(token_ids(sequence)) - 1 for sequence in sequences[:2]]
         if not self.kind.joint:
@@ -179,9 +168,8 @@ class Encoder:
 
     @property
     def digest(self) -> str:
-        """Digest of template (and so of the order), instructions, head: predictions under different ones never mix."""
-        template = chat_template(self.head, self.prompt_order)
-        parts = (template, POINTWISE_INSTRUCTION, PAIRWISE_INSTRUCTION, GENERIC_CRITERION, self.head)
+        """Digest of template, instructions, head: predictions under different ones never mix."""
+        parts = (chat_template(self.head), POINTWISE_INSTRUCTION, PAIRWISE_INSTRUCTION, GENERIC_CRITERION, self.head)
         return hashlib.sha256("\x00".join((*parts, str(self.max_length))).encode()).hexdigest()[:16]
 
 

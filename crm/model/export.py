@@ -24,7 +24,7 @@ from transformers import (
 
 from crm.model.backbone import from_folder
 from crm.model.folders import checkpoint_folder
-from crm.model.heads import PromptOrder, head_named
+from crm.model.heads import head_named
 from crm.model.late_head import LateHead
 from crm.model.manifest import read_manifest, write_manifest
 from crm.model.model_card import write_card
@@ -36,13 +36,7 @@ LABELS = {1: {0: "reward"}, 2: {0: "model_a", 1: "model_b"}}
 """Names of the outputs of a head, by their number."""
 
 
-def export_model(
-    model: RewardModel,
-    tokenizer: Any,
-    folder: Path,
-    facts: dict[str, Any],
-    prompt_order: PromptOrder = "criteria_first",
-) -> str:
+def export_model(model: RewardModel, tokenizer: Any, folder: Path, facts: dict[str, Any]) -> str:
     """Write the folder and return its digest. ``model.backbone`` must be plain (adapters merged).
 
     ``facts`` (plain JSON values: longest sequence, training configuration, commit) go into ``crm.json``. Raises
@@ -62,13 +56,13 @@ def export_model(
     for file in folder.glob("*.safetensors"):
         file.chmod((folder / "config.json").stat().st_mode)  # transformers lets only their owner read them
     tokenizer = deepcopy(tokenizer)  # the caller trains on with its own
-    tokenizer.chat_template = chat_template(model.head, prompt_order)
+    tokenizer.chat_template = chat_template(model.head)
     # Trainers and servers append the end of text where it is missing; a prompt of ours ends in this token already.
     tokenizer.eos_token = TURN_END
     tokenizer.model_max_length = facts.get("max_length", exported.config.max_position_embeddings)
     tokenizer.save_pretrained(folder)
-    digest = write_manifest(folder, model.head, prompt_order, facts)
-    write_card(folder, model.head, prompt_order, facts, digest)
+    digest = write_manifest(folder, model.head, facts)
+    write_card(folder, model.head, facts, digest)
     return digest
 
 

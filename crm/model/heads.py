@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from crm.io.installed import check_known, plugin
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # settings name heads, and are read without torch
     from torch import Tensor
 
 
-PromptOrder = Literal["criteria_first", "criteria_last"]
-PROMPT_ORDERS: tuple[PromptOrder, ...] = ("criteria_first", "criteria_last")
 POINTWISE_INSTRUCTION = "This user cares about:"
 PAIRWISE_INSTRUCTION = "Two responses, in no particular order. This user cares about:"
 KEPT, WIDTH = 16, 64

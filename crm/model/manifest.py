@@ -1,4 +1,4 @@
-"""``crm.json`` of a model folder: head, prompt order, digest and how the model was trained."""
+"""``crm.json`` of a model folder: head, digest and how the model was trained."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from crm.io.files import replace_file
-from crm.model.heads import PromptOrder, head_named
+from crm.model.heads import head_named
 
-MANIFEST, VERSION = "crm.json", 3
+MANIFEST, VERSION = "crm.json", 4
 DIGESTED = ("*.safetensors", "tokenizer.json", "chat_template.jinja")
 """Files behind the digest, which is the cache key of predictions and indexes."""
 
 
-def write_manifest(folder: Path, head: str, prompt_order: PromptOrder, facts: dict[str, Any]) -> str:
+def write_manifest(folder: Path, head: str, facts: dict[str, Any]) -> str:
     """Write ``crm.json`` and return the digest (16 hex digits) of `DIGESTED`; ``facts`` are plain JSON values."""
     digests = {path.name: sha256(path) for form in DIGESTED for path in folder.glob(form)}
     digest = hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:16]
-    manifest = {**facts, "version": VERSION, "head": head, "prompt_order": prompt_order, "digest": digest}
+    manifest = {**facts, "version": VERSION, "head": head, "digest": digest}
     replace_file(folder / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False))
     return digest
 

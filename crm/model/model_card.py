@@ -13,7 +13,7 @@ from jinja2 import ChainableUndefined, Environment
 
 from crm.io.files import replace_file
 from crm.model.folders import is_hub_id
-from crm.model.heads import HEADS, PromptOrder, head_named
+from crm.model.heads import HEADS, head_named
 
 CARD = "README.md"
 ROBUSTNESS_SECTION = "Robustness to adversarial text"
@@ -23,7 +23,7 @@ CLASSES = {"late": "AutoModel", "pairwise_span": "AutoModelForTokenClassificatio
 PIPELINES = {"late": "feature-extraction", "pairwise_span": "token-classification"}
 
 
-def write_card(folder: Path, head: str, prompt_order: PromptOrder, facts: Mapping[str, Any], digest: str = "") -> None:
+def write_card(folder: Path, head: str, facts: Mapping[str, Any], digest: str = "") -> None:
     """Write ``README.md``; ``facts`` are those of the manifest, and what they lack is left out."""
     base = ((facts.get("config") or {}).get("model") or {}).get("path")
     hub_id = base if base and is_hub_id(base) else None
@@ -43,7 +43,6 @@ def write_card(folder: Path, head: str, prompt_order: PromptOrder, facts: Mappin
         head=head,
         joint=kind.joint,
         instruction=kind.instruction,
-        prompt_order=prompt_order,
         base_model=hub_id or (base and PurePath(base).name),  # a path of this machine is not published
         facts=facts,
         digest=digest,

@@ -11,7 +11,7 @@ from omegaconf import MISSING
 from crm.config import MAX_SEED, PRECISIONS, Settings, count_or_auto, setting
 from crm.data.comparisons import CRITERIA_MODES, TIES
 from crm.data.config import DataConfig, DirectionConfig, NoiseConfig
-from crm.model.config import BatchingConfig, HeadConfig, ModelConfig, PromptConfig
+from crm.model.config import BatchingConfig, HeadConfig, ModelConfig
 from crm.model.heads import head_named
 
 LOSSES = {"cls": "pairwise", "ranking": "scalar"}
@@ -148,7 +148,6 @@ class TrainConfig(Settings):
 
     model: ModelConfig = field(default_factory=ModelConfig)
     head: HeadConfig = field(default_factory=HeadConfig)
-    prompt: PromptConfig = field(default_factory=PromptConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     noise: NoiseConfig = field(default_factory=NoiseConfig)
     direction: DirectionConfig = field(default_factory=DirectionConfig)
@@ -181,11 +180,6 @@ class TrainConfig(Settings):
                 own or self.noise.kind == "none",
                 "noise.kind",
                 "none with criteria=none: the one generic criterion is never perturbed",
-            ),
-            (
-                self.prompt.order == "criteria_first" or not head.apart,
-                "prompt.order",
-                f"criteria_first with head={self.head.name}: it reads responses and criteria apart, in no order",
             ),
             (
                 not self.loss.off_criteria_penalty or head.apart,

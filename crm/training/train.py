@@ -39,7 +39,6 @@ from crm.model.backbone import (
 from crm.model.encoding import Encoder
 from crm.model.export import export_model, load_checkpoint
 from crm.model.folders import check_reachable
-from crm.model.heads import PromptOrder
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
 from crm.training.callbacks import (
@@ -97,7 +96,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     splits = load_data(config.data, criteria=config.criteria)
     model, tokenizer = build_model(config)
     _prepare_folder(Path(config.run_dir), settings, resumed=resume is not None)
-    encoder = Encoder(tokenizer, model.head, config.model.max_length, cast(PromptOrder, config.prompt.order))
+    encoder = Encoder(tokenizer, model.head, config.model.max_length)
     data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id)
     counts = data.counts()
     check_counts(config, counts)
@@ -150,8 +149,8 @@ def optimizer_steps(config: TrainConfig, data: PreferenceDataModule) -> int:
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``.
 
-    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and, under the same prompt
-    order, from its head.
+    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and its
+    head.
     """
     settings, head, score = config.model, config.head.name, None
     late = {name: value for name, value in asdict(config.head).items() if name != "name"}
@@ -168,8 +167,8 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
             config.seed,
         )
     elif (Path(settings.path) / MANIFEST).is_file():
-        start, tokenizer, manifest = load_checkpoint(Path(settings.path))
-        backbone, score = start.backbone, start.score if manifest["prompt_order"] == config.prompt.order else None
+        start, tokenizer, _ = load_checkpoint(Path(settings.path))
+        backbone, score = start.backbone, start.score
     else:
         # Sharding distributes the weights of the first process: the others need none.
         weights = config.trainer.strategy != "fsdp" or getattr(rank_zero_only, "rank", 0) == 0
@@ -293,4 +292,4 @@ def _export(
         "config": {**facts["config"], "data": data},
     }
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    return export_model(model, encoder.tokenizer, run_dir / "model", manifest, encoder.prompt_order)
+    return export_model(model, encoder.tokenizer, run_dir / "model", manifest)

@@ -38,7 +38,6 @@ ROWS = {
     "four sets": ("data=mixture", "data.sources=[summeval,d2t,concise_verbose,dsp]"),
     "summeval, scalar head": (
         "head=scalar",
-        "prompt=criteria_last",
         "model.freeze_layers=8",
         "optimizer.lr=3e-4",
         "schedule.max_steps=270",

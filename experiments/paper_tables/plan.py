@@ -96,10 +96,9 @@ def _job(scale: Scale, row: Row, data: DataSet, seed: int, extra: Words, out: Pa
         wanted = (f"judge={row.judge}", f"seed={seed}")
         digest = _digest((*wanted, *shared))
         return Job("", out / "controls" / digest, None, {key: (*words, *wanted) for key, words in evaluations.items()})
-    joint = "loss=cls" in row.words
-    overrides = (*scale.common, *data.words, *row.words, *(scale.joint if joint else ()), *extra)
+    overrides = (*scale.common, *data.words, *row.words, *extra)
     start = None
-    if joint and scale.joint_after_scalar:
+    if "loss=cls" in row.words and scale.joint_after_scalar:
         before = (*scale.common, *data.words, *_as_scalar(row.words), *extra)
         start = out / "runs" / run_name(before, seed) / "model"
     return Job(

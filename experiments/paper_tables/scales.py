@@ -74,8 +74,8 @@ class Scale:
     """``common`` overrides of every run, ``heads`` and the one at the ``centre``, ``losses`` by head, data sets, seeds.
 
     With ``joint_after_scalar`` joint heads start from the scalar model of the same seed and size: a backbone that has
-    learned to read responses one by one learns to read two in one prompt several times sooner. ``joint`` are further
-    overrides of their runs. ``ranked_on`` is the data set whose centre makes leaderboards of the contradictory
+    learned to read responses one by one learns to read two in one prompt several times sooner. ``ranked_on``
+    is the data set whose centre makes leaderboards of the contradictory
     ``pairs``, a subset of `PAIRS`; ``ranking`` are overrides of ``leaderboard.py`` for them. ``first`` are commands to
     run before. ``unseen`` is the suite of unseen topics or models. ``minutes`` are what a run took, one on each of
     two cores; 0 where nobody has measured it.
@@ -95,7 +95,6 @@ class Scale:
     trained_blind: bool = True
     minutes: float = 0.0
     joint_after_scalar: bool = False
-    joint: Words = ()
     ranked_on: str = ""
     ranking: Words = ()
     pairs: Words = PAIRS
@@ -186,12 +185,11 @@ SCALES = {
         seeds=(42,),
         controls=("length", "coin"),
         ours="500 preferences between answers of LLMs asked to be concise, left alone or asked to be verbose, cut to "
-        "60 words; true by construction, criteria worded by hand, SmolLM2 of 135M with 20 of its 30 layers frozen; the "
-        "scalar head reads the criteria last, joint heads first. M: unseen LLMs, C: and unseen wordings. Table 5 ranks "
+        "60 words; true by construction, criteria worded by hand, SmolLM2 of 135M with 20 of its 30 layers frozen. "
+        "M: unseen LLMs, C: and unseen wordings. Table 5 ranks "
         "13 LLMs by whole responses to just-eval's queries that are not in training; of its criteria only the first "
         "pair is of a kind that was in training",
         joint_after_scalar=True,
-        joint=("prompt=criteria_first",),
         ranking=(
             "bank=justeval",
             "bank.without=[alpacaeval]",

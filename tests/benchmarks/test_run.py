@@ -39,7 +39,7 @@ def write(path: Path, rows: list[Any]) -> None:
 def export(make_model, tokenizer, tmp_path):
     def folder(head: str, seed: int = 0) -> Path:
         path = tmp_path / f"{head}{seed}"
-        export_model(make_model(head, seed=seed), tokenizer, path, {"seed": 1, "max_length": 256}, "criteria_first")
+        export_model(make_model(head, seed=seed), tokenizer, path, {"seed": 1, "max_length": 256})
         return path
 
     return folder

@@ -33,7 +33,7 @@ def test_the_truth_picks_as_the_oracle_and_opposites_mirror_each_other() -> None
 
 
 def test_a_part_is_written_with_two_pictures_of_opposite_users(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
-    export_model(make_model("late"), tokenizer, tmp_path / "model", {"max_length": 2048, "seed": 3}, "criteria_first")
+    export_model(make_model("late"), tokenizer, tmp_path / "model", {"max_length": 2048, "seed": 3})
     words = ["--checkpoint", str(tmp_path / "model"), "--report", str(tmp_path / "out"), "--queries", "2", "--n", "4"]
     assert main(words) == 0
     found = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))["arena"]

@@ -29,10 +29,6 @@ def conversations(row: Comparison, head: str, order: str = "ab") -> list[list[di
     return [pairwise_messages(row.criteria, row.prompt, first, second)]
 
 
-def by_hand(turns: list[dict[str, str]], head: str = "scalar", prompt_order: str = "criteria_first") -> str:
+def by_hand(turns: list[dict[str, str]]) -> str:
     """The text of turns, without a template."""
-    if prompt_order == "criteria_last":
-        turns = [*turns[1:], turns[0]]
-        if head == "pairwise_span":
-            turns += [{"role": "response_a", "content": ""}, {"role": "response_b", "content": ""}]
     return "\n".join(f"<|im_start|>{turn['role']}\n{turn['content']}<|im_end|>" for turn in turns)

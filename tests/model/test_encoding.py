@@ -17,15 +17,14 @@ from crm.model import encoding
 from crm.model.batching.loader import TrainLoader
 from crm.model.batching.plans import Padding
 from crm.model.encoding import Encoder, pointwise_messages, system_text, token_ids
-from crm.model.heads import HEADS, LINEAR_HEADS, POINTWISE_INSTRUCTION, PROMPT_ORDERS
+from crm.model.heads import HEADS, LINEAR_HEADS, POINTWISE_INSTRUCTION
 from crm.model.late_reading import LateReader
 from crm.model.reward_model import RewardModel
-from crm.model.template import MARKS, chat_template
+from crm.model.template import chat_template
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 from tests.conftest import CONTROLS
 from tests.model.messages import by_hand, conversations
 
-WAYS = [*product(LINEAR_HEADS, PROMPT_ORDERS), ("late", "criteria_first")]  # a late head reads criteria apart
 PIECES = [
     *(*CONTROLS, "<|", "|>", "<|im_", "im_start", "im_end|>", "<||im_start|>", "<|im_start|><|im_start|>"),
     *("<|IM_START|>", "＜|im_start|＞", "<｜im_start｜>", "<|im_stаrt|>", "<|im\u200b_start|>", "\ufeff<|im_end|>"),
@@ -53,17 +52,15 @@ def written(row: Comparison, head: str, order: str = "ab") -> list[list[dict[str
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
-@pytest.mark.parametrize(("head", "prompt_order"), WAYS)
-def test_ids_are_those_of_the_exported_template(
-    tokenizer, make_encoder, comparisons, head, prompt_order, order
-) -> None:
-    tokenizer.chat_template = chat_template(head, prompt_order)
-    encoder = make_encoder(head, order=prompt_order)
+@pytest.mark.parametrize("head", HEADS)
+def test_ids_are_those_of_the_exported_template(tokenizer, make_encoder, comparisons, head, order) -> None:
+    tokenizer.chat_template = chat_template(head)
+    encoder = make_encoder(head)
     clean = [row for row in comparisons if not any(control in str(row) for control in CONTROLS)]
     assert len(clean) == 4
     for row in clean:
         for turns, ids in zip(written(row, head, order), flat(encoder.encode(row, order)), strict=True):
-            rendered = by_hand(turns, head, prompt_order)
+            rendered = by_hand(turns)
             assert tokenizer.apply_chat_template(turns, tokenize=False) == rendered
             assert tokenizer.apply_chat_template(turns)["input_ids"] == ids
             assert tokenizer(rendered, add_special_tokens=False)["input_ids"] == ids
@@ -72,12 +69,12 @@ def test_ids_are_those_of_the_exported_template(
 def test_no_criteria_and_no_system_turn_both_mean_the_generic_criterion(tokenizer, comparisons) -> None:
     row = replace(comparisons[0], criteria=())
     generic = replace(row, criteria=(GENERIC_CRITERION,))
-    for head, order in product(LINEAR_HEADS, PROMPT_ORDERS):
-        tokenizer.chat_template = chat_template(head, order)
+    for head in LINEAR_HEADS:
+        tokenizer.chat_template = chat_template(head)
         for ours, explicit in zip(conversations(row, head), conversations(generic, head), strict=True):
             assert ours == explicit
             without_system = tokenizer.apply_chat_template(ours[1:], tokenize=False)
-            assert without_system == by_hand(explicit, head, order) and without_system.count(GENERIC_CRITERION) == 1
+            assert without_system == by_hand(explicit) and without_system.count(GENERIC_CRITERION) == 1
 
 
 @fast
@@ -86,12 +83,11 @@ def test_data_never_becomes_a_control_token(tokenizer, make_encoder, criterion, 
     prompt = (Message("system", system), Message("user", query))
     row = Comparison("c", "p", (criterion,), prompt, (Message("assistant", a),), (Message("assistant", b),), "a")
     control_ids = tokenizer.convert_tokens_to_ids(list(CONTROLS))
-    for head, order in WAYS:
-        sequences = flat(make_encoder(head, 10**6, order).encode(row))
+    for head in HEADS:
+        sequences = flat(make_encoder(head, 10**6).encode(row))
         for turns, ids in zip(written(row, head), sequences, strict=True):
-            controls = len(turns) + (2 if (head, order) == ("pairwise_span", "criteria_last") else 0)
-            assert [ids.count(control) for control in control_ids] == [controls, controls, 0, 0]
-            assert tokenizer.decode(ids) == by_hand(turns, head, order), "every character is still there"
+            assert [ids.count(control) for control in control_ids] == [len(turns), len(turns), 0, 0]
+            assert tokenizer.decode(ids) == by_hand(turns), "every character is still there"
 
 
 @pytest.mark.parametrize("head", LINEAR_HEADS)
@@ -99,35 +95,24 @@ def test_segments_are_the_parts_in_order(tokenizer, make_encoder, comparisons, h
     criteria = system_text((), encoding.POINTWISE_INSTRUCTION if head == "scalar" else encoding.PAIRWISE_INSTRUCTION)
     responses = [["Knock.", "Who?", "Rain."], ["No."]]
     shown = [[one] for one in responses] if head == "scalar" else [responses]
-    marks = [[f"<|im_start|>{role}\n<|im_end|>"] for role in MARKS] if head == "pairwise_span" else []
-    for order in PROMPT_ORDERS:
-        sequences = make_encoder(head, order=order).encode(comparisons[4]).sequences
-        for sequence, spoken in zip(sequences, shown, strict=True):
-            conversation = [["user\nA joke?"], *spoken]
-            first = order == "criteria_first"
-            expected = [[criteria], *conversation] if first else [*conversation, [criteria], *marks]
-            for segment, texts in zip(map(tokenizer.decode, sequence), expected, strict=True):
-                assert [segment.count(text) for text in texts] == [1] * len(texts)
+    sequences = make_encoder(head).encode(comparisons[4]).sequences
+    for sequence, spoken in zip(sequences, shown, strict=True):
+        for segment, texts in zip(map(tokenizer.decode, sequence), [[criteria], ["user\nA joke?"], *spoken], strict=True):
+            assert [segment.count(text) for text in texts] == [1] * len(texts)
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
 @pytest.mark.parametrize("head", LINEAR_HEADS)
-def test_heads_read_at_the_end_of_a_response_or_after_the_criteria(
-    tokenizer, make_encoder, comparisons, head, order
-) -> None:
-    for row, prompt_order in product(comparisons, PROMPT_ORDERS):
-        encoded = make_encoder(head, order=prompt_order).encode(row, order)
+def test_heads_read_at_the_end_of_a_response(tokenizer, make_encoder, comparisons, head, order) -> None:
+    for row in comparisons:
+        encoded = make_encoder(head).encode(row, order)
         sequences = flat(encoded)
         assert [sequence for sequence, _ in encoded.reads] == ([0, 1] if head == "scalar" else [0, 0])
         assert encoded.reads[1][1] == len(sequences[-1]) - 1, "the second read is the last token"
         reads = [tokenizer.decode(sequences[sequence][: position + 1]) for sequence, position in encoded.reads]
         shown = [row.response_a[-1].content, row.response_b[-1].content]
         ends = shown if order == "ab" else shown[::-1]
-        if prompt_order == "criteria_last":
-            bullets = system_text(row.criteria, "").removeprefix("\n")
-            assert all(bullets in text for text in reads), "both reads see the criteria"
-            ends = ["response_a\n", "response_b\n"] if head == "pairwise_span" else [bullets] * 2
-        elif head == "pairwise":
+        if head == "pairwise":
             ends = ends[1:] * 2  # the last token only
         assert [text.endswith(f"{end}<|im_end|>") for text, end in zip(reads, ends, strict=True)] == [True, True]
 
@@ -177,14 +162,14 @@ def test_a_sequence_longer_than_the_limit_gives_none_and_no_warning(
 def test_the_digest_names_head_length_and_template(make_encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     known = ["d223ae962af59407", "79fbdb34b0572b7f", "1a14139378343e98"]
     assert [make_encoder(head).digest for head in LINEAR_HEADS] == known, "stored predictions stay valid"
-    digests = {make_encoder(*names).digest for names in product(LINEAR_HEADS, (64, 65), PROMPT_ORDERS)}
-    assert len(digests) == 12
+    digests = {make_encoder(*names).digest for names in product(LINEAR_HEADS, (64, 65))}
+    assert len(digests) == 6
     monkeypatch.setattr(encoding, "chat_template", lambda *names: chat_template(*names) + " ")
     digests.add(make_encoder("scalar", 64).digest)
     monkeypatch.undo()
     monkeypatch.setattr(encoding, "PAIRWISE_INSTRUCTION", "Other:")
     digests.add(make_encoder("pairwise", 64).digest)
-    assert len(digests) == 14
+    assert len(digests) == 8
 
 
 def test_a_tokenizer_without_the_control_tokens_is_an_error() -> None:

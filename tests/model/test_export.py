@@ -15,7 +15,6 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoMode
 from crm.model.batching.batches import collate
 from crm.model.encoding import pointwise_messages, token_ids
 from crm.model.export import LATE_HEAD, export_model, load_checkpoint
-from crm.model.heads import PromptOrder
 from crm.model.manifest import MANIFEST, VERSION, read_manifest
 from crm.model.reward_model import RewardModel, build_score
 from tests.conftest import rounding
@@ -23,11 +22,9 @@ from tests.model.messages import pairwise_messages
 
 FACTS = {"max_length": 2048, "seed": 3, "commit": "abc"}
 WAYS = (
-    ("scalar", "qwen3", "criteria_first"),
-    ("scalar", "llama", "criteria_last"),
-    ("pairwise", "llama", "criteria_first"),
-    ("pairwise_span", "qwen3", "criteria_last"),
-    ("pairwise_span", "llama", "criteria_first"),
+    ("scalar", "qwen3"),
+    ("pairwise", "llama"),
+    ("pairwise_span", "llama"),
 )
 
 
@@ -38,14 +35,14 @@ def clean(comparisons):
 
 
 @pytest.fixture(scope="module", params=WAYS, ids="-".join)
-def exported(request, make_model, tokenizer, tmp_path_factory) -> tuple[RewardModel, Path, PromptOrder]:
-    head, architecture, prompt_order = request.param
+def exported(request, make_model, tokenizer, tmp_path_factory) -> tuple[RewardModel, Path]:
+    head, architecture = request.param
     model = make_model(head, architecture, seed=4)
     if head == "pairwise_span":  # as after training: the two rows have parted
         torch.nn.init.normal_(model.score.weight, generator=torch.Generator().manual_seed(1))
     folder = tmp_path_factory.mktemp("model")
-    export_model(model, tokenizer, folder, FACTS, prompt_order)
-    return model, folder, prompt_order
+    export_model(model, tokenizer, folder, FACTS)
+    return model, folder
 
 
 @pytest.fixture(scope="module", params=["qwen3", "llama"])
@@ -81,8 +78,7 @@ def render(model: RewardModel, tokenizer: Any, rows: list[Any]) -> list[str]:
 def stock(model: RewardModel, folder: Path, rows: list[Any]) -> torch.Tensor:
     """Preference logits with nothing but transformers and the folder."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    joint_ends, criteria_last = model.head == "pairwise_span", read_manifest(folder)["prompt_order"] == "criteria_last"
-    auto = AutoModelForTokenClassification if joint_ends else AutoModelForSequenceClassification
+    auto = AutoModelForTokenClassification if model.head == "pairwise_span" else AutoModelForSequenceClassification
     loaded = auto.from_pretrained(folder, dtype=torch.float32).eval()
     texts = render(model, tokenizer, rows)
     inputs = tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False, padding_side="right")
@@ -97,15 +93,13 @@ def stock(model: RewardModel, folder: Path, rows: list[Any]) -> torch.Tensor:
         ends = (ids == tokenizer.convert_tokens_to_ids("<|im_end|>")).nonzero()[:, 0]
         followers = tokenizer.batch_decode([ids[end + 2 : end + 16] for end in ends])
         first = next(end for end, text in zip(ends, followers, strict=True) if "response_b" in text)
-        if criteria_last:  # the last two turns are the marks, however many turns the responses have
-            first = ends[-2]
         found.append(row_logits[first, 0] - row_logits[ends[-1], 1])
     return torch.stack(found)
 
 
 def test_stock_transformers_gets_our_logits_and_ids(exported, make_encoder, clean) -> None:
-    model, folder, order = exported
-    encoder, tokenizer = make_encoder(model.head, order=order), AutoTokenizer.from_pretrained(folder)
+    model, folder = exported
+    encoder, tokenizer = make_encoder(model.head), AutoTokenizer.from_pretrained(folder)
     expected = ours(model, encoder, clean).preference_logit
     assert expected.abs().min() > 1e-3
     torch.testing.assert_close(stock(model, folder, clean), expected, atol=1e-5, rtol=0)
@@ -121,7 +115,7 @@ def test_stock_transformers_gets_our_logits_and_ids(exported, make_encoder, clea
 
 
 def test_the_config_holds_what_other_tools_ask(exported, tokenizer) -> None:
-    model, folder, _ = exported
+    model, folder = exported
     config = json.loads((folder / "config.json").read_text())
     assert config["pad_token_id"] == tokenizer.pad_token_id != tokenizer.eos_token_id
     kind = "ForTokenClassification" if model.head == "pairwise_span" else "ForSequenceClassification"
@@ -138,13 +132,13 @@ def test_the_config_holds_what_other_tools_ask(exported, tokenizer) -> None:
 
 
 def test_a_round_trip_is_exact(exported, make_encoder, comparisons) -> None:
-    model, folder, order = exported
+    model, folder = exported
     loaded, tokenizer, manifest = load_checkpoint(folder)
     assert loaded.head == model.head and not loaded.training
     expected = {name: weight for name, weight in model.state_dict().items() if not name.endswith("bias")}
     assert loaded.state_dict().keys() == expected.keys()
     assert all(torch.equal(weight, expected[name]) for name, weight in loaded.state_dict().items())
-    assert {key: manifest[key] for key in FACTS} == FACTS and manifest["prompt_order"] == order
+    assert {key: manifest[key] for key in FACTS} == FACTS
     encoder = make_encoder(model.head)
     assert tokenizer.get_vocab() == encoder.tokenizer.get_vocab()
     found, expected = (ours(one, encoder, comparisons).preference_logit for one in (loaded, model))
@@ -168,11 +162,11 @@ def test_a_late_model_comes_back_and_stock_transformers_loads_its_backbone(late,
 def test_the_digest_follows_the_weights_and_facts_cannot_overrule_the_manifest(
     make_model, tokenizer, folder, tmp_path
 ) -> None:
-    facts = {"head": "pairwise", "digest": "0", "version": 9, "prompt_order": "criteria_last", "seed": 5}
+    facts = {"head": "pairwise", "digest": "0", "version": 9, "seed": 5}
     again = export_model(make_model("scalar"), tokenizer, tmp_path / "again", facts)
     assert again == read_manifest(folder)["digest"]
     assert again != export_model(make_model("scalar", seed=1), tokenizer, tmp_path / "other", {})
-    ours = {"digest": again, "head": "scalar", "version": VERSION, "prompt_order": "criteria_first", "seed": 5}
+    ours = {"digest": again, "head": "scalar", "version": VERSION, "seed": 5}
     assert read_manifest(tmp_path / "again") == ours
 
 
@@ -195,7 +189,7 @@ def test_a_wrong_manifest_is_named(folder: Path, tmp_path: Path) -> None:
     manifest = json.loads(whole)
     for text, message in (
         (whole[:-5], "crm.json cannot be used"),
-        (json.dumps(manifest | {"version": 2}), "version 2, this release reads 3; export the model again"),
+        (json.dumps(manifest | {"version": 3}), "version 3, this release reads 4; export the model again"),
         (json.dumps(manifest | {"head": "other"}), "expected one of scalar, late"),
     ):
         path.write_text(text)

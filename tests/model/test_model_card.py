@@ -14,6 +14,7 @@ from huggingface_hub import ModelCard
 from crm.judges.crm_judge import open_checkpoint
 from crm.model.encoding import Encoder
 from crm.model.export import export_model, load_checkpoint
+from crm.model.heads import HEADS
 from crm.model.late_reading import LateReader, added_up
 from crm.model.manifest import read_manifest
 from crm.model.model_card import read_section, write_card, write_section
@@ -30,13 +31,6 @@ FACTS = {
 CRITERIA, QUERY, FIRST, SECOND = ["Likes detail", "No jargon"], "Why rain?", "Clouds cool.", "It just does."
 SIDES = ((Message("assistant", FIRST),), (Message("assistant", SECOND),))
 ROW = Comparison("c", "p", tuple(CRITERIA), (Message("user", QUERY),), *SIDES, "a")
-WAYS = (
-    ("scalar", "criteria_last"),
-    ("pairwise", "criteria_first"),
-    ("pairwise_span", "criteria_first"),
-    ("pairwise_span", "criteria_last"),
-    ("late", "criteria_first"),
-)
 MEASURED = "| a |\n|---|\n| 2 |"
 
 
@@ -54,12 +48,12 @@ def run_snippet(folder: Path, script: Path) -> dict[str, Any]:
     return runpy.run_path(str(script))
 
 
-@pytest.mark.parametrize(("head", "order"), WAYS)
-def test_it_says_what_the_model_is_and_its_lines_give_our_numbers(make_model, tokenizer, tmp_path, head, order) -> None:
+@pytest.mark.parametrize("head", HEADS)
+def test_it_says_what_the_model_is_and_its_lines_give_our_numbers(make_model, tokenizer, tmp_path, head) -> None:
     model, folder = make_model(head, seed=4), tmp_path / "model"
     if head != "late":
         torch.nn.init.normal_(model.score.weight, generator=torch.Generator().manual_seed(1))
-    export_model(model, tokenizer, folder, FACTS, order)
+    export_model(model, tokenizer, folder, FACTS)
     names = run_snippet(folder, tmp_path / "snippet.py")
     judge, manifest = open_checkpoint(folder, batch_size=2, precision="32-true")
     (reading,) = [one for portion in judge.read([(ROW, "ab")]) for one in portion]
@@ -71,7 +65,7 @@ def test_it_says_what_the_model_is_and_its_lines_give_our_numbers(make_model, to
         assert logit == pytest.approx(reading.preference_logit, abs=1e-4) and abs(logit) > 1e-3
     text = text_of(folder)
     table = (
-        f"| head | `{head}` |\n| prompt order | `{order}` |\n| base model | `someone/base` |\n"
+        f"| head | `{head}` |\n| base model | `someone/base` |\n"
         "| longest sequence | 2048 tokens |\n| training data | `records` |\n| loss | `cls` |\n| seed | 3 |\n"
         f"| validation accuracy | 0.877 |\n| commit | `abc1234` |\n| digest | `{manifest['digest']}` |\n\n## Reading it"
     )
@@ -81,7 +75,7 @@ def test_it_says_what_the_model_is_and_its_lines_give_our_numbers(make_model, to
     pipelines = {"pairwise_span": "token-classification", "late": "feature-extraction"}
     assert data.pipeline_tag == pipelines.get(head, "text-classification")
     assert ("use_activation=false" in text) == (head != "late") and "license: <identifier>" in text
-    assert ("ends the first response" in text) == (head == "pairwise_span" and order == "criteria_first")
+    assert ("ends the first response" in text) == (head == "pairwise_span")
 
 
 def test_weighted_criteria_and_stored_vectors_of_the_card_are_ours(make_model, tokenizer, tmp_path) -> None:
@@ -113,7 +107,7 @@ def test_unknown_facts_and_paths_of_this_machine_are_left_out_and_a_card_may_be_
 
 def test_a_section_is_put_before_the_licence_once(tmp_path: Path) -> None:
     assert read_section(tmp_path, "Measured") == "", "no card"
-    write_card(tmp_path, "scalar", "criteria_first", {"max_length": 64})
+    write_card(tmp_path, "scalar", {"max_length": 64})
     before = text_of(tmp_path)
     write_section(tmp_path, "Measured", MEASURED.replace("2", "1"))
     write_section(tmp_path, "Measured", MEASURED)

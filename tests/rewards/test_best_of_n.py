@@ -104,7 +104,7 @@ def test_the_truth_picks_as_the_oracle_does(tmp_path: Path) -> None:
 def test_any_head_is_a_judge(head: str, make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
     model = make_model(head)
     normal_(model.score.weight, std=10) if head != "late" else None
-    export_model(model, tokenizer, tmp_path / "model", {"max_length": 2048, "seed": 1}, "criteria_first")
+    export_model(model, tokenizer, tmp_path / "model", {"max_length": 2048, "seed": 1})
     rows = [{"query": f"Q{n % 2}?", "response": "word " * n, "criteria": ["a"], "gold": n} for n in range(6)]
     (tmp_path / "pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     means = run(tmp_path, f"checkpoint={tmp_path / 'model'}", f"candidates={tmp_path / 'pool.jsonl'}")

@@ -42,7 +42,7 @@ ROWS: list[dict[str, Any]] = [
 def folder(make_model, tokenizer, tmp_path_factory) -> Path:
     """A model of ours with a scalar head."""
     path = tmp_path_factory.mktemp("models") / "scalar"
-    export_model(make_model("scalar"), tokenizer, path, {"seed": 1, "max_length": 128}, "criteria_first")
+    export_model(make_model("scalar"), tokenizer, path, {"seed": 1, "max_length": 128})
     return path
 
 
@@ -216,7 +216,7 @@ def test_a_run_that_was_killed_goes_on(after, command, folder, tmp_path, monkeyp
 
 def test_another_models_part_is_not_gone_on_with(command, folder, make_model, tokenizer, tmp_path):
     other = tmp_path / "other"
-    export_model(make_model("scalar", seed=5), tokenizer, other, {"seed": 1, "max_length": 128}, "criteria_first")
+    export_model(make_model("scalar", seed=5), tokenizer, other, {"seed": 1, "max_length": 128})
     part = f".out.jsonl.{'0' * 8}.0.part"
     (tmp_path / part).write_text('{"id": "a", "score": 7}\n')
     found = score(command, other, ROWS, tmp_path)
@@ -298,7 +298,7 @@ def test_mistakes_are_one_sentence(words, why, command, folder, tmp_path):
 
 def test_a_head_that_compares_says_so(command, make_model, tokenizer, tmp_path):
     path = tmp_path / "pairwise"
-    export_model(make_model("pairwise"), tokenizer, path, {"seed": 1, "max_length": 128}, "criteria_first")
+    export_model(make_model("pairwise"), tokenizer, path, {"seed": 1, "max_length": 128})
     write(tmp_path / "rows.jsonl", ROWS[:1])
     code, _, errors = command("score", f"model={path}", "in=rows.jsonl", "out=x.jsonl")
     assert code == 2 and "compares responses and gives a single one no score" in errors

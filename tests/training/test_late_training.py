@@ -53,7 +53,6 @@ def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, Training
     assert (model.score.kept, model.score.width) == (3, 4)
     sizes = {"kept": 3, "width": 4}
     assert manifest["config"]["head"] == {"name": "late", **sizes}
-    assert manifest["prompt_order"] == "criteria_first"
 
 
 def test_frozen_layers_run_once_leave_what_they_leave_run_always(tmp_path: Path) -> None:
