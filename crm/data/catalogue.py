@@ -73,9 +73,6 @@ PUBLIC: dict[str, Source] = {
         splits=constructed.load_concise_verbose),
     "llmbar": Source("outputs of which one follows the instruction", plain.llmbar, "llmbar", "MIT",
         evaluation_only=True),
-    "rmb": Source("LLMs' responses to real users' subjective prompts", plain.rmb, "rmb"),
-    "pandalm": Source("three annotators' votes on small models' responses", plain.pandalm, "pandalm", "Apache-2.0",
-        evaluation_only=True),
 }
 # fmt: on
 SOURCES: dict[str, Source] = OWN | PUBLIC

@@ -13,13 +13,10 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import product
-from pathlib import Path
 from typing import Literal
 
 from crm.data.noise import NOISES, CriteriaPool, Noised, add_noise
-from crm.data.own import prepared_suite
 from crm.data.splits import Splits
 from crm.io.draws import generator
 from crm.schema import GENERIC_CRITERION, Comparison, Preference, folded
@@ -198,23 +195,12 @@ def draw_suite(
 
 
 def fixed_suites(
-    names: Sequence[str], splits: Splits, *, written: Path | None = None, criteria_mode: str = "own"
+    names: Sequence[str], splits: Splits, *, criteria_mode: str = "own"
 ) -> dict[str, tuple[list[Comparison], dict[str, int]]]:
     """The comparisons of each suite, the same for every run on these data, and counts.
 
-    They are read from the dataset's folder ``written``, as far as their preferences were kept when subsampling; where
-    there is none, and under another ``criteria_mode``, they are drawn with training rows as the pool of noise.
+    Training rows are the pool of noise.
     """
-    pool = cache(lambda: CriteriaPool.from_preferences(splits.train))  # one for all, and only where it is needed
-    suites = {}
-    for name in names:
-        spec = parse_suite(name, list(splits.suites))
-        made = prepared_suite(written, name) if written and criteria_mode == "own" else None
-        if made is None:
-            noise = pool() if spec.noise != "none" else None
-            suites[name] = draw_suite(name, splits.suites, noise, criteria_mode=criteria_mode)
-            continue
-        kept = {row.id for row in splits.suites[spec.base]}
-        rows = [row for row in made if row.preference_id in kept]
-        suites[name] = rows, {"read": len(made), "made": len(rows), "dropped_by_subsampling": len(made) - len(rows)}
-    return suites
+    noised = any(parse_suite(name, list(splits.suites)).noise != "none" for name in names)
+    pool = CriteriaPool.from_preferences(splits.train) if noised else None
+    return {name: draw_suite(name, splits.suites, pool, criteria_mode=criteria_mode) for name in names}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet as pq
 
 from crm.data.fields import (
     At,
@@ -24,8 +28,8 @@ from crm.data.fields import (
 from crm.data.public.pairs import chosen_pair
 from crm.data.sampling import turn
 from crm.data.splits import Splits
-from crm.io.parquet import read_parquet
-from crm.schema import Comparison, Message, Preference, RecordError, Side, folded, messages, short
+from crm.io.files import drafted
+from crm.schema import Message, Preference, RecordError, Side, folded, messages, short
 
 TRAIN_FIELDS = (
     *("model_a", "model_b", "human_winner", "a_criteria", "b_criteria"),
@@ -38,6 +42,10 @@ BOTH_BAD = ("tie (bothbad)", "tie (both bad)", "both_bad")
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
 CHOSEN = ("chosen", "rejected")
 TRL_FIELDS = ("id", "prompt", *CHOSEN, "criteria", "criteria_rejected")
+_TURNS = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+_NESTED = {"prompt": _TURNS, "response_a": _TURNS, "response_b": _TURNS} | dict.fromkeys(
+    ("criteria_a", "criteria_b", "criteria_topics_a", "criteria_topics_b"), pa.list_(pa.string())
+)
 
 
 def load_prepared(folder: Path) -> Splits:
@@ -45,16 +53,27 @@ def load_prepared(folder: Path) -> Splits:
     if not (folder / "splits").is_dir():
         raise ValueError(f"data.path={folder}: holds no folder splits; make the dataset with prepare.py")
     parts = {
-        name: read_parquet(folder / "splits" / f"{name}.parquet", Preference)
+        name: read_preferences(folder / "splits" / f"{name}.parquet")
         for name in ("train", "validation", "D", "T", "C")
     }
     return Splits.of({name: rows for name, rows in parts.items() if rows or name in ("train", "validation")})
 
 
-def prepared_suite(folder: Path, name: str) -> list[Comparison] | None:
-    """The comparisons of a suite such as ``D-_add``; ``None`` where the dataset was made without it."""
-    path = folder / "suites" / f"{name}.parquet"
-    return read_parquet(path, Comparison) if path.is_file() else None
+def write_preferences(path: Path, rows: Iterable[Preference]) -> None:
+    """Write records as Parquet; conversations are lists of ``{role, content}``, as viewers expect."""
+    schema = pa.schema([(name, _NESTED.get(name, pa.string())) for name in Preference.__dataclass_fields__])
+    with drafted(path) as draft:
+        pq.write_table(pa.Table.from_pylist([row.to_dict() for row in rows], schema), draft, compression="zstd")
+
+
+def read_preferences(path: Path) -> list[Preference]:
+    """Records of a file that `write_preferences` wrote. Raises ``ValueError`` for any other file."""
+    try:
+        return [Preference.from_dict(row) for row in pq.read_table(path).to_pylist()]
+    except (pa.ArrowException, OSError, RecordError) as error:
+        raise ValueError(
+            f"{path}: not a file of ours that can be read ({error!s:.200}); run prepare.py again"
+        ) from None
 
 
 @rows_of(drop_identical=True)

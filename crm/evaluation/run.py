@@ -135,9 +135,8 @@ def _check_recorded(config: EvaluateConfig) -> None:
 
 def comparisons_of(names: Sequence[str], splits: Splits, config: EvaluateConfig) -> dict[str, list[Comparison]]:
     """The fixed comparisons of every suite, rendered as configured."""
-    written = Path(str(config.data.path)) if config.data.name == "dataset" else None
     suites = {}
-    for name, (rows, counts) in fixed_suites(names, splits, written=written, criteria_mode=config.criteria).items():
+    for name, (rows, counts) in fixed_suites(names, splits, criteria_mode=config.criteria).items():
         log.info("suite %s: %s", name, ", ".join(f"{key} {value}" for key, value in counts.items()))
         suites[name] = rows
     return suites

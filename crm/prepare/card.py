@@ -18,7 +18,7 @@ from crm.prepare.config import PrepareConfig
 from crm.prepare.leakage import Leak
 from crm.prepare.split import Placed
 from crm.report.tables import markdown_text
-from crm.schema import Comparison, Preference
+from crm.schema import Preference
 
 OWN_LICENSE = "Apache-2.0"
 """Of this project, and so of the texts of its simulation."""
@@ -29,7 +29,6 @@ def write_card(
     out: Path,
     config: PrepareConfig,
     placed: Placed,
-    suites: Mapping[str, Sequence[Comparison]],
     topics: Mapping[str, Topics],
     leaks: Sequence[Leak],
     references: Iterable[str],
@@ -38,6 +37,7 @@ def write_card(
     """Write the card."""
     source, simulated = config.data.name, config.data.name == "simulation"
     licence = config.license or (OWN_LICENSE if simulated else source_named(source).license)
+    files = [{"split": name, "path": f"splits/{name}.parquet"} for name, rows in placed.parts.items() if rows]
     card = DatasetCard.from_template(
         DatasetCardData(
             pretty_name=out.name,
@@ -45,7 +45,7 @@ def write_card(
             task_categories=["text-classification"],
             tags=["preferences", "reward-model", "criteria", "personalization"],
             size_categories=next((name for limit, name in SIZES if counts["split"]["rows"] < limit), "n>1M"),
-            configs=_configs(placed.parts, suites),
+            configs=[{"config_name": "preferences", "default": True, "data_files": files}],
         ),
         template_path=str(Path(__file__).with_name("card.md.j2")),
         name=out.name,
@@ -70,18 +70,6 @@ def write_card(
         seed=config.seed,
     )
     replace_file(out / "README.md", str(card))
-
-
-def split_name(suite: str) -> str:
-    """A suite's name as a split of `datasets`, which allows no signs: ``D-_add`` is ``D_minus_add``."""
-    return suite.replace("+", "_plus").replace("-", "_minus")
-
-
-def _configs(parts: Mapping[str, Sequence[Any]], suites: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    files = [{"split": name, "path": f"splits/{name}.parquet"} for name, rows in parts.items() if rows]
-    fixed = [{"split": split_name(name), "path": f"suites/{name}.parquet"} for name, rows in suites.items() if rows]
-    configs: list[dict[str, Any]] = [{"config_name": "preferences", "default": True, "data_files": files}]
-    return configs + ([{"config_name": "suites", "data_files": fixed}] if fixed else [])
 
 
 def _part(name: str, rows: Sequence[Preference]) -> dict[str, Any]:

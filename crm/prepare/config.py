@@ -9,7 +9,6 @@ from crm.chat.client import EndpointConfig
 from crm.config import MAX_SEED, Settings, setting
 from crm.data.catalogue import stem
 from crm.data.config import DATA_SOURCES, DataConfig
-from crm.data.noise import NOISES
 from crm.io.installed import check_known
 from crm.prepare.fetch import FETCHED
 
@@ -52,8 +51,6 @@ class SplitConfig(Settings, group="split"):
     held_out_criteria: list[str] = field(default_factory=list)
     drop_leaked: list[str] = field(default_factory=list)
     """Sets whose queries must not train: rows of train and validation with one of their queries are left out."""
-    noises: list[str] = setting(["none", "add", "remove", "replace"], one_of=NOISES)
-    """Suites are made clean and with these."""
 
 
 @dataclass
@@ -78,7 +75,7 @@ class PrepareConfig(Settings):
     dry_run: bool = False
     """Only log how many calls and tokens the LLM would take (also ``--dry-run``)."""
     seed: int = setting(42, at_least=0, at_most=MAX_SEED)
-    """Of topics, wordings and suites."""
+    """Of topics and wordings."""
     progress: bool = True
 
     def __post_init__(self) -> None:

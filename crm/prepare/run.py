@@ -17,25 +17,23 @@ from crm.chat.cache import ReplyCache
 from crm.chat.client import ChatClient
 from crm.chat.replies import UNANSWERED
 from crm.criteria import extraction, traits
-from crm.criteria.extraction import Extraction
+from crm.criteria.extraction import Extraction, has_criteria
 from crm.criteria.topics import Topics, find_topics
 from crm.data.catalogue import MADE, location, source_named
-from crm.data.comparisons import draw_suite, suite_names
 from crm.data.config import DataConfig
 from crm.data.load import read_source
-from crm.data.noise import NOISES, CriteriaPool
+from crm.data.own import write_preferences
 from crm.data.public.banks import FOLDERS as BANKS
 from crm.data.simulation.arena import simulate
 from crm.io.files import replace_file
 from crm.io.intake import MAX_SHOWN, Intake
-from crm.io.parquet import write_parquet
 from crm.prepare.card import write_card
 from crm.prepare.config import AnnotatorConfig, PrepareConfig, TopicsConfig
 from crm.prepare.fetch import fetch
 from crm.prepare.leakage import check_sets, find_leaks, queries_of, reference_folders
 from crm.prepare.split import SUITES, place
 from crm.report.tables import csv_text
-from crm.schema import Comparison, Preference
+from crm.schema import Preference
 
 log = logging.getLogger(__name__)
 LOCAL = "local"
@@ -84,15 +82,11 @@ def run_prepare(config: PrepareConfig) -> Path:
     leaked = {leak.query for leak in leaks if leak.set in config.split.drop_leaked}
     placed = place(rows, config.split, data, leaked_queries=leaked, all_test=_all_test(data))
     log_counts("split", placed.counts)
-    names = suite_names(SUITES, config.split.noises)
-    pool = CriteriaPool.from_preferences(placed.parts["train"])
-    suites = {name: draw_suite(name, placed.parts, pool, seed=seed)[0] for name in names}
-    log_counts("suites", {name: len(found) for name, found in suites.items()})
-    if not any(suites.values()):
+    if not any(has_criteria(row) and row.winner != "tie" for name in SUITES for row in placed.parts[name]):
         log.warning("suites: all are empty: no held-out vote has criteria and a winner; bring more votes")
-    _write(out, placed.parts, suites, topics)
+    _write(out, placed.parts, topics)
     replace_file(out / LOCAL / "counts.json", json.dumps(counts, indent=1) + "\n")
-    write_card(out, config, placed, suites, topics, leaks, references, counts)
+    write_card(out, config, placed, topics, leaks, references, counts)
     log.info("dataset: %s", out)
     return out
 
@@ -237,20 +231,11 @@ def _all_test(data: DataConfig) -> bool:
     return data.split == "all" or (data.name not in MADE and source_named(data.name).evaluation_only)
 
 
-def _write(
-    out: Path,
-    parts: Mapping[str, list[Preference]],
-    suites: Mapping[str, list[Comparison]],
-    topics: Mapping[str, Topics],
-) -> None:
-    """Write parts, suites and tables of topics in place of those of an earlier run."""
-    earlier = [f"suites/{name}.parquet" for name in suite_names(SUITES, NOISES)]
-    earlier += ["topics/queries.csv", "topics/criteria.csv"]
-    for name in earlier:
-        (out / name).unlink(missing_ok=True)
+def _write(out: Path, parts: Mapping[str, list[Preference]], topics: Mapping[str, Topics]) -> None:
+    """Write parts and tables of topics in place of those of an earlier run."""
+    for name in ("queries", "criteria"):
+        (out / "topics" / f"{name}.csv").unlink(missing_ok=True)
     for name, rows in parts.items():
-        write_parquet(out / "splits" / f"{name}.parquet", Preference, rows)
-    for name, comparisons in suites.items():
-        write_parquet(out / "suites" / f"{name}.parquet", Comparison, comparisons)
+        write_preferences(out / "splits" / f"{name}.parquet", rows)
     for name, found in topics.items():
         replace_file(out / "topics" / f"{name}.csv", csv_text(found.frame()))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from crm.data.catalogue import Source
 from crm.data.fields import At, Conversation, PublicRow, Read, Text, rows_of
 from crm.data.public.pairs import Rated, RatedInPlace, chosen_pair, pairs_within, rated_pair, read_wordings
 from crm.data.sampling import turn
 from crm.io.intake import Intake
-from crm.schema import Message, Preference, RecordError, prompt_key
+from crm.schema import Message, Preference, RecordError, messages, prompt_key
 
 HERE = Path(__file__).parent
 FILES = HERE / "files.yaml"
@@ -26,6 +27,9 @@ NO_ARTICLE = "_nofact"
 PLACES = {"sfres": "restaurant", "sfhot": "hotel"}
 HEADINGS = ("###The instruction to evaluate:", "###Response to evaluate:", "###Score Rubrics:", "###Feedback:")
 LLAMA = "llama-3-70b-instruct"
+SUBJECTIVE = ("Brainstorming", "Chat", "Generation", "Open QA", "Rewrite", "Role Playing", "Summarization")
+"""RMB's tasks in which taste decides."""
+Annotation = Literal[0, 1, 2]
 _OPENINGS = (
     (re.compile(r"\AYou are\b"), "The assistant should be"),
     (re.compile(r"\AYou\b"), "The assistant should"),
@@ -368,16 +372,89 @@ def cot_rationales(row: _Rationale, at: At) -> Preference | tuple[()]:
     return chosen_pair(*given, first=True, winner=winner, source="cot_rationales/llm", reason=reason, authors=authors)
 
 
+class _Answer(PublicRow):
+    answer: str
+    llm_name: Text
+
+
+class _RMB(PublicRow):
+    pair_uid: Text
+    conversation_input: list[Any]
+    chosen: _Answer
+    reject: _Answer
+
+
+@rows_of(*(f"Pairwise_set/Helpfulness/{task}" for task in SUBJECTIVE), model=_RMB, drop_identical=True)
+def rmb(row: _RMB, at: At) -> Preference:
+    """RMB: real users' prompts, two LLMs' responses, and which one a stronger LLM scored higher.
+
+    Tasks with right answers (code, reasoning, ...) are not read. The topic is ``<task>/<scenario>``.
+    """
+    prompt = messages(row.conversation_input, "conversation_input")
+    if (role := prompt[-1].role) != "user":
+        raise RecordError("conversation_input", f"ends with a turn of the {role}, expected the user's")
+    return chosen_pair(
+        f"rmb-{row.pair_uid}",
+        prompt,
+        row.chosen.answer,
+        row.reject.answer,
+        source="rmb/llm",
+        topic=f"{at.file.parent.name}/{at.file.name.split('.json')[0]}",
+        authors=(row.chosen.llm_name, row.reject.llm_name),
+    )
+
+
+def _word(value: Any) -> Any:
+    return str(value) if isinstance(value, bool) else value
+
+
+class _PandaLM(PublicRow):
+    idx: int
+    instruction: str
+    input: str
+    motivation_app: Text
+    cmp_key: Annotated[str, Field(pattern=r"^[^_]*_[^_]*$")]
+    """Names of two models with one _ between them."""
+    response1: Annotated[str, BeforeValidator(_word)]
+    response2: Annotated[str, BeforeValidator(_word)]
+    annotator1: Annotation
+    annotator2: Annotation
+    annotator3: Annotation
+
+
+@rows_of("testset-v1.json", model=_PandaLM)
+def pandalm(row: _PandaLM, at: At) -> Preference:
+    """PandaLM's test: three annotators' votes; two of three decide, and where all differ it is a tie.
+
+    The topic is the application that the instruction was made for, the authors are the models. A response that JSON
+    spells as ``true`` or ``false`` was the word.
+    """
+    parts = [part for part in (row.instruction, row.input) if part.strip()]
+    if not parts:
+        raise RecordError("instruction", "blank, and so is input; expected text in one of them")
+    votes = Counter((row.annotator1, row.annotator2, row.annotator3))
+    at.counts.update(unanimous=len(votes) == 1, three_way_splits=len(votes) == 3)
+    ((side, most),) = votes.most_common(1)
+    winner = ("tie", "a", "b")[side] if most > 1 else "tie"
+    first, second = row.cmp_key.split("_")
+    given = f"pandalm-{row.idx}", "\n\n".join(parts), row.response1, row.response2
+    topic, authors = row.motivation_app, (first, second)
+    return chosen_pair(*given, first=True, winner=winner, source="pandalm/human", topic=topic, authors=authors)
+
+
 # fmt: off
 AUTOJ = Source("people's choices in 58 scenarios, ties among them", autoj, "autoj", evaluation_only=True, files=FILES)
 COT_RATIONALES = Source("an LLM's choices with a paragraph of reasons", cot_rationales, "alpacaeval_cot_rationales",
     "CC-BY-NC-4.0", files=FILES)
 D2T = Source("people's ratings of sentences about restaurants and hotels", d2t, "d2t_sfres_sfhot", "MIT", files=FILES)
+PANDALM = Source("three annotators' votes on small models' responses", pandalm, "pandalm", "Apache-2.0",
+    evaluation_only=True, files=FILES)
 PERSONAS8 = Source("pairs that an LLM judged as each of eight personas", personas8, "personas8", files=FILES)
 PREFEVAL = Source("options that follow or ignore what a user stated they prefer", prefeval, "prefeval",
     "CC-BY-NC-4.0", files=FILES)
 PROMETHEUS_HHH = Source("helpful, honest or harmless responses with a rubric", prometheus_hhh,
     "prometheus_rubric_evals", "Apache-2.0", evaluation_only=True, files=FILES)
+RMB = Source("LLMs' responses to real users' subjective prompts", rmb, "rmb", files=FILES)
 TOPICALCHAT = Source("people's ratings of six replies to each of 60 chats", topicalchat, "topicalchat", "MIT",
     evaluation_only=True, rated=rated_replies, files=FILES)
 VIBECHECK_ARENA = Source("people's votes between Llama-3-70B and another LLM", vibecheck_arena, "vibecheck_arena",

@@ -10,20 +10,8 @@ from typing import Any
 import pytest
 
 from crm.data.public.constructed import MODELS
-from crm.data.public.plain import LLMBAR_SUBSETS, SUBJECTIVE
+from crm.data.public.plain import LLMBAR_SUBSETS
 from tests.made_files import Files, write_files
-
-
-def panda(idx: int, *votes: int, **fields: Any) -> dict[str, Any]:
-    row = {"idx": idx, "motivation_app": "Mail", "cmp_key": "bloom-7b_opt-7b", "instruction": "Do", "input": "this"}
-    annotators = {f"annotator{number}": vote for number, vote in enumerate(votes, start=1)}
-    return {**row, "response1": "yes", "response2": "no", **annotators, **fields}
-
-
-def rmb_row(uid: str, **fields: Any) -> dict[str, Any]:
-    chosen, reject = ({"llm_name": name, "answer": f"{name} says"} for name in ("good", "bad"))
-    talk = [{"role": role, "content": role, "language": "en"} for role in ("user", "assistant", "user")]
-    return {"pair_uid": uid, "conversation_input": talk, "chosen": chosen, "reject": reject, **fields}
 
 
 def llmbar_rows(label: int) -> list[Any]:
@@ -58,21 +46,6 @@ SETS: dict[str, Files] = {
     },
     "llmbar": {
         f"{subset}/dataset.json": llmbar_rows(2 if subset.endswith("Negation") else 1) for subset in LLMBAR_SUBSETS
-    },
-    "rmb": {
-        "Pairwise_set/Helpfulness/Code/Documentation.json.gz": [],
-        **{f"Pairwise_set/Helpfulness/{task}/Some Scenario.json.gz": [rmb_row(f"{task} 1")] for task in SUBJECTIVE},
-        "Pairwise_set/Helpfulness/Chat/More.json": [
-            rmb_row("c2", chosen={"llm_name": "good", "answer": "same"}, reject={"llm_name": "bad", "answer": "same"})
-        ],
-    },
-    "pandalm": {
-        "testset-v1.json": [
-            panda(0, 1, 1, 1),
-            panda(1, 2, 2, 0, input=""),
-            panda(2, 1, 0, 2, instruction=" "),
-            panda(3, 0, 0, 2, response2=False),
-        ]
     },
 }
 

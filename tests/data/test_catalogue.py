@@ -18,7 +18,7 @@ from crm.io.intake import Intake
 from crm.schema import LABELS, Preference, to_json
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
-AS_PUBLISHED = {"llmbar", "pandalm"}
+AS_PUBLISHED = {"llmbar"}
 """Sets in which the published order of the responses is kept."""
 
 
@@ -37,8 +37,6 @@ EXPECTED = {
     "dsp": Counts(661, 3908, dropped=58, flips=3908, with_criteria=3908),
     "concise_verbose": Counts(14486, 12526, dropped=1964, flips=12526, with_criteria=12526),
     "llmbar": Counts(734, 734, with_criteria=734),
-    "rmb": Counts(4062, 4061, dropped=1),
-    "pandalm": Counts(999, 999, ties=105),
 }
 
 

@@ -1,13 +1,11 @@
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from crm.data.comparisons import SuiteSpec, draw_suite, fixed_suites, parse_suite, suite_names
 from crm.data.noise import CriteriaPool
 from crm.data.splits import Splits
-from crm.io.parquet import write_parquet
-from crm.schema import GENERIC_CRITERION, Comparison, Message, Preference
+from crm.schema import GENERIC_CRITERION, Message, Preference
 
 BASES = ["D", "T", "C", "C_axes"]
 
@@ -56,31 +54,10 @@ def test_counts_are_returned() -> None:
     assert draw_suite("T+", VOTES, POOL) == ([], {"made": 0, "ties_dropped": 0, "without_criteria": 0})
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A dataset with one noised suite, drawn with a seed of its own."""
-    rows, _ = draw_suite("D-_random", VOTES, POOL, seed=7)
-    write_parquet(tmp_path / "suites/D-_random.parquet", Comparison, rows)
-    return tmp_path
-
-
-TRAINED = [replace(vote(i, "a"), prompt=(Message("user", f"trained {i}"),)) for i in range(100, 110)]
-SPLITS = Splits(TRAINED, [], VOTES, {})
-
-
-def test_a_suite_that_the_dataset_holds_is_read(folder: Path) -> None:
-    read, counts = fixed_suites(["D-_random"], SPLITS, written=folder)["D-_random"]
-    assert read == draw_suite("D-_random", VOTES, POOL, seed=7)[0]
-    assert counts == {"read": 20, "made": 20, "dropped_by_subsampling": 0}
-    fewer = replace(SPLITS, suites={"D": VOTES["D"][3:8]})
-    kept, counts = fixed_suites(["D-_random"], fewer, written=folder)["D-_random"]
-    assert kept == read[3:8]
-    assert counts == {"read": 20, "made": 5, "dropped_by_subsampling": 15}
-
-
-def test_a_suite_that_no_dataset_holds_is_drawn_from_the_data_alone(folder: Path) -> None:
-    pool = CriteriaPool.from_preferences(TRAINED)
-    for name, written in (("D-_random", None), ("D+_add", folder), ("D-", folder)):
-        assert fixed_suites([name], SPLITS, written=written)[name] == draw_suite(name, VOTES, pool, seed=42)
-    blind, _ = fixed_suites(["D-_random"], SPLITS, written=folder, criteria_mode="none")["D-_random"]
+def test_suites_are_drawn_from_the_data_alone() -> None:
+    trained = [replace(vote(i, "a"), prompt=(Message("user", f"trained {i}"),)) for i in range(100, 110)]
+    splits, pool = Splits(trained, [], VOTES, {}), CriteriaPool.from_preferences(trained)
+    for name in ("D-_random", "D+_add", "D-"):
+        assert fixed_suites([name], splits)[name] == draw_suite(name, VOTES, pool, seed=42)
+    blind, _ = fixed_suites(["D-_random"], splits, criteria_mode="none")["D-_random"]
     assert {row.criteria for row in blind} == {(GENERIC_CRITERION,)} and len(blind) == 20

@@ -16,7 +16,7 @@ from crm.data.load import load_data
 from crm.data.public.pairs import flips
 from crm.io.intake import Intake
 from crm.schema import Preference
-from experiments.sources.sets import HEADINGS, as_criteria
+from experiments.sources.sets import HEADINGS, SUBJECTIVE, as_criteria
 from tests.made_files import Files, read_records, spoken_for, winner, write_files
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
@@ -66,7 +66,34 @@ def vote(question: str, winner: str) -> dict[str, str]:
     return {**row, "category_labels": "Chat"}
 
 
+def panda(idx: int, *votes: int, **fields: Any) -> dict[str, Any]:
+    row = {"idx": idx, "motivation_app": "Mail", "cmp_key": "bloom-7b_opt-7b", "instruction": "Do", "input": "this"}
+    annotators = {f"annotator{number}": vote for number, vote in enumerate(votes, start=1)}
+    return {**row, "response1": "yes", "response2": "no", **annotators, **fields}
+
+
+def rmb_row(uid: str, **fields: Any) -> dict[str, Any]:
+    chosen, reject = ({"llm_name": name, "answer": f"{name} says"} for name in ("good", "bad"))
+    talk = [{"role": role, "content": role, "language": "en"} for role in ("user", "assistant", "user")]
+    return {"pair_uid": uid, "conversation_input": talk, "chosen": chosen, "reject": reject, **fields}
+
+
 SETS: dict[str, Files] = {
+    "rmb": {
+        "Pairwise_set/Helpfulness/Code/Documentation.json.gz": [],
+        **{f"Pairwise_set/Helpfulness/{task}/Some Scenario.json.gz": [rmb_row(f"{task} 1")] for task in SUBJECTIVE},
+        "Pairwise_set/Helpfulness/Chat/More.json": [
+            rmb_row("c2", chosen={"llm_name": "good", "answer": "same"}, reject={"llm_name": "bad", "answer": "same"})
+        ],
+    },
+    "pandalm": {
+        "testset-v1.json": [
+            panda(0, 1, 1, 1),
+            panda(1, 2, 2, 0, input=""),
+            panda(2, 1, 0, 2, instruction=" "),
+            panda(3, 0, 0, 2, response2=False),
+        ]
+    },
     "personas8": {
         "user_prompts.jsonl": [
             {"user": f"user{n}", "prompt": f"You are kind {n}. Your tone fits your name."} for n in range(1, 9)
@@ -136,6 +163,8 @@ PUBLISHED = {
     "prometheus_hhh": (221, 221, 0, 0, 0, 221),
     "vibecheck_arena": (1803, 1415, 388, 0, 0, 0),
     "autoj": (1392, 1392, 0, 0, 373, 0),
+    "rmb": (4062, 4061, 1, 0, 0, 0),
+    "pandalm": (999, 999, 0, 0, 105, 0),
     "cot_rationales": (8855, 8833, 22, 0, 20, 0),
 }
 
@@ -246,3 +275,20 @@ def test_cot_rationales_say_who_is_meant(read: Read) -> None:
     assert [row.winner for row in rows] == ["b", "a", "tie"]
     assert rows[0].reason == "M is response B, m is response A. Model M 1."
     assert (winner(rows[0]), rows[0].author_b) == ("new", "cat")
+
+
+def test_rmb_reads_the_subjective_tasks(read: Read) -> None:
+    counts = {"dropped_identical_responses": 1}
+    rows = read("rmb", counts, **{"Pairwise_set/Helpfulness/Code/Bad.json": [3]})
+    assert len(rows) == 7
+    assert {(row.author_a, row.author_b)[row.winner == "b"] for row in rows} == {"good"}
+    assert all(winner(row) == "good says" and len(row.prompt) == 3 for row in rows)
+    assert "Role Playing/Some Scenario" in {row.topic for row in rows}
+
+
+def test_pandalm_takes_the_majority(read: Read) -> None:
+    rows = read("pandalm", {"unanimous": 1, "three_way_splits": 1, "ties": 2})
+    assert [row.winner for row in rows] == ["a", "b", "tie", "tie"]
+    assert [row.query for row in rows] == ["Do\n\nthis", "Do", "this", "Do\n\nthis"]
+    assert rows[3].response_b[0].content == "False"
+    assert (rows[0].author_a, rows[0].author_b) == ("bloom-7b", "opt-7b")

@@ -20,7 +20,8 @@ from crm.prepare.fetch import UNLICENSED, published
 from crm.prepare.run import run_prepare
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
-ADDED = ("autoj", "cot_rationales", "d2t", "personas8", "prefeval", "prometheus_hhh", "topicalchat", "vibecheck_arena")
+ADDED = ("autoj", "cot_rationales", "d2t", "pandalm", "personas8", "prefeval", "prometheus_hhh", "rmb")
+ADDED += ("topicalchat", "vibecheck_arena")
 
 
 @pytest.mark.parametrize("name", [name for name in (*PUBLIC, *ADDED) if name != "summeval"])

@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 
-from crm.data.comparisons import draw_suite, fixed_suites
-from crm.data.noise import CriteriaPool
-from crm.data.own import load_prepared
+from crm.data.own import read_preferences
 from crm.data.splits import prompt_groups
-from crm.io.parquet import read_parquet
-from crm.schema import Comparison, Preference, prompt_key
+from crm.schema import Preference, prompt_key
 from tests.prepare.conftest import Prepare, preparing
 
 PARTS = ("train", "validation", "D", "T", "C")
@@ -24,7 +21,7 @@ Row = dict[str, Any]
 
 
 def rows_of(folder: Path, part: str) -> list[Preference]:
-    return list(read_parquet(folder / "splits" / f"{part}.parquet", Preference))
+    return read_preferences(folder / "splits" / f"{part}.parquet")
 
 
 def counts(folder: Path, step: str) -> dict[str, int]:
@@ -96,18 +93,6 @@ def test_missing_topics_are_found_and_given_ones_stay(whole: Path, votes_file: P
             assert len(list(csv.DictReader(file))) == found[f"topics_of_{name}"] > 1
 
 
-def test_suites_are_those_that_an_evaluation_reads(whole: Path) -> None:
-    splits = load_prepared(whole)
-    assert set(splits.suites) == {"D", "T", "C"}
-    pool = CriteriaPool.from_preferences(splits.train)
-    for name in ("D+", "D-", "T-_add", "C+", "D+_replace"):
-        written = list(read_parquet(whole / "suites" / f"{name}.parquet", Comparison))
-        assert written == draw_suite(name, splits.suites, pool, seed=7)[0]
-        assert written == fixed_suites([name], splits, written=whole)[name][0]
-        assert written
-        assert len(written) == counts(whole, "suites")[name]
-
-
 def test_leaked_queries_are_counted_and_kept_out_of_training(whole: Path) -> None:
     bank = str(whole.parent / "bank")
     found = counts(whole, "leakage")
@@ -129,8 +114,6 @@ def test_datasets_loads_the_folder(whole: Path, tmp_path: Path) -> None:
     loaded = load_dataset(str(whole), cache_dir=str(tmp_path))
     assert {name: len(rows) for name, rows in loaded.items()} == {part: len(rows_of(whole, part)) for part in PARTS}
     assert loaded["train"][0]["prompt"] == [{"role": "user", "content": rows_of(whole, "train")[0].query}]
-    suites = load_dataset(str(whole), "suites", cache_dir=str(tmp_path))
-    assert len(suites["D_minus_add"]) == counts(whole, "suites")["D-_add"]
 
 
 def write_table(path: Path, rows: range, **more: Callable[[int], str]) -> Path:
@@ -150,15 +133,14 @@ def test_a_second_run_writes_the_same_bytes_and_nothing_of_the_first_stays(prepa
     names = ["![x](http://e)", "a, b", "c", "d", "e", "f"]
     votes = write_table(tmp_path / "votes.csv", range(60), topic=lambda n: names[n % 6])
     words = ("data=table", f"data.path='{votes}'", f"split.held_out_topics={json.dumps(names[:1])}")
-    folder = prepare(*words, "split.noises=[none,add]")
+    folder = prepare(*words)
     first = {path: path.read_bytes() for path in folder.rglob("*.parquet")}
-    assert len(first) == 5 + 12
-    prepare(*words, "split.noises=[none]")
-    second = {path: path.read_bytes() for path in folder.rglob("*.parquet")}
-    assert {path.stem for path in first.keys() - second.keys()} == {
-        f"{name}_add" for name in ("D+", "D-", "T+", "T-", "C+", "C-")
-    }
-    assert all(first[path] == content for path, content in second.items())
+    assert len(first) == 5
+    (folder / "topics").mkdir(exist_ok=True)
+    (folder / "topics/queries.csv").write_text("of an earlier run")
+    prepare(*words)
+    assert first == {path: path.read_bytes() for path in folder.rglob("*.parquet")}
+    assert not (folder / "topics/queries.csv").exists()
     assert "held-out topics (`![x](http://e)`)" in (folder / "README.md").read_text(), "names cannot change the card"
     assert counts(folder, "criteria") == {"described": 60}
 

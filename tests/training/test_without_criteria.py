@@ -106,7 +106,7 @@ def test_results_say_what_was_shown_of_a_user(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("data=pandalm data.profile=bm25", "data.profile='bm25': expected none, but for data=personalized_rewardbench"),
+        ("data=llmbar data.profile=bm25", "data.profile='bm25': expected none, but for data=personalized_rewardbench"),
         ("data.profile=all", "data.profile='all': expected one of none, first, bm25"),
     ],
 )

@@ -27,24 +27,6 @@ def read(tmp_path: Path, made_up: Any, write_set: Any) -> Read:
     return read
 
 
-def test_rmb_reads_the_subjective_tasks(read: Read) -> None:
-    counts = {"dropped_identical_responses": 1}
-    rows = read("rmb", counts, **{"Pairwise_set/Helpfulness/Code/Bad.json": [3]})
-    assert len(rows) == 7
-    assert {(row.author_a, row.author_b)[row.winner == "b"] for row in rows} == {"good"}
-    assert all(winner(row) == "good says" and len(row.prompt) == 3 for row in rows)
-    assert "Role Playing/Some Scenario" in {row.topic for row in rows}
-
-
-def test_pandalm_takes_the_majority(read: Read) -> None:
-    counts = {"unanimous": 1, "three_way_splits": 1, "ties": 2}
-    rows = read("pandalm", counts)
-    assert [row.winner for row in rows] == ["a", "b", "tie", "tie"]
-    assert [row.query for row in rows] == ["Do\n\nthis", "Do", "this", "Do\n\nthis"]
-    assert rows[3].response_b[0].content == "False"
-    assert (rows[0].author_a, rows[0].author_b) == ("bloom-7b", "opt-7b")
-
-
 def test_llmbar_keeps_the_numbers_of_reversed_instructions(read: Read) -> None:
     rows = {row.id: row for row in read("llmbar")}
     for number in (1, 2):
