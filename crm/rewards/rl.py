@@ -1,10 +1,9 @@
-"""A judge as the reward function of TRL and verl, and the labels of OpenRLHF."""
+"""A judge as the reward function of TRL, and the labels of OpenRLHF."""
 
 from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -88,33 +87,6 @@ def _column(columns: Mapping[str, Any], option: str, name: str) -> Sequence[Any]
     )
 
 
-def verl_reward(judge: str | Path | Judge, *, failed_reward: float | None = None) -> Callable[..., dict[str, Any]]:
-    """``compute_score`` for verl: ``score`` in nats, and ``failed``, 1 where it is ``failed_reward``.
-
-    ``extra_info`` of a row holds ``criteria`` and ``prompt`` (text or messages). Raises ``ValueError`` for a judge that
-    only compares: verl asks for one response at a time, from several threads.
-    """
-    rewards, lock = open_rewards(judge), threading.Lock()
-    if not rewards.pointwise:
-        raise ValueError("judge: it only compares, and verl asks for one response at a time; use head=scalar or late")
-
-    def compute_score(
-        data_source: str, solution_str: str, ground_truth: Any, extra_info: Mapping[str, Any], **_: Any
-    ) -> dict[str, Any]:
-        group, reward = _group(extra_info, solution_str, "extra_info"), None
-        if group is not None:
-            with lock:
-                reward = rewards.of_groups([group])[0][0]
-        if reward is None and failed_reward is None:
-            raise ValueError(
-                "response: the judge gave it no reward (it is longer than the judge reads, or holds half a character), "
-                "and verl cannot leave it out; shorten responses, or set failed_reward=..."
-            )
-        return {"score": failed_reward if reward is None else reward, "failed": int(reward is None)}
-
-    return compute_score
-
-
 def openrlhf_group(query: str, prompt: str, label: str | None, at: str) -> Group | None:
     """The response in ``query``, which begins with ``prompt``, for the user of the ``label``; None if unreadable.
 
@@ -131,18 +103,12 @@ def openrlhf_group(query: str, prompt: str, label: str | None, at: str) -> Group
     _, found, response = query.partition(prompt)
     if not (found and prompt):
         raise RecordError(f"query{at}", f"{query!r:.80} does not hold its prompt {prompt!r:.80}")
-    return _group(given, END_TOKENS.sub("", response), f"label{at}")
-
-
-def _group(given: Mapping[str, Any], completion: str, field: str) -> Group | None:
-    """One response; lists of a Parquet file may be numpy arrays."""
-    plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in given.items()}
     for name in ("criteria", "prompt"):
-        if name not in plain:
-            raise RecordError(field, f"has no {name!r}; add it to the data set")
-    criteria = criteria_texts(plain["criteria"], f"{field}.criteria")
-    prompt = prompt_turns(plain["prompt"], f"{field}.prompt")
-    if (response := completion_turns(completion)) is None:
+        if name not in given:
+            raise RecordError(f"label{at}", f"has no {name!r}; add it to the data set")
+    criteria = criteria_texts(given["criteria"], f"label{at}.criteria")
+    asked = prompt_turns(given["prompt"], f"label{at}.prompt")
+    if (written := completion_turns(END_TOKENS.sub("", response))) is None:
         return None
-    prompt, response = conversation(prompt, response, f"{field}.prompt")
-    return Group(criteria, prompt, (response,))
+    asked, answer = conversation(asked, written, f"label{at}.prompt")
+    return Group(criteria, asked, (answer,))

@@ -1,4 +1,4 @@
-"""Reward functions for TRL, verl and OpenRLHF, called as the trainers call them, with numbers by hand."""
+"""Reward functions for TRL and OpenRLHF, called as the trainers call them, with numbers by hand."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 
 from crm.judges.controls import LengthJudge, OracleJudge
 from crm.judges.judge import Asked, Reading
-from crm.rewards.rl import grpo_reward, openrlhf_group, verl_reward
+from crm.rewards.rl import grpo_reward, openrlhf_group
 from crm.rewards.scoring import Rewards
 from tests.rewards.serving import OnlyCompares, WordJudge
 
@@ -98,14 +97,6 @@ def by_trl(judge: Recorder, criteria: Any, prompt: Any, written: str) -> None:
     reward([ASKED], [[{"role": "assistant", "content": written}]], criteria=[criteria], query=[prompt])
 
 
-def by_verl(judge: Recorder, criteria: Any, prompt: Any, written: str) -> None:
-    arrays = {
-        name: np.array(given, dtype=object) if isinstance(given, list) else given
-        for name, given in (("criteria", criteria), ("prompt", prompt))
-    }
-    verl_reward(judge)(data_source="x", solution_str=written, ground_truth="", extra_info=arrays, reward_router=None)
-
-
 def by_openrlhf(judge: Recorder, criteria: Any, prompt: Any, written: str) -> None:
     label = json.dumps({"criteria": criteria, "prompt": prompt})
     group = openrlhf_group(f"<s>TEMPLATED{written}<|im_end|>\n", "TEMPLATED", label, "")
@@ -113,7 +104,7 @@ def by_openrlhf(judge: Recorder, criteria: Any, prompt: Any, written: str) -> No
     Rewards(judge).of_groups([group])
 
 
-@pytest.mark.parametrize("adapter", [by_trl, by_verl, by_openrlhf])
+@pytest.mark.parametrize("adapter", [by_trl, by_openrlhf])
 @pytest.mark.parametrize(
     ("criteria", "read", "begun", "written", "response"),
     [
@@ -131,18 +122,6 @@ def test_all_trainers_have_one_rendering(
     prompt += [{"role": "assistant", "content": begun}] if begun else []
     adapter(judge, criteria, prompt if begun else "Why?", written)
     assert judge.__dict__["seen"] == (tuple(read), [("user", "Why?")], [("assistant", response or written)])
-
-
-def test_verl_gets_a_number_or_an_error_but_never_an_invented_one() -> None:
-    info, short = {"criteria": TWO, "prompt": ASKED}, WordJudge(longest=5)
-    assert verl_reward(short, failed_reward=-3.0)("x", ANSWERS[0], "", info) == {"score": math.log(4), "failed": 0}
-    assert verl_reward(short, failed_reward=-3.0)("x", ANSWERS[2], "", info) == {"score": -3.0, "failed": 1}
-    with pytest.raises(ValueError, match=r"gave it no reward .* failed_reward="):
-        verl_reward(short)("x", "\ud800", "", info)
-    with pytest.raises(ValueError, match="extra_info: has no 'criteria'"):
-        verl_reward(short)("x", "word", "", {"prompt": ASKED})
-    with pytest.raises(ValueError, match="judge: it only compares"):
-        verl_reward(OnlyCompares())
 
 
 @pytest.mark.parametrize(

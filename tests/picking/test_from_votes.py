@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ import pytest
 from crm.data.sampling import turn
 from crm.judges.crm_judge import CrmJudge
 from crm.model.late_reading import LateReader, added_up
-from crm.picking.__main__ import main, votes
 from crm.picking.criteria import PoolEntry, read_pool
 from crm.picking.from_votes import taste_of
 from crm.picking.posterior import Posterior, weighted_criteria
@@ -96,28 +93,3 @@ def test_the_built_in_pool_and_files_that_are_none(tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
         with pytest.raises(ValueError, match=rf"(?s)pool: .*{refusal}"):
             read_pool(path)
-
-
-def test_votes_without_criteria_are_read_whole(
-    reader: LateReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The command of the guide, on a file as people have it: no criteria, and every vote counts."""
-    path = tmp_path / "mine.jsonl"
-    judge = SimpleNamespace(late_reader=reader)
-    monkeypatch.setattr("crm.picking.__main__.open_checkpoint", lambda *_, **__: (judge, {}))
-    for count in (1, 12):
-        rows = voted(reader, POOL[1].like, POOL[1].opposite, count)
-        lines = (
-            {
-                "prompt": row.query,
-                "response_a": row.response_a[0].content,
-                "response_b": row.response_b[0].content,
-                "winner": row.winner,
-            }
-            for row in rows
-        )
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        for more in ([], ["criteria=none"]):
-            assert len(votes(["data=table", f"data.path={path}", *more])) == count
-        assert main(["--checkpoint", "late", "data=table", f"data.path={path}"]) == 0
-        assert f"{count} votes" in capsys.readouterr().out
