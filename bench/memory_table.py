@@ -27,8 +27,8 @@ from crm.model.batching.batches import PaddedBatch
 from crm.model.reward_model import RewardModel, preference_loss
 from crm.training.config import OptimizerConfig
 from crm.training.devices import enable_checkpointing, wrap
+from crm.training.lit_module import build_optimizer
 from crm.training.memory import GIB, training_need
-from crm.training.optimizers import build_optimizer
 
 SEQUENCES, LENGTH = 2, 2048
 

@@ -22,7 +22,7 @@ import pandas as pd
 from scipy.special import expit
 
 from crm.cli.words import rewrite_all
-from crm.config import compose
+from crm.config import compose, hydra_value
 from crm.data.public.banks import FOLDERS
 from crm.evaluation.run import run_evaluation
 from crm.judges.config import JudgeConfig
@@ -30,18 +30,17 @@ from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.judges.hub_reward_model import HubRewardModel, open_reward_model
 from crm.judges.open import foreign_folder
 from crm.judges.traits_judge import TraitsJudge
-from crm.leaderboard import scoring
 from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.opening import open_bank
+from crm.leaderboard.config import BankConfig
 from crm.leaderboard.index import index_bank
 from crm.leaderboard.matrix import open_matrix
 from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.scoring import score_bank
 from crm.model.backbone import show_loading
 from crm.model.folders import FILES, checkpoint_folder
 from crm.model.model_card import CARD
-from crm.quoting import hydra_value
 from crm.rewards.rl import grpo_reward
 from crm.rewards.scoring import Group, Pair, Rewards, answer_turns, criteria_texts, prompt_turns
 
@@ -190,7 +189,7 @@ class Judge:
         elif weights:
             raise ValueError(f"criteria: weights need head=late, and this model has head={self.head}; give a list")
         else:
-            found, _ = scoring.score_bank(self._judge, bank, wanted, folder=self._predictions, progress=False)
+            found, _ = score_bank(self._judge, bank, wanted, folder=self._predictions, progress=False)
             board = Leaderboard(found)
         return board.frame()[["model", "win_rate", "low", "high", "rank"]]
 

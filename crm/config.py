@@ -1,4 +1,4 @@
-"""Settings of commands: composed by Hydra from ``conf/``, checked as dataclasses.
+"""Settings of commands: composed by Hydra from ``conf/``, checked as dataclasses; values in Hydra's grammar.
 
 The settings of a command are beside its code. A typo or a wrong type fails while Hydra composes. What a setting may be
 is written with its field (`setting`), what holds for two together in ``__post_init__``; `checked` runs both once.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import field, fields, is_dataclass
 from functools import cache, partial
@@ -30,7 +31,7 @@ ENTRY_POINTS = {
     "leaderboard": ("crm.leaderboard.config:LeaderboardConfig", "crm.leaderboard.run:run_leaderboard"),
     "prepare": ("crm.prepare.config:PrepareConfig", "crm.prepare.run:run_prepare"),
     "app": ("crm.page.config:AppConfig", "crm.page.run:run_app"),
-    "bank": ("crm.leaderboard.bank.config:BankBuildConfig", "crm.leaderboard.bank.run:run_bank"),
+    "bank": ("crm.leaderboard.config:BankBuildConfig", "crm.leaderboard.bank.run:run_bank"),
     "best_of_n": ("crm.rewards.config:BestOfNConfig", "crm.rewards.best_of_n:run_best_of_n"),
     "serve": ("crm.rewards.config:ServeConfig", "crm.rewards.server:run_server"),
     "score": ("crm.scoring.config:ScoreConfig", "crm.scoring.run:run_score"),
@@ -195,3 +196,28 @@ def nearest(name: str, names: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, whole, n=1, cutoff=0.75)
     near = near or [parts[part] for part in difflib.get_close_matches(name, parts, n=1, cutoff=0.75)]
     return f"; did you mean {near[0]}?" if near else ""
+
+
+_BEFORE_DOLLAR = re.compile(r"(\\*)\$\{")
+
+
+def hydra_text(text: str) -> str:
+    """A text in the quotes of Hydra's grammar, whatever is in it but ``${``."""
+    escaped = re.sub(r'(\\*)("|\Z)', lambda found: found[1] * 2 + ("\\" if found[2] else "") + found[2], text)
+    return f'"{escaped}"'
+
+
+def escaped(text: str) -> str:
+    """A text in which OmegaConf reads no interpolation: ``${`` as ``\\${``."""
+    return _BEFORE_DOLLAR.sub(r"\1\1\\${", text)
+
+
+def hydra_value(value: Any) -> str:
+    """A setting's value: texts in quotes, a mapping as a list of ``key=value`` (see `crm.config.Settings`)."""
+    if isinstance(value, Mapping):
+        return hydra_value([f"{key}={item}" for key, item in value.items()])
+    if isinstance(value, str | Path):
+        return hydra_text(escaped(str(value)))
+    if isinstance(value, Sequence):
+        return f"[{','.join(map(hydra_value, value))}]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

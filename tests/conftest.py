@@ -97,7 +97,7 @@ def quick_is_quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     """``command("train", *words)``, run in ``tmp_path``: its exit code, and what it printed on both streams."""
     from crm import cli
-    from crm.cli.help import script
+    from crm.cli.commands import script
 
     monkeypatch.chdir(tmp_path)
 

@@ -16,8 +16,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from crm import Judge, load_bank, load_judge, train
 from crm.judges.crm_judge import open_checkpoint
-from crm.leaderboard import scoring
 from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.scoring import score_bank
 from crm.model.export import export_model
 from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.schema import Comparison, Message
@@ -146,7 +146,7 @@ def test_a_ranking_is_that_of_score_bank(head: str, judges: dict[str, Judge], tm
     assert list(found.columns) == ["model", "win_rate", "low", "high", "rank"] and len(found) == len(bank.authors)
     assert found["rank"].tolist() == list(range(1, len(found) + 1))
     under, _ = open_checkpoint(judge.folder, batch_size=8, precision="32-true")
-    outcomes, _ = scoring.score_bank(under, bank, [TASTE], folder=tmp_path, progress=False)
+    outcomes, _ = score_bank(under, bank, [TASTE], folder=tmp_path, progress=False)
     rates = Leaderboard(outcomes).win_rates()
     assert dict(zip(found["model"], found["win_rate"], strict=True)) == pytest.approx(rates, abs=2e-3)
     if head == "late":

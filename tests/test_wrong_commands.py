@@ -9,7 +9,7 @@ import lightning.pytorch  # noqa: F401 - a line that is taken by mistake then fa
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from crm.cli.help import script
+from crm.cli.commands import script
 from crm.cli.mistakes import quoted
 from tests.conftest import Command
 

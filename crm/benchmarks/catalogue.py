@@ -14,7 +14,7 @@ from typing import Any
 from crm.benchmarks import protocols
 from crm.benchmarks.protocols import Item, Point, Scores
 from crm.data.fields import any_text, items, string_list
-from crm.data.public.personalized import SUBSETS
+from crm.data.public.plain import SUBSETS
 from crm.io import rows as formats
 from crm.rewards.scoring import answer_turns, prompt_turns
 from crm.schema import RecordError

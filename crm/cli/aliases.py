@@ -7,8 +7,7 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from crm.config import config_dir
-from crm.quoting import hydra_text
+from crm.config import config_dir, hydra_text
 
 MULTIRUN = {"-m", "--multirun"}
 QUOTES = "'\""

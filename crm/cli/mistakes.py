@@ -19,9 +19,8 @@ from omegaconf.errors import (
 )
 
 from crm.cli.aliases import SCORED
-from crm.config import config_dir, nearest, schemas, setting_names
+from crm.config import config_dir, hydra_text, nearest, schemas, setting_names
 from crm.io.rows import is_data_file
-from crm.quoting import hydra_text
 
 MISTAKES = (HydraException, OmegaConfBaseException, ValueError, OSError)
 """What a user can mend: a setting, a file, a folder, a full disk. Anything else is a defect and keeps its traceback."""

@@ -13,10 +13,9 @@ from omegaconf import OmegaConf
 
 from crm.cli.aliases import MULTIRUN, rewrite_aliases
 from crm.cli.mistakes import option_names, taken_groups
-from crm.config import schemas, setting_names
+from crm.config import hydra_value, schemas, setting_names
 from crm.io.hub import PREFIX
 from crm.io.rows import is_data_file
-from crm.quoting import hydra_value
 
 ON, OFF = {"true", "yes", "on", "1"}, {"false", "no", "off", "0", "null", ""}
 NOT_TAKEN = (

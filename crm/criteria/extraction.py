@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from crm.chat.client import ChatClient, Plan
-from crm.criteria.prompts import criteria_messages, subjective_messages
-from crm.criteria.schemas import CriteriaReply, SubjectiveReply
+from crm.criteria.prompts import CriteriaReply, SubjectiveReply, criteria_messages, subjective_messages
 from crm.schema import Message, Preference, prompt_key
 
 Progress = Callable[[int, int], None]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from crm.data import own, table
 from crm.data.fields import Read
-from crm.data.public import constructed, personalized, plain, summeval
+from crm.data.public import constructed, plain, summeval
 from crm.data.public.pairs import RatedInPlace, Wordings
 from crm.data.splits import Splits
 from crm.io.hub import PREFIX, dataset_folder
@@ -58,7 +58,7 @@ OWN: dict[str, Source] = {
     "trl": Source("chosen and rejected responses, as TRL's trainers take them", own.trl),
     "rewardbench": Source("RewardBench", plain.rewardbench, evaluation_only=True),
     "personalized_rewardbench": Source(
-        "Personalized RewardBench, its rubrics withheld", personalized.read, evaluation_only=True
+        "Personalized RewardBench, its rubrics withheld", plain.personalized_rewardbench, evaluation_only=True
     ),
     "table": Source("a table of one's own with named columns", partial(table.read, columns={}, winners={})),
 }

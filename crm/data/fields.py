@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic_core import PydanticCustomError
 
-from crm.data.sampling import turn
+from crm.io.draws import turn
 from crm.io.intake import Intake
 from crm.io.rows import data_files, decode
 from crm.schema import Message, Preference, RecordError, check_responses, messages, short, texts

@@ -12,7 +12,7 @@ from crm.data.catalogue import location, source_named, stem
 from crm.data.comparisons import with_generic_criterion
 from crm.data.config import DataConfig
 from crm.data.own import load_prepared
-from crm.data.public import personalized
+from crm.data.public.plain import personalized_rewardbench
 from crm.data.simulation.arena import lexicon_texts, simulate
 from crm.data.splits import Splits, split_by_prompt
 from crm.io.intake import Intake, Rejection
@@ -76,7 +76,7 @@ def read_source(config: DataConfig, reading: Intake) -> Iterator[Preference]:
     place = location(config.name, root=config.root, path=config.path)
     if config.name == "personalized_rewardbench":
         shown = {"profile": config.profile, "posts": config.profile_posts, "max_words": config.max_words}
-        return personalized.read(place, reading, **shown)  # type: ignore[arg-type]
+        return personalized_rewardbench(place, reading, **shown)  # type: ignore[arg-type]
     if config.name == "table":
         return table.read(place, reading, columns=config.columns or {}, winners=config.winners or {})
     return source_named(config.name).read(place, reading)

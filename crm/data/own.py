@@ -26,8 +26,8 @@ from crm.data.fields import (
     turns,
 )
 from crm.data.public.pairs import chosen_pair
-from crm.data.sampling import turn
 from crm.data.splits import Splits
+from crm.io.draws import turn
 from crm.io.files import drafted
 from crm.schema import Message, Preference, RecordError, Side, folded, messages, short
 
@@ -53,8 +53,7 @@ def load_prepared(folder: Path) -> Splits:
     if not (folder / "splits").is_dir():
         raise ValueError(f"data.path={folder}: holds no folder splits; make the dataset with prepare.py")
     parts = {
-        name: read_preferences(folder / "splits" / f"{name}.parquet")
-        for name in ("train", "validation", "D", "T", "C")
+        name: read_preferences(folder / "splits" / f"{name}.parquet") for name in ("train", "validation", "D", "T", "C")
     }
     return Splits.of({name: rows for name, rows in parts.items() if rows or name in ("train", "validation")})
 

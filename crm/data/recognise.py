@@ -11,12 +11,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from crm.config import escaped, hydra_text
 from crm.data import own
 from crm.data.catalogue import place_of
 from crm.data.table import MOST, PAIRS, VOTES, first_rows
 from crm.io import rows as formats
 from crm.io.rows import printable
-from crm.quoting import escaped, hydra_text
 from crm.schema import Preference, RecordError
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from functools import cache, lru_cache
 from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
-from crm.data.sampling import balanced
+from crm.io.draws import balanced
 from crm.io.intake import Intake, Rejection
 from crm.schema import Message, Preference, folded, prompt_key
 

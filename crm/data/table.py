@@ -17,12 +17,12 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crm.config import escaped, hydra_text
 from crm.data.fields import asked, criteria_cell, identity, optional_text, records_of, require, turns
 from crm.data.public.pairs import chosen_pair
 from crm.io import rows as formats
 from crm.io.intake import Intake
 from crm.io.rows import data_files, printable
-from crm.quoting import escaped, hydra_text
 from crm.schema import SIDES, Preference, RecordError, folded
 
 

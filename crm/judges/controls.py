@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from crm.data.simulation.arena import RATIONALITY
-from crm.data.simulation.lexicon import pole_of
-from crm.data.simulation.responses import levels_of
+from crm.data.simulation.lexicon import levels_of, pole_of
 from crm.io.draws import generator
 from crm.io.words import count_words
 from crm.judges.judge import Asked, Reading

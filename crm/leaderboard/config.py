@@ -1,14 +1,76 @@
-"""Settings of `leaderboard.py`."""
+"""Settings of banks, of `bank.py` and of `leaderboard.py`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import isfinite
 
+from crm.chat.client import EndpointConfig
+from crm.config import MAX_SEED, Settings, setting
+from crm.data.public.banks import FOLDERS as PUBLIC_BANKS
+from crm.io.installed import check_known
 from crm.judges.config import AnyJudgeConfig
-from crm.leaderboard.bank.config import BankConfig
 from crm.model.config import training_config
 from crm.training.config import LoggerConfig
+
+
+@dataclass
+class BankConfig(Settings, group="bank"):
+    """Responses of many LLMs to the same queries."""
+
+    name: str = "simulated"
+    """``simulated``, ``folder``, a public bank, or one that another package adds; ``own`` as in `settle_bank`."""
+    path: str | None = None
+    """For bank=folder: where it was saved."""
+    root: str = "${oc.env:CRM_DATA_ROOT,data}"
+    """Folder of the public banks."""
+    baseline: str | None = None
+    """LLM that the others are compared with; null takes the bank's own."""
+    queries_per_topic: int = setting(20, at_least=1)
+    """Of the simulated bank."""
+    without: list[str] = setting([], one_of=PUBLIC_BANKS)
+    """Public banks whose queries are left out: those that a model has met in training."""
+    queries: int = setting(0, at_least=0, zero="all")
+    """At most so many, drawn in turns over topics."""
+    max_words: int = setting(0, at_least=0, zero="all")
+    """Words kept of a response."""
+    seed: int = setting(1, at_least=0, at_most=MAX_SEED)
+    """Of the simulation, and of which queries are drawn."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        own = ("simulated", "folder", "own", *PUBLIC_BANKS)
+        check_known("bank.name", self.name, own, "banks")
+        takes_path = self.name == "folder" or self.name not in own
+        self.require(self.path is None or takes_path, "path", "bank=folder with a path")
+        self.require(self.path is not None or self.name != "folder", "path", "a folder that holds a bank")
+
+
+@dataclass
+class BankBuildConfig(Settings):
+    """``bank.py``: one more model for the bank in ``out``."""
+
+    out: str = ""
+    """Folder of the bank, made where it is missing."""
+    author: str = ""
+    """Name of the model in the bank."""
+    queries: str | None = None
+    """For a new bank: a file of queries, with their topics where they are known."""
+    responses: str | None = None
+    """File of the model's responses; null asks the endpoint."""
+    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require(self.out, "out", "the bank's folder, out=banks/mine (a public bank: prepare.py fetch=alpacaeval)")
+        self.require(self.author, "author", "the model's name in the bank")
+        if self.responses is None:
+            asked = bool(self.endpoint.base_url and self.endpoint.model)
+            self.require(asked, "responses", "a file, or endpoint.base_url and endpoint.model of a server to ask")
+            self.endpoint.need(str(self.endpoint.model))
+        else:
+            self.require(self.endpoint.base_url is None, "responses", "a file or an endpoint, not both")
 
 
 def settle_bank(bank: BankConfig, checkpoint: str | None) -> None:

@@ -23,8 +23,8 @@ from transformers import (
 )
 from transformers.utils import logging as bars
 
+from crm.model.encoding import TURN_END, TURN_START
 from crm.model.folders import HINTS, fetch
-from crm.model.template import TURN_END, TURN_START
 
 PAD, EOS = "<|pad|>", "<|endoftext|>"
 

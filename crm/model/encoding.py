@@ -1,4 +1,4 @@
-"""Comparisons as token ids, rendered through one template everywhere (`crm.model.template`).
+"""Comparisons as token ids, and the chat template (ChatML) that is stored with a checkpoint and gives the same ids.
 
 Text from data is never tokenised as a control token: controls are inserted by id. The criteria come first, then the
 conversation: query and responses.
@@ -14,8 +14,34 @@ from itertools import chain
 from typing import Any, Literal
 
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION, head_named
-from crm.model.template import TURN_END, TURN_START, chat_template
 from crm.schema import GENERIC_CRITERION, Comparison, Message
+
+TURN_START, TURN_END = "<|im_start|>", "<|im_end|>"
+
+
+def chat_template(head: str) -> str:
+    """Jinja source of the template stored with a checkpoint; without a system turn it inserts `GENERIC_CRITERION`.
+
+    Roles beyond the usual three: ``response_a`` and ``response_b`` of the joint heads.
+    """
+    kind = head_named(head)
+    generic = f"{kind.instruction}\\n- {GENERIC_CRITERION}"
+    turn = f"'{TURN_START}' + message.role + '\\n' + message.content + '{TURN_END}'"
+    if kind.apart:  # criteria are rendered alone, conversations without them
+        return (
+            f"{{%- for message in messages -%}}{{{{- {turn} -}}}}"
+            "{%- if not loop.last -%}{{- '\\n' -}}{%- endif -%}{%- endfor -%}"
+        )
+    return (
+        "{%- if messages[0].role != 'system' -%}"
+        f"{{{{- '{TURN_START}system\\n{generic}{TURN_END}\\n' -}}}}"
+        "{%- endif -%}"
+        "{%- for message in messages -%}"
+        f"{{{{- {turn} -}}}}"
+        "{%- if not loop.last -%}{{- '\\n' -}}{%- endif -%}"
+        "{%- endfor -%}"
+    )
+
 
 Order = Literal["ab", "ba"]
 Segment = tuple[int, ...]
@@ -77,7 +103,8 @@ def _spoken(turns: Sequence[Message], speaker: str | None = None) -> list[dict[s
 class Encoder:
     """Turns comparisons into segments with one tokenizer. Pure: equal inputs give equal ids.
 
-    A sequence is `criteria_segments` and then `conversation_segments`; neither depends on the other's text. Raises ``ValueError`` when the tokenizer lacks the two control tokens of the template.
+    A sequence is `criteria_segments` and then `conversation_segments`; neither depends on the other's text.
+    Raises ``ValueError`` when the tokenizer lacks the two control tokens of the template.
     """
 
     def __init__(self, tokenizer: Any, head: str, max_length: int) -> None:

@@ -23,13 +23,13 @@ from transformers import (
 )
 
 from crm.model.backbone import from_folder
+from crm.model.encoding import TURN_END, chat_template
 from crm.model.folders import checkpoint_folder
 from crm.model.heads import head_named
 from crm.model.late_head import LateHead
 from crm.model.manifest import read_manifest, write_manifest
 from crm.model.model_card import write_card
 from crm.model.reward_model import RewardModel
-from crm.model.template import TURN_END, chat_template
 
 LATE_HEAD = "late_head.safetensors"
 LABELS = {1: {0: "reward"}, 2: {0: "model_a", 1: "model_b"}}

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from crm.model.attention.decoder import forest_inputs
 from crm.model.batching.batches import ROW_STEP, by_length, length_groups
-from crm.model.batching.forest import common_prefix, fill_up, grow_forest
-from crm.model.batching.tree_mask import full_mask
+from crm.model.batching.forest import common_prefix, fill_up, full_mask, grow_forest
 from crm.model.encoding import Encoder, token_ids
 from crm.model.late_head import LateHead, TextPooling
 from crm.model.reward_model import RewardModel

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from crm.leaderboard.bank.published import PublishedRanking
+from crm.leaderboard.bank.opening import PublishedRanking
 from crm.leaderboard.ranking import Leaderboard
 from crm.page.facts import Facts
 from crm.page.picks import Picking, PicksRequest

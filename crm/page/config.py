@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from crm.config import setting
 from crm.judges.config import AnyJudgeConfig
-from crm.leaderboard.bank.config import BankConfig
-from crm.leaderboard.config import settle_bank
+from crm.leaderboard.config import BankConfig, settle_bank
 from crm.web import ServerConfig
 
 

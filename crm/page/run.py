@@ -12,8 +12,7 @@ from starlette.types import ASGIApp
 from crm import __version__
 from crm.criteria.counting import MEASURES
 from crm.io.installed import commit
-from crm.leaderboard.bank.opening import open_bank
-from crm.leaderboard.bank.published import published_ranking
+from crm.leaderboard.bank.opening import open_bank, published_ranking
 from crm.page.api import About, make_api
 from crm.page.config import AppConfig
 from crm.page.facts import Facts, facts_of

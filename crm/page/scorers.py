@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crm.data.simulation.arena import RATIONALITY
-from crm.data.simulation.lexicon import HELD_OUT_AXES, TRAIN_AXES, nearest_wording, pole_of
-from crm.data.simulation.responses import levels_of
+from crm.data.simulation.lexicon import HELD_OUT_AXES, TRAIN_AXES, levels_of, nearest_wording, pole_of
 from crm.io.words import count_words
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.outcomes import BankNumbers, Outcomes

@@ -22,7 +22,7 @@ from crm.judges.crm_judge import open_checkpoint
 from crm.report.tables import caption, number, write_table
 from crm.rewards.best_of_n import best_of_k, curves, expected, plot, reached, sizes, table, words_of
 from crm.rewards.scoring import Rewards
-from experiments.best_of_n.users import Users, of_alpacaeval, of_arena
+from experiments.best_of_n.users import Users, of_arena
 
 PICTURED = ("polite and formal", "relaxed and informal")
 """Parts of the names of two opposite users."""

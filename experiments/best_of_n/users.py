@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from crm.data.sampling import turn
-from crm.data.simulation.lexicon import AUTHORS, TOPIC, TRAIN_AXES, queries, wordings
-from crm.data.simulation.responses import write
-from crm.io.draws import generator
+from crm.data.simulation.lexicon import AUTHORS, TOPIC, TRAIN_AXES, queries, wordings, write
+from crm.io.draws import generator, turn
 from crm.judges.controls import OracleJudge
 from crm.report.statistics import Floats
 from crm.rewards.best_of_n import Candidates, table

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from crm.data.simulation.arena import utility
-from crm.data.simulation.lexicon import pole_of
-from crm.data.simulation.responses import levels_of
+from crm.data.simulation.lexicon import levels_of, pole_of
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.rewards.scoring import Group, Rewards
 from crm.schema import Message

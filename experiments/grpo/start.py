@@ -17,8 +17,7 @@ from torch import Tensor
 from transformers import Qwen3ForCausalLM
 
 from crm.data.simulation.arena import lexicon_texts
-from crm.data.simulation.lexicon import AUTHORS, TOPIC, Query, pole_of, queries
-from crm.data.simulation.responses import write
+from crm.data.simulation.lexicon import AUTHORS, TOPIC, Query, pole_of, queries, write
 from crm.io.draws import generator
 from crm.model.backbone import build_tiny_backbone, train_tokenizer
 

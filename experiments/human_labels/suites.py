@@ -17,6 +17,7 @@ from crm.judges.judge import Asked
 from crm.report.statistics import cluster_interval, correctness, mean_interval
 from crm.schema import Comparison, Preference
 
+
 def read_suites(judge: CrmJudge, suites: Mapping[str, Sequence[Preference]], steps: Any = iter) -> pd.DataFrame:
     """A row a comparison of each suite, in both directions where both have criteria.
 

@@ -21,10 +21,10 @@ from crm.config import compose
 from crm.data.catalogue import MADE, location, source_named
 from crm.data.comparisons import FIXED_SEED
 from crm.data.public.pairs import RatedInPlace
-from crm.data.sampling import shuffled, turn
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import to_samples
 from crm.evaluation.run import read_suites
+from crm.io.draws import shuffled, turn
 from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.io.processes import ALONE

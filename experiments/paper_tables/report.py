@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.report.plots import COLOURS, GREY, MARKERS, chance_line, save_figure, tidy_axes
-from crm.report.report import Section, render_report
-from crm.report.tables import caption, csv_text, markdown_text, print_table, write_table
+from crm.report.tables import Section, caption, csv_text, markdown_text, print_table, render_report, write_table
 from experiments.paper_tables import paper
 from experiments.paper_tables.cells import INTERVALS, Cell, Grid
 from experiments.paper_tables.claims import MATTERS, Claim, claims_of, claims_table, paired_difference

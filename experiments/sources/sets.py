@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 from crm.data.catalogue import Source
 from crm.data.fields import At, Conversation, PublicRow, Read, Text, rows_of
 from crm.data.public.pairs import Rated, RatedInPlace, chosen_pair, pairs_within, rated_pair, read_wordings
-from crm.data.sampling import turn
+from crm.io.draws import turn
 from crm.io.intake import Intake
 from crm.schema import Message, Preference, RecordError, messages, prompt_key
 

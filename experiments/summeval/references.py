@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crm.data.public.summeval import SHARES, WORDINGS, Rating, read_ratings
-from crm.data.sampling import hold_out
+from crm.io.draws import hold_out
 from crm.io.intake import Intake
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", "data"))

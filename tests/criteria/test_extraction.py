@@ -18,12 +18,13 @@ from crm.criteria.prompts import (
     EXAMPLES_A,
     EXAMPLES_B,
     MAX_RESPONSE,
+    CriteriaReply,
+    SubjectiveReply,
     as_json,
     criteria_messages,
     cut,
     subjective_messages,
 )
-from crm.criteria.schemas import CriteriaReply, SubjectiveReply
 from crm.schema import Message, Preference
 
 GOOD = ["Prefers a calm voice", "Likes examples", "Écrit en français", "東京の話が好き", "Wants a list of items"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.criteria.schemas import CriteriaReply, key
+from crm.criteria.prompts import CriteriaReply, key
 from crm.criteria.traits import MAX_TRAITS, TRAITS, describe, differences
 from crm.schema import Message, Preference
 

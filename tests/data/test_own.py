@@ -13,8 +13,7 @@ import pytest
 from pyarrow import parquet as pq
 
 from crm.data import own, table
-from crm.data.public import personalized
-from crm.data.public.plain import rewardbench
+from crm.data.public.plain import personalized_rewardbench, rewardbench
 from crm.io.intake import Intake
 from crm.schema import Message, Preference
 
@@ -89,7 +88,7 @@ WITH_IDS: dict[str, tuple[Any, Any]] = {
         },
     ),
     "personalized": (
-        personalized.read,
+        personalized_rewardbench,
         lambda a, b: {"id": a + b, "question": "Why?", "chosen": a, "rejected": b},
     ),
 }
@@ -285,7 +284,7 @@ def test_what_a_judge_must_not_see_of_personalized_rewardbench_is_withheld(tmp_p
         **{"profile": [{"text": "KVCache"}, {"text": "Before"}], "narrative": "SECRET", "category": "Art"},
         "rubric_aspects": [{"aspect": name, "reason": "SECRET"} for name in ("Short books", " No horror ")],
     }
-    (record,), reading = read(tmp_path, personalized.read, row)
+    (record,), reading = read(tmp_path, personalized_rewardbench, row)
     assert (record.topic, record.criteria_a, record.criteria_b) == ("Art", (), ())
     assert not any(word in repr(record) for word in ("SECRET", "Short books", "KVCache"))
     assert reading.counts["profile_texts_left_out"] == 2

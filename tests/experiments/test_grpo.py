@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from crm.data.simulation.arena import RATIONALITY
-from crm.data.simulation.lexicon import AUTHORS
-from crm.data.simulation.responses import write
+from crm.data.simulation.lexicon import AUTHORS, write
 from crm.judges.controls import OracleJudge, true_utility
 from crm.leaderboard.bank.simulated import simulate_bank
 from crm.model.export import export_model

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from crm.data.simulation.lexicon import pole_of
-from crm.data.simulation.responses import levels_of
+from crm.data.simulation.lexicon import levels_of, pole_of
 from crm.judges.judge import Asked, Reading
 from experiments.late.boards import boards
 

@@ -8,7 +8,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from crm.judges.control_tokens import FIRST_MARK, ControlTokens
+from crm.judges.hub_reward_model import FIRST_MARK, ControlTokens
 
 UNKNOWN, START, END = "<unk>", "<s>", "</s>"
 TEXTS = ["Hello there, world.", "hello  there", " lead and trail ", "", "a\n\nb"]

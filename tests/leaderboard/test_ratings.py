@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.ratings import bradley_terry, elo
+from crm.leaderboard.ranking import Leaderboard, bradley_terry, elo
 from tests.boards import outcomes
 
 

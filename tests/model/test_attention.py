@@ -13,7 +13,7 @@ from transformers import Gemma2Config, Gemma2Model
 from crm.model.attention.decoder import attend_in_one_call, prune_last_layer, varlen_aligns_right
 from crm.model.backbone import build_tiny_backbone
 from crm.model.batching.batches import collate, collate_forest
-from crm.model.batching.tree_mask import varlen
+from crm.model.batching.forest import varlen
 from crm.model.heads import LINEAR_HEADS
 from crm.model.reward_model import RewardModel, build_score
 from tests.model.outcomes import assert_same, outcome

@@ -16,8 +16,18 @@ from torch import Tensor
 
 from crm.model.batching import forest as forests
 from crm.model.batching.batches import ForestBatch, collate, collate_forest
-from crm.model.batching.forest import Forest, common_prefix, grow_forest, unique_tokens
-from crm.model.batching.tree_mask import CALL, GATHERED, TreeMask, full_mask, read_mask, varlen
+from crm.model.batching.forest import (
+    CALL,
+    GATHERED,
+    Forest,
+    TreeMask,
+    common_prefix,
+    full_mask,
+    grow_forest,
+    read_mask,
+    unique_tokens,
+    varlen,
+)
 from crm.model.encoding import EncodedComparison, token_ids
 from crm.model.heads import HEADS, LINEAR_HEADS, head_named
 from crm.schema import Comparison, Message

@@ -16,11 +16,10 @@ from crm.judges.crm_judge import CrmJudge
 from crm.model import encoding
 from crm.model.batching.loader import TrainLoader
 from crm.model.batching.plans import Padding
-from crm.model.encoding import Encoder, pointwise_messages, system_text, token_ids
+from crm.model.encoding import Encoder, chat_template, pointwise_messages, system_text, token_ids
 from crm.model.heads import HEADS, LINEAR_HEADS, POINTWISE_INSTRUCTION
 from crm.model.late_reading import LateReader
 from crm.model.reward_model import RewardModel
-from crm.model.template import chat_template
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 from tests.conftest import CONTROLS
 from tests.model.messages import by_hand, conversations
@@ -97,7 +96,9 @@ def test_segments_are_the_parts_in_order(tokenizer, make_encoder, comparisons, h
     shown = [[one] for one in responses] if head == "scalar" else [responses]
     sequences = make_encoder(head).encode(comparisons[4]).sequences
     for sequence, spoken in zip(sequences, shown, strict=True):
-        for segment, texts in zip(map(tokenizer.decode, sequence), [[criteria], ["user\nA joke?"], *spoken], strict=True):
+        for segment, texts in zip(
+            map(tokenizer.decode, sequence), [[criteria], ["user\nA joke?"], *spoken], strict=True
+        ):
             assert [segment.count(text) for text in texts] == [1] * len(texts)
 
 

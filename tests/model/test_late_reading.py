@@ -14,7 +14,6 @@ from crm.schema import GENERIC_CRITERION, Message
 from tests.conftest import rounding
 
 
-
 def user_vector(reader: LateReader, criteria: Sequence[str], weights: Sequence[float] | None = None) -> torch.Tensor:
     return added_up(reader.criterion_vectors(criteria), weights)
 

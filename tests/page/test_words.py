@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from crm.criteria.counting import MEASURES
 from crm.judges.reader import bundled_reader
-from crm.leaderboard.bank.published import PublishedRanking
+from crm.leaderboard.bank.opening import PublishedRanking
 from crm.leaderboard.matrix import CriteriaMatrix
 from crm.leaderboard.own_words import OwnWords
 from crm.page import run
@@ -89,7 +89,7 @@ def run_judge(name: str) -> Any:
 
 
 def run_bank(path: Path) -> Any:
-    from crm.leaderboard.bank.config import BankConfig
+    from crm.leaderboard.config import BankConfig
 
     return BankConfig("folder", path=str(path))
 

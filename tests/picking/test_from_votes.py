@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crm.data.sampling import turn
+from crm.io.draws import turn
 from crm.judges.crm_judge import CrmJudge
 from crm.model.late_reading import LateReader, added_up
 from crm.picking.criteria import PoolEntry, read_pool

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from crm.report.report import Section, render_report
+from crm.report.tables import Section, render_report
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

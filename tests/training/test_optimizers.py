@@ -11,7 +11,7 @@ import torch
 
 from crm.config import compose
 from crm.training.config import OptimizerConfig
-from crm.training.optimizers import all_on_cuda, build_optimizer
+from crm.training.lit_module import all_on_cuda, build_optimizer
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 
@@ -91,6 +91,6 @@ def test_a_fused_adamw_is_clipped_in_bfloat16_as_a_plain_one(tmp_path: Path, mon
     assert not all_on_cuda([torch.zeros(1)]) and not all_on_cuda([])
     losses = []
     for fused in (False, True):
-        monkeypatch.setattr("crm.training.optimizers.all_on_cuda", lambda _, fused=fused: fused)
+        monkeypatch.setattr("crm.training.lit_module.all_on_cuda", lambda _, fused=fused: fused)
         losses.append(run_training(compose("train", words, tmp_path / str(fused))).validation_loss)
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)

@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from crm.training.sweep_table import job_table, seed_table, write_sweep_tables
-from crm.training.sweeps import note_failure, read_jobs
+from crm.training.sweeps import job_table, note_failure, read_jobs, seed_table, write_sweep_tables
 
 
 def job(root: Path, name: str, *words: str, **numbers: Any) -> Path:

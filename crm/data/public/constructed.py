@@ -20,8 +20,8 @@ from pathlib import Path
 
 from crm.data.fields import PublicRow, Text
 from crm.data.public.pairs import Answer, Wordings, aspects_of, flip_pair, wordings_of
-from crm.data.sampling import hold_out, shuffled, turn, wordings
 from crm.data.splits import Splits, prompt_groups
+from crm.io.draws import hold_out, shuffled, turn, wordings
 from crm.io.intake import Intake
 from crm.io.words import count_words, first_words
 from crm.schema import Preference, folded, prompt_key

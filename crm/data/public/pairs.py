@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import yaml
 
 from crm.data.fields import Conversation, PublicRow, Text
-from crm.data.sampling import fraction, shuffled, turn, wordings
+from crm.io.draws import fraction, shuffled, turn, wordings
 from crm.schema import Preference
 
 EQUAL = 1e-9

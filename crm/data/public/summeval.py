@@ -22,8 +22,8 @@ from pydantic import Field
 
 from crm.data.fields import PublicRow, Text
 from crm.data.public.pairs import EQUAL, Rated, RatedInPlace, aspects_of, flips, pairs_within, rated_pair, wordings_of
-from crm.data.sampling import fraction, hold_out, turn
 from crm.data.splits import Splits
+from crm.io.draws import fraction, hold_out, turn
 from crm.io.intake import Intake
 from crm.io.words import first_words
 from crm.schema import Message, Preference, one_of

@@ -13,8 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from crm.data.simulation import lexicon
-from crm.data.simulation.lexicon import AUTHORS, AXIS, Query, draw_wording, generator
-from crm.data.simulation.responses import DETAIL, Response, write, write_short
+from crm.data.simulation.lexicon import (
+    AUTHORS,
+    AXIS,
+    DETAIL,
+    Query,
+    Response,
+    draw_wording,
+    generator,
+    write,
+    write_short,
+)
 from crm.data.splits import Splits
 from crm.schema import Message, Preference
 

@@ -1,19 +1,20 @@
-"""Open a bank by its settings, made smaller where they say so; banks of published responses."""
+"""Open a bank by its settings, made smaller where they say so; public banks, and the ranking published with one."""
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crm.data.public.banks import FOLDERS, UNTAGGED, read_published
-from crm.data.sampling import fraction, turn
+from crm.io.draws import fraction, turn
 from crm.io.installed import plugin
 from crm.io.words import first_words
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
-from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.config import BankConfig
 from crm.schema import prompt_key
 
 BASELINES = {"alpacaeval": "gpt4_1106_preview", "justeval": "gpt-3.5-turbo-0301"}
@@ -86,3 +87,31 @@ def in_turns(queries: Sequence[BankQuery], seed: int, name: str) -> list[BankQue
         places.append((by_topic[query.topic], len(places), query))
         by_topic[query.topic] += 1
     return [query for _, _, query in sorted(places, key=lambda place: place[:2])]
+
+
+ALPACAEVAL = "weighted_alpaca_eval_gpt4_turbo_leaderboard.csv"
+
+
+@dataclass(frozen=True)
+class PublishedRanking:
+    """``rates`` in [0, 1] and names to ``display``, by LLM; ``title`` says whose they are and of when."""
+
+    title: str
+    rates: dict[str, float]
+    display: dict[str, str]
+
+
+def published_ranking(bank: BankConfig, models: Collection[str]) -> PublishedRanking | None:
+    """What is beside the bank's files about ``models``; None where nothing is, or not about all of them."""
+    path = Path(bank.root) / FOLDERS["alpacaeval"] / ALPACAEVAL
+    if bank.name != "alpacaeval" or not path.is_file():
+        return None
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = {row["samples"].partition("/results/")[2].partition("/")[0]: row for row in csv.DictReader(file)}
+    if not set(models) <= rows.keys():
+        return None
+    return PublishedRanking(
+        "AlpacaEval 2's, as GPT-4 Turbo judged in 2024 (win rates at equal length)",
+        {name: float(rows[name]["length_controlled_winrate"]) / 100 for name in models},
+        {name: rows[name]["name"] for name in models},
+    )

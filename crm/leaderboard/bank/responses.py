@@ -13,7 +13,7 @@ from typing import Any
 from crm.chat.replies import split_thoughts
 from crm.data.fields import any_text
 from crm.data.public.banks import UNTAGGED
-from crm.data.sampling import turn
+from crm.io.draws import turn
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import BankQuery
 from crm.schema import RecordError, prompt_key, query_of, short

@@ -14,8 +14,8 @@ from crm.chat.cache import ReplyCache
 from crm.chat.client import ChatClient
 from crm.chat.replies import CallFailed, Reply, split_thoughts
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
-from crm.leaderboard.bank.config import BankBuildConfig
 from crm.leaderboard.bank.responses import check_complete, read_queries, read_responses
+from crm.leaderboard.config import BankBuildConfig
 
 log = logging.getLogger(__name__)
 

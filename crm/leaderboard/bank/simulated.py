@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS, Query, nearest_wording, pole_of, queries
-from crm.data.simulation.responses import write
+from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS, Query, nearest_wording, pole_of, queries, write
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.schema import Message
 

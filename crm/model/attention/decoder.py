@@ -26,7 +26,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, rotate_half
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, eager_attention_forward
 
-from crm.model.batching.tree_mask import TreeMask, Varlen
+from crm.model.batching.forest import TreeMask, Varlen
 
 log = logging.getLogger(__name__)
 PREFIX = "forest_or_"

@@ -19,8 +19,7 @@ from transformers import PreTrainedModel
 
 from crm.model.attention.decoder import forest_inputs
 from crm.model.batching.batches import Batch, ForestBatch
-from crm.model.batching.forest import Forest, Node
-from crm.model.batching.tree_mask import full_mask
+from crm.model.batching.forest import Forest, Node, full_mask
 
 log = logging.getLogger(__name__)
 INDEX_BYTES = 160

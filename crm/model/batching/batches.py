@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from crm.model.batching.forest import Node, fill_up, grow_forest
-from crm.model.batching.tree_mask import TreeMask, full_mask, read_mask
+from crm.model.batching.forest import Node, TreeMask, fill_up, full_mask, grow_forest, read_mask
 from crm.model.encoding import EncodedComparison, token_ids
 
 Locate = Callable[[int, int, int, int], Sequence[int]]

@@ -13,7 +13,7 @@ from crm.schema import Comparison
 
 
 class TrainLoader:
-    """The batches of one rank, resumable: an epoch per iteration, in optimizer steps of ``step`` comparisons on all ranks.
+    """Batches of one rank, resumable: an epoch per iteration, in optimizer steps of ``step`` comparisons on all ranks.
 
     ``draw`` gives the comparisons of an epoch and what became of the votes. An epoch depends on (``seed``, epoch)
     alone, so that a position is two integers. Weights make every comparison of an optimizer step count the same.

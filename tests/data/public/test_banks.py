@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crm.data.public.banks import read_published
-from crm.data.sampling import turn
+from crm.io.draws import turn
 from crm.schema import prompt_key
 from tests.made_files import write_banks, write_files
 

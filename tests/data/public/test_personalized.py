@@ -13,8 +13,7 @@ import pytest
 from crm.data.comparisons import make_comparisons
 from crm.data.config import DataConfig
 from crm.data.load import load_data
-from crm.data.public import personalized
-from crm.data.public.personalized import SUBSETS, by_bm25
+from crm.data.public.plain import SUBSETS, by_bm25, personalized_rewardbench
 from crm.data.splits import Splits
 from crm.io.intake import Intake
 from crm.schema import GENERIC_CRITERION, Preference
@@ -64,7 +63,7 @@ def test_the_profile_speaks_for_the_chosen_side_the_nearest_post_first(tmp_path:
     one = load(path, profile="bm25", profile_posts=1)
     assert chosen_criteria(one.suites["D"][0]) == both[:1]
     assert (one.counts["profile_texts_shown"], one.counts["profile_texts_left_out"]) == (8, 8)
-    cut = personalized.read(path, Intake(strict=True), profile="first", max_words=1)
+    cut = personalized_rewardbench(path, Intake(strict=True), profile="first", max_words=1)
     assert chosen_criteria(next(cut))[0] == "Has asked before: Red ..."
     assert not any(word in repr(splits) for word in ("SECRET", "Food safe"))
 
@@ -92,7 +91,7 @@ def test_the_topic_is_the_subset_where_files_are_named_after_it(tmp_path: Path) 
 
 
 def read(path: Path) -> list[Preference]:
-    return list(personalized.read(path, Intake(strict=True)))
+    return list(personalized_rewardbench(path, Intake(strict=True)))
 
 
 def test_bm25_puts_rare_and_repeated_words_first() -> None:

@@ -7,8 +7,7 @@ import statistics
 import pytest
 from scipy.stats import kendalltau
 
-from crm.data.simulation.lexicon import AUTHORS, PROFILES, TOPICS, queries
-from crm.data.simulation.responses import levels_of, write
+from crm.data.simulation.lexicon import AUTHORS, PROFILES, TOPICS, levels_of, queries, write
 
 SAMPLE = [
     (author, query, write(5, author, query))

@@ -9,7 +9,7 @@ import pytest
 
 from crm.data.simulation import lexicon
 from crm.data.simulation.arena import lexicon_texts, simulate
-from crm.data.simulation.responses import Response, levels_of, write
+from crm.data.simulation.lexicon import Response, levels_of, write
 from crm.data.splits import Splits
 from crm.schema import Preference
 

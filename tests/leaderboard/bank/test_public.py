@@ -12,8 +12,8 @@ import pytest
 from crm.config import compose
 from crm.data.public.banks import FOLDERS, UNTAGGED
 from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.leaderboard.bank.config import BankConfig
 from crm.leaderboard.bank.opening import BASELINES, read_public_bank, smaller_bank
+from crm.leaderboard.config import BankConfig
 from crm.leaderboard.run import open_bank
 from crm.schema import Message, query_of
 from tests.made_files import write_banks
