@@ -30,7 +30,7 @@ from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.bank.opening import simulate_bank
 from crm.leaderboard.index import IndexedBank, index_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.model.batching.plans import Packing

@@ -28,7 +28,7 @@ from crm.io.draws import generator
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.open import open_judge
-from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.bank.opening import simulate_bank
 from crm.rewards.scoring import Group, Rewards
 from crm.schema import Message
 

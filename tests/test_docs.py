@@ -24,7 +24,7 @@ from crm.data.simulation.lexicon import AXES
 from crm.io.intake import Intake
 from crm.judges.crm_judge import open_checkpoint
 from crm.leaderboard.bank.bank import Bank, load_bank
-from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank
+from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.model.export import export_model

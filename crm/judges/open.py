@@ -9,8 +9,7 @@ from typing import Any
 
 from crm.io.installed import plugin
 from crm.judges.config import AnyJudgeConfig
-from crm.judges.controls import CoinJudge, LengthJudge, OracleJudge
-from crm.judges.judge import Judge
+from crm.judges.judge import CoinJudge, Judge, LengthJudge, OracleJudge
 
 PREDICTIONS = Path("outputs/predictions")
 """Of judges that have no run folder of their own."""

@@ -26,7 +26,7 @@ from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.io.words import count_words
-from crm.judges.controls import OracleJudge
+from crm.judges.judge import OracleJudge
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank

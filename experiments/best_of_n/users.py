@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from crm.data.simulation.lexicon import AUTHORS, TOPIC, TRAIN_AXES, queries, wordings, write
 from crm.io.draws import generator, turn
-from crm.judges.controls import OracleJudge
+from crm.judges.judge import OracleJudge
 from crm.report.statistics import Floats
 from crm.rewards.best_of_n import Candidates, table
 from crm.rewards.scoring import Rewards

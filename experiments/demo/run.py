@@ -13,7 +13,7 @@ from rich.console import Console
 
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
-from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
+from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank, true_win_rates
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.report.plots import one_leaderboard, suite_accuracy
 from crm.report.tables import Section, caption, print_table, render_report, suite_table, write_table

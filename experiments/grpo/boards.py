@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 from scipy.special import expit
 
-from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.bank.opening import simulate_bank
 from crm.rewards.scoring import Rewards
 from experiments.grpo.measure import PER_TOPIC, Ask, gold, proxies, won
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from crm.data.simulation.arena import utility
 from crm.data.simulation.lexicon import levels_of, pole_of
-from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.bank.opening import simulate_bank
 from crm.rewards.scoring import Group, Rewards
 from crm.schema import Message
 from experiments.grpo.grammar import sentences

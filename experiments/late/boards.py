@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from crm.data.simulation.lexicon import TRAIN_AXES, wordings
 from crm.judges.crm_judge import CrmJudge
-from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
+from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank, true_win_rates
 from crm.leaderboard.scoring import bank_comparisons
 from crm.model.encoding import Order
 from crm.model.heads import head_named

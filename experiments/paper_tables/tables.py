@@ -10,7 +10,7 @@ import numpy as np
 
 from crm.config import compose
 from crm.data.comparisons import suite_names
-from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
+from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank, true_win_rates
 from crm.leaderboard.config import BankConfig
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.report.statistics import Interval, rank_correlation

@@ -9,7 +9,7 @@ import numpy as np
 
 from crm.data.simulation.lexicon import HELD_OUT_AXES, TRAIN_AXES, wordings
 from crm.judges.crm_judge import open_checkpoint
-from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.bank.opening import simulate_bank
 from crm.leaderboard.index import index_bank
 from crm.picking.criteria import Contrasts, contrasts
 from crm.report.statistics import Floats

@@ -12,8 +12,8 @@ import torch
 
 from crm.evaluation.predictions import predict, read_predictions, reading_digest
 from crm.io.processes import Processes, start
-from crm.judges.controls import LengthJudge
 from crm.judges.crm_judge import CrmJudge
+from crm.judges.judge import LengthJudge
 from crm.model.batching.batches import collate
 from crm.model.batching.plans import Packing
 from crm.model.heads import LINEAR_HEADS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crm.data.simulation.lexicon import TRAIN_AXES
-from crm.judges.controls import OracleJudge
+from crm.judges.judge import OracleJudge
 from crm.model.export import export_model
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.__main__ import main, studies_of, summary

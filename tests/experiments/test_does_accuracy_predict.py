@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crm.judges.controls import CoinJudge, OracleJudge
+from crm.judges.judge import CoinJudge, OracleJudge
 from crm.rewards.best_of_n import expected
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import truth_of

@@ -13,8 +13,8 @@ import torch
 
 from crm.data.simulation.arena import RATIONALITY
 from crm.data.simulation.lexicon import AUTHORS, write
-from crm.judges.controls import OracleJudge, true_utility
-from crm.leaderboard.bank.simulated import simulate_bank
+from crm.judges.judge import OracleJudge, true_utility
+from crm.leaderboard.bank.opening import simulate_bank
 from crm.model.export import export_model
 from crm.rewards.scoring import Rewards
 from crm.schema import Message

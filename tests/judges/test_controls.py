@@ -9,8 +9,7 @@ import pytest
 
 from crm.data.comparisons import make_comparisons
 from crm.data.simulation.arena import simulate
-from crm.judges.controls import CoinJudge, LengthJudge, OracleJudge
-from crm.judges.judge import Judge, Reading
+from crm.judges.judge import CoinJudge, Judge, LengthJudge, OracleJudge, Reading
 from crm.report.statistics import correctness
 from crm.schema import Comparison, Message
 

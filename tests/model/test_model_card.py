@@ -13,11 +13,10 @@ from huggingface_hub import ModelCard
 
 from crm.judges.crm_judge import open_checkpoint
 from crm.model.encoding import Encoder
-from crm.model.export import export_model, load_checkpoint
+from crm.model.export import export_model, load_checkpoint, read_section, write_card, write_section
 from crm.model.heads import HEADS
 from crm.model.late_reading import LateReader, added_up
 from crm.model.manifest import read_manifest
-from crm.model.model_card import read_section, write_card, write_section
 from crm.schema import Comparison, Message
 from tests.conftest import rounding
 

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from crm.config import compose
 from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.bank.opening import simulate_bank
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
 from crm.page.api import About, make_api
 from crm.page.picks import Picking

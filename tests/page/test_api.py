@@ -16,7 +16,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from crm.config import compose
-from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.bank.opening import simulate_bank
 from crm.leaderboard.config import BankConfig
 from crm.page.api import FILES
 from crm.page.facts import Facts, facts_of

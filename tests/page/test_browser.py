@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.leaderboard.bank.simulated import simulate_bank
+from crm.leaderboard.bank.opening import simulate_bank
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker
 from crm.page.scorers import OracleScorer

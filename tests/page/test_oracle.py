@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 from scipy.special import expit
 
 from crm.config import compose
-from crm.judges.controls import OracleJudge
-from crm.leaderboard.bank.simulated import simulate_bank
+from crm.judges.judge import OracleJudge
+from crm.leaderboard.bank.opening import simulate_bank
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.page.api import FILES

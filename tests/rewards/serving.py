@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from crm.judges.controls import LengthJudge, words
-from crm.judges.judge import Asked, Reading
+from crm.judges.judge import Asked, LengthJudge, Reading, words
 from crm.rewards.scoring import Rewards
 from crm.rewards.server import make_app
 from tests.running_app import running

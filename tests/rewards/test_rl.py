@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from crm.judges.controls import LengthJudge, OracleJudge
-from crm.judges.judge import Asked, Reading
+from crm.judges.judge import Asked, LengthJudge, OracleJudge, Reading
 from crm.rewards.rl import grpo_reward, openrlhf_group
 from crm.rewards.scoring import Rewards
 from tests.rewards.serving import OnlyCompares, WordJudge

@@ -9,9 +9,8 @@ from statistics import fmean
 import pytest
 import torch
 
-from crm.judges.controls import CoinJudge, LengthJudge, OracleJudge
 from crm.judges.crm_judge import CrmJudge
-from crm.judges.judge import Judge
+from crm.judges.judge import CoinJudge, Judge, LengthJudge, OracleJudge
 from crm.rewards.scoring import Group, Pair, Rewards
 from tests.conftest import rounding, say
 from tests.rewards.serving import OnlyCompares, WordJudge

@@ -16,8 +16,8 @@ import torch
 from fastapi.testclient import TestClient
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from crm.judges.controls import LengthJudge
 from crm.judges.crm_judge import open_checkpoint
+from crm.judges.judge import LengthJudge
 from crm.model.export import export_model
 from tests.rewards.serving import LONG, OnlyCompares, WordJudge, app_of, group, log_words, serve
 from tests.test_docs import DOCS, example

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from crm.leaderboard.bank.simulated import simulate_bank, true_win_rates
+from crm.leaderboard.bank.opening import simulate_bank, true_win_rates
 from crm.leaderboard.ranking import Leaderboard, compare
 from experiments import jobs
 from experiments.paper_tables import __main__ as reproduce

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS
-from crm.leaderboard.bank.simulated import SimulatedBank, simulate_bank, true_win_rates
+from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank, true_win_rates
 from crm.schema import prompt_key
 
 
