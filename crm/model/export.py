@@ -71,12 +71,6 @@ def write_card(folder: Path, head: str, facts: Mapping[str, Any], digest: str = 
     replace_file(folder / CARD, card)
 
 
-def read_section(folder: Path, title: str) -> str:
-    """The text under the heading ``title`` of the card; empty where there is none."""
-    found = re.search(_section(title), _card(folder), re.DOTALL)
-    return found[1].strip() if found else ""
-
-
 def write_section(folder: Path, title: str, text: str) -> None:
     """Put a section before the licence, in place of an earlier one. Raises ``ValueError`` for a foreign card."""
     before, licence, after = re.sub(_section(title), "", _card(folder), flags=re.DOTALL).rpartition("\n## Licence\n")
