@@ -1,4 +1,4 @@
-"""Every command of `bench` at toy size: it runs, its contestants agree, and its files have the shape they promise."""
+"""Benchmarks at toy size: their files, alternating rounds, parity with stock transformers, the memory estimate."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from bench import gpu, run
+from bench import gpu, index, parity, run
 from bench.gpu import Work, flops, unique_work
-from bench.models import SMALL
+from bench.memory_table import Setup, peak_and_estimate
+from bench.models import SMALL, Size
 from bench.pairs import from_ids
+from bench.parity import cases, check_parity
+from bench.rounds import Stopwatch, contest, ratio, within
 from bench.run import to_markdown
 
 pytestmark = pytest.mark.slow
@@ -81,3 +85,101 @@ def test_flops_of_qwen3_are_those_of_the_table() -> None:
     work = Work(2048, 2048 * 2049 // 2)
     found = [flops(size, work, training=True) / 2048 / 1e9 for size in gpu.QWEN3.values()]
     assert found == pytest.approx([3.3, 9.2, 23.6, 43.5], rel=0.02)
+
+
+def test_the_files_have_what_they_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "DEMO", SMALL)
+    monkeypatch.setattr(index, "SIZE", 16)
+    monkeypatch.setattr(index.StandIn, "size", 16)
+    words = ["--users", "10", "--queries", "1", "--rounds", "2", "--shrink", "50"]
+    assert index.main([*words, "--out", str(tmp_path)]) == 0
+    found = json.loads((tmp_path / "index.json").read_text("utf-8"))
+    wanted = {"further_share", "users_per_s", "index_s", "index_mb_30x804", "n", "seeds", "versions", "commit"}
+    assert wanted | {f"further_s_{name}" for name in index.NAMED} <= set(found)
+    assert found["index_shape"] == [13, 12] and found["further_share"] < 1
+    assert len(found["resident_mb"]) == 11
+    assert (tmp_path / "index.md").read_text("utf-8") == index.to_markdown(found)
+
+
+MEDIUM = Size(256, 4, 4, 2, 64, 768, vocabulary=50_000)
+SETUPS = [
+    (Setup("one"), False),
+    (Setup("ddp", "ddp", 2), True),
+    (Setup("fsdp", "fsdp", 4), True),
+    (Setup("lora", rank=8), False),
+]
+
+
+@pytest.mark.parametrize(("setup", "checkpointing"), SETUPS, ids=["one", "ddp", "fsdp", "lora"])
+def test_the_estimate_is_near_what_torch_counts(setup: Setup, checkpointing: bool) -> None:
+    peak, estimate = peak_and_estimate(MEDIUM, setup, checkpointing)
+    assert estimate == pytest.approx(peak, rel=0.15)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests have left in the memory takes long to walk through."""
+    monkeypatch.setattr("bench.rounds.gc.collect", lambda: 0)
+
+
+def test_contestants_alternate_in_rotated_order_and_the_first_round_does_not_count() -> None:
+    seen = []
+
+    def contestant(name: str, seconds: float):
+        def run(stopwatch: Stopwatch) -> list[float]:
+            seen.append(name)
+            stopwatch.seconds += seconds
+            return [1.0]
+
+        return run
+
+    found = contest({"x": contestant("x", 2.0), "y": contestant("y", 6.0)}, rounds=2, check=within(0.0))
+    assert "".join(seen) == "xyyxxy"
+    assert found == {"x": [2.0, 2.0], "y": [6.0, 6.0]}
+    assert ratio(found, peer="y", ours="x") == {"median": 3.0, "rounds": [3.0, 3.0]}
+
+
+def test_other_work_is_refused() -> None:
+    contestants = {"x": lambda _: [1.0, -1.0], "y": lambda _: [1.0, -1.2]}
+    with pytest.raises(ValueError, match="y and x"):
+        contest(contestants, rounds=1, check=within(0.1))
+    contest({"x": contestants["x"], "z": contestants["x"]}, rounds=1, check=within(0.1))
+
+
+def test_no_rounds_is_refused() -> None:
+    with pytest.raises(ValueError, match="rounds=0"):
+        contest({}, rounds=0, check=within(0.0))
+
+
+@pytest.fixture(autouse=True)
+def fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parity, "cases", lambda head: {"everything": cases(head)["everything"][::3]})
+
+
+@pytest.mark.parametrize("backbone", ["qwen3", "llama"])
+def test_every_head_batching_and_layer_gives_what_stock_transformers_gives(backbone: str) -> None:
+    """Heads, ways of batching and layers, with a third of the corner cases in one batch."""
+    worst = check_parity(backbones=[backbone], quick=True)
+    assert worst.compared == 3 * 2 * 2
+    assert 0 < worst.logit < 1e-5 and 0 < worst.gradient < 1e-5
+
+
+@pytest.mark.parametrize("fault", ["logits", "gradients"])
+def test_a_small_fault_is_noticed(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    honest = parity.batch_of
+
+    def faulty(rows: Any, mode: Any) -> Any:
+        batch = honest(rows, mode)
+        if fault == "logits":
+            batch.input_ids[..., 0] += 1  # the first token of a prompt
+        return batch
+
+    def other_targets(logits: Any, target: Any) -> Any:
+        return torch.nn.functional.binary_cross_entropy_with_logits(logits, target * (1 - 1e-3 * next(noise)))
+
+    noise = iter(range(10_000))
+    monkeypatch.setattr(parity, "batch_of", faulty)
+    if fault == "gradients":
+        monkeypatch.setattr(parity, "binary_cross_entropy_with_logits", other_targets)
+    with pytest.raises(ValueError, match=r"scalar qwen3 everything padded full right: logits differ by"):
+        check_parity(quick=True)

@@ -13,7 +13,7 @@ import pytest
 from crm.chat.cache import ReplyCache
 from crm.chat.client import EndpointConfig
 from crm.judges.judge import Reading
-from crm.judges.llm_judge import VERDICT_LOGIT, LlmJudge, judge_messages
+from crm.judges.llm_judge import VERDICT_LOGIT, LlmJudge, judge_messages, read_verdict
 from crm.schema import Comparison, Message
 from tests.chat.endpoint import Answer, chat_endpoint, completion
 
@@ -141,3 +141,37 @@ def test_the_digest_names_what_decides_and_not_the_key(monkeypatch: pytest.Monke
     assert plain == digest(concurrency=9, attempts=3, call_deadline_s=1.0)
     others = [digest("http://y/v1"), digest(temperature=1.0), digest(max_tokens=5)]
     assert len({plain, *others}) == 4
+
+
+STRINGS = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "verdict_strings.jsonl").read_text(encoding="utf-8").split("\n")
+    if line
+]
+
+
+def outcome(text: str) -> str:
+    verdict, failure = read_verdict(text)
+    assert (verdict is None) == (failure is not None)
+    return verdict or str(failure)
+
+
+def test_replies_sorted_by_hand() -> None:
+    wrong = [(text, expected, outcome(text)) for expected, text in STRINGS if outcome(text) != expected]
+    assert not wrong
+    assert {expected for expected, _ in STRINGS} == {
+        "first",
+        "second",
+        "contradictory",
+        "empty",
+        "no_verdict",
+        "refusal",
+    }
+
+
+def test_swapping_the_letters_swaps_the_verdict_and_nothing_else() -> None:
+    swap = str.maketrans("AB", "BA")
+    mirrored = {"first": "second", "second": "first"}
+    for expected, text in STRINGS:
+        if expected != "refusal":  # "As an AI" is one, "Bs an BI" is not
+            assert outcome(text.translate(swap)) == mirrored.get(expected, expected), text

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from crm.config import compose
 from crm.model.export import LATE_HEAD, load_checkpoint
 from crm.training.train import TrainingOutcome, run_training
-from tests.conftest import TINY_MODEL, rounding
+from tests.conftest import TINY_MODEL
 
 pytestmark = pytest.mark.slow
 
@@ -53,15 +53,6 @@ def test_sizes_of_the_head_are_those_of_the_settings(plain: tuple[Path, Training
     assert (model.score.kept, model.score.width) == (3, 4)
     sizes = {"kept": 3, "width": 4}
     assert manifest["config"]["head"] == {"name": "late", **sizes}
-
-
-def test_frozen_layers_run_once_leave_what_they_leave_run_always(tmp_path: Path) -> None:
-    runs = {
-        kept: train(tmp_path / kept, "model.freeze_layers=1", f"model.kept_states={kept}") for kept in ("off", "memory")
-    }
-    expected = runs["off"].validation_loss
-    assert runs["memory"].validation_loss == pytest.approx(expected, abs=rounding(expected))
-    assert_alike(tmp_path / "memory", tmp_path / "off")
 
 
 def test_it_goes_on_with_adapters_from_the_lowest_layer_of_an_earlier_run(

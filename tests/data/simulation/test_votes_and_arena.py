@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+import statistics
+from collections import Counter, defaultdict
 
 import pytest
+from scipy.stats import kendalltau
 
 from crm.data.simulation import lexicon
 from crm.data.simulation.arena import lexicon_texts, simulate
-from crm.data.simulation.lexicon import Response, levels_of, write
+from crm.data.simulation.lexicon import (
+    AUTHORS,
+    AXES,
+    PROFILES,
+    TOPICS,
+    Response,
+    levels_of,
+    pole_of,
+    queries,
+    wordings,
+    write,
+)
 from crm.data.splits import Splits
 from crm.schema import Preference
 
 SEED = 11
 SHORT = "S"
 """The suite of answers of one sentence, which no author wrote."""
-AXES = list(lexicon.AXIS)
+AXIS_NAMES = list(lexicon.AXIS)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +158,7 @@ def test_short_answers_are_a_third_of_the_usual_and_the_chosen_ones_are_concise(
         assert len(texts[0]) < len(texts[1]) and not any("\n" in text or ". " in text for text in texts)
         assert [lexicon.pole_of(text) for text in (*wants_less, *wants_more)] == [("detail", -1), ("detail", 1)]
         levels = [dict(levels_of(text) or ()) for text in texts]
-        assert levels[0] == dict.fromkeys(AXES, 0) | {"detail": -1} and levels[1]["detail"] >= 0
+        assert levels[0] == dict.fromkeys(AXIS_NAMES, 0) | {"detail": -1} and levels[1]["detail"] >= 0
         detail[levels[1]["detail"]] += 1
     assert detail[0] > 100 and detail[1] > 100
     assert 0.4 < sum(row.winner == "a" for row in rows) / len(rows) < 0.6
@@ -154,7 +167,7 @@ def test_short_answers_are_a_third_of_the_usual_and_the_chosen_ones_are_concise(
 def test_lexicon_shows_nothing_that_is_held_out() -> None:
     texts = list(lexicon_texts(1, responses=400))
     together = "\n".join(texts).lower()
-    for axis in AXES:
+    for axis in AXIS_NAMES:
         for sign in (1, -1):
             assert not any(wording.lower() in texts for wording in lexicon.wordings(axis, sign, "held_out"))
     for name in lexicon.HELD_OUT_TOPICS:
@@ -168,3 +181,62 @@ def test_impossible_sizes_are_refused_by_name() -> None:
         match=r"D=20000, C=20000, .*: together they need 8892 different queries on 'Creative.*, which has \d+",
     ):
         simulate(seed=0, train=0, validation=0, suite=20_000)
+
+
+POLES = [(axis.name, sign) for axis in AXES for sign in (1, -1)]
+
+
+@pytest.mark.parametrize(("axis", "sign"), POLES)
+def test_every_wording_leads_back_to_its_pole(axis: str, sign: int) -> None:
+    for kind in ("train", "held_out"):
+        for wording in wordings(axis, sign, kind):
+            assert pole_of(wording) == pole_of(f"  {wording.upper()}. ") == (axis, sign)
+            assert 2 <= len(wording.split()) <= 9
+
+
+def test_no_wording_serves_two_poles_and_none_is_both_seen_and_held_out() -> None:
+    owners = defaultdict(set)
+    for axis, sign in POLES:
+        for kind in ("train", "held_out"):
+            for wording in wordings(axis, sign, kind):
+                owners[wording.lower()].add((axis, sign, kind))
+    assert all(len(owner) == 1 for owner in owners.values())
+
+
+SAMPLE = [
+    (author, query, write(5, author, query))
+    for topic in TOPICS
+    for query in queries(topic.name, "votes")[:12]
+    for author in AUTHORS
+]
+
+
+def test_levels_can_be_read_back_from_the_text() -> None:
+    for _, _, response in SAMPLE[::7]:
+        assert dict(levels_of(response.text) or ()) == response.levels, response.text
+
+
+def test_a_response_depends_on_seed_author_and_query_only() -> None:
+    author, query, response = SAMPLE[17]
+    write(6, author, query)
+    assert write(5, author, query) == response
+    assert len({write(seed, author, query).text for seed in range(5)}) == 5
+
+
+def mean_level(axis: str, author: str) -> float:
+    return statistics.mean(response.levels[axis] for name, _, response in SAMPLE if name == author)
+
+
+@pytest.mark.parametrize("axis", ["detail", "humor", "stories", "teamwork"])
+def test_authors_write_as_their_profiles_say(axis: str) -> None:
+    shown = [mean_level(axis, author) for author in AUTHORS]
+    assert kendalltau(shown, [PROFILES[author][axis] for author in AUTHORS]).statistic > 0.75
+
+
+def test_queries_are_all_different_short_and_never_shared_with_banks() -> None:
+    votes = [query.text for topic in TOPICS for query in queries(topic.name, "votes")]
+    banks = [query.text for topic in TOPICS for query in queries(topic.name, "bank")]
+    assert len(set(votes + banks)) == len(votes) + len(banks)
+    lengths = sorted(len(text.split()) for text in votes)
+    assert 8 <= statistics.median(lengths) <= 12
+    assert lengths[-1] <= 16

@@ -10,13 +10,21 @@ from pathlib import Path
 import pytest
 
 from crm.config import compose
-from crm.data.public.banks import FOLDERS, UNTAGGED
+from crm.data.public.banks import FOLDERS, UNTAGGED, read_published
+from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS
 from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.leaderboard.bank.opening import BASELINES, read_public_bank, smaller_bank
+from crm.leaderboard.bank.opening import (
+    BASELINES,
+    SimulatedBank,
+    read_public_bank,
+    simulate_bank,
+    smaller_bank,
+    true_win_rates,
+)
 from crm.leaderboard.config import BankConfig
 from crm.leaderboard.run import open_bank
-from crm.schema import Message, query_of
-from tests.made_files import write_banks
+from crm.schema import Message, prompt_key, query_of
+from tests.made_files import write_banks, write_files
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
 
@@ -91,3 +99,68 @@ def test_the_published_files(name: str, queries: int, authors: int, tagged: int)
     assert (len(bank.queries), len(bank.authors)) == (queries, authors)
     assert sum(query.topic != UNTAGGED for query in bank.queries) == tagged
     assert bank.baseline == BASELINES[name]
+
+
+def test_without_tags_nothing_has_a_topic(root: Path) -> None:
+    (root / "bank_justeval" / "tags_list.json.gz").unlink()
+    assert not read_published("alpacaeval", root).topics
+
+
+def test_what_is_missing_or_malformed_is_named(root: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"bank.root='nowhere': has no folder 'bank_justeval'.*fetch=justeval out=nowhere"
+    ):
+        read_published("justeval", "nowhere")
+    for row, reason in (
+        ({"instruction": "Why?", "output": None}, "output: expected a valid string, got None"),
+        ({"output": "Because."}, "instruction: "),
+    ):
+        write_files(root, {"bank_alpacaeval/third.json": [row]})
+        with pytest.raises(ValueError, match=rf"third.json:1: {reason}"):
+            read_published("alpacaeval", root)
+    for path in (root / "bank_alpacaeval").iterdir():
+        path.unlink()
+    with pytest.raises(ValueError, match=r"no file \*.json or \*.json.gz"):
+        read_published("alpacaeval", root)
+
+
+@pytest.fixture(scope="module")
+def simulated() -> SimulatedBank:
+    return simulate_bank(seed=2)
+
+
+def test_every_author_answers_twenty_queries_of_each_topic(simulated: SimulatedBank) -> None:
+    assert simulated.bank.authors == AUTHORS
+    assert len(AUTHORS) >= 12
+    assert simulated.bank.baseline == BASELINE
+    for topic in TOPICS:
+        assert sum(query.topic == topic.name for query in simulated.bank.queries) == 20
+    assert all(len(texts) == len(simulated.bank.queries) for texts in simulated.bank.responses.values())
+    assert len({prompt_key(query.prompt) for query in simulated.bank.queries}) == len(simulated.bank.queries)
+
+
+def test_win_rates_by_hand(simulated: SimulatedBank) -> None:
+    rates = true_win_rates(simulated, ["Prefers detailed", "wants jokes and humor"])
+    ids = [query.id for query in simulated.bank.queries]
+    for author, rate in rates.items():
+        wins = draws = 0
+        for key in ids:
+            ours, theirs = simulated.levels[author][key], simulated.levels[BASELINE][key]
+            mine, base = ours["detail"] + ours["humor"], theirs["detail"] + theirs["humor"]
+            wins += mine > base
+            draws += mine == base
+        assert rate == pytest.approx((wins + draws / 2) / len(ids))
+    assert BASELINE not in rates
+
+
+def test_contradictory_criteria_turn_the_ranking_over(simulated: SimulatedBank) -> None:
+    detailed = true_win_rates(simulated, ["prefers detailed"])
+    concise = true_win_rates(simulated, ["prefers concise"])
+    assert all(detailed[author] == pytest.approx(1 - concise[author]) for author in detailed)
+
+
+def test_errors_name_the_value_and_the_nearest_allowed_one(simulated: SimulatedBank) -> None:
+    with pytest.raises(ValueError, match=r"'prefers detailled' has no known truth; .*'Prefers detailed'"):
+        true_win_rates(simulated, ["prefers detailled"])
+    with pytest.raises(ValueError, match="queries_per_topic: 0 is not between 1 and"):
+        simulate_bank(seed=0, queries_per_topic=0)
