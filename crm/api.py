@@ -39,8 +39,8 @@ from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.model.backbone import show_loading
-from crm.model.export import CARD
 from crm.model.folders import FILES, checkpoint_folder
+from crm.model.model_card import CARD
 from crm.rewards.rl import grpo_reward
 from crm.rewards.scoring import Group, Pair, Rewards, answer_turns, criteria_texts, prompt_turns
 

@@ -35,8 +35,8 @@ from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.io.rows import data_files
 from crm.judges.open import OpenedJudge, check_judge, open_judge
-from crm.model.export import CARD
 from crm.model.manifest import MANIFEST, sha256
+from crm.model.model_card import CARD
 from crm.report.statistics import holm
 from crm.report.tables import caption, markdown_text, print_table, write_table
 from crm.schema import Result

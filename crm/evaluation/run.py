@@ -20,8 +20,8 @@ from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.model.config import training_config
-from crm.model.export import ROBUSTNESS_SECTION, write_section
 from crm.model.folders import checkpoint_folder
+from crm.model.model_card import ROBUSTNESS_SECTION, write_section
 from crm.report.plots import suite_accuracy
 from crm.report.tables import caption, markdown_text, print_table, suite_table, write_table
 from crm.schema import Comparison, Prediction, Result

@@ -13,10 +13,11 @@ from huggingface_hub import ModelCard
 
 from crm.judges.crm_judge import open_checkpoint
 from crm.model.encoding import Encoder
-from crm.model.export import export_model, load_checkpoint, write_card, write_section
+from crm.model.export import export_model, load_checkpoint
 from crm.model.heads import HEADS
 from crm.model.late_reading import LateReader, added_up
 from crm.model.manifest import read_manifest
+from crm.model.model_card import write_card, write_section
 from crm.schema import Comparison, Message
 from tests.conftest import rounding
 
