@@ -106,7 +106,7 @@ def job_text(command: str, words: Sequence[str]) -> str:
 
 
 TABLES = {
-    "train": ("crm.training.sweeps:write_sweep_tables", "sweep.md", "seeds.md"),
+    "train": ("crm.training.sweep_table:write_sweep_tables", "sweep.md", "seeds.md"),
     "evaluate": ("crm.evaluation.compare:write_sweep_tables", "judges.md", "paired.md"),
 }
 """What writes the tables of a sweep, and their names."""

@@ -1,12 +1,8 @@
-"""Jobs of a sweep: how each runs, where needed as a process of its own, how it ended, and their tables.
+"""Jobs of a sweep: how each runs, where needed as a process of its own, and how it ended.
 
 Lightning starts the other ranks with the command line of the parent. In a sweep that line says ``-m``, and every rank
 would run the whole sweep again (Lightning #16694): a process of its own per job has a command line without ``-m``. A
 job that fails leaves its reason in ``failure.txt`` in its folder, since its process may run on another machine.
-
-``python -m crm.training.sweeps <folder>`` writes ``sweep`` and ``seeds`` (md, csv, tex), as ``train.py -m`` does at its
-end. ``sweep`` has a row a job, failed and unfinished ones with their reason; ``seeds`` has means with intervals over
-jobs that differ in nothing but the seed.
 """
 
 from __future__ import annotations
@@ -24,7 +20,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
@@ -32,8 +27,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from crm.config import hydra_text
 from crm.io.files import replace_file
-from crm.report.statistics import mean_interval
-from crm.report.tables import caption, write_table
 from crm.training.config import TrainConfig
 from crm.training.resume import SUMMARY
 
@@ -224,75 +217,3 @@ def _job(root: Path, file: Path, command: str) -> SweepJob:
     summary = json.loads(outcome.read_text(encoding="utf-8"))
     numbers = {key: math.nan if summary[key] is None else summary[key] for key in NUMBERS}  # an accuracy of ties
     return SweepJob(name, overrides, "finished", "", numbers, str(summary.get("commit") or ""))
-
-
-MEASURED = {"validation_loss": math.inf, "validation_accuracy": 1.0}
-"""Columns of numbers, each with the most it can be; the least is 0."""
-
-
-def job_table(jobs: Sequence[SweepJob]) -> pd.DataFrame:
-    """A row a job: its name, status, the settings in which jobs differ, its numbers, and why it did not finish."""
-    rows: list[dict[str, Any]] = []
-    for job in jobs:
-        row: dict[str, Any] = {"job": job.name, "status": job.status}
-        row |= {key: job.overrides.get(key, "–") for key in differing(jobs)}
-        row |= {name: job.numbers.get(name, math.nan) for name in MEASURED}
-        row |= {"steps": job.numbers.get("steps", ""), "seconds": job.numbers.get("seconds", math.nan)}
-        rows.append(row | {"reason": job.reason})
-    return pd.DataFrame(rows)
-
-
-def seed_table(jobs: Sequence[SweepJob]) -> pd.DataFrame:
-    """A row a setting: means over its seeds with 95 % limits (Student's t), ``n`` finished jobs and how many are not.
-
-    Empty unless two jobs differ in ``seed`` only. A single seed says nothing about spread and has no limits.
-    """
-    table, settings = job_table(jobs), [key for key in differing(jobs) if key != "seed"]
-    if "seed" not in table:
-        return pd.DataFrame()
-    groups = table.groupby(settings or (lambda _: 0), sort=False)
-    if groups["seed"].nunique().max() < 2:
-        return pd.DataFrame()
-    return pd.DataFrame([_group_row(settings, group) for _, group in groups])
-
-
-def _group_row(settings: Sequence[str], group: pd.DataFrame) -> dict[str, Any]:
-    done = group[group["status"] == "finished"]
-    row: dict[str, Any] = {key: group[key].iloc[0] for key in settings}
-    row |= {"n": len(done), "not finished": len(group) - len(done)}
-    for name, most in MEASURED.items():
-        mean = low = high = math.nan
-        values = done[name].tolist()
-        if values and not any(map(math.isnan, values)):  # a mean over some of the seeds would not be theirs
-            interval = mean_interval(values)
-            mean = interval.mean
-            if interval.clusters > 1:
-                low, high = max(interval.low, 0.0), min(interval.high, most)
-        row |= {name: mean, f"{name} low": low, f"{name} high": high}
-    return row
-
-
-def write_sweep_tables(folder: Path) -> list[SweepJob]:
-    """Write the tables into the sweep's folder and return its jobs. Raises ``ValueError`` where there are none."""
-    jobs = read_jobs(folder)
-    varied, states = differing(jobs), [job.status for job in jobs]
-    common = " ".join(f"{key}={value}" for key, value in jobs[0].overrides.items() if key not in varied)
-    counted = ", ".join(f"{states.count(status)} {status}" for status in dict.fromkeys(states))
-    commits = ", ".join(dict.fromkeys(job.commit for job in jobs if job.commit))
-    line = f"{len(jobs)} jobs: {counted}; " + caption(config=common or "as in conf/", commit=commits)
-    write_table(folder, "sweep", job_table(jobs), line)
-    if not (means := seed_table(jobs)).empty:
-        write_table(folder, "seeds", means, f"Mean over seeds and 95 % interval; {line}")
-    return jobs
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m crm.training.sweeps <folder of a sweep>")
-    try:
-        write_sweep_tables(folder := Path(sys.argv[1]))
-    except (ValueError, OSError) as error:
-        sys.exit(f"crm.training.sweeps: {error}")
-    for name in ("sweep.md", "seeds.md"):
-        if (folder / name).is_file():
-            print((folder / name).read_text(encoding="utf-8"))

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from crm.training.sweeps import job_table, note_failure, read_jobs, seed_table, write_sweep_tables
+from crm.training.sweep_table import job_table, seed_table, write_sweep_tables
+from crm.training.sweeps import note_failure, read_jobs
 
 
 def job(root: Path, name: str, *words: str, **numbers: Any) -> Path:
