@@ -62,7 +62,7 @@ format: install-dev ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: install ## Train two models, evaluate them and rank 13 simulated LLMs: 5 minutes; the report lands in results/demo
+demo: install ## Train two models, evaluate them and rank 13 simulated LLMs: 3 to 5 minutes; the report lands in results/demo
 	$(BIN)/python -m experiments.demo
 
 demo-all: install ## The demo with all three heads, noised criteria and attacks: 20 minutes

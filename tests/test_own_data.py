@@ -89,7 +89,7 @@ def test_the_table_names_the_file(
     )
     assert "simulated" not in caplog.text
     run_evaluation(compose("evaluate", ["judge=length", "data.train=20", "data.suite=4"], tmp_path / "b"), show=False)
-    assert "longer wins on simulation" in (tmp_path / "b/suites.md").read_text()
+    assert "length (longer wins) on simulation" in (tmp_path / "b/suites.md").read_text()
     assert "data=simulation: simulated votes, not yours" in caplog.text
 
 

@@ -134,7 +134,7 @@ OPENERS: dict[str, Callable[[AnyJudgeConfig, bool], OpenedJudge]] = {
     "reward_model": _open_reward_model,
     "llm": _open_llm,
     "traits": _open_traits,
-    "length": lambda config, _: OpenedJudge(LengthJudge(), "longer wins", _folder(config)),
+    "length": lambda config, _: OpenedJudge(LengthJudge(), "length (longer wins)", _folder(config)),
     "coin": lambda config, _: OpenedJudge(CoinJudge(config.seed), "coin", _folder(config), seeds=(config.seed,)),
     "oracle": lambda config, _: OpenedJudge(OracleJudge(), "oracle", _folder(config)),
 }

@@ -126,7 +126,14 @@ def _gold(config: BestOfNConfig, pool: Sequence[Candidates], judge: Floats) -> t
     else:
         unit, gold = "gold of the file", [[*own.gold] or [None] * len(own.responses) for own in pool]
     if np.isnan(found := table(gold)).all():
-        log.warning("gold: nobody knows what these responses are worth, so the table shows the judge's own reward")
+        way_out = (
+            "give candidates=<file> with a column gold"
+            if config.bank.name != "simulated"
+            else ("name a user of the simulated bank, as in 'criteria=[\"Prefers concise answers\"]'")
+        )
+        log.warning(
+            "gold: nobody knows what these responses are worth; the table has the judge's own reward; %s", way_out
+        )
         return judge, "reward of the judge (nats)"
     return found, unit
 

@@ -152,7 +152,7 @@ def read(path: Path) -> dict[str, Any]:
 def test_shares_of_every_subset(tmp_path: Path) -> None:
     evaluate(tmp_path, ROWS, "judge=length", "criteria=none")
     assert read(tmp_path / "rewardbench/eval-set.json") == {
-        "model": "longer wins",
+        "model": "length (longer wins)",
         "model_type": "Seq. Classifier",
         "chat_template": "none",
         "easy": pytest.approx(1.5 / 3),

@@ -100,7 +100,7 @@ def test_results_say_what_was_shown_of_a_user(tmp_path: Path) -> None:
         ("criteria=none", "(profile: none) (criteria=none)"),
     ):
         results = evaluate(tmp_path, *data, given)
-        assert results[0].config == f"longer wins on personalized_rewardbench {title}"
+        assert results[0].config == f"length (longer wins) on personalized_rewardbench {title}"
 
 
 @pytest.mark.parametrize(
