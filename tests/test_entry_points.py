@@ -79,7 +79,7 @@ def test_a_leaderboard_for_a_user(model: Path, tmp_path: Path, capsys: pytest.Ca
     assert facts["criteria"] == ["be brief, please", 'say "why"']
     assert facts["topics"] == board.topics == [topic]
     table = pd.read_csv(tmp_path / "leaderboard.csv", skiprows=1)
-    assert list(table.columns) == list(board.frame().columns)
+    assert list(table.columns) == [*board.frame().columns, "flawed"]
     assert "be brief, please" in capsys.readouterr().out
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from rich.console import Console
 
 from crm.io.files import replace_file
@@ -21,6 +22,7 @@ from crm.leaderboard.config import LeaderboardConfig
 from crm.leaderboard.matrix import open_matrix
 from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.validity import flawed_responses
 from crm.model.config import training_config
 from crm.report.plots import one_leaderboard
 from crm.report.tables import caption, print_table, write_table
@@ -45,10 +47,13 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
         board = rank_own_words(config, OwnWords(opened.judge.reader, open_matrix(bank, config.bank.path)))
     else:
         board = rank_bank(config, opened, bank, criteria, processes)
+    flawed = flawed_responses(bank, config.criteria)
+    if config.drop_flawed:
+        board = without_flawed(board, flawed)
     if board.unanswered:
         log.warning("bank %s: %s", bank.name, board.explain_unread())
     if processes.first:
-        write_leaderboard(config, board, title, show)
+        write_leaderboard(config, board, flawed, title, show)
         track(
             config.logger,
             Path(config.run_dir),
@@ -105,6 +110,15 @@ def rank_own_words(config: LeaderboardConfig, words: OwnWords) -> Leaderboard:
     return Leaderboard(words.outcomes(config.criteria, config.weights, progress=config.progress))
 
 
+def without_flawed(board: Leaderboard, flawed: pd.DataFrame) -> Leaderboard:
+    """By the queries to which every LLM has a response without flaws. Raises ``ValueError`` where there is none."""
+    whole = ~flawed.loc[list(board.outcomes.queries)].any(axis=1).to_numpy()
+    if not whole.any():
+        raise ValueError("drop_flawed=true: to each query some LLM has a response with a flaw; leave it out")
+    log.info("%d of %d queries are left out: a response there has a flaw", (~whole).sum(), len(whole))
+    return Leaderboard(board.outcomes.on(whole))
+
+
 def _title(config: LeaderboardConfig, bank: Bank) -> str:
     """The bank in words, for captions; a warning where its LLMs are simulated and the judge knows real ones."""
     if config.bank.name != "simulated":
@@ -117,13 +131,17 @@ def _title(config: LeaderboardConfig, bank: Bank) -> str:
     return f"{title}, no real ones"
 
 
-def write_leaderboard(config: LeaderboardConfig, board: Leaderboard, bank: str, show: bool) -> None:
+def write_leaderboard(
+    config: LeaderboardConfig, board: Leaderboard, flawed: pd.DataFrame, bank: str, show: bool
+) -> None:
     """The tables ``leaderboard`` and ``bradley_terry``, ``leaderboard.png``, ``criteria.json``; prints the ranking."""
     run_dir, criteria, weights = Path(config.run_dir), config.criteria or [GENERIC_CRITERION], config.weights
     queries, unread = len(board.outcomes.queries), board.explain_unread()
     asked = [f"{by:g} x {text}" for text, by in zip(criteria, weights, strict=True)] if weights else criteria
     line = "; ".join(filter(None, (caption(queries, (), f"{' | '.join(asked)}; {bank}", commit()), unread)))
-    write_table(run_dir, "leaderboard", board.frame(), line)
+    counts = flawed.loc[list(board.outcomes.queries)].sum()
+    table = board.frame().assign(flawed=lambda rows: rows["model"].map(counts))
+    write_table(run_dir, "leaderboard", table, line)
     write_table(run_dir, "bradley_terry", board.bradley_terry(), line)
     one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(asked), board.baseline)
     facts = {
@@ -139,7 +157,7 @@ def write_leaderboard(config: LeaderboardConfig, board: Leaderboard, bank: str, 
     replace_file(run_dir / "criteria.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     if show:
         print_table(
-            board.frame().drop(columns=["tied_with", *([] if board.unread else ["unread"])]),
+            table.drop(columns=["tied_with", *([] if board.unread else ["unread"])]),
             f"{' · '.join(asked)} — win rate against {board.baseline}, {queries} queries ({run_dir})\n{bank}",
         )
         if unread:

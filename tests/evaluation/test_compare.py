@@ -207,7 +207,12 @@ def test_judges_of_one_name_differ_by_their_settings() -> None:
         job("3", judge="llm", seed="1"),
     ]
     names = unique_names(jobs, {"0": "length (longer wins)", "1": "scalar", "2": "scalar"})
-    assert list(names.values()) == ["length (longer wins)", "scalar (checkpoint=a)", "scalar (checkpoint=b)", "judge=llm"]
+    assert list(names.values()) == [
+        "length (longer wins)",
+        "scalar (checkpoint=a)",
+        "scalar (checkpoint=b)",
+        "judge=llm",
+    ]
     same = [job("a/0", judge="coin"), job("b/0", judge="coin")]
     assert list(unique_names(same, {"a/0": "coin", "b/0": "coin"}).values()) == ["coin (job a/0)", "coin (job b/0)"]
 

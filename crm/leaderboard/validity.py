@@ -1,0 +1,64 @@
+"""Responses that are no answer whatever a person prefers: empty, cut off, repeating themselves or the criteria."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pandas as pd
+
+from crm.leaderboard.bank.bank import Bank
+
+EMPTY, TRUNCATED, REPEATING, STUFFED = "empty", "truncated", "repeating", "stuffed"
+LONG = 60
+"""Words from which a text may count as cut off."""
+LOOP, LINE, TIMES = 40, 25, 4
+"""Characters of a piece that loops, and of a line that is compared with others; how often they have to come."""
+_LISTED = re.compile(r"\s*(?:[-*•#|>]|\w{1,3}[.)]\s)")
+
+
+def flawed_responses(bank: Bank, criteria: Sequence[str] = ()) -> pd.DataFrame:
+    """Whether a response has any of the `flaws`: a row a query, by its id, and a column a model."""
+    ids = [query.id for query in bank.queries]
+    found = {name: [bool(flaws(own[each], criteria)) for each in ids] for name, own in bank.responses.items()}
+    return pd.DataFrame(found, index=ids)
+
+
+def flaws(text: str, criteria: Sequence[str] = ()) -> tuple[str, ...]:
+    """Which of `EMPTY`, `TRUNCATED`, `REPEATING`, `STUFFED` a response is; none for most.
+
+    Truncated: a block of code has no end, or a text of 60 words or more ends within a sentence. Repeating: 40
+    characters at its end or in its middle come four times, or half of its lines are there before. Stuffed: it quotes a
+    criterion of three words or more.
+    """
+    if not text.strip():
+        return (EMPTY,)
+    asked = [each.casefold().rstrip(". ") for each in criteria if each.count(" ") >= 2]
+    folded = text.casefold() if asked else ""
+    found = {
+        TRUNCATED: _breaks_off(text),
+        REPEATING: _repeats(text),
+        STUFFED: any(each in folded for each in asked),
+    }
+    return tuple(name for name, holds in found.items() if holds)
+
+
+def _breaks_off(text: str) -> bool:
+    if text.count("```") % 2:
+        return True
+    end = text.rstrip()
+    if not (end[-1].isalnum() or end[-1] == ","):
+        return False
+    last = end.rpartition("\n")[2]
+    words = last.split()
+    sentence = len(words) >= 8 and not _LISTED.match(last) and not words[-1].startswith(("#", "@", "http"))
+    return sentence and len(text.split()) >= LONG
+
+
+def _repeats(text: str) -> bool:
+    whole = text.strip()
+    for piece in (whole[len(whole) // 2 :][:LOOP], whole[-LOOP:]):
+        if len(piece) == LOOP and len(set(piece)) > TIMES and whole.count(piece) >= TIMES:
+            return True
+    lines = [line for line in text.split("\n") if len(line) >= LINE and any(map(str.isalpha, line))]
+    return len(lines) >= TIMES and 2 * len(set(lines)) <= len(lines)
